@@ -9,14 +9,14 @@
 
 struct TpsAssembly
 {
-  gint64 n_bytes; /* 0 = not said */
+  gint64 n_bytes; /* 0 = not known */
   gint32 n_chunks;
-  gsize n_each_bytes; /* of a chunk but the last; 0 = the first has not come */
+  gsize n_each_bytes; /* of each chunk but the last; 0 = before the first chunk */
   TpsBufferPool *bodies;
   TpsMessageBuilder builder; /* from the first chunk on */
   gint32 n_fed;
-  gint32 n_asked;                     /* chunks [0, n_asked) have been asked for */
-  GBytes *early[TPS_ASSEMBLY_WINDOW]; /* chunk i at i % WINDOW, from n_fed on */
+  gint32 n_asked;                     /* chunks [0, n_asked) have been requested */
+  GBytes *early[TPS_ASSEMBLY_WINDOW]; /* chunk i at i % WINDOW, for i >= n_fed */
 };
 
 TpsAssembly *
@@ -50,7 +50,7 @@ tps_assembly_free (TpsAssembly *assembly)
   g_free (assembly);
 }
 
-/* ---- what to ask for ------------------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 static GBytes **
 get_early (TpsAssembly *assembly, gint32 index)
@@ -79,9 +79,9 @@ tps_assembly_ask_again (TpsAssembly *assembly)
   assembly->n_asked = assembly->n_fed;
 }
 
-/* ---- what comes ----------------------------------------------------------------------------- */
+/* ---- chunks --------------------------------------------------------------------------------- */
 
-/* Whether the chunk's numbers are those of the answer, as far as they are known. */
+/* Whether the chunk's numbers match those of the reply, as far as these are known. */
 static gboolean
 check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **error)
 {
@@ -104,7 +104,7 @@ check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **erro
   return ok;
 }
 
-/* The first chunk tells what the others are like. */
+/* The first chunk gives the lengths of all chunks. */
 static gboolean
 begin (TpsAssembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **error)
 {

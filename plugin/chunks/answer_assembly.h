@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts an answer together from its chunks, which may come in any order within a window. The
- * client's counterpart of transfer.h; without clock, lock or thread.
+/* Assembles a reply from its chunks, which may come in any order within a window. The client's
+ * counterpart of transfer.h; without clock, lock or thread.
  */
 
 #pragma once
@@ -15,31 +15,31 @@ G_BEGIN_DECLS
 
 typedef struct TpsAssembly TpsAssembly;
 
-/* An answer of `n_bytes` in `n_chunks`; both 0: not known before its first chunk. Errors: INTERNAL
- * (numbers that fit no message). */
+/* Begins a reply of `n_bytes` in `n_chunks`; both 0: not known before its first chunk. Errors:
+ * INTERNAL (impossible numbers). */
 TpsAssembly *tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies,
                                GError **error);
 void tps_assembly_free (TpsAssembly *assembly);
 
-/* The next chunk to ask for, which is then asked for; -1 = none at the moment. */
+/* Returns the next chunk to request, and counts it as requested; -1 = none now. */
 gint32 tps_assembly_ask (TpsAssembly *assembly);
 
-/* Chunks that were asked for and have not come are to be asked for again. */
+/* Makes chunks that were requested and have not come be requested again. */
 void tps_assembly_ask_again (TpsAssembly *assembly);
 
-/* Takes what it needs of a chunk. Errors: INTERNAL; `may_help` says whether asking again may help
- * (a wrong CRC), or the answer is broken for good. A chunk that is there already, or that nobody
- * asked for, changes nothing; whoever asks sees to it that a peer which sends nothing else is not
- * waited for. */
+/* Adds a chunk, and takes over the parts of it that it needs. Errors: INTERNAL; `may_help` tells
+ * whether another request may help (after a wrong CRC), or the reply is broken for good. A chunk
+ * that is already here, or that was not requested, changes nothing. So the caller must limit the
+ * time for a peer that sends only such chunks. */
 gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help,
                            GError **error);
 
-/* An answer that comes whole. */
+/* Sets the reply of a peer that sends it whole. */
 gboolean tps_assembly_put_whole (TpsAssembly *assembly, GBytes *message, GError **error);
 
 gint32 tps_assembly_get_n_received (const TpsAssembly *assembly);
 
-/* The answer when all of it is there, the caller's; NULL = chunks are missing. */
+/* Returns the complete reply, owned by the caller; NULL = chunks are missing. */
 TpsMessage *tps_assembly_take (TpsAssembly *assembly);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsAssembly, tps_assembly_free)

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 
 guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
 
-/* Whether the data of a chunk have the CRC that it says. Errors: `code`. */
+/* Compares the CRC of a chunk with that of its data. Errors: `code`. */
 gboolean tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error);
 
 G_END_DECLS

@@ -14,8 +14,8 @@ tps_chunk_layout (gint64 n_bytes, gsize n_each_bytes)
                             .n_each_bytes = (gsize) MIN (n_each, n_bytes) };
 }
 
-/* n_chunks - 1 whole ones and a last one, which is neither empty nor longer. No product passes
- * 2^62. */
+/* There are n_chunks - 1 full chunks, and a last one that is neither empty nor longer. No product
+ * exceeds 2^62. */
 gboolean
 tps_chunk_layout_is_possible (gint64 n_bytes, gint32 n_chunks, gsize n_each_bytes)
 {

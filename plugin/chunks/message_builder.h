@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bytes of one message that came in chunks, in order, into the message. For both sides. */
+/* Builds a message from its bytes, which come in chunks and in order. For both sides. */
 
 #pragma once
 
@@ -12,16 +12,16 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsScanner *scanner;
-  TpsMessage *message; /* when it is whole; to be stolen */
+  TpsMessage *message; /* after the last bytes; callers may steal it */
 } TpsMessageBuilder;
 
-/* A message of at most `max_bytes`; its bodies come from `bodies` (a reference is taken; NULL = the
- * default pool). */
+/* Begins a message of at most `max_bytes`. Its bodies come from `bodies` (a reference is taken;
+ * NULL = the default pool). */
 void tps_message_builder_init (TpsMessageBuilder *builder, gsize max_bytes, TpsBufferPool *bodies);
 void tps_message_builder_clear (TpsMessageBuilder *builder);
 
-/* Takes the next bytes; `is_last` says that none follow. Errors: PROTOCOL (no message, or not of
- * that length), RESOURCE_EXHAUSTED. */
+/* Adds the next bytes; `is_last`: there are no more. Errors: PROTOCOL (no message, or not of that
+ * length), RESOURCE_EXHAUSTED. */
 gboolean tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is_last,
                                    GError **error);
 

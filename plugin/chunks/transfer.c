@@ -25,12 +25,12 @@ struct TpsTransfer
   TpsRefcount refcount;
   gchar *name;
   gchar *owner;   /* NULL = none */
-  gint64 n_bytes; /* announced; 0 where the call came in a frame */
+  gint64 n_bytes; /* announced; 0 if the call came in a frame */
   gint32 n_chunks;
 
-  /* Whoever feeds. */
+  /* The fields below belong to the thread that feeds. */
   TpsMessageBuilder builder;
-  gsize n_each_bytes; /* of a chunk; 0 = none has come */
+  gsize n_each_bytes; /* of a chunk; 0 = none was received */
   gint32 n_fed;
 
   TpsTransferState state;

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One message on its way in chunks, the call that it is, and the answer that is kept: the server's
- * side of thrift/chunks.thrift, without clock, lock or thread.
+/* One message in chunks, the call in it, and its reply: the server's side of thrift/chunks.thrift,
+ * without clock, lock or thread.
  *
  *   RECEIVING --last chunk--> COMPLETE --take_call--> RUNNING --answer--> ANSWERED
  *
- * A chunk goes through three steps, so that the two long ones need no lock: check, feed, advance.
- * Who feeds a transfer is the only one to do so; `advance` and everything else is called with the
- * lock that guards the transfer. Chunks are fed into a scanner as they come, so that the message is
- * in its final place when the last one is there: large tensors in buffers of their own, copied
- * once.
+ * A chunk takes three steps, so that the two long ones need no lock: check, feed, advance. Only one
+ * thread at a time may check and feed a transfer. `advance` and all other functions must be called
+ * with the lock that guards the transfer. Chunks are fed into a scanner as they come, so the
+ * message is in its final place after the last one: large tensors are in buffers of their own, and
+ * were copied once.
  */
 
 #pragma once
@@ -32,26 +32,26 @@ typedef enum
 
 typedef enum
 {
-  TPS_CHUNK_REFUSED,  /* an error was set, and nothing changed */
-  TPS_CHUNK_NEXT,     /* to be fed */
-  TPS_CHUNK_REPEATED, /* was here before */
+  TPS_CHUNK_REFUSED,  /* the error is set, and nothing has changed */
+  TPS_CHUNK_NEXT,     /* must be fed */
+  TPS_CHUNK_REPEATED, /* was received before */
 } TpsChunkVerdict;
 
-/* A message of `n_bytes` in `n_chunks`; its bodies come from `bodies` (a reference is taken; NULL =
- * the default pool). Errors: INVALID_ARGUMENT for numbers that fit no message. */
+/* Begins a message of `n_bytes` in `n_chunks`. Its bodies come from `bodies` (a reference is taken;
+ * NULL = the default pool). Errors: INVALID_ARGUMENT for impossible numbers. */
 TpsTransfer *tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks,
                                TpsBufferPool *bodies, GError **error);
 
-/* An answer that is kept, of a call that did not come in chunks. Takes over `answer`, which was
- * ended for a transfer. */
+/* Keeps the reply to a call that did not come in chunks. Takes over `answer`, which was ended for a
+ * transfer. */
 TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
 
 /* Thread: any. */
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
 
-/* The principal that alone may use the transfer; NULL (at first) = each that knows its name.
- * Copied; set once, before others know the transfer. */
+/* Sets the only principal that may use the transfer; NULL (the default) = all that know its name.
+ * Copied. May be called once, before others know the transfer. */
 void tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner);
 gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
@@ -59,33 +59,33 @@ const gchar *tps_transfer_get_name (const TpsTransfer *transfer);
 TpsTransferState tps_transfer_get_state (const TpsTransfer *transfer);
 const gchar *tps_transfer_state_name (TpsTransferState state);
 
-/* Chunks [0, this) are there. */
+/* The number of chunks received, in order from 0. */
 gint32 tps_transfer_get_n_received (const TpsTransfer *transfer);
 
-/* What it counts against a limit: the announced bytes, later those of the answer. */
+/* The bytes that count against a limit: the announced ones, later those of the reply. */
 gint64 tps_transfer_get_n_bytes (const TpsTransfer *transfer);
 
-/* Whether it was begun with these numbers. */
+/* Whether the transfer was begun with these numbers. */
 gboolean tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32 n_chunks);
 
-/* Looks at a chunk's numbers, then at its CRC. Errors: INVALID_ARGUMENT. */
+/* Checks a chunk's numbers, then its CRC. Errors: INVALID_ARGUMENT. */
 TpsChunkVerdict tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
-/* Feeds the next chunk. Errors: INVALID_ARGUMENT where the bytes are no message of the announced
- * length; the transfer is then of no use any more. */
+/* Feeds the next chunk. Errors: INVALID_ARGUMENT if the bytes are no message of the announced
+ * length; the transfer must then not be used any more. */
 gboolean tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
-/* The chunk that was fed is there. */
+/* Counts the chunk that was fed as received. */
 void tps_transfer_advance (TpsTransfer *transfer);
 
-/* Takes the call out of a complete transfer, which runs from now on. Errors: INVALID_ARGUMENT
- * (chunks are missing, not a call). Only while RECEIVING or COMPLETE. */
+/* Returns the call of a complete transfer, which is RUNNING from then on. Errors: INVALID_ARGUMENT
+ * (chunks are missing, not a call). The transfer must be RECEIVING or COMPLETE. */
 TpsMessage *tps_transfer_take_call (TpsTransfer *transfer, GError **error);
 
-/* Takes over the answer of a running transfer, ended for a transfer. */
+/* Takes over the reply of a running transfer, which was ended for a transfer. */
 void tps_transfer_take_answer (TpsTransfer *transfer, TpsWriter *answer);
 
-/* The answer, borrowed; it does not change any more. Only while ANSWERED. */
+/* The reply, borrowed; it does not change any more. The transfer must be ANSWERED. */
 TpsWriter *tps_transfer_get_answer (TpsTransfer *transfer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTransfer, tps_transfer_unref)

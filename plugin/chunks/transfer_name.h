@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What transfers are called: nobody who was not told a name reaches a transfer, and no two clients
- * meet in one. */
+/* Names of transfers. They are secret, so that only a client that knows a name reaches its
+ * transfer, and unique, so that two clients never share one. */
 
 #pragma once
 

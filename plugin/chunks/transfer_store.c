@@ -11,15 +11,15 @@
 typedef struct
 {
   TpsTransfer *transfer;
-  gsize n_bytes; /* what it counts */
+  gsize n_bytes; /* the bytes that count against the limit */
   gint64 touched_ns;
-  gboolean ended; /* while it ran */
+  gboolean ended; /* ended by its client while it ran */
 } Entry;
 
 struct TpsTransferStore
 {
   TpsTransferStoreOptions options;
-  TpsBufferPool *bodies; /* nothing is kept in it: such buffers are large and seldom */
+  TpsBufferPool *bodies; /* keeps no freed buffers, which would be large and rarely used */
   GHashTable *entries;   /* by name, of Entry */
   gsize n_bytes;
 };
@@ -41,7 +41,7 @@ tps_transfer_store_new (const TpsTransferStoreOptions *options)
   store->options = *options;
   if (store->options.max_transfers == 0)
     store->options.max_transfers = DEFAULT_MAX_TRANSFERS;
-  if (store->options.max_bytes == 0) /* a buffer may be a fifth larger than what it holds */
+  if (store->options.max_bytes == 0) /* a buffer may be a fifth larger than its data */
     store->options.max_bytes = tps_budget_get_max (options->budget) / 5 * 4;
   if (store->options.idle_ns == 0)
     store->options.idle_ns = DEFAULT_IDLE_NS;
@@ -95,7 +95,7 @@ resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
   if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                   "transfer %s is there with other numbers, or ending: choose a new name",
+                   "transfer %s exists with other numbers, or is ending: choose a new name",
                    tps_transfer_get_name (entry->transfer));
       return NULL;
     }
@@ -127,8 +127,8 @@ void
 tps_transfer_store_set_not_found (const TpsTransferStore *store, const gchar *name, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "there is no transfer %s: never begun, ended, or without progress for %.3g s", name,
-               (gdouble) store->options.idle_ns / 1000000000);
+               "transfer %s does not exist: never begun, ended, or without progress for %.3g s",
+               name, (gdouble) store->options.idle_ns / 1000000000);
 }
 
 TpsTransfer *
@@ -175,7 +175,7 @@ tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_
   return transfer;
 }
 
-/* The transfer is the caller's. */
+/* Removes an entry; the caller owns its transfer. */
 static TpsTransfer *
 remove_entry (TpsTransferStore *store, Entry *entry)
 {
@@ -186,8 +186,8 @@ remove_entry (TpsTransferStore *store, Entry *entry)
   return transfer;
 }
 
-/* The answer is there, so it is kept whether there is room or not: the bytes of the call have
- * gone. */
+/* A reply exists already, so it is kept even without room. The bytes of the call have been
+ * released. */
 void
 tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                            gint64 now_ns)
@@ -195,7 +195,7 @@ tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWr
   Entry *entry = g_hash_table_lookup (store->entries, tps_transfer_get_name (transfer));
 
   tps_transfer_take_answer (transfer, answer);
-  g_assert (entry != NULL && entry->transfer == transfer); /* what runs is not forgotten */
+  g_assert (entry != NULL && entry->transfer == transfer); /* running transfers are never removed */
   if (entry->ended)
     {
       tps_transfer_unref (remove_entry (store, entry));

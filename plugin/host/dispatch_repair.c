@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Repairs how generated processors find their methods.
+/* Repairs the method look-up of generated processors.
  *
- * Generated code keeps two slots in each class: ThriftDispatchProcessorClass.dispatch_call, which
- * the library calls, and one of its own right behind the parent's class, which generated subclasses
- * chain to. A service's function looks for the method, and for an unknown one calls "the parent's",
- * but up to 0.23 takes the parent of the *object's* class, which for a subclass is itself again. So
- * the guard takes the place of every slot the library calls; the first time round it calls what the
- * object's class had, each further time round what the next ancestor had, and at the end the
- * library's own function, which answers UNKNOWN_METHOD. */
+ * Generated code has two slots in each class: ThriftDispatchProcessorClass.dispatch_call, which the
+ * library calls, and one of its own right behind the parent's class, which generated subclasses
+ * chain to. A service's function looks for the method, and calls "the parent's" for an unknown one.
+ * Up to 0.23 it takes the parent of the *object's* class, which for a subclass is the function
+ * itself again. So the guard replaces every slot that the library calls. In the first round it
+ * calls the original function of the object's class, in each further round that of the next
+ * ancestor, and in the end the library's own function, which answers UNKNOWN_METHOD. */
 
 #include <thrift/c_glib/processor/thrift_dispatch_processor.h>
 
@@ -18,7 +18,7 @@
 typedef gboolean (*DispatchFunc) (ThriftDispatchProcessor *self, ThriftProtocol *in,
                                   ThriftProtocol *out, gchar *name, gint32 seqid, GError **error);
 
-/* A call on its way through the slots of its object's class, innermost first. */
+/* A call in the slots of its object's class; the innermost call comes first. */
 typedef struct Round Round;
 struct Round
 {
@@ -26,7 +26,7 @@ struct Round
   ThriftDispatchProcessor *self;
   ThriftProtocol *in;
   gchar *name;
-  GType next; /* whose function the guard calls when it is entered again */
+  GType next; /* its function is called when the guard is entered again */
 };
 
 static _Thread_local Round *rounds;
@@ -38,7 +38,7 @@ original_quark (void)
   return g_quark_from_static_string ("tps-dispatch-call");
 }
 
-/* What stood in the type's slot, or for a class that was not repaired what stands there. */
+/* The original function of the type's slot; for a class that was not repaired, the current one. */
 static DispatchFunc
 get_function (GType type)
 {
@@ -60,8 +60,8 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
 
   if (round == NULL || round->self != self || round->in != in || round->name != name)
     rounds = round = &first;
-  /* A subclass whose slot was filled after the repair chains up to a repaired one: skip what is its
-   * own. */
+  /* A subclass whose slot was set after the repair chains up to a repaired class: skip its own
+   * slots. */
   while (g_type_get_qdata (round->next, original_quark ()) == NULL
          && round->next != THRIFT_TYPE_DISPATCH_PROCESSOR)
     round->next = g_type_parent (round->next);
@@ -74,8 +74,8 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
   return ok;
 }
 
-/* The function of a generated class whose library slot was left empty, as generators 0.23 and 0.24
- * leave it: such a class adds exactly one slot to its parent's. */
+/* The function of a generated class with an empty library slot, as made by generators 0.23 and
+ * 0.24: such a class adds exactly one slot to its parent's. */
 static DispatchFunc
 find_generated_slot (GType type, ThriftDispatchProcessorClass *klass)
 {

@@ -16,8 +16,8 @@ typedef struct
 {
   ThriftProcessor parent;
   ThriftProcessor *inner;
-  ThriftMultiplexedProcessor *multiplexed; /* `inner`, where its routing is done here; borrowed */
-  TpsScannerOptions limits;                /* `bodies` is a reference */
+  ThriftMultiplexedProcessor *multiplexed; /* `inner`, if this object routes its calls; borrowed */
+  TpsScannerOptions limits;                /* `bodies` has a reference */
   guint max_elements;
   atomic_uint n_calls;
 } TpsHardenedProcessor;
@@ -31,7 +31,7 @@ G_DEFINE_TYPE (TpsHardenedProcessor, tps_hardened_processor, THRIFT_TYPE_PROCESS
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* A protocol to read the call from, the caller's, and the call. */
+/* Receives a call. Returns the protocol to read it from, owned by the caller. */
 static ThriftProtocol *
 receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **message, GError **error)
 {
@@ -59,8 +59,8 @@ receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **messa
 
 /* ---- routing -------------------------------------------------------------------------------- */
 
-/* The processor for the message, borrowed, whose name becomes that of the method alone; NULL where
- * there is none. */
+/* Finds the processor for the message, borrowed; NULL = there is none. The message keeps only the
+ * method in its name. */
 static ThriftProcessor *
 route (const TpsHardenedProcessor *processor, TpsMessage *message)
 {
@@ -113,7 +113,7 @@ refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError *
 
 /* ---- processing ----------------------------------------------------------------------------- */
 
-/* Types that calls bring into being are repaired after calls 1, 2, 4, 8, ... */
+/* Repairs types that calls have registered, after calls 1, 2, 4, 8, ... */
 static void
 repair_new_types (TpsHardenedProcessor *processor)
 {
@@ -141,7 +141,7 @@ run (TpsHardenedProcessor *processor, ThriftProcessor *target, TpsMessage *messa
     }
   if (failure == NULL)
     g_set_error_literal (&failure, TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the host's processor failed without saying why");
+                         "the host's processor failed without an error");
   g_propagate_error (error, failure);
   return FALSE;
 }
@@ -160,14 +160,14 @@ static gboolean
 handle (TpsHardenedProcessor *processor, TpsMessage *message, ThriftProtocol *in,
         ThriftProtocol *out, GError **error)
 {
-  g_autoptr (GObject) answers = NULL; /* where the answer is written */
+  g_autoptr (GObject) answers = NULL; /* the protocol for the reply */
   g_autoptr (TpsMessage) call = message;
   ThriftProcessor *target;
 
   if (call->kind != TPS_MESSAGE_CALL && call->kind != TPS_MESSAGE_ONEWAY)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "a message of type %d is no call",
-                   (gint) call->kind);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL,
+                   "message type %d is neither a call (1) nor oneway (4)", (gint) call->kind);
       return FALSE;
     }
   answers = G_OBJECT (call->kind == TPS_MESSAGE_ONEWAY ? sink_new () : g_object_ref (out));
@@ -225,7 +225,7 @@ repair_service (gpointer name, gpointer processor, gpointer user_data)
   tps_repair_processor_class (processor);
 }
 
-/* A subclass of ThriftMultiplexedProcessor that routes in a way of its own keeps it. */
+/* A subclass of ThriftMultiplexedProcessor that overrides the routing keeps its own. */
 static ThriftMultiplexedProcessor *
 find_multiplexed (ThriftProcessor *processor)
 {

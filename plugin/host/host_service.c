@@ -13,7 +13,7 @@ struct TpsHostService
   ThriftProcessor *processor; /* hardened */
 };
 
-/* A protocol that reads the call's message and keeps the reply; the caller's. */
+/* Creates a protocol that reads the call's message and keeps the reply; owned by the caller. */
 static ThriftProtocol *
 open_call (TpsCall *call)
 {

@@ -2,9 +2,10 @@
 
 /* Repairs of structs and transports; those of processors are in dispatch_repair.c.
  *
- * What a class had before is kept in a table that wrappers look up: immutable once published,
- * replaced as a whole when types come to light, never freed because a wrapper on another thread may
- * be looking at it (a process has as many tables as it has rounds of registration, few). */
+ * The original functions of a class are in a table for the wrappers. A table is immutable once
+ * published, and replaced as a whole when there are new types. It is never freed, because a wrapper
+ * on another thread may be using it. A process has few tables: one for each round of
+ * registration. */
 
 #include "plugin/host/library.h"
 
@@ -39,7 +40,7 @@ struct Table
 static TpsMutex repair_lock = TPS_MUTEX_INIT;
 static _Atomic (const Table *) current; /* replaced under the lock */
 
-/* The entry of the type or its nearest ancestor that has one. */
+/* The entry of the type, or of its nearest ancestor that has one. */
 static const Original *
 find_original (GType type)
 {
@@ -62,10 +63,10 @@ finalizing_quark (void)
   return g_quark_from_static_string ("tps-finalizing");
 }
 
-/* Runs the finalizer that the class had, then GObject's unless that one did. GObject's drops all
- * data of the object, so a mark that is still there says that it has not run. Where a subclass and
- * its parent were both repaired the mark is the entry whose finalizer runs, and a chained-up call
- * goes on above it. */
+/* Runs the original finalizer of the class, then GObject's unless the original has called it.
+ * GObject's drops all data of the object, so a mark that is still present shows that it has not
+ * run. If a subclass and its parent were both repaired, the mark is the entry whose finalizer runs,
+ * and a chained-up call continues with the entry above it. */
 static void
 finalize_to_the_end (GObject *object)
 {
@@ -83,8 +84,9 @@ finalize_to_the_end (GObject *object)
 
 /* ---- readers of structs --------------------------------------------------------------------- */
 
-/* A struct that cannot be read (a required field is missing) leaks what its reader was in. With a
- * protocol that can say so at the message's end, it reads as what it has so far instead. */
+/* A struct that cannot be read (a required field is missing) leaks the value that was being read.
+ * If the protocol can report the error at the end of the message, the struct returns the fields
+ * read so far instead. */
 static gint32
 read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **error)
 {
@@ -108,8 +110,8 @@ read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **erro
 
 /* ---- finding and patching ------------------------------------------------------------------- */
 
-/* Classes are static data of the process; a slot is read by other threads while it is replaced, so
- * in one store. */
+/* Classes are static data of the process. Other threads may read a slot while it is replaced, so it
+ * is replaced with one atomic store. */
 #define REPLACE_SLOT(slot, func) __atomic_store_n (&(slot), (func), __ATOMIC_RELEASE)
 
 static void
@@ -120,9 +122,9 @@ add_class (GHashTable *table, GType type)
 
   if (g_hash_table_contains (table, GSIZE_TO_POINTER (type)))
     return;
-  klass = g_type_class_ref (type); /* kept: a class that goes would come back unrepaired */
+  klass = g_type_class_ref (type); /* kept: reloading would undo the repair */
   if (klass->finalize == finalize_to_the_end)
-    return; /* inherited: the entry of its parent serves it */
+    return; /* inherited: the entry of the parent applies */
   original = g_new0 (Original, 1);
   original->type = type;
   original->finalize = klass->finalize;
@@ -160,7 +162,7 @@ add_structs (GHashTable *table)
   g_free (types);
 }
 
-/* Classes of the library whose finalizers do not run GObject's. */
+/* Classes of the library whose finalizers do not call GObject's. */
 static const TpsGetType library_types[] = {
   thrift_application_exception_get_type,
   thrift_buffered_transport_get_type,
@@ -171,7 +173,7 @@ static const TpsGetType library_types[] = {
   thrift_socket_get_type,
 };
 
-/* A copy of `old` with all that is known by now, or NULL where there is nothing new. */
+/* A copy of `old` with all types registered by now, or NULL if there are no new ones. */
 static Table *
 table_new (const Table *old)
 {

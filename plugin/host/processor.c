@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* receive: the message as it is from a TpsHostProtocol, transcoded from any other dispatch: the
- * handler runs on this thread, then the thread waits until the call is answered, by whomever send:
- * the reply as it is to a TpsHostTransport, transcoded to any other */
+/* The way of a call:
+ *
+ *   receive   the message from a TpsHostProtocol as it is, or transcoded from any other protocol
+ *   dispatch  the handler runs on this thread, which waits until the call is answered on any thread
+ *   send      the reply to a TpsHostTransport as it is, or transcoded to any other protocol */
 
 #include "plugin/host/processor.h"
 
@@ -18,7 +20,7 @@ struct TpsProcessor
   ThriftProcessor parent;
   TpsDispatcher *dispatcher;
   TpsHostKind kind;
-  TpsScannerOptions limits; /* `bodies` is a reference */
+  TpsScannerOptions limits; /* `bodies` has a reference */
 };
 
 typedef struct
@@ -32,7 +34,7 @@ G_DEFINE_TYPE (TpsProcessor, tps_processor, THRIFT_TYPE_PROCESSOR)
 typedef struct
 {
   const TpsProcessor *processor;
-  const TpsGrant *grant; /* of the call in whose name this thread runs; NULL = of no call */
+  const TpsGrant *grant; /* of the call that this thread runs for; NULL = of no call */
   TpsMutex lock;
   TpsCond answered;
   gboolean is_answered; /* lock */
@@ -41,8 +43,8 @@ typedef struct
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* The message that stands in a TpsHostProtocol, under the name that `in`, which may decorate it,
- * gives it. */
+/* Takes the message from a TpsHostProtocol. Its name is that of `in`, which may be a decorator that
+ * changes it. */
 static TpsMessage *
 steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
 {
@@ -105,8 +107,8 @@ finish (gpointer carried, TpsWriter *reply)
   tps_mutex_unlock (&call->lock);
 }
 
-/* A processor of the program's own that TpsServer serves may call our services in its turn: its
- * caller must not reach more through it than without it. */
+/* A processor of the application that TpsServer serves may call our services itself. Its caller
+ * must not get more rights through it. */
 static const TpsGrant *
 get_grant (gpointer carried)
 {
@@ -148,7 +150,7 @@ find_host_transport (ThriftProtocol *out)
                                                                 : NULL;
 }
 
-/* Makes the reply come out as whoever sends it needs it. */
+/* Sets the form of the reply for the protocol that sends it. */
 static void
 choose_form (TpsMessage *message, TpsHostTransport *transport)
 {
@@ -193,7 +195,7 @@ tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol
       if (send_reply (tps_processor_call (processor, message), out, transport, &failure))
         return TRUE;
     }
-  /* The library's callers pass errors on that are set already. */
+  /* Callers in the library may pass an error that is already set. */
   if (error != NULL)
     g_clear_error (error);
   g_propagate_error (error, failure);

@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Our services as a ThriftProcessor, for a server that we did not write.
+/* Our services as a ThriftProcessor, for servers that are not ours.
  *
- * Works with any transport and protocol of the library, below a ThriftMultiplexedProcessor or alone
- * (then it understands "Service:method" itself), on one connection or many at a time. With
- * TpsHostTransport and TpsHostProtocol tensors are not copied; with any other they are copied once
- * more than the library does.
+ * It works with any transport and protocol of the library, below a ThriftMultiplexedProcessor or
+ * alone (then it routes "Service:method" itself), on one connection or many at a time. With
+ * TpsHostTransport and TpsHostProtocol tensors are not copied; with others they are copied once
+ * more than by the library.
  *
- * A call that waits for others (average_gradient) keeps the thread that called process(). That
+ * A call that waits for others (average_gradient) blocks the thread that called process(). That
  * needs a server with a thread for each connection. A server that serves one connection at a time,
- * as ThriftSimpleServer, would keep the very clients waiting that the call waits for: there, say
- * so, and such a call fails at once with UNAVAILABLE.
+ * such as ThriftSimpleServer, would block the very clients for which the call waits: use
+ * TPS_HOST_SINGLE_CONNECTION there, and such a call fails at once with UNAVAILABLE.
  */
 
 #pragma once
@@ -33,23 +33,23 @@ GType tps_processor_get_type (void);
 /* How the host serves its connections. */
 typedef enum
 {
-  TPS_HOST_THREADED,          /* a thread for each: calls may wait */
-  TPS_HOST_SINGLE_CONNECTION, /* one at a time: calls that would have to wait are UNAVAILABLE */
+  TPS_HOST_THREADED,          /* one thread for each connection: calls may wait */
+  TPS_HOST_SINGLE_CONNECTION, /* one connection at a time: calls cannot wait */
 } TpsHostKind;
 
-/* Takes a reference of `dispatcher`. Of `options` (NULL = defaults) only the limits of messages and
- * the pool apply, and only to messages that come through the library's own transports. Thread:
+/* Takes a reference of `dispatcher`. Only the limits of messages and the pool of `options` (NULL =
+ * defaults) apply, and only to messages that come through the library's own transports. Thread:
  * process() any. */
 ThriftProcessor *tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind,
                                     const TpsHostOptions *options);
 
-/* Reads one call as process() does. NULL with an error: the connection cannot be read any
+/* Reads one call as process() does. NULL with an error: the connection must not be read any
  * further. */
 TpsMessage *tps_processor_receive (TpsProcessor *processor, ThriftProtocol *in, GError **error);
 
-/* Runs one call as process() does, without protocols: takes over `message`, whose form the reply
- * has. The reply is finished and the caller's; NULL for a oneway call. Waits as process() does.
- * Thread: any. */
+/* Runs one call as process() does, without protocols. Takes over `message`, whose form the reply
+ * has. Returns the finished reply, owned by the caller; NULL for a oneway call. May block as
+ * process() does. Thread: any. */
 TpsWriter *tps_processor_call (TpsProcessor *processor, TpsMessage *message);
 
 G_END_DECLS

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of ThriftProtocol, in the order of its class: writing goes to a TpsWriter, reading to a
+/* The slots of ThriftProtocol, in the order of its class. Writes go to a TpsWriter, reads to a
  * TpsTypedReader.
  *
- * Writing: message_begin makes a writer that looks like the request; message_end hands it to the
- * transport, whose flush sends it. What was begun and never ended (an exception to a oneway call, a
- * result that could not be written) is dropped by the next message_begin, so that nothing of it
- * reaches the peer.
+ * Writing: message_begin creates a writer with the form of the request. message_end passes it to
+ * the transport, whose flush sends it. A message without an end (an exception to a oneway call, a
+ * result that could not be written) is dropped by the next message_begin, so that the peer receives
+ * none of it.
  *
- * Reading: message_begin takes the next message from the transport; everything after it succeeds,
- * whatever the reader asks for (see typed_reader.h), and message_end tells the truth.
+ * Reading: message_begin takes the next message from the transport. All reads after it succeed,
+ * even wrong ones (see typed_reader.h); message_end returns the error.
  */
 
 #include "plugin/host/protocol.h"
@@ -32,7 +32,7 @@ struct TpsHostProtocol
   gboolean keeps_messages;
   gboolean borrows_binaries;
   guint max_elements;
-  TpsTypedReader in; /* of `message`; zero where there is none */
+  TpsTypedReader in; /* of `message`; zero without one */
 };
 
 typedef struct
@@ -42,7 +42,7 @@ typedef struct
 
 G_DEFINE_TYPE (TpsHostProtocol, tps_host_protocol, THRIFT_TYPE_PROTOCOL)
 
-/* Where an error is set already it stays: the library's callers do not look. */
+/* An error that is already set stays: callers in the library do not check. */
 static gint32
 fail (GError **error, gint code, const gchar *message)
 {
@@ -78,7 +78,7 @@ get_writer (ThriftProtocol *base, GError **error)
   return out;
 }
 
-/* The slots that hand their value to one function of the writer. */
+/* Slots that pass their value to one function of the writer. */
 #define DEFINE_WRITE(slot, parameters, call)   \
   static gint32 slot parameters                \
   {                                            \
@@ -158,14 +158,14 @@ DEFINE_WRITE (write_double, (ThriftProtocol * base, const gdouble value, GError 
               tps_writer_double (out, value))
 DEFINE_WRITE (write_string, (ThriftProtocol * base, const gchar *value, GError **error),
               tps_writer_string (out, value != NULL ? value : ""))
-/* Copied as a rule: generated code frees its result before it flushes. */
+/* Copied by default, because generated code frees its result before the flush. */
 DEFINE_WRITE (write_binary,
               (ThriftProtocol * base, const gpointer data, const guint32 n_bytes, GError **error),
               (TPS_HOST_PROTOCOL (base)->borrows_binaries
                    ? tps_writer_binary_borrowed (out, data, n_bytes)
                    : tps_writer_binary (out, data, n_bytes)))
 
-/* Ends of fields and containers, and the stop that write_struct_end writes: nothing on the wire. */
+/* Ends of fields and containers, and the stop written by write_struct_end, have no bytes. */
 DEFINE_WRITE (write_nothing, (ThriftProtocol * base, GError **error), (void) out)
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -211,7 +211,7 @@ next_message (TpsHostProtocol *protocol, GError **error)
   return TRUE;
 }
 
-/* The reader of the message, or NULL with an error where none was begun. */
+/* The reader of the message; NULL with an error if no message was begun. */
 static TpsTypedReader *
 get_reader (ThriftProtocol *base, GError **error)
 {
@@ -223,7 +223,7 @@ get_reader (ThriftProtocol *base, GError **error)
   return NULL;
 }
 
-/* Outputs are always set: the library's callers look at them after errors too. */
+/* Outputs are always set, because callers in the library use them even after errors. */
 static gint32
 read_message_begin (ThriftProtocol *base, gchar **name, ThriftMessageType *type, gint32 *seqid,
                     GError **error)
@@ -373,7 +373,7 @@ DEFINE_READ (read_i32, gint32, tps_typed_reader_i32)
 DEFINE_READ (read_i64, gint64, tps_typed_reader_i64)
 DEFINE_READ (read_double, gdouble, tps_typed_reader_double)
 
-/* Never NULL where it succeeds: generated code hashes strings that are keys. */
+/* Never NULL on success: generated code hashes strings that are keys. */
 static gint32
 read_string (ThriftProtocol *base, gchar **value, GError **error)
 {
@@ -404,7 +404,7 @@ read_binary (ThriftProtocol *base, gpointer *data, guint32 *n_bytes, GError **er
   return 0;
 }
 
-/* Only asked by the library's own protocols, of themselves. */
+/* Called by the library's own protocols only, on themselves. */
 static gint
 get_min_serialized_size (ThriftProtocol *base, ThriftType type, GError **error)
 {

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A ThriftProtocol for hosts whose readers, generated or not, never see a malformed byte.
+/* A ThriftProtocol for hosts that protects readers, generated or not, from malformed bytes.
  *
- * It answers reads from one message that was received and checked as a whole, so what a reader is
- * told is consistent: every length, count and type is true, nesting is bounded, no field comes
- * twice. It also refuses to hand out a value as another type than the one that stands there
- * (generated code does not look at the element types of lists and maps). Binary or compact, framed
- * or not, is what the peer used, and replies look alike.
+ * It answers reads from one message that was received and checked as a whole, so its answers are
+ * consistent: every length, count and type is correct, nesting is bounded, no field comes twice. It
+ * also refuses to return a value as another type (generated code does not check the element types
+ * of lists and maps). It uses the peer's protocol, binary or compact, framed or not, also for
+ * replies.
  *
- * What generated code of 0.17 to 0.24 does with it, and with the library's own protocols (Debian's
- * 0.17):
+ * Behaviour of generated code of 0.17 to 0.24 with this protocol, and with the library's own
+ * (Debian's 0.17):
  *   field twice                     error         | free() of a wrong pointer, up to 0.22
  *   negative length of a binary     error         | crash
  *   list of another element type    error         | desynchronised
@@ -17,8 +17,9 @@
  *   count of 2^31                   error         | waits, or reserves
  *   unknown list of 1 MiB           linear time   | seconds (quadratic), up to 0.24
  *
- * Subclasses plain ThriftProtocol, whose instance and class have the same size in all versions;
- * ThriftBinaryProtocol grew in 0.23, so that a subclass built against one library fails on another.
+ * It is a subclass of plain ThriftProtocol, whose instance and class have the same size in all
+ * versions. ThriftBinaryProtocol grew in 0.23, so that a subclass built against one library fails
+ * with another.
  */
 
 #pragma once
@@ -39,30 +40,29 @@ typedef struct TpsHostProtocol TpsHostProtocol;
 
 GType tps_host_protocol_get_type (void);
 
-/* On a TpsHostTransport. On any other transport it can only read messages that it is given, and
- * write nothing. */
+/* Creates a protocol on a TpsHostTransport. On any other transport it can only read messages that
+ * it is given, and cannot write. */
 ThriftProtocol *tps_host_protocol_new (ThriftTransport *transport);
 
-/* Makes a TpsHostProtocol on every transport. */
+/* A factory that creates a TpsHostProtocol on every transport. */
 ThriftProtocolFactory *tps_host_protocol_factory_new (void);
 
-/* Gives it `message` (taken over) to read next, as if it had just been received. `max_elements` as
- * in TpsHostOptions. */
+/* Makes the protocol read `message` (taken over) next, as if it had just been received.
+ * `max_elements` as in TpsHostOptions. */
 void tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message,
                                      guint max_elements);
 
-/* A message that was read to its end stays until the next one or the end of the protocol, and so
- * does what it is charged: for as long as a handler has the objects that were made from it. */
+/* Keeps each message that was read to its end, and its charges, until the next message or the end
+ * of the protocol, because a handler still has the objects created from it. */
 void tps_host_protocol_keep_messages (TpsHostProtocol *protocol);
 
-/* From now on binaries that are written are borrowed, until the message that was written is
- * freed. */
+/* Makes later writes borrow binaries, until the message that was written is freed. */
 void tps_host_protocol_borrow_binaries (TpsHostProtocol *protocol);
 
-/* The message whose beginning was read and nothing more, the caller's; NULL where there is none. */
+/* Removes and returns the message of which only the beginning was read; NULL = there is none. */
 TpsMessage *tps_host_protocol_steal_message (TpsHostProtocol *protocol);
 
-/* Makes the rest of the message read as empty, and its end as the error `reason` (taken over). */
+/* Makes the rest of the message empty, and its end fail with `reason` (taken over). */
 void tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason);
 
 G_END_DECLS

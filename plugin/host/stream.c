@@ -28,16 +28,16 @@ struct TpsHostStream
   ThriftTransport *inner; /* borrowed, see tps_host_stream_get() */
   TpsHostOptions options;
   TpsScanner *scanner;
-  gboolean broken; /* after an error nothing is read or written any more */
+  gboolean broken; /* after an error: nothing is read or written */
 
   TpsWriterForm form; /* of the next message that is written; without a budget */
 
-  /* Read from the connection, not yet scanned: [begin, end). */
+  /* Bytes read from the connection, not yet scanned: [begin, end). */
   gsize begin;
   gsize end;
 
-  /* Where the frame that is being read ends, for transports that block until they have all that was
-   * asked for. */
+  /* The end of the frame that is being read, for transports that block until they have all
+   * requested bytes. */
   guint n_prefix_bytes;
   guint8 prefix[4];
   gsize n_frame_bytes_missing;
@@ -102,7 +102,7 @@ stream_new (ThriftTransport *inner, const TpsHostOptions *options)
     stream->options = *options;
   fill_defaults (&stream->options);
   tps_host_options_get_limits (&stream->options, &limits);
-  stream->options.bodies = NULL; /* the scanner has it now */
+  stream->options.bodies = NULL; /* now referenced by the scanner */
   stream->n_references = 1;
   stream->inner = inner;
   stream->scanner = tps_scanner_new (&limits);
@@ -119,8 +119,8 @@ tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options)
   if (stream != NULL)
     return tps_host_stream_ref (stream);
   stream = stream_new (inner, options);
-  /* Without a destroy function: C GLib's sockets do not run GObject's finalizer, so it would not be
-   * called. */
+  /* Without a destroy function, which would not be called: C GLib's sockets do not run GObject's
+   * finalizer. */
   g_object_set_qdata (G_OBJECT (inner), stream_quark (), stream);
   return stream;
 }
@@ -156,8 +156,8 @@ tps_host_stream_get_max_elements (const TpsHostStream *stream)
 
 /* ---- the socket ----------------------------------------------------------------------------- */
 
-/* The descriptor where the transport moves its bytes as ThriftSocket does, else -1 (ThriftSSLSocket
- * is a ThriftSocket too, but the bytes on its descriptor are not ours). */
+/* The descriptor if the transport transfers its bytes as ThriftSocket does, else -1.
+ * ThriftSSLSocket is a ThriftSocket too, but the bytes on its descriptor are encrypted. */
 static gint
 get_descriptor (TpsHostStream *stream)
 {
@@ -223,7 +223,7 @@ wait_ready (TpsHostStream *stream, gint fd, gshort events, gint64 deadline_ns, c
     }
 }
 
-/* Up to `n_bytes` from the socket: how many, 0 at its end, -1 with an error. */
+/* Reads up to `n_bytes` from the socket. Returns their number, 0 at its end, -1 with an error. */
 static gssize
 socket_read (TpsHostStream *stream, gint fd, guint8 *dest, gsize n_bytes, gint64 deadline_ns,
              const gchar *late, GError **error)
@@ -248,8 +248,9 @@ socket_read (TpsHostStream *stream, gint fd, guint8 *dest, gsize n_bytes, gint64
 
 /* ---- any other transport -------------------------------------------------------------------- */
 
-/* How many bytes may be asked for without asking for more than the peer has to send: the rest of a
- * body or a frame, or what is sure to follow. Its read() may block until it has them all. */
+/* The number of bytes that the peer is sure to send: the rest of a body or a frame, or the minimum
+ * that must follow. A request for more could block, because the transport's read() may wait for all
+ * of them. */
 static gsize
 n_bytes_safe_to_ask (const TpsHostStream *stream, gboolean is_body, gsize n_bytes)
 {
@@ -262,7 +263,8 @@ n_bytes_safe_to_ask (const TpsHostStream *stream, gboolean is_body, gsize n_byte
   return 1;
 }
 
-/* Follows the frames in what was read. Of an unframed connection nothing is counted. */
+/* Follows the frames in the bytes that were read. Bytes of an unframed connection are not
+ * counted. */
 static void
 count_frame_bytes (TpsHostStream *stream, const guint8 *bytes, gsize n_bytes)
 {
@@ -305,7 +307,7 @@ transport_read (TpsHostStream *stream, guint8 *dest, gsize n_bytes, GError **err
       stream->broken = TRUE;
       g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                    "cannot read from the connection: %s",
-                   cause != NULL ? cause->message : "the transport says no more");
+                   cause != NULL ? cause->message : "the transport gives no reason");
       return -1;
     }
   n = MIN (n, (gint32) n_asked);
@@ -336,7 +338,7 @@ read_some (TpsHostStream *stream, guint8 *dest, gsize n_bytes, gint64 deadline_n
     n = socket_read (stream, fd, dest, n_bytes,
                      earlier (deadline_after_ms (timeout_ms), deadline_ns),
                      between ? "no request came within the idle timeout"
-                             : "the rest of a message did not come in time",
+                             : "the rest of a message did not arrive in time",
                      error);
   if (n == 0)
     {
@@ -349,7 +351,7 @@ read_some (TpsHostStream *stream, guint8 *dest, gsize n_bytes, gint64 deadline_n
   return n;
 }
 
-/* Feeds the scanner what lies in the chunk. */
+/* Feeds the bytes of the chunk to the scanner. */
 static gboolean
 feed (TpsHostStream *stream, GError **error)
 {
@@ -478,7 +480,7 @@ send_on_transport (TpsHostStream *stream, const struct iovec *pieces, guint n_pi
   return FALSE;
 }
 
-/* Steps over `n_sent` bytes of the pieces; `rest` holds those of the first piece that are left. */
+/* Skips `n_sent` bytes of the pieces; `rest` is the unsent part of the first piece. */
 static void
 advance (const struct iovec **pieces, guint *n_pieces, struct iovec *rest, gsize n_sent)
 {
@@ -521,7 +523,7 @@ send_on_socket (TpsHostStream *stream, gint fd, const struct iovec *pieces, guin
           gint64 stalled_ns = deadline_after_ms (stream->options.stall_timeout_ms);
 
           if (!wait_ready (stream, fd, POLLOUT, earlier (stalled_ns, deadline_ns),
-                           "the peer does not read what it is sent", error))
+                           "the peer does not read", error))
             return FALSE;
         }
       else if (errno != EINTR)

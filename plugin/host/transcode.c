@@ -47,7 +47,7 @@ gboolean
 tps_transcode_blame (GError *cause, const gchar *what, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot %s: %s", what,
-               cause != NULL ? cause->message : "the host's protocol does not say why");
+               cause != NULL ? cause->message : "the host's protocol gives no reason");
   g_clear_error (&cause);
   return FALSE;
 }

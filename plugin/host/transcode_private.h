@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What both directions of transcode.h share. */
+/* The functions shared by both directions of transcode.h. */
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* Gives the scanner bytes of one message in binary protocol. Errors: the scanner's; PROTOCOL where
- * they go on after its end. */
+/* Feeds bytes of one message in binary protocol to the scanner. Errors: those of the scanner;
+ * PROTOCOL if there are bytes after the message. */
 gboolean tps_transcode_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes,
                              GError **error);
 
-/* FALSE, with CONNECTION_LOST: "cannot `what`" and why, which some of the library's functions do
- * not say (NULL). Takes over `cause`. */
+/* Sets CONNECTION_LOST, "cannot `what`: reason", and returns FALSE. Takes over `cause`, which is
+ * NULL if the library's function reports no reason. */
 gboolean tps_transcode_blame (GError *cause, const gchar *what, GError **error);
 
 G_END_DECLS

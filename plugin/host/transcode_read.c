@@ -20,7 +20,7 @@ typedef struct
 
 static gboolean copy_value (Source *source, ThriftType type);
 
-/* Whether a call into the host's protocol went well. */
+/* Whether a call of the host's protocol succeeded. */
 static gboolean
 check (Source *source, gint32 n_bytes, GError *cause)
 {
@@ -78,14 +78,15 @@ put_64 (Source *source, guint64 value)
   return put (source, &value, sizeof value);
 }
 
-/* A count goes to the scanner at once: nothing is read of a container that it refuses. */
+/* Passes a count to the scanner at once, so that no element is read of a container that it
+ * refuses. */
 static gboolean
 put_count (Source *source, guint32 n)
 {
   return put_32 (source, n) && flush_pending (source);
 }
 
-/* One function for each number, so that the scanner gets the value as its wire type. */
+/* One function for each number type, so that the scanner receives each with its wire type. */
 #define DEFINE_COPY(name, type, read, put_value)  \
   static gboolean name (Source *source)           \
   {                                               \
@@ -113,7 +114,7 @@ DEFINE_COPY (copy_i64, gint64, thrift_protocol_read_i64, put_64 (source, (guint6
 DEFINE_COPY (copy_double, gdouble, thrift_protocol_read_double,
              put_64 (source, double_bits (value)))
 
-/* Debian's 0.17 hands a negative length on as a large one, without bytes. */
+/* Debian's 0.17 returns a negative length as a large one, without bytes. */
 static gboolean
 copy_binary (Source *source)
 {
@@ -230,7 +231,7 @@ copy_struct (Source *source)
     return FALSE;
   if (!copy_fields (source))
     {
-      /* The library's compact protocol keeps a list of open structs, which it would lose. */
+      /* The library's compact protocol has a list of open structs, which would leak. */
       thrift_protocol_read_struct_end (source->in, NULL);
       return FALSE;
     }
@@ -243,7 +244,7 @@ copy_nested (Source *source, gboolean (*copy) (Source *source))
 {
   gboolean ok;
 
-  /* The scanner refuses this too, but only once it has seen it. */
+  /* The scanner refuses this too, but only after it has received it. */
   if (source->depth == TPS_MESSAGE_MAX_DEPTH)
     {
       g_set_error (&source->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
@@ -290,7 +291,7 @@ copy_value (Source *source, ThriftType type)
     }
 }
 
-/* As the binary protocol begins a message. */
+/* Copies the beginning of a message, in binary protocol. */
 static gboolean
 copy_message_begin (Source *source)
 {

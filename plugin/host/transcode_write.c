@@ -142,7 +142,7 @@ emit_message (Sink *sink, const TpsMessage *message)
   return ok && sink->cause == NULL;
 }
 
-/* A finished reply as a message. */
+/* Converts a finished reply to a message. */
 static TpsMessage *
 reread (TpsWriter *reply, GError **error)
 {
@@ -169,5 +169,5 @@ tps_transcode_write (TpsWriter *reply, ThriftProtocol *out, GError **error)
     return FALSE;
   if (emit_message (&sink, message))
     return TRUE;
-  return tps_transcode_blame (sink.cause, "write an answer", error);
+  return tps_transcode_blame (sink.cause, "write a reply", error);
 }

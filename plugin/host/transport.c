@@ -12,8 +12,8 @@ struct TpsHostTransport
   ThriftTransport parent;
   ThriftTransport *inner;
   TpsHostStream *stream; /* NULL: a box */
-  TpsWriterForm form;    /* of a box; its budget is a reference */
-  TpsWriter *reply;      /* finished, not yet flushed; a box keeps it */
+  TpsWriterForm form;    /* of a box; has a reference of its budget */
+  TpsWriter *reply;      /* finished, not yet flushed; kept by a box */
 };
 
 typedef struct
@@ -119,7 +119,7 @@ open_inner (ThriftTransport *base, GError **error)
   return transport->inner == NULL || thrift_transport_open (transport->inner, error);
 }
 
-/* A server closes its two transports of one connection, so the second close finds it closed. */
+/* A server closes both transports of a connection, so the second close finds it closed. */
 static gboolean
 close_inner (ThriftTransport *base, GError **error)
 {
@@ -167,7 +167,7 @@ flush (ThriftTransport *base, GError **error)
   return transport->stream == NULL || send_reply (transport, error);
 }
 
-/* The scanner counts; the library's own budget would refuse what it allows. */
+/* The scanner limits the bytes; the library's own budget would refuse messages that it allows. */
 static gboolean
 allow_bytes (ThriftTransport *base, glong n_bytes, GError **error)
 {

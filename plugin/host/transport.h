@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A ThriftTransport for hosts that takes hostile bytes: framed or not as the peer likes, whole
- * messages only.
+/* A ThriftTransport for hosts that survives hostile bytes. It accepts peers with and without
+ * framing, and carries whole messages only.
  *
- * Goes together with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and
- * leaves finished replies in it; flush sends them. It carries messages, not bytes: read and write
+ * It must be used with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and
+ * passes finished replies to it; flush sends them. It carries messages, not bytes: read and write
  * of other protocols fail with a clear error.
  *
  *   ThriftTransportFactory *transports = tps_host_transport_factory_new (NULL);
@@ -13,8 +13,8 @@
  *                 "input_transport_factory", transports, "output_transport_factory", transports,
  *                 "input_protocol_factory", protocols, "output_protocol_factory", protocols, NULL);
  *
- * Unlike the library's wrapping transports it holds a reference of the transport beneath. Not
- * thread-safe, as every ThriftTransport: it belongs to its connection's thread.
+ * Unlike the library's wrapping transports it has a reference of the transport beneath. Not
+ * thread-safe, like every ThriftTransport: it belongs to its connection's thread.
  */
 
 #pragma once
@@ -35,20 +35,22 @@ typedef struct TpsHostTransport TpsHostTransport;
 
 GType tps_host_transport_get_type (void);
 
-/* On top of `inner` (a ThriftSocket as a rule; a reference is taken). `options` NULL = defaults. */
+/* Creates a transport on `inner` (usually a ThriftSocket; a reference is taken). `options` NULL =
+ * defaults. */
 ThriftTransport *tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options);
 
-/* On top of nothing: there is nothing to read, and a message that is written stays here until
- * tps_host_transport_steal_reply(). A reference of the budget is taken. */
+/* Creates a transport without a connection, a box: there are no messages to read, and a message
+ * that is written stays until tps_host_transport_steal_reply(). A reference of the budget is
+ * taken. */
 ThriftTransport *tps_host_transport_new_box (const TpsWriterForm *form);
 
-/* The last message that was written, finished, the caller's; NULL = there is none. */
+/* Removes and returns the last message that was written and finished; NULL = there is none. */
 TpsWriter *tps_host_transport_steal_reply (TpsHostTransport *transport);
 
-/* A box for messages that go nowhere. */
+/* A box for messages that are dropped. */
 ThriftTransport *tps_host_transport_new_sink (void);
 
-/* Makes a TpsHostTransport of everything that is accepted. `options` is copied. */
+/* A factory that creates a TpsHostTransport on every accepted transport. `options` is copied. */
 ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *options);
 
 /* For TpsHostProtocol. */
@@ -59,8 +61,8 @@ TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 /* Sets the form of the next message that is written. */
 void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
 
-/* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent
- * first; a box drops it. */
+/* Takes over a finished message, which the next flush sends. A message that was not flushed before
+ * is sent first; a box drops it. */
 gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
                                         GError **error);
 

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* Bytes that generated code takes for an object and its share of a container, and for a scalar in a
- * list. */
+/* The bytes that generated code allocates for an object with its share of a container, and for a
+ * scalar in a list. */
 #define OBJECT_BYTES 256
 #define SCALAR_BYTES 8
 
@@ -28,7 +28,7 @@ tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint 
   tps_reader_init (&reader->in, message);
   reader->n_elements_left = max_elements;
   reader->error = NULL;
-  /* The message is a list of one struct. */
+  /* The message is treated as a list of one struct. */
   reader->n_levels = 1;
   reader->levels[0] = (TpsTypedLevel) { .kind = TPS_WIRE_LIST,
                                         .value = TPS_WIRE_STRUCT,
@@ -74,7 +74,7 @@ has_failed (TpsTypedReader *reader)
   return reader->error != NULL;
 }
 
-/* What stands next, and that it has been read. */
+/* Returns the type of the next value, and counts it as read. */
 static TpsWireType
 take_next (TpsTypedLevel *level)
 {
@@ -93,7 +93,7 @@ take_next (TpsTypedLevel *level)
   return next;
 }
 
-/* Whether a value of `type` stands next and may be read. */
+/* Whether the next value has this type and may be read. */
 static gboolean
 expect (TpsTypedReader *reader, TpsWireType type)
 {
@@ -133,14 +133,14 @@ pop (TpsTypedReader *reader)
     reader->n_levels--;
 }
 
-/* What a reader makes an object of. */
+/* Whether a reader creates an object for a value of this type. */
 static gboolean
 is_element (TpsWireType type)
 {
   return type >= TPS_WIRE_BINARY;
 }
 
-/* Charges the message for the objects that a reader makes of it. */
+/* Charges the message for the objects that a reader creates from it. */
 static gboolean
 charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
 {

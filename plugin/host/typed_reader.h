@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads a canonical message for readers that do not look at what they read.
+/* Reads a canonical message for readers that do not check types.
  *
  * Generated code checks the types of fields but not of the elements of containers, and its error
- * paths leak what is being read: objects, arrays, map keys. A typed reader therefore knows which
- * type comes next and never returns a value as another type. After an error it has *failed*:
- * structs have no more fields, containers no more elements, and values are 0 or empty. The error is
- * reported at the end of the message. So generated code always reads to the end, owns everything
- * that it created, and frees it.
+ * paths leak the values that are being read: objects, arrays, map keys. A typed reader therefore
+ * knows the type of the next value and never returns a value as another type. After an error it has
+ * *failed*: structs have no more fields, containers no more elements, and values are 0 or empty.
+ * The error is reported at the end of the message. So generated code always reads to the end, owns
+ * everything that it created, and frees it.
  */
 
 #pragma once
@@ -20,19 +20,19 @@ typedef struct
 {
   TpsWireType kind; /* STRUCT, LIST, SET or MAP */
   TpsWireType key;  /* of a map */
-  TpsWireType
-      value; /* of the elements; of the struct's field that was begun and not yet read, or STOP */
-  guint64 n_missing; /* elements not yet read, keys counted */
+  /* Of the elements, or of the struct's field that was begun and not yet read, or STOP. */
+  TpsWireType value;
+  guint64 n_missing; /* elements not yet read, including keys */
 } TpsTypedLevel;
 
-/* In the caller's storage; borrows the message. */
+/* In the caller's storage. Borrows the message. */
 typedef struct
 {
   TpsReader in;
   guint n_elements_left;
   guint n_levels;
   TpsTypedLevel levels[TPS_MESSAGE_MAX_DEPTH + 2];
-  GError *error; /* why it has failed; NULL = it has not */
+  GError *error; /* the failure; NULL = it has not failed */
 } TpsTypedReader;
 
 /* `max_elements` as in TpsHostOptions. */

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Why the seals. SHRINK: a peer that cuts the file off would have us read beyond its end, which is
- * SIGBUS. GROW: what is counted is what there is. FUTURE_WRITE: the reader of answers gets no
- * mapping that it could write to, while ours, made before the seal, stays writable. SEAL: the peer
- * adds none that would take our own mapping away.
+/* The reasons for the seals. SHRINK: reading beyond the end of a file that a peer has cut off
+ * raises SIGBUS. GROW: the file must not become larger than its charge. FUTURE_WRITE: the reader of
+ * replies cannot create a writable mapping, while ours, created before the seal, stays writable.
+ * SEAL: the peer cannot add seals that would affect our own mapping.
  */
 
 #include "plugin/memory/segment.h"
@@ -17,7 +17,7 @@
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
 
-#define EXPORT_BYTES ((gsize) 2 << 20) /* what devices share is in blocks of this size */
+#define EXPORT_BYTES ((gsize) 2 << 20) /* devices share memory in blocks of this size */
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
 #define NEEDED_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -39,8 +39,8 @@ tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
 
-/* Hints, whose failure costs time only: huge pages where shared memory may have them, and page
- * tables filled before the first message needs them. */
+/* Hints; their failure only costs time: huge pages if the system has them for shared memory, and
+ * page tables filled before the first message needs them. */
 static void
 prepare_pages (guint8 *data, gsize n_bytes)
 {
@@ -69,7 +69,7 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
   if (data == MAP_FAILED)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no mapping of %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
+                   "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
                    g_strerror (errno));
       return NULL;
     }
@@ -106,8 +106,8 @@ allocate_pages (gint fd, gsize n_bytes)
   return rc == 0;
 }
 
-/* Kernels before 5.1 do not know FUTURE_WRITE: there the client could write to its answers, which
- * harms itself alone. */
+/* Kernels before 5.1 lack FUTURE_WRITE. There a client could write to its replies, which harms only
+ * itself. */
 static gboolean
 seal (gint fd, TpsSegmentUse use)
 {
@@ -124,7 +124,8 @@ static void
 refuse_file (gsize n_bytes, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no shared memory of %" G_GSIZE_FORMAT " bytes: %s", n_bytes, g_strerror (errno));
+               "cannot create shared memory of %" G_GSIZE_FORMAT " bytes: %s", n_bytes,
+               g_strerror (errno));
 }
 
 TpsSegment *

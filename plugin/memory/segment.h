@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One segment of shared memory: a sealed memfd and a mapping of it, or memory of a device.
- * Immutable after its creation but for the bytes. Thread: any.
+ * Immutable after its creation, except for its bytes. Thread: any.
  */
 
 #pragma once
@@ -10,11 +10,11 @@
 
 G_BEGIN_DECLS
 
-/* The numbers of thrift/memory.thrift, both. */
+/* Both enums have the numbers of thrift/memory.thrift. */
 typedef enum
 {
   TPS_SEGMENT_MEMFD = 1,
-  TPS_SEGMENT_CUDA_IPC = 2, /* memory of a device, by its slots for exported memory */
+  TPS_SEGMENT_CUDA_IPC = 2, /* memory of a device, exported by its functions for that */
 } TpsSegmentKind;
 
 #define TPS_SEGMENT_N_KINDS 3 /* of arrays by kind */
@@ -27,25 +27,26 @@ typedef enum
 
 typedef struct TpsSegment TpsSegment;
 
-/* In whole pages, or what takes their place in a device; G_MAXSIZE where that overflows. */
+/* Rounds up to whole pages, or to the unit of a device's memory; G_MAXSIZE if that overflows. */
 gsize tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes);
 
-/* The server's side: makes, fills with zeros (its pages are there from now on: no SIGBUS for want
- * of memory) and seals the file, and maps it. `fd` is the caller's, to be sent and closed. Errors:
- * RESOURCE_EXHAUSTED. */
+/* The server's side: creates the file, fills it with zeros, seals and maps it. Filling allocates
+ * all pages, so that later accesses cannot fail with SIGBUS. `fd` belongs to the caller and must be
+ * closed after it has been sent. Errors: RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);
 
-/* The client's side: maps what it was sent, whose size and seals are checked first. `fd` stays the
- * caller's. Errors: INTERNAL for a file that is not as memory.thrift says, RESOURCE_EXHAUSTED. */
+/* The client's side: maps the file that it has received, after checks of its size and seals. `fd`
+ * still belongs to the caller. Errors: INTERNAL for a file that violates memory.thrift,
+ * RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error);
 
-/* The server's side of memory of `device`, which has slots for that: filled with zeros. `handle`
- * [TPS_EXPORT_HANDLE_BYTES] is what the client opens it by. May block. Errors: RESOURCE_EXHAUSTED,
- * UNAVAILABLE, DEVICE_LOST. */
+/* The server's side of memory of `device`, which must be able to export it. Fills it with zeros.
+ * `handle` [TPS_EXPORT_HANDLE_BYTES] lets the client open it. May block. Errors:
+ * RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
 TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                          guint8 *handle, GError **error);
 
-/* The client's side, whose device may be a peer of the server's. May block. Errors: UNAVAILABLE,
+/* The client's side; its device may be a peer of the server's. May block. Errors: UNAVAILABLE,
  * DEVICE_LOST. */
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
@@ -54,16 +55,16 @@ TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
 TpsSegmentUse tps_segment_get_use (const TpsSegment *segment);
 gsize tps_segment_get_size (const TpsSegment *segment); /* rounded */
 
-/* Borrowed; mapped for reading only on the side that reads. Of kind CUDA_IPC an address of the
+/* Borrowed; mapped read-only on the side that reads. For kind CUDA_IPC it is an address of the
  * device. */
 guint8 *tps_segment_get_data (const TpsSegment *segment);
 
-/* Bytes [offset, offset + length) as a buffer that its peer may change at any time: shared host
- * memory, or the device's. */
+/* Bytes [offset, offset + length) as a buffer that the peer may change at any time: shared host
+ * memory, or memory of the device. */
 TpsBuffer *tps_segment_show (const TpsSegment *segment, gsize offset, gsize length,
                              GDestroyNotify free_func, gpointer user_data);
 
-/* Unmaps it, or closes the exported memory; the peer's mapping stays. */
+/* Unmaps the segment, or closes the exported memory. The peer's mapping stays. */
 void tps_segment_free (TpsSegment *segment);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegment, tps_segment_free)

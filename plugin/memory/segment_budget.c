@@ -6,8 +6,8 @@
 #include "runtime/base/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
-/* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its
- * threads and its heap get none either. */
+/* Each segment is a mapping. Linux allows a process 65530 of them (vm.max_map_count), which its
+ * threads and its heap need too. */
 #define DEFAULT_MAX_IN_PROCESS 16384
 
 static atomic_uint n_in_process;
@@ -18,9 +18,9 @@ struct TpsSegmentBudget
   gsize max_bytes;
   guint max_segments;
   guint max_in_process;
-  TpsBufferPool *copies; /* may be NULL, both */
+  TpsBufferPool *copies; /* both may be NULL */
   TpsBudget *all;
-  TpsMutex lock; /* guards everything below */
+  TpsMutex lock; /* guards all fields below */
   gsize n_bytes;
   guint n_segments;
 };
@@ -96,7 +96,7 @@ take_one_in_process (guint max, GError **error)
     return TRUE;
   atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "all connections together have %u segments already, as many as there may be", max);
+               "all connections together have %u segments, which is the limit", max);
   return FALSE;
 }
 
@@ -125,17 +125,16 @@ release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
   give_back_one_in_process ();
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static gboolean
 check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
   if (budget->n_segments >= budget->max_segments)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "this connection has %u segments already, as many as it may have",
-                 budget->n_segments);
+                 "this connection has %u segments, which is the limit", budget->n_segments);
   else if (n_bytes > budget->max_bytes - budget->n_bytes)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "a segment of %" G_GSIZE_FORMAT " bytes besides %" G_GSIZE_FORMAT
+                 "a segment of %" G_GSIZE_FORMAT " bytes in addition to %" G_GSIZE_FORMAT
                  ": a connection may share %" G_GSIZE_FORMAT,
                  n_bytes, budget->n_bytes, budget->max_bytes);
   else

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What all segments of one connection may be together: bytes, number, and the account of the
- * server. Inside plugin/memory only. Reference-counted: what counts may outlive the registry.
- * Thread: any.
+/* The limits of all segments of one connection: bytes, number, and the budget of the server. Inside
+ * plugin/memory only. Reference-counted: charges may outlive the registry. Thread: any.
  */
 
 #pragma once
@@ -17,8 +16,8 @@ TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
 TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
 void tps_segment_budget_unref (TpsSegmentBudget *budget);
 
-/* Counts one more segment; the caller's, which keeps the budget. Errors: RESOURCE_EXHAUSTED, saying
- * which limit. */
+/* Charges one more segment. The caller owns the charge, which has a reference of the budget.
+ * Errors: RESOURCE_EXHAUSTED, which names the limit. */
 TpsSegmentCharge *tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
 
 /* Borrowed; may be NULL. */
@@ -26,7 +25,7 @@ TpsBufferPool *tps_segment_budget_get_copies (const TpsSegmentBudget *budget);
 
 gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
 
-/* Of the segments that count at this moment. */
+/* The bytes of all segments that are charged now. */
 gsize tps_segment_budget_get_bytes (TpsSegmentBudget *budget);
 
 G_END_DECLS

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What to open next. Each message that did not find room leaves a demand: how large a segment would
- * have taken it, and how many such segments would have been of use at that moment. The next segment
- * serves the largest demand, and demands that it meets are forgotten with it, but of a device as
- * many are opened as would have been of use. Where the limit stands in the way, idle segments are
- * closed first: smaller ones of the same use, and what the other use has beyond its half.
+/* The choice of the next segment. Each message without room leaves a demand: the size of a segment
+ * that would have taken it, and the useful number of such segments at that time. The next segment
+ * serves the largest demand, and the demands that it meets are dropped with it. Segments of a
+ * device are opened until that number is reached. At the limit, idle segments are closed first:
+ * smaller ones of the same use, and those that the other use has beyond its half.
  *
- * Segments are powers of two: a few sizes serve all, and growing tensors do not open one for each
- * step. */
+ * Sizes are powers of two: a few sizes serve all tensors, and growing tensors do not open a segment
+ * for each step. */
 
 #include "plugin/memory/segment_pool_private.h"
 
@@ -43,8 +43,7 @@ typedef struct
   gsize size;
 } Wanted;
 
-/* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there
- * may be. */
+/* The size of a segment for `n_bytes`, at most the limit. */
 static gsize
 size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
 {
@@ -76,7 +75,7 @@ typedef struct
   gsize n_bytes;
 } Total;
 
-/* What is open and stays so. */
+/* The segments that are open and will stay open. */
 static Total
 count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
@@ -102,10 +101,10 @@ other_use (TpsSegmentUse use)
   return use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_ANSWERS : TPS_SEGMENT_REQUESTS;
 }
 
-/* The largest segment of the other use that may go: each use has a claim to half of the limit, and
- * what the other has beyond its own half gives way. For a segment that needs more than half smaller
- * ones go: there is room for one such only, which nobody has a claim to. So the two uses cannot
- * push each other out in turn, without end. */
+/* The size of the largest segment of the other use that may be closed. Each use has a claim to half
+ * of the limit, so the other use loses segments beyond its own half. A segment of more than half
+ * closes smaller ones only: there is room for one such segment, to which no use has a claim.
+ * Without this rule the two uses could evict each other forever. */
 static gsize
 max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -118,8 +117,8 @@ max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
   return n_own <= half - wanted->size && n_other > half ? n_other - half : 0;
 }
 
-/* The smallest idle segment that may make room; NULL = none. `of_use`: one of the same use is
- * needed. */
+/* The smallest idle segment that may be closed; NULL = none. `of_use`: it must be of the same
+ * use. */
 static TpsPoolSegment *
 find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
 {
@@ -140,7 +139,7 @@ find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
   return victim;
 }
 
-/* Whether a segment could be opened if all that leave had left. */
+/* Whether a segment could be opened after all segments that are being closed are gone. */
 static gboolean
 will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
 {
@@ -152,7 +151,7 @@ will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
          && own.n_bytes + other.n_bytes <= pool->kinds[wanted->kind].max_bytes - wanted->size;
 }
 
-/* Closes idle segments until it would fit; FALSE: it cannot be made to, and none is closed. */
+/* Closes idle segments until the wanted one would fit. FALSE: it cannot fit, and none is closed. */
 static gboolean
 evict (TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -175,8 +174,8 @@ evict (TpsSegmentPool *pool, const Wanted *wanted)
   return TRUE;
 }
 
-/* Of the use, on both sides or on their way; also those that the server has closed, which are
- * mapped here still. */
+/* The number of segments of the use that are mapped here, including those that are being opened or
+ * that the server has closed. */
 static guint
 count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -191,7 +190,8 @@ count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
   return n_segments;
 }
 
-/* Whether a segment may be opened now. If it may later, room is being made and `wait` is set. */
+/* Whether a segment may be opened now. If it may be opened later, `wait` is set and idle segments
+ * are closed. */
 static gboolean
 make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
 {
@@ -207,8 +207,8 @@ make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
   return FALSE;
 }
 
-/* A caller that misses a segment of the host's memory asks again. Without one of a device
- * everything takes another way, and no caller can tell. */
+/* A caller that misses a segment of host memory demands it again with its next message. Without a
+ * segment of a device, tensors are copied to the host, and no later message shows the demand. */
 static gboolean
 wants_all (TpsSegmentKind kind)
 {
@@ -236,7 +236,7 @@ tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse 
 {
   gsize size;
 
-  /* Who has less comes first: the room that the other has made is for it. */
+  /* The use with fewer bytes comes first, because the other has made room for it. */
   *use = count_open (pool, kind, TPS_SEGMENT_ANSWERS).n_bytes
                  < count_open (pool, kind, TPS_SEGMENT_REQUESTS).n_bytes
              ? TPS_SEGMENT_ANSWERS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The memory of one call: tensors are copied one after the other into segments that are free, the
- * smallest that will do, and a further one is taken where the next tensor does not fit. */
+/* The memory of one call: its tensors are copied one after the other into the smallest free segment
+ * that is large enough. If the next tensor does not fit, the call takes another segment. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "runtime/device/device_memory.h"
@@ -14,16 +14,17 @@ typedef struct
   TpsRefcount refcount;
   TpsSegmentPool *pool;
 
-  /* pool->lock */
+  /* Guarded by pool->lock. */
   TpsPoolLease in_pool;
   gboolean ended;
   GPtrArray *segments; /* of TpsPoolSegment, LEASED; NULL = none */
   gsize n_wanted
-      [TPS_SEGMENT_N_KINDS]; /* bytes of all tensors that may be shared, with their alignment */
-  gsize n_missed[TPS_SEGMENT_N_KINDS]; /* of them without room */
+      /* The bytes of all tensors that may be shared, with their alignment. */
+      [TPS_SEGMENT_N_KINDS];
+  gsize n_missed[TPS_SEGMENT_N_KINDS]; /* of these, without room */
 } Lease;
 
-/* Every call of such a client has one, its small calls too. */
+/* Every call of a client that shares memory has a lease, including small calls. */
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
 
@@ -44,7 +45,7 @@ find_room (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
   return NULL;
 }
 
-/* The smallest free segment of at least `n_bytes`, the lease's from now on. */
+/* Takes the smallest free segment of at least `n_bytes` for the lease. */
 static TpsPoolSegment *
 take_free (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {
@@ -76,7 +77,7 @@ is_large (const Lease *lease)
   return lease->n_wanted[TPS_SEGMENT_MEMFD] > 0 || lease->n_wanted[TPS_SEGMENT_CUDA_IPC] > 0;
 }
 
-/* Under the lock: where the tensor goes; NULL = no room. */
+/* The place of the tensor; NULL = no room. The lock is held. */
 static guint8 *
 reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -116,11 +117,11 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
   tps_mutex_unlock (&pool->lock);
   if (to == NULL)
     return FALSE;
-  tps_stream_copy (to, data, n_bytes); /* the segment is the lease's: nobody unmaps it */
+  tps_stream_copy (to, data, n_bytes); /* the lease keeps the segment mapped */
   return TRUE;
 }
 
-/* The device must be able to, and be the pool's one. */
+/* The device must be able to open exported memory, and be the only one of the pool. */
 static gboolean
 is_own_device (TpsSegmentPool *pool, TpsDevice *device)
 {
@@ -149,7 +150,8 @@ lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, 
   return TRUE;
 }
 
-/* What a device has sent comes back as large: a segment for the answer, and one on its way back. */
+/* The average of a device's tensor has its size: one segment is needed for the reply, and another
+ * while that is on its way back. */
 static void
 demand_device (const Lease *lease)
 {
@@ -170,7 +172,7 @@ tps_segment_lease_written (TpsSharing *sharing)
 
   tps_mutex_lock (&pool->lock);
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
-    demand_device (lease); /* what went by way of the host will not do so again */
+    demand_device (lease); /* from then on these tensors need no host memory */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
     tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS,
                              lease->n_wanted[TPS_SEGMENT_MEMFD], pool->n_large);
@@ -238,7 +240,7 @@ lease_unref (TpsSharing *sharing)
 
   if (!tps_refcount_dec (&lease->refcount))
     return;
-  if (!lease->ended) /* nobody else is left to end it */
+  if (!lease->ended) /* the last reference must end it */
     tps_segment_lease_end (sharing, FALSE);
   tps_segment_pool_unref (lease->pool);
   tps_magazine_put (&magazine, &depot, lease);

@@ -71,7 +71,7 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
     {
       TpsPoolSegment *held = pool->segments->pdata[i - 1];
 
-      /* A call may be being written there; what is lent is being read. */
+      /* Not while a call is written there, or while a reply is read there. */
       if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_LENT)
         tps_segment_pool_drop (pool, held);
     }

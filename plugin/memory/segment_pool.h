@@ -1,19 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's side of the memory that one connection shares with its server: which segments there
- * are, who owns each, and which to open next. See thrift/memory.thrift for the rules that both
- * sides keep to.
+/* The client's side of the memory that one connection shares with its server: the segments, their
+ * owners, and the choice of the next segment to open. See thrift/memory.thrift for the rules of
+ * both sides.
  *
- * A state machine without clock, socket and thread: it says what is to be asked of the server
- * (tps_segment_pool_next ()) and is told what became of it. Nothing here waits: while there is no
- * room, tensors travel inline, and what was missed decides what is opened.
+ * A state machine without clock, socket and thread: it returns the next request to the server
+ * (tps_segment_pool_next ()) and must be told its result. Nothing here waits: while there is no
+ * room, tensors are sent inline, and the missed sizes decide on the next segment.
  *
- * Tensors in memory of a device go into segments of kind CUDA_IPC, of the one device that the first
- * such tensor was on, and averages come back in them; both kinds are opened as they are missed.
+ * Tensors in memory of a device use segments of kind CUDA_IPC, of the device of the first such
+ * tensor. Averages are returned in them. Segments of both kinds are opened after tensors have
+ * missed them.
  *
- * Nothing the server says makes us touch memory outside of a segment, but that the size of a
- * device's memory is believed. Reference-counted: calls and buffers of answers keep the pool when
- * the connection has gone. Thread: any, unless said otherwise.
+ * Replies of the server cannot cause accesses outside of a segment; only the size of a device's
+ * memory cannot be checked. Reference-counted: calls, and buffers of replies, keep the pool after
+ * the connection has closed. Thread: any, unless said otherwise.
  */
 
 #pragma once
@@ -27,9 +28,9 @@ typedef struct TpsSegmentPool TpsSegmentPool;
 
 typedef struct
 {
-  gsize max_bytes; /* of all segments of a kind, whatever the server would give */
-  /* tps_segment_pool_next () has something. Called with a lock held: must not block or call
-   * back. */
+  gsize max_bytes; /* of all segments of a kind, even if the server offers more */
+  /* Called when tps_segment_pool_next () has a request. A lock is held: it must not block or call
+   * the pool. */
   GDestroyNotify wake;
   gpointer user_data;
 } TpsSegmentPoolOptions;
@@ -38,11 +39,12 @@ TpsSegmentPool *tps_segment_pool_new (const TpsSegmentPoolOptions *options);
 TpsSegmentPool *tps_segment_pool_ref (TpsSegmentPool *pool);
 void tps_segment_pool_unref (TpsSegmentPool *pool);
 
-/* The connection has gone: nothing more is placed or asked, `wake` is not called any more, and all
- * segments are let go of; those that a buffer of an answer still shows, with that buffer. */
+/* Must be called when the connection has closed: no tensors are placed, no requests are made,
+ * `wake` is not called any more, and all segments are released. A segment that a buffer of a reply
+ * still uses is released with that buffer. */
 void tps_segment_pool_shut_down (TpsSegmentPool *pool);
 
-/* ---- what is asked of the server ------------------------------------------------------------ */
+/* ---- requests to the server ----------------------------------------------------------------- */
 
 typedef enum
 {
@@ -61,61 +63,66 @@ typedef struct
   GArray *ids; /* of gint64; a reference, or NULL */
 } TpsSegmentRequest;
 
-/* FALSE: nothing for now. At most one request of each kind is out at a time: each is to be followed
- * by one of the functions below, in any order, but for a pool that is shut down. Requests go out in
- * the order of the calls and before any later call of the connection. */
+/* FALSE: there is no request now. At most one request of each kind is pending at a time. Each must
+ * be followed by one of the functions below, in any order, unless the pool is shut down. Requests
+ * must be sent in the order of the calls of this function, and before any later call of the
+ * connection. */
 gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request);
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
-/* OFFER: what the server lets the connection have of each kind; 0 = no shared memory. `has_device`:
- * of kind CUDA_IPC too. */
+/* OFFER: the limit of the server for each kind; 0 = no shared memory. `has_device`: it also applies
+ * to kind CUDA_IPC. */
 void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device);
 
-/* OFFER: the server has not said; it is worth asking again after a while. */
+/* OFFER: the server did not report a limit; the request is repeated after a while. */
 void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
 
-/* A descriptor came; takes it over. FALSE: nobody asked for it, the server is not to be trusted. */
+/* Takes over a descriptor that was received. FALSE: there was no request for it, so the server must
+ * not be trusted. */
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 
-/* OPEN: the server has answered with this segment. Its descriptor is there, or it is opened by
- * `handle` [TPS_EXPORT_HANDLE_BYTES], NULL if there was none. FALSE (INTERNAL, RESOURCE_EXHAUSTED;
- * of a device also UNAVAILABLE): it cannot be used; it will be closed, and no other of its kind is
+/* OPEN: the server has opened this segment. It uses the descriptor received before, or `handle`
+ * [TPS_EXPORT_HANDLE_BYTES]; NULL = none came. FALSE (INTERNAL, RESOURCE_EXHAUSTED; of a device
+ * also UNAVAILABLE): the segment cannot be used and will be closed, and no other of its kind is
  * opened. May block for memory of a device. */
 gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
                                   const guint8 *handle, GError **error);
 
-/* OPEN: no segment. `later`: there was no room, so it is worth asking again after a while;
- * otherwise no more segments of the kind are opened. */
+/* OPEN: the server has opened no segment. `later`: it had no room, so the request is repeated after
+ * a while; otherwise no more segments of the kind are opened. */
 void tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
 
-/* Whether tensors in memory of `device` may find room, now or when it has been opened. */
+/* Whether tensors in memory of `device` may find room, now or after a segment has been opened. */
 gboolean tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device);
 
-/* RELEASE, CLOSE: answered, no matter how. */
+/* RELEASE, CLOSE: the request has ended, with or without success. */
 void tps_segment_pool_released (TpsSegmentPool *pool);
 void tps_segment_pool_closed (TpsSegmentPool *pool);
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* For a call on the connection, before it is written; every call has one. Places tensors in
- * segments for REQUESTS that are free. The caller's. */
+/* Begins the lease of a call on the connection; every call must have one before it is written.
+ * Places tensors in free segments for REQUESTS. Owned by the caller. */
 TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
 
-/* All tensors of the call have been written: what did not find room counts as wanted. */
+/* Must be called when all tensors of the call have been written. Tensors without room count as
+ * demands. */
 void tps_segment_lease_written (TpsSharing *sharing);
 
-/* Whether the lease is of this pool. */
+/* Whether the lease belongs to this pool. */
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
-/* The call has ended. `given_back`: it was answered, or never sent; else its segments are closed.
- * Once a lease; without it the last reference counts as not given back. */
+/* Ends the lease when the call has ended. `given_back`: the call was answered, or never sent; else
+ * its segments are closed. Once for each lease; without it, the last reference ends the lease as
+ * not given back. */
 void tps_segment_lease_end (TpsSharing *sharing, gboolean given_back);
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* For an answer that came in: finds slices of its ANSWERS segment, which is given back to the
- * server when the last reference of this and of every buffer that it gave out is gone, whether or
- * not anybody looked. NULL where the connection has no such segments. The caller's. */
+/* For a reply that was received: finds the slices of its segment for ANSWERS. The segment is
+ * returned to the server when the last reference of this object and of all buffers made by it is
+ * released, even if the reply is never read. NULL if the connection has no such segments. Owned by
+ * the caller. */
 TpsSharing *tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer);
 
 /* ---- figures -------------------------------------------------------------------------------- */
@@ -126,12 +133,12 @@ typedef struct
   guint64 n_bytes;
 } TpsSharingCount;
 
-/* Of tensors of at least TPS_SHARING_MIN_BYTES, on connections that may share memory. */
+/* Counts tensors of at least TPS_SHARING_MIN_BYTES, on connections that may share memory. */
 typedef struct
 {
   TpsSharingCount sent_shared;
   TpsSharingCount sent_inline;
-  TpsSharingCount received_shared; /* counted when they are decoded */
+  TpsSharingCount received_shared; /* counted when tensors are decoded */
   TpsSharingCount received_inline;
 } TpsSharingStats;
 

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Objects and who keeps whom:
+/* Objects and their references:
  *
  *   registry -> entries        a segment each, until it is closed
- *   buffer   -> entry, receive a slice that was given out keeps the mapping and its call's answer
- *   answer   -> entry          the segment that it fills
- *   entry    -> charge         memory counts until it is unmapped, perhaps after the registry
- *   answer of open -> charge   and until its descriptor has been sent, which may be later still
+ *   buffer   -> entry, receive a buffer of a slice keeps the mapping, and delays the reply
+ *   answer   -> entry          the segment that a reply fills
+ *   entry    -> charge         memory is charged until it is unmapped, perhaps after the registry
+ *   reply to open -> charge    and until its descriptor has been sent, which may be even later
  *   charge   -> budget
  *
  * The lock guards the table and the states; bytes are copied, mapped and unmapped without it.
@@ -19,7 +19,7 @@
 #include "plugin/memory/segment_registry_private.h"
 #include "runtime/base/error.h"
 
-/* ---- who owns a segment --------------------------------------------------------------------- */
+/* ---- owners of segments --------------------------------------------------------------------- */
 
 #define BIT(state) (1u << (state))
 
@@ -38,7 +38,7 @@ static const struct
                                 TPS_SEGMENT_STATE_CLOSED },
 };
 
-/* FALSE: not in this state, nothing is changed. */
+/* FALSE: the event is not allowed in this state, and nothing is changed. */
 static gboolean
 advance (TpsSegmentState *state, TpsSegmentEvent event)
 {
@@ -60,7 +60,7 @@ tps_segment_entry_unref (TpsSegmentEntry *entry)
   g_free (entry);
 }
 
-/* Ids are never used twice in a process: one of another connection, or of a closed segment, is
+/* Ids are unique in a process, so an id of another connection, or of a closed segment, is
  * unknown. */
 static gint64
 make_id (void)
@@ -70,7 +70,7 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes over both. */
+/* Takes over both arguments. */
 static TpsSegmentEntry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
@@ -87,7 +87,7 @@ entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 
 /* ---- the registry --------------------------------------------------------------------------- */
 
-/* The device's bytes are not the host's: they have a limit of their own. */
+/* Bytes of the device have a limit of their own. */
 static void
 set_device (TpsSegmentRegistry *registry, const TpsSegmentLimits *limits)
 {
@@ -210,13 +210,14 @@ check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
                  "a segment's use is %d, expected %d (REQUESTS) or %d (ANSWERS)", (gint) use,
                  TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS);
   else if (n_bytes == 0)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a segment of no bytes");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "a segment must have at least 1 byte");
   else
     return TRUE;
   return FALSE;
 }
 
-/* What makes a segment: `fd` of a file, or `handle` of memory of the device. */
+/* The results of opening: `fd` of a file, or `handle` of memory of the device. */
 typedef struct
 {
   TpsSegmentKind kind;
@@ -248,7 +249,7 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   return segment != NULL ? entry_new (g_steal_pointer (&charge), segment) : NULL;
 }
 
-/* FALSE: shut down. */
+/* FALSE: the registry is shut down. */
 static gboolean
 enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
 {
@@ -281,11 +282,11 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   if (entry == NULL)
     return FALSE;
   new_id = entry->id;
-  kept = tps_segment_charge_ref (entry->charge); /* once entered it may be closed at any time */
+  kept = tps_segment_charge_ref (entry->charge); /* after this it may be closed at any time */
   if (!enter (registry, entry))
     {
       tps_segment_entry_unref (entry);
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has gone");
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has closed");
       return FALSE;
     }
   *id = new_id;
@@ -352,7 +353,7 @@ tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
 static void
 refuse_id (gint64 id, const gchar *why, GError **error)
 {
-  /* The first is the one that is named. */
+  /* The error names the first of the ids. */
   if (error != NULL && *error == NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "segment %" G_GINT64_FORMAT " %s", id, why);
 }
@@ -367,7 +368,7 @@ release_one (TpsSegmentRegistry *registry, gint64 id, GError **error)
   else if (entry->state == TPS_SEGMENT_STATE_REQUESTS)
     refuse_id (id, "is for requests: there is nothing to release", error);
   else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
-    refuse_id (id, "is the server's already", error);
+    refuse_id (id, "belongs to the server already", error);
   else
     return TRUE;
   return FALSE;
@@ -386,7 +387,7 @@ tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, g
   return ok;
 }
 
-/* The caller's; NULL: it is not there. */
+/* Removes an entry, whose reference passes to the caller; NULL: there is no such entry. */
 static TpsSegmentEntry *
 steal_entry (TpsSegmentRegistry *registry, gint64 id)
 {

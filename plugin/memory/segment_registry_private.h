@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What segment_registry.c and segment_sharing.c have in common. */
+/* The state shared by segment_registry.c and segment_sharing.c; only they include this header. */
 
 #pragma once
 
@@ -9,9 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A segment for requests is written by the client: nothing here depends on whose turn it is. One
- * for answers is free, then filled by one answer, then lent to the client until that gives it
- * back. */
+/* A segment for REQUESTS is written by the client; nothing here depends on its owner. A segment for
+ * ANSWERS is free, then filled by one reply, then lent to the client until that returns it. */
 typedef enum
 {
   TPS_SEGMENT_STATE_REQUESTS = 0,
@@ -43,19 +42,19 @@ struct TpsSegmentRegistry
 {
   TpsRefcount refcount;
   TpsDevice *device;                              /* NULL: no segments of kind CUDA_IPC */
-  TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for what there is not */
+  TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for a kind that is not offered */
 
-  TpsMutex lock;       /* guards everything below, and the entries' states */
+  TpsMutex lock;       /* guards all fields below, and the states of entries */
   GHashTable *entries; /* gint64 in the entry, to TpsSegmentEntry */
-  guint n_opening; /* answers of open_segment that have no place in the connection's queue yet */
-  guint n_free;    /* in TPS_SEGMENT_STATE_FREE */
+  guint n_opening;     /* replies to open_segment that are not queued yet */
+  guint n_free;        /* in TPS_SEGMENT_STATE_FREE */
   gboolean is_shut_down;
 };
 
 void tps_segment_entry_unref (TpsSegmentEntry *entry);
 
-/* With the lock held: the one way to another state. FALSE: not in this state, nothing is
- * changed. */
+/* The only function that changes the state. The lock must be held. FALSE: the event is not allowed
+ * in this state, and nothing is changed. */
 gboolean tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
                                     TpsSegmentEvent event);
 

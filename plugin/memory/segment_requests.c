@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is asked of the server, and what became of it. Nothing is asked before a large tensor has
- * been missed: then for the offer, once. One segment is opened at a time, so that the next
- * descriptor is that of the next segment. */
+/* Requests to the server, and their results. There are none before a large tensor has missed shared
+ * memory; then the offer is requested once. One segment is opened at a time, so that the next
+ * descriptor belongs to the next segment. */
 
 #include <string.h>
 #include <unistd.h>
@@ -104,7 +104,7 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
   gboolean any;
 
   tps_mutex_lock (&pool->lock);
-  /* Opening before closing: it is what dooms. */
+  /* Opening before closing, because it decides on the segments to close. */
   any = !tps_segment_pool_is_down (pool)
         && (next_release (pool, request) || next_offer (pool, request) || next_open (pool, request)
             || next_close (pool, request));
@@ -122,7 +122,7 @@ tps_segment_request_clear (TpsSegmentRequest *request)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Whether any of the kind may be opened. */
+/* Whether any segment of the kind may be opened. */
 static gboolean
 set_offer (TpsPoolKind *kind, gsize max_bytes)
 {
@@ -147,7 +147,7 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
   tps_mutex_unlock (&pool->lock);
 }
 
-/* Demands are overlooked for a while, each time for longer. */
+/* Skips some demands, each time twice as many. */
 static void
 back_off (TpsPoolKind *kind)
 {
@@ -205,13 +205,13 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                "the server opened a segment of %" G_GINT64_FORMAT " bytes where %" G_GSIZE_FORMAT
-               " were asked for",
+               " were requested",
                n_bytes, n_asked);
   return FALSE;
 }
 
-/* Maps the file that was sent, which is checked there. Without the lock: filling page tables takes
- * its time. */
+/* Maps the received file, which is checked there. Without the lock, because filling page tables
+ * takes long. */
 static TpsSegment *
 open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
 {
@@ -253,7 +253,7 @@ has_id (const TpsSegmentPool *pool, gint64 id)
          || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL;
 }
 
-/* `segment` NULL: only to be closed. */
+/* `segment` NULL: the segment is recorded only to be closed. */
 static void
 add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
 {
@@ -268,13 +268,13 @@ add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
   g_ptr_array_add (pool->segments, held);
 }
 
-/* With the lock held: one id must not name two segments. */
+/* One id must not name two segments. The lock is held. */
 static gboolean
 add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {
   pool->open_out = FALSE;
   if (tps_segment_pool_is_down (pool))
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has gone");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
   else if (has_id (pool, id))
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                  "the server opened segment %" G_GINT64_FORMAT " twice", id);
@@ -286,7 +286,7 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   return FALSE;
 }
 
-/* Takes over `segment`, NULL where it cannot be used for the reason that stands in `error`. */
+/* Takes over `segment`; NULL: it cannot be used, and `error` says why. */
 static gboolean
 end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {
@@ -303,7 +303,7 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
   return segment != NULL;
 }
 
-/* Of one request nobody else changes what is being opened. */
+/* The lock is not needed to read the pending request, which only its reply changes. */
 gboolean
 tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const guint8 *handle,
                          GError **error)
@@ -323,7 +323,7 @@ tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
   TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
 
   tps_mutex_lock (&pool->lock);
-  /* A descriptor without a segment: which one the next is for cannot be known. */
+  /* A descriptor came without a segment, so later ones cannot be assigned to segments. */
   if (!later || pool->descriptor >= 0)
     kind->is_ended = TRUE;
   tps_segment_pool_drop_descriptor (pool);

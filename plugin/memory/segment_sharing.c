@@ -55,8 +55,8 @@ let_go (gpointer data)
   g_free (hold);
 }
 
-/* A reference of the segment that the slice lies in; NULL: refused. Sizes do not change: the lock
- * is for the table. */
+/* A reference of the segment that contains the slice; NULL: refused. Sizes do not change, so the
+ * lock protects the table only. */
 static TpsSegmentEntry *
 find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
 {
@@ -158,7 +158,7 @@ typedef struct
   TpsSharing sharing; /* first */
   TpsRefcount refcount;
   TpsSegmentRegistry *registry;
-  TpsSegmentEntry *entry; /* NULL: nothing is placed yet */
+  TpsSegmentEntry *entry; /* NULL: no tensor is placed yet */
   gsize n_used;
 } Answer;
 
@@ -171,7 +171,8 @@ answer_ref (TpsSharing *sharing)
   tps_refcount_inc (&((Answer *) sharing)->refcount);
 }
 
-/* The smallest free one of the kind that is large enough, a reference; NULL where there is none. */
+/* A reference of the smallest free segment of the kind that is large enough; NULL if there is
+ * none. */
 static TpsSegmentEntry *
 take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gsize n_bytes)
 {
@@ -201,7 +202,7 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gsize n_bytes)
   return best;
 }
 
-/* Lets go of the answer's segment. */
+/* Releases the segment of the reply. */
 static void
 end_filling (Answer *answer, TpsSegmentEvent event)
 {
@@ -227,7 +228,7 @@ answer_unref (TpsSharing *sharing)
   tps_magazine_put (&answer_magazine, &answer_depot, answer);
 }
 
-/* Where the bytes go; NULL: no room. One answer is of one segment, and so of one kind. */
+/* The place of the bytes; NULL: no room. One reply uses one segment, so one kind. */
 static guint8 *
 reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -273,7 +274,7 @@ answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
   if (tps_device_memory_copy (device, to, data, n_bytes, NULL))
     return TRUE;
   answer->n_used = n_used;
-  if (n_used == 0) /* the client could not give back what no slice names */
+  if (n_used == 0) /* the client cannot return a segment that no slice names */
     end_filling (answer, TPS_SEGMENT_EVENT_ABANDON);
   return FALSE;
 }

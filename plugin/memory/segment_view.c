@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An answer that came in. The server puts the tensors of one answer into one segment, so the first
- * slice of the message says which one it is. It is looked for before anybody decodes: an answer
- * that came too late, or that nobody reads, is given back like any other. */
+/* A received reply. The server puts all tensors of one reply into one segment, so the first slice
+ * of the message identifies it. The search precedes any decoding, so that the segment is also
+ * returned if the reply came too late or is never read. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "plugin/memory/slice_search.h"
@@ -11,9 +11,9 @@
 typedef struct
 {
   TpsSharing base;
-  TpsRefcount refcount; /* the message's, and one for each buffer */
+  TpsRefcount refcount; /* one of the message, and one of each buffer */
   TpsSegmentPool *pool;
-  TpsPoolSegment *held; /* LENT to this answer; NULL: it names none that it could have */
+  TpsPoolSegment *held; /* LENT to this reply; NULL: the reply names no valid segment */
 } View;
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ give_back (TpsSegmentPool *pool, TpsPoolSegment *held)
       tps_segment_pool_wake (pool);
       return;
     }
-  held->state = TPS_POOL_SEGMENT_FREE; /* the server has closed it, or is about to */
+  held->state = TPS_POOL_SEGMENT_FREE; /* the server has closed it, or will do so */
   tps_segment_pool_reap (pool);
 }
 
@@ -95,7 +95,7 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
 {
   View *view = (View *) sharing;
 
-  /* No lock: while it is lent, nothing of the segment that is looked at here changes. */
+  /* No lock is needed: the fields read here do not change while the segment is lent. */
   if (!check_slice (view, slice, error))
     return NULL;
   tps_mutex_lock (&view->pool->lock);
@@ -117,7 +117,7 @@ has_answers (const TpsSegmentPool *pool)
   return FALSE;
 }
 
-/* Lends the answer its segment, if the server may have put it there. */
+/* Lends the segment to the reply, if the server may have put it there. */
 static TpsPoolSegment *
 lend (TpsSegmentPool *pool, gint64 id)
 {
@@ -143,7 +143,7 @@ view_new (TpsSegmentPool *pool)
   return view;
 }
 
-/* One more than are in use, so that the server has one while another is on its way back. */
+/* One more than are in use: the server needs one while another is on its way back. */
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {
@@ -151,7 +151,8 @@ count_parallel_answers (const TpsSegmentPool *pool)
          + pool->leases.length + 1;
 }
 
-/* A larger segment, or one more, would have taken what came inline. */
+/* Records a demand for tensors that came inline: a larger segment, or one more, would have taken
+ * them. */
 static void
 miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
@@ -162,8 +163,8 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
                            count_parallel_answers (pool));
 }
 
-/* What came by way of the host may have been the device's, which had no room for it: where all
- * segments that there are are in use here, one more would have been of use. */
+/* Tensors that were copied to the host may have been meant for the device, which had no room. If
+ * all segments of the device are in use here, one more would have been useful. */
 static void
 miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {

@@ -9,10 +9,10 @@
 typedef struct
 {
   TpsSliceSearch *found;
-  gboolean wants_inline; /* else the first slice is all */
+  gboolean wants_inline; /* else the search ends with the first slice */
 } Search;
 
-/* Bits of what a struct has. */
+/* Bits for the fields of a struct. */
 enum
 {
   HAS_SLICE_FIELDS = 7, /* a bit for each i64 field from 1 */
@@ -29,7 +29,8 @@ is_done (const TpsReader *in, const Search *search)
   return in->bad || (search->found->has_slice && !search->wants_inline);
 }
 
-/* Lists of numbers and of text, which are most, are stepped over in one go. */
+/* Lists of numbers and of text, the most frequent ones, are skipped without a look at their
+ * elements. */
 static void
 search_list (TpsReader *in, TpsWireType list_type, Search *search)
 {
@@ -70,7 +71,7 @@ count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
   found->n_inline_room += tps_sharing_round (n_bytes);
 }
 
-/* As deep as the scanner lets a message be: TPS_MESSAGE_MAX_DEPTH. */
+/* The depth is limited by the scanner: TPS_MESSAGE_MAX_DEPTH. */
 static void
 search_struct (TpsReader *in, Search *search)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Finds the tensors of an answer whose type nobody knows, or looks at: one that came too late, or
- * was not asked for. */
+/* Finds the tensors of a reply of unknown type, or of a reply that is never decoded: one that came
+ * too late, or without a request. */
 
 #pragma once
 
@@ -13,14 +13,15 @@ typedef struct
 {
   gboolean has_slice;
   TpsSharedSlice slice; /* the first one */
-  /* tensors that could have been shared; none are counted where no binary is that large */
+  /* Tensors that could have been shared; not counted if no binary is large enough. */
   guint n_inline;
   gsize n_inline_bytes;
-  gsize n_inline_room; /* what they would take of a segment */
+  gsize n_inline_room; /* their bytes in a segment */
 } TpsSliceSearch;
 
-/* A SharedSlice is a struct with exactly the i64 fields 1, 2 and 3; an inline Tensor one with a
- * number 1, a list 2 and a binary 3. Nothing else of the contract looks like that. Thread: any. */
+/* Identifies structs by their fields: a SharedSlice has exactly the i64 fields 1, 2 and 3; an
+ * inline Tensor has a number 1, a list 2 and a binary 3. The contract has no other such structs.
+ * Thread: any. */
 void tps_slice_search (const TpsMessage *message, TpsSliceSearch *found);
 
 G_END_DECLS

@@ -17,7 +17,7 @@
 #include "runtime/base/trace.h"
 
 #define MAX_ACCEPTS_PER_TURN 64
-/* After accept() found no descriptors or memory. */
+/* The pause after accept() has failed because there were no descriptors or no memory. */
 #define PAUSE_NS ((gint64) 100 * 1000000)
 
 static TpsTraceEvent connection_accepted = TPS_TRACE_EVENT ("connection_accepted", TPS_TRACE_DEBUG);
@@ -30,7 +30,9 @@ typedef struct
   gint fd;
   TpsWatch *watch;
   gchar *
-      path; /* Unix socket, and which file it is: another server may have put its own there since */
+      /* A Unix socket and the identity of its file, which another server may have replaced
+       * since. */
+      path;
   dev_t device;
   ino_t inode;
 } Listener;
@@ -98,7 +100,7 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
                      choose_channel (core, peer));
 }
 
-/* FALSE: not for all of them. */
+/* FALSE: at least one listener could not be changed. */
 static gboolean
 set_interest (TpsAcceptor *acceptor, guint32 epoll_events)
 {
@@ -135,7 +137,8 @@ resume_accepting (gpointer data)
     resume_later (acceptor);
 }
 
-/* The connection stays in the backlog: without a pause the loop would do nothing but ask again. */
+/* The connection stays in the backlog, so the socket stays readable. Without a pause the loop would
+ * spin. */
 static void
 pause_accepting (TpsAcceptor *acceptor, gint code)
 {
@@ -202,7 +205,8 @@ remember_file (Listener *listener, const gchar *path)
   listener->inode = status.st_ino;
 }
 
-/* Takes over `fd` and `bound`. `path` is that of a Unix socket that is to be removed in the end. */
+/* Takes over `fd` and `bound`. `path` is the file of a Unix socket, which is removed when the
+ * listener closes; NULL = none is. */
 static void
 add_listener (TpsAcceptor *acceptor, gint fd, gchar *bound, const gchar *path)
 {
@@ -231,7 +235,7 @@ tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError **error)
   return TRUE;
 }
 
-/* The file of a Unix socket belongs to the process that has made it. */
+/* The file of a Unix socket belongs to the process that created it, so it is not removed here. */
 gboolean
 tps_acceptor_take_socket (TpsAcceptor *acceptor, gint fd, GError **error)
 {

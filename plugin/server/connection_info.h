@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a server says of one connection, for reports: see tps_server_list_connections(). */
+/* The description of one connection, for reports: see tps_server_list_connections(). */
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 G_BEGIN_DECLS
 
-/* One connection, as it is at one moment. The list owns `peer` and the reference of `principal`. */
+/* A snapshot of one connection. The list owns `peer` and the reference of `principal`. */
 typedef struct
 {
-  guint64 id; /* above 0, never used again by this server */
+  guint64 id; /* > 0, unique in this server */
   gchar *peer;
   TpsPrincipal *principal; /* a reference */
   gboolean is_unix;
@@ -20,9 +20,9 @@ typedef struct
   gboolean is_framed;    /* of the last message */
   gint64 age_ns;
   guint64 n_calls;
-  guint n_in_flight; /* calls that are not answered */
+  guint n_in_flight; /* calls without a reply */
   guint64 n_received_bytes, n_sent_bytes;
-  gsize n_queued_bytes; /* of replies that the socket has not taken */
+  gsize n_queued_bytes; /* of replies that the socket has not accepted */
   gsize n_shared_bytes; /* of memory that is shared with the client */
   gboolean is_half_closed;
 } TpsConnectionInfo;

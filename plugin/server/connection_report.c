@@ -4,8 +4,8 @@
 
 #include "plugin/server/session.h"
 
-/* Sessions that are taken with one hold of the list's lock, in which no connection begins or
- * ends. */
+/* The number of sessions referenced while the list is locked once. No connection can begin or end
+ * meanwhile. */
 #define TURN_SESSIONS 256
 
 static void

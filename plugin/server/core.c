@@ -6,8 +6,8 @@
 #include "runtime/device/pinned_pool.h"
 
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
-/* Of page-locked memory, of which only what is kept is worth its making; the rest of the machine
- * needs memory too. */
+/* The part of page-locked bodies that is kept for reuse: allocating them is too slow to do it for
+ * each request. The rest of the memory stays available to the machine. */
 #define MAX_KEPT_PINNED_PART 2
 
 static TpsBufferPool *
@@ -81,7 +81,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
                                              tps_budget_get_max (budgets->shared));
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");
-  tps_error_set_retry_after_ms (core->stopping_error, TPS_RETRY_AFTER_MS); /* it may come back */
+  tps_error_set_retry_after_ms (core->stopping_error, TPS_RETRY_AFTER_MS); /* it may restart */
   return core;
 }
 
@@ -115,7 +115,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_free (core);
 }
 
-/* A connection that goes leaves the smaller count first. */
+/* A connection that closes leaves the smaller count, `n_half_closed`, first. */
 gboolean
 tps_server_core_is_full (TpsServerCore *core)
 {
@@ -124,7 +124,8 @@ tps_server_core_is_full (TpsServerCore *core)
   return atomic_load (&core->n_connections) >= core->limits.max_connections + n_half_closed;
 }
 
-/* Sequentially consistent, as the waiter sets `stopping` and then looks at the count. */
+/* Both accesses must be sequentially consistent: the waiter sets `stopping` and then reads the
+ * count. */
 void
 tps_server_core_drop (TpsServerCore *core, atomic_uint *count)
 {

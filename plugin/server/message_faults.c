@@ -6,7 +6,7 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A copy of the request that gets no reply. */
+/* A copy of the request without a reply. The bodies are shared. */
 static TpsMessage *
 dup_oneway (const TpsMessage *message)
 {

@@ -6,18 +6,18 @@
 
 typedef struct
 {
-  TpsPulse *pulse; /* a reference while the beat is away */
+  TpsPulse *pulse; /* a reference until the beat returns */
   TpsLoop *loop;   /* NULL: the beat of the workers */
   atomic_bool is_away;
 } Beat;
 
 struct TpsPulse
 {
-  TpsRefcount refcount; /* the owner's, and one of each beat that is away */
+  TpsRefcount refcount; /* one of the owner, and one of each beat that has not returned */
   TpsWorkerPool *workers;
-  guint64 timer; /* of the workers' beat, the owner's thread only */
+  guint64 timer; /* of the workers' beat; the owner's thread only */
   guint n_loops;
-  Beat beats[]; /* [n_loops + 1], the workers' is the last one */
+  Beat beats[]; /* [n_loops + 1]; the last one is the workers' */
 };
 
 TpsPulse *
@@ -40,7 +40,7 @@ pulse_unref (TpsPulse *pulse)
     g_free (pulse);
 }
 
-/* A timer that is cancelled here does not bring its beat back. */
+/* If the timer is cancelled here, its beat does not return, so its reference is released. */
 void
 tps_pulse_free (TpsPulse *pulse)
 {

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether the threads of a server still turn: each event loop, the timers and the workers are sent
- * a beat, which must have come back by the next look. A worker's beat passes through the timers,
- * and through the queue for short jobs. So long calls do not look like a standstill, but a loop or
- * a timer that is stuck does, and so do workers that are all stuck. Inside plugin/server only.
+/* Detects threads of a server that are stuck. Each check sends a beat to each event loop, to the
+ * timers and to the workers, which must have returned by the next check. The beat of the workers
+ * passes through the timers and through the queue of short jobs. So long calls do not look like a
+ * standstill, but a stuck loop or timer does, and so do workers that are all stuck. Inside
+ * plugin/server only.
  */
 
 #pragma once
@@ -18,12 +19,12 @@ typedef struct TpsPulse TpsPulse;
 /* Borrows `loops`, [n_loops], and `workers`, which must outlive the pulse. */
 TpsPulse *tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *workers);
 
-/* Beats that are under way may end later. */
+/* Beats that have not returned may outlive the pulse. */
 void tps_pulse_free (TpsPulse *pulse);
 
-/* TRUE: all beats of the last look are back, and new ones have been sent. FALSE: some are not, and
- * `missing` (owned by the caller) names the first thread: "I/O thread 3", "workers". Never blocks.
- * Thread: any, one at a time. */
+/* TRUE: all beats of the last check have returned, and new ones have been sent. FALSE: some have
+ * not, and `missing` (owned by the caller) names the first thread: "I/O thread 3", "workers". Never
+ * blocks. Thread: any, one at a time. */
 gboolean tps_pulse_check (TpsPulse *pulse, gchar **missing);
 
 G_END_DECLS

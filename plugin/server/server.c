@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts the parts together: loops, acceptor, sessions (through the core), services, workers; and
- * takes them apart in order.
+/* Creates the parts: loops, acceptor, sessions (through the core), services, workers; and stops and
+ * frees them in order.
  *
- * Stopping: acceptor -> services end what waits -> running calls -> connections when their
- * answers have left -> the rest. Freeing: workers first (their jobs answer calls and open
- * connections), then the loops, then the core, which calls still keep.
+ * The order of the stop: the acceptor; services, which end their pending calls; running calls;
+ * connections, after their last replies; the rest. The order of freeing: the workers, because their
+ * jobs answer calls and open connections; the loops; the core, of which calls still have
+ * references.
  */
 
 #include "plugin/server/server.h"
@@ -28,9 +29,9 @@ static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRA
 static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_TRACE_INFO);
 static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
 
-/* More than there may be cores: a thread with few connections sleeps on the core of the client that
- * wakes it. Two threads for 8 clients on two cores answered about half as many small calls as
- * eight. On one core there is nothing to choose, and two threads answered 1.24 times as many. */
+/* More than most machines have cores: a thread with few connections sleeps on the core of the
+ * client that wakes it. With 8 clients on two cores, two threads answered about half as many small
+ * calls as eight. On one core, two threads answered 1.24 times as many. */
 #define DEFAULT_IO_THREADS 8
 #define ONE_CORE_IO_THREADS 2
 #define NS_PER_S ((gint64) 1000000000)
@@ -56,16 +57,16 @@ struct TpsServer
   gchar *default_service;
   GArray *services; /* of TpsService */
   const TpsBudgets *budgets;
-  TpsBudgets *own_budgets; /* NULL where budgets were given */
+  TpsBudgets *own_budgets; /* NULL if budgets were given */
   TpsServerCore *core;
   TpsWorkerPool *own_workers;
   TpsWorkerPool *handshakes; /* NULL: connections are plain */
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
-  TpsPulse *pulse; /* NULL until it is first looked at */
+  TpsPulse *pulse; /* NULL before the first check */
 
-  TpsMutex lock; /* guards everything below */
+  TpsMutex lock; /* guards all fields below */
   TpsCond changed;
   State state;
   gboolean all_answered;
@@ -131,8 +132,8 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
   server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
 }
 
-/* Handshakes have threads of their own: neither other connections nor calls wait for the
- * arithmetic of a flood of them. */
+/* Handshakes have threads of their own, so that other connections and calls do not wait for the
+ * arithmetic of many handshakes. */
 static void
 set_tls (TpsServer *server, const TpsServerOptions *options)
 {
@@ -323,7 +324,7 @@ start_loops (TpsServer *server, GError **error)
   return TRUE;
 }
 
-/* What still runs on a loop may look at io->loop until the loop has gone. */
+/* Functions that still run on a loop may use io->loop until tps_loop_free() returns. */
 static void
 free_loops (TpsServer *server)
 {
@@ -344,8 +345,8 @@ has_service (const TpsServer *server, const gchar *name)
   return FALSE;
 }
 
-/* Every server has the services of its connections: their memory, which Node.describe offers, and
- * their names. */
+/* Every server has the services that concern a connection itself: Memory, which Node.describe
+ * offers, and Session. */
 static void
 add_connection_services (TpsServer *server)
 {
@@ -356,7 +357,7 @@ add_connection_services (TpsServer *server)
       tps_server_add_service (server, &services[i]);
 }
 
-/* Every server has it, for calls and answers that are larger than a frame. */
+/* Every server has the Chunks service, for requests and replies that are larger than a frame. */
 static gboolean
 add_chunk_service (TpsServer *server, GError **error)
 {
@@ -393,7 +394,7 @@ trace_start (TpsServer *server)
 static gboolean
 start (TpsServer *server, GError **error)
 {
-  /* The default service stays what it is without ours. */
+  /* Services that are added here must not change the default service. */
   if (server->default_service == NULL && server->services->len == 1)
     server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
   add_connection_services (server);
@@ -430,7 +431,8 @@ tps_server_start (TpsServer *server, GError **error)
       server->state = started ? STATE_RUNNING : STATE_STOPPED;
     }
   else
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a server starts only once");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "the server has been started before");
   tps_mutex_unlock (&server->lock);
   return started;
 }

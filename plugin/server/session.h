@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One connection of the server and its outstanding calls: the carrier that gives messages to the
- * services and sends the answers in an order the peer can bear. Inside plugin/server only.
+/* One connection of the server with its outstanding calls: the carrier that passes messages to the
+ * services and sends their replies in an order that the peer accepts. Inside plugin/server only.
  */
 
 #pragma once
@@ -22,19 +22,20 @@ typedef struct
   GQueue sessions; /* of TpsSession; the loop's thread only */
 } TpsIoThread;
 
-/* Takes over `fd` and has the session started on the loop. It is freed when the connection has gone
- * and all its calls have been answered. Counts in core->n_connections (the caller has added it).
- * `peer` says in the log who it is. The connection begins with `channel`. Thread: any. */
+/* Takes over `fd` and starts a session on the loop. The session is freed when its connection has
+ * closed and all its calls have been answered. The caller must have counted it in
+ * core->n_connections. `peer` names the peer in the log. The connection begins with `channel`.
+ * Thread: any. */
 void tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel);
 
 /* Thread: any. */
 TpsSession *tps_session_ref (TpsSession *session);
 void tps_session_unref (TpsSession *session);
 
-/* Fills in `info`, whose text is the caller's. Thread: any. */
+/* Sets `info`, whose text belongs to the caller. Thread: any. */
 void tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *info);
 
-/* For everything in io->sessions; loop thread. */
+/* For sessions in io->sessions. Thread: the loop's. */
 void tps_session_check_progress (TpsSession *session, gint64 now_ns);
 void tps_session_close_when_sent (TpsSession *session);
 void tps_session_close (TpsSession *session);

@@ -19,15 +19,15 @@ void tps_session_list_init (TpsSessionList *list);
 /* The list is empty. */
 void tps_session_list_clear (TpsSessionList *list);
 
-/* Returns the id of `session`, above those of all sessions before. */
+/* Returns the id of `session`, which is greater than those of all earlier sessions. */
 guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
 void tps_session_list_remove (TpsSessionList *list, guint64 id);
 
 guint tps_session_list_count (TpsSessionList *list);
 
-/* Fills `sessions` with the sessions of the next greater ids than `after`, and returns how many
- * there are; fewer than `n_max`: these are the last ones. `ref` is called for each, with the lock
- * held. Connections that begin or end wait meanwhile, so `n_max` should be some hundreds. */
+/* Sets `sessions` to the sessions with the next ids above `after`, and returns their number. If it
+ * is below `n_max`, these are the last ones. `ref` is called for each, with the lock held.
+ * Connections that begin or end wait meanwhile, so `n_max` should be some hundreds. */
 guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
                                  guint n_max, void (*ref) (gpointer session));
 

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a connection is offered shared memory, and why not. Inside plugin/server only. Thread:
- * any. */
+/* Decides whether a connection is offered shared memory. Inside plugin/server only. Thread: any. */
 
 #pragma once
 
@@ -17,10 +16,10 @@ typedef enum
   TPS_SHARING_OTHER_USER = 3,
 } TpsSharingOffer;
 
-/* `fd`: a connected socket. `max_bytes`: 0 = switched off. */
+/* `fd`: a connected socket. `max_bytes`: 0 = shared memory is disabled. */
 TpsSharingOffer tps_sharing_offer_find (gint fd, gsize max_bytes);
 
-/* UNAVAILABLE or PERMISSION_DENIED, with the reason; not for OFFERED. */
+/* Sets `error` to the reason of a refusal: UNAVAILABLE or PERMISSION_DENIED. Not for OFFERED. */
 void tps_sharing_offer_refuse (TpsSharingOffer offer, GError **error);
 
 G_END_DECLS

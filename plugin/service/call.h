@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call on its way through a service, and the table that a service is.
+/* One call on its way through a service, and the table of methods that makes a service.
  *
- * A handler is three steps: decode the arguments, one runtime call, encode the result. It is given
- * a call, and answers it exactly once, now or later, from any thread: tps_call_reply_*(). Who
- * carries the call (our server's connection, or a host's ThriftProcessor) implements the few
- * functions below; handlers do not know which.
+ * A handler has three steps: it decodes the arguments, makes one runtime call and encodes the
+ * result. It must answer its call exactly once, now or later, on any thread, with one of the
+ * functions tps_call_reply_*(). Calls are carried by a connection of our server or by a
+ * ThriftProcessor of a host; the functions below are the same for both.
  */
 
 #pragma once
@@ -24,100 +24,99 @@ G_BEGIN_DECLS
 
 typedef struct TpsCall TpsCall;
 
-/* Writes the success value of a result (the field with id 0, tps_writer_field() included; nothing
- * for void). */
+/* Writes the success value of a result: the field with id 0, including tps_writer_field(); nothing
+ * for void. */
 typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
 
-/* The arguments; the reader stands before the arguments struct. Valid until the call is
- * answered. */
+/* Sets `in` to the start of the arguments struct. Valid until the call is answered. */
 void tps_call_get_arguments (TpsCall *call, TpsReader *in);
 
-/* Reads them as the method's descriptor says. Errors: INVALID_ARGUMENT. */
+/* Reads the arguments with the method's descriptor. Errors: INVALID_ARGUMENT. */
 gboolean tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error);
 
-/* Charges `n_bytes` of memory that the handler takes to the call, until it is answered. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Charges memory of the handler to the call, until it is answered. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 
-/* The tenant in whose name the call is made, borrowed; NULL = the carrier limits nobody. */
+/* The tenant of the caller, borrowed; NULL = the carrier has no limits for it. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
 
-/* Charges the call's tenant for rows that the handler is about to read or change. Does nothing
- * without a tenant. Errors: RESOURCE_EXHAUSTED. */
+/* Charges the tenant for rows that the handler is about to read or change. Does nothing without a
+ * tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);
 
-/* Whether the call may be answered later. FALSE under servers that would block all their clients: a
- * handler that would have to wait for others then answers UNAVAILABLE. */
+/* Whether the call may be answered later. FALSE in servers where this would block all clients: a
+ * handler that had to wait for other calls must then answer UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);
 
-/* Who calls, for the log; NULL = not known. Borrowed until the call is answered. */
+/* The peer, for the log; NULL = not known. Borrowed until the call is answered. */
 const gchar *tps_call_get_peer (TpsCall *call);
 
-/* The principal that calls, never NULL: anonymous where the carrier knows no peers. Borrowed until
- * the call is answered, whoever the connection authenticates as meanwhile. */
+/* The principal of the caller, never NULL: anonymous if the carrier does not identify peers.
+ * Borrowed until the call is answered; later changes of the connection's identity do not affect
+ * it. */
 const TpsPrincipal *tps_call_get_principal (TpsCall *call);
 
 /* Makes later calls of the connection those of the owner of `token`. Errors: UNAUTHENTICATED (no
- * such token), UNAVAILABLE (this server or this connection takes no tokens). */
+ * such token), UNAVAILABLE (this server or this connection accepts no tokens). */
 gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **error);
 
-/* Whether the caller may use `table` with this right; its method has been checked before. Must be
- * called for each name of a table before it is looked for. NULL `table` = every table that there is
- * or will be. Errors: PERMISSION_DENIED, UNAUTHENTICATED; the same whether there is such a
- * table. */
+/* Checks the right of the caller for `table`; the method has been checked before. Handlers must
+ * call this for each name of a table before they look for the table. NULL `table` = every table,
+ * now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not depend on the existence of
+ * the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
 
-/* The same for lists of names, which leave out what the caller may not use. */
+/* The same for lists of names, which must leave out tables that the caller may not use. */
 gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
 
-/* What the caller may do, borrowed until the call is answered; NULL = everything. */
+/* The rights of the caller, borrowed until the call is answered; NULL = all. */
 const TpsGrant *tps_call_get_grant (TpsCall *call);
-/* Makes `context`, of which a reference is taken, stand for headers that later calls of the
- * connection lack; NULL = nothing does. The caller must not change it any more. Errors: UNAVAILABLE
- * (this server does not keep connections). */
+/* Sets the context of the connection: its entries replace headers that later calls lack. Takes a
+ * reference of `context`, which must not change any more; NULL = none. Errors: UNAVAILABLE (this
+ * server does not keep connections). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
-/* What the call does from now on, for those who time it: see runtime/base/phases.h. Decoding,
- * queues of workers and writing the result are noted by the functions here; a handler notes what
- * waits for other calls, before it hands the call over. */
+/* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions here
+ * note decoding, the queue of workers and the writing of the result. A handler must note the wait
+ * for other calls before it hands over the call. */
 void tps_call_enter_phase (TpsCall *call, TpsPhase phase);
 
-/* The times of the call, for work that notes its phases itself; NULL = it is not timed. Borrowed
- * until the call is answered. */
+/* The times of the call, for functions that note phases themselves; NULL = the call is not timed.
+ * Borrowed until the call is answered. */
 TpsPhases *tps_call_get_phases (TpsCall *call);
 
 /* The memory that the connection shares with its client, borrowed until the call is answered. NULL
- * with an error where none is offered: UNAVAILABLE, PERMISSION_DENIED. */
+ * with an error if none is offered: UNAVAILABLE, PERMISSION_DENIED. */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 
-/* Identifies the connection of the call among those that are open; NULL = it has none, or none that
- * may close before the call is answered. */
+/* Identifies the connection of the call among the open ones; NULL = the call has no connection that
+ * may close before it is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
-/* Runs `func (call, user_data)` on a worker: functions that may block, or that compute on more than
- * 64 KiB. Those that may take more than some 10 ms are of the long lane
+/* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process
+ * more than 64 KiB. Functions that may take more than about 10 ms belong to the long lane
  * (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun, the call
- * is cancelled: a worker calls `release (user_data)` (NULL = there is nothing to release) instead,
- * and the call ends. */
+ * is cancelled: a worker calls `release (user_data)` (NULL = nothing to release) instead, and the
+ * call ends. */
 void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
                              void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
                              GDestroyNotify release);
 
-/* The same without cancellation: `func` does work for other calls too. */
+/* The same without cancellation, for functions that also work for other calls. */
 void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
                                     void (*func) (TpsCall *call, gpointer user_data),
                                     gpointer user_data);
 
-/* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void.
- * Large tensors that it writes are put into memory shared with the client where there is room. The
- * answer leaves when all slices of such memory that came with the arguments have been let go of: it
- * gives them back. Thread: any. */
+/* Answers the call. `write` is called before this returns, or never if the peer has gone. NULL
+ * `write` = void. Large tensors are placed in memory shared with the client if there is room. The
+ * reply is not sent before all slices of shared memory in the arguments have been released, because
+ * it returns them to the client. Thread: any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
-/* The same with a result as the method's descriptor says. */
+/* The same with a result that the method's descriptor writes. */
 void tps_call_reply_value (TpsCall *call, gconstpointer value);
 
-/* An object that a result borrows from. `ref` returns its argument; `unref` must not block. */
+/* An object from which a result borrows. `ref` returns its argument; `unref` must not block. */
 typedef struct
 {
   gpointer object;
@@ -125,29 +124,30 @@ typedef struct
   GDestroyNotify unref;
 } TpsLender;
 
-/* The same, with a reference of the lender until the answer has left. */
+/* The same, with a reference of the lender until the reply has been sent. */
 void tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender);
 
-/* The funnel from GError to the wire's ServiceError. Thread: any. */
+/* Answers with an error: the only conversion from GError to the wire's ServiceError. Thread:
+ * any. */
 void tps_call_reply_error (TpsCall *call, const GError *error);
 
-/* The answer of a method without a result: NULL `error` = it is done. Thread: any. */
+/* Answers a method without a result: NULL `error` = success. Thread: any. */
 void tps_call_reply_done (TpsCall *call, const GError *error);
 
-/* For TpsService.handle_other: the whole message, the caller's, under its name without the service.
- * From then on the call has no arguments. */
+/* For TpsService.handle_other: the whole message, owned by the caller, with the name of the method
+ * without its service. After this the call has no arguments. */
 TpsMessage *tps_call_take_message (TpsCall *call);
 
-/* The form of the reply to a call whose message was taken. Its budget stays borrowed until the call
- * is answered. */
+/* The form of the reply to a call after tps_call_take_message(). The budget is borrowed until the
+ * call is answered. */
 void tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form);
 
 /* Answers such a call with a message that was ended with tps_writer_message_end(), which is taken
  * over. NULL: there is no reply. Thread: any. */
 void tps_call_reply_message (TpsCall *call, TpsWriter *reply);
 
-/* Where the calls of a method are handled. Calls with long arguments are handled on a worker in any
- * case. */
+/* The thread that handles the calls of a method. Calls with long arguments are always handled on a
+ * worker. */
 typedef enum
 {
   TPS_METHOD_INLINE = 0,    /* on the I/O thread: short, and never blocks */
@@ -155,45 +155,45 @@ typedef enum
   TPS_METHOD_LONG = 2,      /* on a worker, in the long lane */
 } TpsMethodPlace;
 
-/* The right stands first, so that a method without one does not compile. */
+/* The right is the first field, so that a method without one does not compile. */
 typedef struct
 {
-  TpsRight right; /* that its callers must have */
+  TpsRight right; /* that callers need */
   const TpsRpc *rpc;
   void (*handle) (TpsCall *call, gpointer service);
   TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
 } TpsMethod;
 
-/* A service: its name in the multiplexed protocol, its methods (ended by one without a right), the
- * object they are given. */
+/* A service: its name in the multiplexed protocol, its methods (ended by one without a right) and
+ * their object. */
 typedef struct
 {
   const gchar *name;
   const TpsMethod *methods;
-  gpointer object; /* borrowed; outlives the server */
-  /* Optional: ends what waits with UNAVAILABLE and refuses what comes from now on with it. Does not
+  gpointer object; /* borrowed; must outlive the server */
+  /* Optional: ends pending calls with UNAVAILABLE, and refuses later calls with it. Must not
    * block. */
   void (*shut_down) (gpointer object);
-  /* Optional: ends what waits in the name of calls of that connection (tps_call_get_connection()).
-   * Does not block. */
+  /* Optional: ends the pending calls of that connection (tps_call_get_connection()). Must not
+   * block. */
   void (*connection_closed) (gpointer object, gconstpointer connection);
-  /* Optional, of one service: keeps an answer that no frame can hold, ended for a transfer, and
-   * sets the name under which it is fetched. Takes over `answer` unless it fails. Does not block.
-   * Thread: any. */
+  /* Optional, for one service only: keeps a reply that no frame can hold, ended for a transfer, and
+   * sets the name under which clients fetch it. Takes over `answer` unless it fails. Must not
+   * block. Thread: any. */
   gboolean (*keep_answer) (gpointer object, TpsCall *call, TpsWriter *answer, gchar **name,
                            GError **error);
-  /* Optional: whether calls are served now; FALSE: each is refused with the error. Does not block.
+  /* Optional: whether calls are served now. FALSE: each is refused with the error. Must not block.
    * Thread: any. */
   gboolean (*may_serve) (gpointer gate, GError **error);
   gpointer gate;
-  /* Arguments of commands must stay what they are until the call is answered: those in memory
-   * shared with the client are copied when they are read. */
+  /* TRUE: arguments of commands must not change until the call is answered. Those in memory shared
+   * with the client are copied when they are read. */
   gboolean has_log;
-  /* Optional: handles calls of methods that are not in `methods`, on a worker, in the long lane. As
-   * their contract is not known here, their failures are answered with TApplicationException. */
+  /* Optional: handles calls of methods that are not in `methods`, on a worker, in the long lane.
+   * Their contract is not known here, so failures are answered with TApplicationException. */
   void (*handle_other) (TpsCall *call, gpointer object);
-  TpsRight other_right; /* that callers of these methods must have; not UNSET with handle_other */
+  TpsRight other_right; /* that callers of these methods need; not UNSET with handle_other */
 } TpsService;
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a call is made of; for the dispatcher alone. */
+/* The functions of a call for the dispatcher only. */
 
 #pragma once
 
@@ -18,38 +18,38 @@ typedef enum
   TPS_EXCEPTION_PROTOCOL_ERROR = 7,
 } TpsExceptionKind;
 
-/* What all calls of a dispatcher have in common. */
+/* The state shared by all calls of a dispatcher. */
 typedef struct
 {
-  const TpsService *keeper; /* keeps an answer that no frame can hold; NULL = there is none */
-  TpsCounter *admin;        /* that need the right ADMIN */
+  const TpsService *keeper; /* keeps replies that no frame can hold; NULL = there is none */
+  TpsCounter *admin;        /* counts calls that need the right ADMIN */
   TpsTracer *tracer;        /* borrowed; NULL = calls are not traced */
 } TpsCallContext;
 
-/* Takes over `message`; `context` and `rpc` (NULL for a method that has none) are borrowed. The
- * call lives until it is answered. */
+/* Creates a call, which lives until it is answered. Takes over `message`; `context` and `rpc` (NULL
+ * for a method that has none) are borrowed. */
 TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
                        gpointer carried, const TpsCallContext *context);
 
-/* Has the call counted, from its arrival on: right after its creation. `metrics` are borrowed until
- * it is answered; NULL = it is not counted. */
+/* Counts the call from its arrival on; must follow its creation. `metrics` are borrowed until it is
+ * answered; NULL = it is not counted. */
 void tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics);
 
-/* Charges the call to its carrier's tenant, until it is answered. FALSE: it is refused, and charged
- * for nothing; `error` must not be NULL. Errors: RESOURCE_EXHAUSTED. */
+/* Charges the call to its tenant, until it is answered. FALSE: the call must be refused, and
+ * nothing is charged; `error` must not be NULL. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_admit (TpsCall *call, GError **error);
 
-/* Has the call traced from now on. Before it is handled. */
+/* Begins the span of the call. Must be called before the handler. */
 void tps_call_begin_span (TpsCall *call);
 
-/* Arguments that lie in memory shared with the client are copied when they are read. */
+/* Makes tps_call_read_arguments() copy arguments in memory shared with the client. */
 void tps_call_copy_shared (TpsCall *call);
 
-/* The method that the call has, borrowed until it is answered. */
+/* Sets the method of the call, borrowed until it is answered. */
 void tps_call_set_method (TpsCall *call, const TpsGuardedMethod *method);
 
-/* Answers a call that its caller may not make. The form depends on its name alone: it does not tell
- * what there is. */
+/* Answers a call that its caller may not make. The form of the reply depends on the name of the
+ * method only, so it does not tell whether the method exists. */
 void tps_call_refuse (TpsCall *call, const GError *error);
 
 /* Answers with a TApplicationException. */

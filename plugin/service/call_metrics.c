@@ -16,7 +16,7 @@ struct TpsMethodMetrics
   TpsCounter *request_bytes;
   TpsCounter *reply_bytes;
   TpsHistogram *durations;
-  _Atomic (TpsCounter *) failed[N_CODES]; /* by the wire's code; each made with its first failure */
+  _Atomic (TpsCounter *) failed[N_CODES]; /* by the wire's code; created by the first failure */
 };
 
 static const TpsFamily requests = {
@@ -65,14 +65,14 @@ static const TpsFamily reply_bytes = {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Of a series, which outlives the object that made it. */
+/* The counters of a series, which outlives its TpsMethodMetrics. */
 typedef struct
 {
   const TpsCounter *requests;
   const TpsHistogram *durations;
 } InFlight;
 
-/* What has ended is read first, so that it is not more than what has begun. */
+/* Ended calls are read first, so that they never exceed those that have begun. */
 static gint64
 read_in_flight (gpointer user_data)
 {
@@ -108,7 +108,7 @@ tps_method_metrics_new (TpsCounters *counters, const gchar *method)
   return metrics;
 }
 
-/* The series stay: counters of a method that was served do not vanish. */
+/* The series stay: the counters of a method must not disappear while the process runs. */
 void
 tps_method_metrics_free (TpsMethodMetrics *metrics)
 {
@@ -152,7 +152,7 @@ tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *r
   return elapsed_ns;
 }
 
-/* Threads that find none at the same time find the same. */
+/* Threads that create it at the same time get the same counter. */
 static TpsCounter *
 provide_failed (TpsMethodMetrics *metrics, gint code)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is counted of the calls of one method: OPERATING.md, "Metrics". For the dispatcher and
- * call.c. */
+/* The metrics of the calls of one method: OPERATING.md, "Metrics". For the dispatcher and calls
+ * only. */
 
 #pragma once
 
@@ -13,23 +13,23 @@ G_BEGIN_DECLS
 
 typedef struct TpsMethodMetrics TpsMethodMetrics;
 
-/* Numbers of `method`, "Service:method", in `counters`, which are borrowed. Owned by the caller.
- * Objects for the same method change the same numbers. */
+/* Metrics of `method`, "Service:method", in `counters`, which are borrowed. Owned by the caller.
+ * Several objects for one method change the same metrics. */
 TpsMethodMetrics *tps_method_metrics_new (TpsCounters *counters, const gchar *method);
 void tps_method_metrics_free (TpsMethodMetrics *metrics);
 
-/* Counts a call that has come. Returns when that was, on the monotonic clock: as the message says,
- * so that the clock is not read. Thread: any. */
+/* Counts the begin of a call. Returns its time on the monotonic clock. The message has recorded it,
+ * so the clock is not read. Thread: any. */
 gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts its end: the only place where a call with metrics reads the clock. `reply` NULL = there is
- * none. Returns how long it took, in nanoseconds. */
+/* Counts the end of a call: the only place where a call with metrics reads the clock. `reply` NULL
+ * = there is none. Returns the duration in nanoseconds. */
 gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
 
-/* Counts that it fails; `code` is the wire's, 0 = TApplicationException. */
+/* Counts a failure; `code` is the wire's, 0 = TApplicationException. */
 void tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code);
 
-/* Counts that it is cancelled. */
+/* Counts a cancellation. */
 void tps_method_metrics_cancel (TpsMethodMetrics *metrics);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMethodMetrics, tps_method_metrics_free)

@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Heads that an I/O thread, and a worker in the short lane, decodes at most: they may hold
+/* The largest heads that an I/O thread, and a worker in the short lane, decodes: they may contain
  * thousands of values, each with memory of its own. */
 #define MAX_INLINE_HEAD_BYTES (64 << 10)
 #define MAX_SHORT_HEAD_BYTES (1 << 20)
@@ -17,7 +17,7 @@ typedef struct
   const TpsMethod *method;
   const TpsService *service; /* of the dispatcher's list */
   TpsMethodMetrics *metrics; /* of the dispatcher's list; NULL = calls are not counted */
-  TpsGuardedMethod guarded;  /* for others, "Service:*" */
+  TpsGuardedMethod guarded;  /* for methods that are not listed: "Service:*" */
 } Target;
 
 struct TpsDispatcher
@@ -26,9 +26,9 @@ struct TpsDispatcher
   GArray *services;    /* of TpsService */
   GHashTable *targets; /* name as sent, with or without its service, to Target */
   GHashTable *others;  /* name of a service that has handle_other ("" = the default), to Target */
-  TpsMetrics *metrics; /* NULL = nothing is counted */
+  TpsMetrics *metrics; /* NULL = no metrics */
   GPtrArray *method_metrics; /* of TpsMethodMetrics, owned */
-  TpsMethodMetrics *unknown; /* of methods that there are not; NULL without metrics */
+  TpsMethodMetrics *unknown; /* of unknown methods; NULL without metrics */
   TpsCallContext context;
 };
 
@@ -77,8 +77,7 @@ add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_d
     }
 }
 
-/* The method that stands for all that a service does not list. Without a handler: the service has
- * its own. */
+/* Represents all methods that a service does not list. It has no handler: the service has one. */
 static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
 
 static void
@@ -105,7 +104,7 @@ find_service (const TpsDispatcher *dispatcher, const gchar *name, gsize n_bytes)
   return NULL;
 }
 
-/* Methods made by name may lack a right. */
+/* A method with named initializers may lack a right. */
 static gboolean
 check_rights (const TpsService *service, GError **error)
 {
@@ -135,7 +134,7 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
     {
       if (find_service (dispatcher, services[i].name, strlen (services[i].name)) != NULL)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is there twice",
+          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is given twice",
                        services[i].name);
           return FALSE;
         }
@@ -143,7 +142,7 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
         return FALSE;
       g_array_append_val (dispatcher->services, services[i]);
     }
-  for (guint i = 0; i < dispatcher->services->len; i++) /* the list does not move any more */
+  for (guint i = 0; i < dispatcher->services->len; i++) /* the list is complete and does not move */
     {
       const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
       gboolean is_default = g_strcmp0 (service->name, default_service) == 0;
@@ -190,7 +189,7 @@ add_metrics (TpsDispatcher *dispatcher, const gchar *service, const gchar *metho
   return metrics;
 }
 
-/* A method of the default service has two targets, which share their numbers. */
+/* A method of the default service has two targets, which share their metrics. */
 static void
 count_methods (TpsDispatcher *dispatcher, const TpsService *service)
 {
@@ -206,7 +205,7 @@ count_methods (TpsDispatcher *dispatcher, const TpsService *service)
     }
 }
 
-/* All methods that a service does not list share their numbers: peers choose their names. */
+/* All methods that a service does not list share their metrics, because peers choose the names. */
 static void
 count_others (TpsDispatcher *dispatcher, const TpsService *service)
 {
@@ -309,7 +308,8 @@ tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
 
 /* ---- rights --------------------------------------------------------------------------------- */
 
-/* The method of a name that a service does not list: with its service, the caller's to free. */
+/* The method for a name that a service does not list, including the service. The caller must free
+ * the name. */
 static TpsGuardedMethod
 guard_other (const Target *target, const gchar *name)
 {
@@ -368,7 +368,7 @@ refuse_kind (TpsCall *call, TpsMessageKind kind)
   tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
 }
 
-/* What the message would be charged; G_MAXSIZE where that overflows. */
+/* The charge of the message with all its bodies; G_MAXSIZE if that overflows. */
 static gsize
 count_needed (const TpsMessage *message)
 {
@@ -393,13 +393,13 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   if (n_needed > message->pool_limit)
     error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                          "the call needs %" G_GSIZE_FORMAT " bytes for its tensors, but all calls "
-                         "together may have %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",
+                         "together may use %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",
                          n_needed, message->pool_limit);
   else
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "no room for %" G_GSIZE_FORMAT
-                           " bytes: too much is waiting in this server",
+                           " bytes: the calls in this server use all memory for tensors",
                            message->n_bytes_refused);
       tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
     }

@@ -8,8 +8,7 @@
 
 #define MAX_WAIT_MS (300 * 1000)
 
-/* One connection's calls must not wait for a disk under a host that serves one connection at a
- * time. */
+/* A host that serves one connection at a time must not wait for a disk. */
 static gboolean
 may_wait (TpsCall *call, GError **error)
 {
@@ -79,7 +78,7 @@ handle_snapshot (TpsCall *call, gpointer durable)
 
 /* ---- tables from files ----------------------------------------------------------------------- */
 
-/* One of the two calls. Its arguments stay until the answer. */
+/* A call of restore or import_table, with its arguments until it is answered. */
 typedef struct
 {
   TpsCall *call;
@@ -106,7 +105,8 @@ set_paths (TpsTableSource *source, gchar **paths)
   source->n_paths = paths != NULL ? g_strv_length (paths) : 0;
 }
 
-/* FALSE: the call has been refused, and `reading` is gone. `arguments` are those of its method. */
+/* FALSE: the call has been refused, and `reading` was freed. `arguments` belong to the method of
+ * the call. */
 static gboolean
 begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
 {
@@ -119,7 +119,7 @@ begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
-/* Without names all tables of a snapshot are meant. */
+/* A call without names concerns all tables of the snapshot. */
 static gboolean
 check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
 {
@@ -131,7 +131,7 @@ check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
   return TRUE;
 }
 
-/* The names of tables are known. */
+/* The last step, after the names of the tables have been read. */
 static void
 go_on_reading (Reading *reading, TpsDurable *durable)
 {
@@ -203,7 +203,7 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref (buffer);
 }
 
-/* The bytes themselves are those that were read. */
+/* Borrows the bytes of the batch's buffer; there is no copy. */
 static GBytes *
 dup_records (const TpsLogBatch *batch)
 {
@@ -242,7 +242,7 @@ handle_read_log (TpsCall *call, gpointer durable)
   ReadLog *read;
 
   if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error)
-      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* records are of all tables */
+      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* all tables' records */
     {
       tps_call_reply_error (call, error);
       return;

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lookup: decode, on the I/O thread -> the store, there or on a worker -> encode.
- * A push: decode -> the store, which applies it once and in its turn -> answer, from any thread.
+/* A lookup: decode, on the I/O thread -> the store, on that thread or a worker -> encode. A push:
+ * decode -> the store, which applies it once and in order -> the reply, on any thread.
  *
- * Arguments are let go of before a call is answered, so that their bodies leave room for what is
- * read next.
+ * Arguments are released before a call is answered, so that their bodies leave room for the next
+ * request.
  */
 
 #include "plugin/service/embedding_table_service.h"
@@ -14,12 +14,12 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* What is done on an I/O thread at most: bytes that are read and written, and tables that are
- * looked for. */
+/* The limits of calls on an I/O thread: bytes that are read and written, and tables that are looked
+ * up. */
 #define MAX_INLINE_BYTES (64 * 1024)
 #define MAX_INLINE_QUERIES 256
 
-/* The limit of bytes that a call in the short lane reads and writes: some 10 ms. */
+/* The limit of bytes that a call in the short lane reads and writes: about 10 ms. */
 #define MAX_SHORT_BYTES ((gsize) 64 << 20)
 
 struct TpsEmbeddingTables
@@ -87,7 +87,7 @@ handle_create_table (TpsCall *call, gpointer service)
   tps_call_reply_done (call, error);
 }
 
-/* Leaves out what the caller may not read. */
+/* Removes tables that the caller may not read. */
 static void
 hide_tables (TpsCall *call, GArray *specs)
 {
@@ -129,7 +129,7 @@ handle_drop_table (TpsCall *call, gpointer service)
 
 /* ---- rows of tenants ------------------------------------------------------------------------ */
 
-/* Of the request as it is: whether its ids and shapes are valid is checked later, by the store. */
+/* Charges the rows of the request as sent. The store checks ids and shapes later. */
 static gboolean
 add_tensor_rows (TpsCall *call, const TpsTensor *indices, GError **error)
 {
@@ -196,8 +196,8 @@ lookup_bags (TpsCall *call, gpointer user_data)
     tps_call_reply_error (call, error);
 }
 
-/* What a query reads and writes. Of a table that is not there its own bytes still count: they are
- * checked. */
+/* Estimates the bytes that a query reads and writes. The bytes of its own tensors count even if
+ * there is no such table, because they are checked. */
 static gsize
 estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
 {
@@ -218,7 +218,7 @@ estimate_lookup (const LookupBags *lookup)
   return n_bytes;
 }
 
-/* A call that waits for a device holds no core. */
+/* A call that waits for a device uses no core. */
 static TpsLane
 find_lane (gsize n_bytes)
 {
@@ -305,7 +305,7 @@ lookup_rows_on_worker (TpsCall *call, gpointer user_data)
   lookup_rows (call, lookup);
 }
 
-/* Of a table that is not there the ids still count: they are checked. */
+/* The ids count even if there is no such table, because they are checked. */
 static gsize
 estimate_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
 {
@@ -352,8 +352,7 @@ handle_lookup_rows_with_lsns (TpsCall *call, gpointer service)
 
 /* ---- pushes --------------------------------------------------------------------------------- */
 
-/* What apply_row_gradients, apply_bag_gradients and assign_rows have in common. The arguments are
- * one of theirs. */
+/* The common part of apply_row_gradients, apply_bag_gradients and assign_rows. */
 typedef struct Push Push;
 struct Push
 {
@@ -381,7 +380,7 @@ run_push (TpsCall *call, gpointer user_data)
   tps_table_store_push (push->store, &push->push, answer_push, push);
 }
 
-/* The push has not begun: its id stays new. */
+/* Cancels a push that has not begun. Its id stays unused. */
 static void
 free_push (gpointer data)
 {
@@ -390,7 +389,7 @@ free_push (gpointer data)
   push->free (push);
 }
 
-/* Here where it is small, else on a worker. */
+/* Runs a small push on this thread, others on a worker. */
 static void
 begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 {
@@ -555,7 +554,7 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* Nothing waits but for what runs, and that ends by itself. */
+/* No pending call needs to be ended: all wait for running calls, which end by themselves. */
 static void
 shut_down (gpointer object)
 {
@@ -568,9 +567,9 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_ADMIN, &tps_create_table_rpc, handle_create_table,
     TPS_METHOD_LONG }, /* fills the rows */
   { TPS_RIGHT_READ, &tps_list_tables_rpc, handle_list_tables,
-    TPS_METHOD_LONG }, /* there may be very many */
+    TPS_METHOD_LONG }, /* there may be thousands */
   { TPS_RIGHT_ADMIN, &tps_drop_table_rpc, handle_drop_table,
-    TPS_METHOD_LONG }, /* gives the memory back */
+    TPS_METHOD_LONG }, /* releases the memory */
   { TPS_RIGHT_READ, &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },
   { TPS_RIGHT_READ, &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
   { TPS_RIGHT_PUSH, &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on
+/* The EmbeddingTable service on a table store: small calls run on the I/O thread, others on
  * workers. */
 
 #pragma once
@@ -14,12 +14,12 @@ typedef struct TpsEmbeddingTables TpsEmbeddingTables;
 
 /* `store` is borrowed. */
 TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store);
-/* Whoever serves it must have stopped. */
+/* The server must have stopped. */
 void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 
 TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
 
-/* For TpsNode: the bytes of the store, and its bound. `data`: TpsEmbeddingTables *. */
+/* For TpsNode: the bytes of the store, and their limit. `data`: TpsEmbeddingTables *. */
 void tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)

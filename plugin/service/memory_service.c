@@ -11,9 +11,9 @@
 
 typedef struct
 {
-  TpsSegmentRegistry *segments; /* a reference while its answers are held; NULL = they are not */
+  TpsSegmentRegistry *segments; /* a reference while replies are held back; NULL = they are not */
   TpsSegmentInfo info;
-  gint fd;                  /* -1: none goes out */
+  gint fd;                  /* -1: none is sent */
   TpsSegmentCharge *charge; /* while `fd` is held; else NULL */
 } Opened;
 
@@ -59,9 +59,9 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
          && open_of_kind (segments, &arguments, opened, error);
 }
 
-/* The descriptor leaves with the answer, and counts until then: a client that closes segments and
- * does not read would have any number of them otherwise. What is sent after the answer may lie in
- * the segment. */
+/* The descriptor is sent with the reply, and is charged until then: otherwise a client that closes
+ * segments but does not read could have any number of them. Later replies may lie in the segment,
+ * so they are held back until this one is queued. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -123,7 +123,7 @@ handle_close (TpsCall *call, gpointer unused)
   end_segments (call, tps_segment_registry_close);
 }
 
-/* Making pages takes about a second for 4 GiB, giving them back a third of that. */
+/* Allocating 4 GiB takes about a second, releasing them a third of that. */
 static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
   { TPS_RIGHT_ANY, &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },

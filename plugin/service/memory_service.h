@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Memory service: segments of the connection that a call comes on. It has no state of its own,
- * and answers UNAVAILABLE or PERMISSION_DENIED where the connection shares nothing.
+/* The Memory service: segments of the connection of each call. It has no state of its own. Its
+ * methods answer UNAVAILABLE or PERMISSION_DENIED if the connection shares no memory.
  */
 
 #pragma once

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Node service: who this process is and how it is doing. */
+/* The Node service: the identity and the state of this process. */
 
 #pragma once
 
@@ -12,15 +12,15 @@
 
 G_BEGIN_DECLS
 
-/* Everything borrowed; must not change while the service is served. */
+/* All fields are borrowed and must not change while the service is served. */
 typedef struct
 {
   const gchar *name;            /* "server2" */
-  gint64 max_frame_bytes;       /* 0 = not said */
-  const gchar *const *services; /* ended by NULL; NULL = not said */
+  gint64 max_frame_bytes;       /* 0 = not reported */
+  const gchar *const *services; /* ended by NULL; NULL = not reported */
   const gchar *const *devices;  /* the same */
-  TpsMetrics *metrics;          /* NULL = there are none */
-  /* What embedding tables hold and may hold; NULL = there are none. Thread: any. */
+  TpsMetrics *metrics;          /* NULL = no metrics */
+  /* The bytes of embedding tables and their limit; NULL = there are no tables. Thread: any. */
   void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
   gpointer tables;
   TpsDurable *durable; /* NULL = the server has no data directory */

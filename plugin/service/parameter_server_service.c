@@ -7,8 +7,8 @@
 
 static TpsTraceEvent state_reset = TPS_TRACE_EVENT ("state_reset", TPS_TRACE_INFO);
 
-/* Answers of a round are given one after the other. Where each has much to copy, into shared memory
- * or a socket, every one gets a worker: trainers wait for the slowest. */
+/* Replies of a round are written one after the other. If each has much to copy, into shared memory
+ * or a socket, each gets a worker, because trainers wait for the last reply. */
 #define MIN_WORKER_BYTES ((gsize) 1 << 20)
 
 static void
@@ -35,7 +35,7 @@ is_large_average (const TpsGradient *average)
          && tps_shape_n_bytes (&tensor->shape) >= MIN_WORKER_BYTES;
 }
 
-/* The average goes out from where it lies: the writer keeps references. */
+/* The average is sent without a copy: the writer keeps references. */
 static void
 answer_average (gpointer data, const TpsGradient *average, const GError *error)
 {
@@ -54,7 +54,7 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
     }
 }
 
-/* A contribution whose check takes long: it is made on the connection's turn of the workers. */
+/* A contribution with an expensive check, which runs on a worker. */
 typedef struct
 {
   TpsParameterServer *averaging;
@@ -122,7 +122,7 @@ handle_reset_state (TpsCall *call, gpointer service)
   tps_call_reply_done (call, error);
 }
 
-/* Copies and reads all parameters: on a worker. */
+/* On a worker, because it reads and copies all parameters. */
 static void
 handle_init_model (TpsCall *call, gpointer service)
 {
@@ -168,7 +168,7 @@ is_large_model (const TpsModelVersion *model)
   return n_bytes >= MIN_WORKER_BYTES;
 }
 
-/* The model goes out from where it lies: the writer keeps references. */
+/* The model is sent without a copy: the writer keeps references. */
 static void
 answer_model (gpointer data, TpsModelVersion *model, const GError *error)
 {

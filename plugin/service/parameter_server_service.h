@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The ParameterServer service: gradients that are averaged, and a model that is trained. */
+/* The ParameterServer service: averaging of gradients, and updates of a model. */
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 G_BEGIN_DECLS
 
-/* What the service is of; both borrowed. */
+/* The objects of the service; both borrowed. */
 typedef struct
 {
   TpsParameterServer *averaging;
   TpsModelServer *updating;
 } TpsParameterServers;
 
-/* `servers` is borrowed and, as what it names, outlives whoever serves it. */
+/* `servers` and both objects are borrowed, and must outlive the server. */
 TpsService tps_parameter_server_service (const TpsParameterServers *servers);
 
 G_END_DECLS

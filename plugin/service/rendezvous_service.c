@@ -11,7 +11,8 @@ struct TpsRendezvous
   TpsRendezvousStore *store;
   TpsWorkerPool *workers;
 
-  /* guards the timer: at most one, for the earliest deadline; taken before the store's lock */
+  /* Guards the timer, of which there is at most one, for the earliest deadline. Taken before the
+   * store's lock. */
   TpsMutex lock;
   TpsCond fired;
   guint64 timer_id; /* 0 = none */
@@ -24,8 +25,8 @@ struct TpsRendezvous
 
 static void on_timer (gpointer data);
 
-/* With the lock held: sees to it that a timer stands for the earliest deadline. One that is about
- * to fire arms the next. */
+/* Sets the timer to the earliest deadline. A timer that is about to fire sets the next one. The
+ * lock is held. */
 static void
 arm_timer (TpsRendezvous *rendezvous)
 {
@@ -146,7 +147,7 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
   tps_mutex_unlock (&rendezvous->lock);
 }
 
-/* Whether a key that is not there may be waited for; sets the error where not. */
+/* Whether the call may wait for a missing key; sets the error if not. */
 static gboolean
 may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError **error)
 {
@@ -157,7 +158,7 @@ may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError
     return TRUE;
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-      "key %s is not there, and this server cannot wait: it serves one connection at a time",
+      "key %s does not exist, and this server cannot wait: it serves one connection at a time",
       arguments->key);
   return FALSE;
 }

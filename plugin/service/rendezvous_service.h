@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Rendezvous service: the store of rendezvous_store.h with a clock. */
+/* The Rendezvous service: the store of rendezvous_store.h and its clock. */
 
 #pragma once
 
@@ -12,14 +12,14 @@ G_BEGIN_DECLS
 
 typedef struct TpsRendezvous TpsRendezvous;
 
-/* `workers` (borrowed, outlives the object) runs the timers of waiting calls. `budgets` as for
+/* `workers` (borrowed, must outlive the object) runs the timers of pending calls. `budgets` as for
  * tps_rendezvous_store_new(). */
 TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets);
 
-/* Ends what waits with UNAVAILABLE. */
+/* Ends pending calls with UNAVAILABLE. */
 void tps_rendezvous_free (TpsRendezvous *rendezvous);
 
-/* How many keys there are, and how many calls wait for one. Thread: any. */
+/* The numbers of keys and of pending calls. Thread: any. */
 void tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters);
 
 TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);

@@ -10,11 +10,11 @@
 #include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
-#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key and its value in the tree */
+#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key with its value in the tree */
 
 struct TpsRendezvousStore
 {
-  TpsMutex lock; /* guards everything below; nobody is called back with it held */
+  TpsMutex lock; /* guards all fields below; never held during a callback */
   GTree *values; /* gchar * to GBytes, in the order of the keys */
   gsize n_bytes;
   TpsBudget *budget; /* of keys, values and waiters */
@@ -60,8 +60,8 @@ refuse_growth (GError **error, const gchar *key, const gchar *limit)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The bytes of a GBytes, with what is charged for it and its key. Replies may keep it after its key
- * has gone. */
+/* The bytes of a GBytes, with the charge for them and their key. Replies may keep them after the
+ * key has been removed. */
 typedef struct
 {
   TpsBudget *budget; /* a reference */
@@ -81,7 +81,7 @@ free_value (gpointer data)
   tps_budget_unref (budget);
 }
 
-/* A copy, as the value may lie in a buffer that is charged to requests under way. */
+/* Copies the value, which may lie in a buffer that is charged to requests in flight. */
 static GBytes *
 copy_value (TpsBudget *budget, const gchar *key, GBytes *value, GError **error)
 {
@@ -204,7 +204,7 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
       if (value != NULL)
         g_bytes_ref (value);
       else
-        g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s is not there", key);
+        g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s does not exist", key);
     }
   tps_mutex_unlock (&store->lock);
   return value;
@@ -246,7 +246,7 @@ tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner)
   tps_rendezvous_waiters_answer (&ended, TPS_ERROR_CONNECTION_LOST);
 }
 
-/* A zero byte would hide what follows it; without bytes there is no address. */
+/* A zero byte would hide the bytes after it. An empty value has no address. */
 static gboolean
 parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
 {
@@ -257,7 +257,8 @@ parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
   if (n_bytes > 0 && n_bytes < 32 && strlen (text) == n_bytes
       && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "key %s holds no decimal number", key);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "key %s: its value is not a decimal number", key);
   return FALSE;
 }
 
@@ -295,7 +296,7 @@ digest_addition (const gchar *key, gint64 amount)
   return tps_push_hash_end (hash);
 }
 
-/* With the lock held: no push is found running. */
+/* The lock is held, so no push is found running. */
 static gboolean
 add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsRendezvousPush *push,
           gint64 *sum, GQueue *ended, GError **error)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The key-value store beneath the Rendezvous service: put, waiting get, add, remove.
+/* The key-value store of the Rendezvous service: put, get with a wait, add, remove.
  *
- * Has a lock but no clock: whoever waits gives a deadline, and somebody calls
+ * It has a lock but no clock: each wait has a deadline, and the owner of the store must call
  * tps_rendezvous_store_expire(). Limits are those of thrift/rendezvous.thrift. All functions:
  * thread any.
  */
@@ -17,16 +17,16 @@ G_BEGIN_DECLS
 #define TPS_RENDEZVOUS_MAX_VALUE_BYTES ((gsize) 1 << 20)
 #define TPS_RENDEZVOUS_MAX_KEYS 65536
 #define TPS_RENDEZVOUS_MAX_BYTES ((gsize) 256 << 20)
-#define TPS_RENDEZVOUS_MAX_WAIT_MS 300000 /* a longer timeout is cut to this */
+#define TPS_RENDEZVOUS_MAX_WAIT_MS 300000 /* longer timeouts are reduced to this */
 #define TPS_RENDEZVOUS_MAX_WAITERS 16384
 #define TPS_RENDEZVOUS_MAX_OWNER_WAITERS 1024
 
 typedef struct TpsRendezvousStore TpsRendezvousStore;
 
-/* Called once, never while a lock is held. `value` is borrowed; NULL on error. */
+/* Called once, never while a lock is held. `value` is borrowed; NULL with an error. */
 typedef void (*TpsRendezvousDone) (gpointer user_data, GBytes *value, const GError *error);
 
-/* A call that waits. */
+/* A pending call. */
 typedef struct
 {
   gconstpointer owner; /* its connection, for tps_rendezvous_store_drop_owner(); NULL = none */
@@ -43,24 +43,24 @@ typedef struct
 } TpsRendezvousPush;
 
 /* Keys, values and waiters are charged to the rendezvous budget, push ids to that of windows. A
- * value stays charged until its last reader has released it. `budgets` NULL = nothing is charged;
+ * value is charged until its last reader has released it. `budgets` NULL = nothing is charged;
  * references are taken. */
 TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
 
-/* Nobody may wait any more: shut down first. */
+/* No call may be pending: the store must have been shut down. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);
 
-/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, bytes in all),
+/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, total bytes),
  * UNAVAILABLE after shut-down. */
 gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *value,
                                    GError **error);
 
-/* The value, owned, or NULL with NOT_FOUND; does not wait. */
+/* The value, owned by the caller, or NULL with NOT_FOUND. Does not wait. */
 GBytes *tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error);
 
-/* Waits for the key: `done` may be called before this returns. A put touches only those who wait
- * for its key. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with
- * retry_after_ms (too many wait). */
+/* Waits for the key; `done` may be called before this returns. A put wakes only the waiters for its
+ * key. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with
+ * retry_after_ms (too many waiters). */
 void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
                                const TpsRendezvousWait *wait);
 
@@ -76,16 +76,16 @@ gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, 
 gboolean tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix,
                                       GError **error);
 
-/* How many keys there are, and how many calls wait for one. */
+/* The numbers of keys and of pending calls. */
 void tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters);
 
-/* The deadline that comes first; G_MAXINT64 when nobody waits. */
+/* The earliest deadline; G_MAXINT64 if no call is pending. */
 gint64 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store);
 
-/* Ends what has waited until its deadline. */
+/* Ends the waits whose deadlines have passed. */
 void tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns);
 
-/* Ends what waits with UNAVAILABLE and refuses everything from now on. */
+/* Ends all waits with UNAVAILABLE, and refuses all later calls. */
 void tps_rendezvous_store_shut_down (TpsRendezvousStore *store);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvousStore, tps_rendezvous_store_free)

@@ -9,11 +9,11 @@ typedef struct
 {
   GList of_key;   /* in the queue of its key */
   GList of_owner; /* in the queue of its owner */
-  GList ended;    /* in the queue of those to be answered */
+  GList ended;    /* in the queue of waiters to be answered */
   guint64 id;
   gchar *key;
   TpsRendezvousWait wait;
-  GBytes *value; /* set when it is taken out to be answered */
+  GBytes *value; /* set when the waiter is taken out with a value */
 } Waiter;
 
 static gint
@@ -54,8 +54,7 @@ static gboolean
 refuse (GError **error, const gchar *key, guint limit, const gchar *whose)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "key %s cannot be waited for: at most %u calls %s wait at a time", key, limit,
-               whose);
+               "key %s: too many calls wait, the limit is %u calls %s", key, limit, whose);
   if (error != NULL)
     tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;
@@ -74,7 +73,7 @@ check_room (const TpsRendezvousWaiters *waiters, const gchar *key, gconstpointer
   return TRUE;
 }
 
-/* Takes over `table_key` where it is new and owned by the table. */
+/* Finds or creates the queue of a key. The table copies a text key. */
 static GQueue *
 ensure_queue (GHashTable *table, gconstpointer key, gboolean is_text)
 {
@@ -198,11 +197,11 @@ explain (TpsErrorCode code)
   switch (code)
     {
     case TPS_ERROR_DEADLINE_EXCEEDED:
-      return "did not come in time";
+      return "was not set before the deadline";
     case TPS_ERROR_CONNECTION_LOST:
-      return "is not waited for any more: the connection closed";
+      return "was not set before the connection closed";
     default:
-      return "will not come: the rendezvous store is shutting down";
+      return "was not set: the rendezvous store is shutting down";
     }
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Trainer service: starts passes and tells how they go. */
+/* The Trainer service: starts passes and reports their progress. */
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* `trainer` is borrowed and outlives whoever serves it. */
+/* `trainer` is borrowed and must outlive the server. */
 TpsService tps_trainer_service (TpsTrainer *trainer);
 
 G_END_DECLS

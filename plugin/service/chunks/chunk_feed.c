@@ -9,7 +9,7 @@ typedef struct
   TpsChunk chunk;
 } Put;
 
-/* The chunks of one transfer that wait, while a worker takes them. */
+/* The queued chunks of one transfer, while a worker takes them. */
 typedef struct
 {
   TpsChunks *chunks;
@@ -24,7 +24,7 @@ put_free (Put *put)
   g_free (put);
 }
 
-/* What came is no message. */
+/* Ends the transfer, because its bytes are not a valid message. */
 static void
 forget (const Feed *feed)
 {
@@ -57,7 +57,7 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
   return is_there;
 }
 
-/* NULL when there is none: the feed is then out of the table and freed. */
+/* NULL if there is none: the feed has then been removed from the table and freed. */
 static Put *
 next_put (Feed *feed)
 {
@@ -75,7 +75,8 @@ next_put (Feed *feed)
   return NULL;
 }
 
-/* On a worker. With the answer to its last call the service may be gone: so that comes last. */
+/* On a worker. The reply comes last in each turn, because the service may be freed after the reply
+ * to its last call. */
 static void
 run_feed (TpsCall *unused, gpointer user_data)
 {
@@ -94,8 +95,8 @@ run_feed (TpsCall *unused, gpointer user_data)
     }
 }
 
-/* With the lock held: the feed that the chunk has joined; sets `is_new` where nobody takes its
- * chunks yet. NULL: no such transfer. */
+/* Adds the chunk to the feed of its transfer. Sets `is_new` if no worker takes its chunks yet.
+ * NULL: no such transfer. The lock is held. */
 static Feed *
 join_feed (TpsChunks *chunks, Put *put, gboolean *is_new, GError **error)
 {

@@ -24,7 +24,7 @@ get_answer_layout (const TpsChunks *chunks, TpsTransfer *transfer)
   return tps_chunk_layout (tps_transfer_get_n_bytes (transfer), chunks->answer_chunk_bytes);
 }
 
-/* The answer of a call, to one who asked for it. */
+/* Answers a call of run_transfer with the reply of the transfer, or its size. */
 static void
 reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
 {
@@ -47,7 +47,7 @@ check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, g
   if (index >= 0 && index < layout->n_chunks)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "index is %d: the answer of transfer %s has %d chunks", index,
+               "index %d: the reply of transfer %s has %d chunks", index,
                tps_transfer_get_name (transfer), layout->n_chunks);
   return FALSE;
 }
@@ -75,7 +75,7 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
   tps_call_reply_value_of (call, &chunk, &lender);
 }
 
-/* A reference of a transfer that has been answered. */
+/* A reference of a transfer with a reply. */
 static TpsTransfer *
 find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error)
 {
@@ -93,11 +93,11 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
     return transfer;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "transfer %s has no answer yet: it is %s", name, tps_transfer_state_name (state));
+               "transfer %s has no reply yet: it is %s", name, tps_transfer_state_name (state));
   return NULL;
 }
 
-/* On a worker: reads the bytes for their CRC. */
+/* On a worker, because it reads the bytes for their CRC. */
 void
 tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
 {
@@ -115,15 +115,15 @@ tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
 
 /* ---- run_transfer --------------------------------------------------------------------------- */
 
-/* A call that runs; `carried` of its carrier. */
+/* A running call of a transfer; the `carried` of its carrier. */
 typedef struct
 {
   TpsChunks *chunks;
   TpsTransfer *transfer;     /* a reference */
-  TpsDispatcher *dispatcher; /* a reference: other services may come while the call waits */
-  TpsCall *lender;           /* of workers: the first who asked */
-  TpsTenant *tenant;         /* of the first who asked; NULL = none */
-  GPtrArray *askers;         /* of TpsCall, the lender first; the lock */
+  TpsDispatcher *dispatcher; /* a reference: the services may be replaced while the call waits */
+  TpsCall *lender;           /* of workers: the first call of run_transfer */
+  TpsTenant *tenant;         /* of the lender; NULL = none */
+  GPtrArray *askers;         /* of TpsCall: all calls of run_transfer, the lender first; the lock */
 } Run;
 
 static gboolean
@@ -149,7 +149,7 @@ run_job (TpsCall *lender, gpointer user_data)
   job.func (job.user_data);
 }
 
-/* Never cancelled: a transfer outlives the connection that began it. */
+/* Never cancelled, because a transfer outlives the connection that began it. */
 static void
 run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
                gpointer user_data)
@@ -189,7 +189,7 @@ get_peer (gpointer carried)
   return tps_call_get_peer (run->lender);
 }
 
-/* Of the first who asked: a transfer belongs to one principal. */
+/* The principal of the lender: a transfer belongs to one principal. */
 static const TpsPrincipal *
 get_principal (gpointer carried)
 {
@@ -229,7 +229,7 @@ static const TpsCarrierOps run_ops = {
   .finish = finish_run,
 };
 
-/* With the lock held: the call of a complete transfer and the Run that will carry it. */
+/* Takes the call of a complete transfer, and creates the Run that carries it. The lock is held. */
 static TpsMessage *
 begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
 {
@@ -249,7 +249,7 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   return message;
 }
 
-/* With the lock held: one more who waits for the answer. */
+/* Adds a call that waits for the reply. The lock is held. */
 static void
 join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **error)
 {
@@ -278,8 +278,9 @@ dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
   tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
 }
 
-/* Finds the transfer and joins those who wait for its answer, or begins to run it: sets `message`
- * and `run`. A reference of the transfer where it has been answered. */
+/* Finds the transfer. If it runs, joins the calls that wait for its reply. If it is complete,
+ * begins to run it: sets `message` and `run`. If it has a reply, returns a reference. The lock is
+ * held. */
 static TpsTransfer *
 enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **message, Run **run,
            GError **error)

@@ -11,8 +11,7 @@
 
 static void on_timer (gpointer data);
 
-/* With the lock held. A transfer that is touched is forgotten later, never sooner: one timer is
- * enough. */
+/* A use of a transfer only postpones its expiry, so one timer is enough. */
 void
 tps_chunks_arm_timer (TpsChunks *chunks)
 {
@@ -24,7 +23,8 @@ tps_chunks_arm_timer (TpsChunks *chunks)
   chunks->timer_id = tps_worker_pool_add_timer (chunks->workers, next_ns, on_timer, chunks);
 }
 
-/* On a worker: to free many transfers takes long. The service does not go before they are freed. */
+/* On a worker, because freeing many transfers takes long. The service must not be freed before
+ * them. */
 static void
 forget_expired (gpointer data)
 {
@@ -51,7 +51,7 @@ on_timer (gpointer data)
   tps_worker_pool_submit (chunks->workers, forget_expired, chunks);
 }
 
-/* With the lock held: nothing is armed from now on. */
+/* No timer is set from now on. The lock is held. */
 static void
 close_timer (TpsChunks *chunks)
 {
@@ -81,7 +81,7 @@ tps_chunks_new (const TpsChunksOptions *options)
     chunks->access = tps_access_ref (options->access);
   chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                                "this server is shutting down");
-  tps_error_set_retry_after_ms (chunks->closing_error, TPS_RETRY_AFTER_MS); /* it may come back */
+  tps_error_set_retry_after_ms (chunks->closing_error, TPS_RETRY_AFTER_MS); /* it may restart */
   chunks->replies = tps_budget_ref (store.budget);
   chunks->store = tps_transfer_store_new (&store);
   chunks->feeds = g_hash_table_new (NULL, NULL);
@@ -140,7 +140,7 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
 
 /* ---- owners --------------------------------------------------------------------------------- */
 
-/* Where principals are checked, a transfer belongs to one of them. */
+/* With access control, a transfer belongs to one principal. */
 static const gchar *
 get_owner (TpsCall *call)
 {
@@ -247,7 +247,7 @@ free_ended (TpsCall *call, gpointer ended)
   tps_call_reply (call, NULL, NULL);
 }
 
-/* The room is there at once; the memory is given back on a worker. */
+/* The room is available at once; a worker frees the memory. */
 static void
 handle_end_transfer (TpsCall *call, gpointer service)
 {
@@ -266,8 +266,8 @@ handle_end_transfer (TpsCall *call, gpointer service)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* What runs is ended by its own service. The workers are not needed any more: they may go before
- * the object does. */
+/* Running calls are ended by their own services. The workers are not needed any more: they may be
+ * freed before this object. */
 static void
 shut_down (gpointer object)
 {
@@ -299,11 +299,11 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
 static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
   { TPS_RIGHT_ANY, &tps_put_chunk_rpc, tps_chunks_handle_put_chunk,
-    TPS_METHOD_INLINE }, /* finds a worker by itself */
+    TPS_METHOD_INLINE }, /* uses a worker for the bytes */
   { TPS_RIGHT_ANY, &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, TPS_METHOD_INLINE },
   { TPS_RIGHT_ANY, &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TPS_METHOD_ON_WORKER },
   { TPS_RIGHT_ANY, &tps_end_transfer_rpc, handle_end_transfer,
-    TPS_METHOD_INLINE }, /* finds one for what it frees */
+    TPS_METHOD_INLINE }, /* uses a worker to free the transfer */
   { 0 },
 };
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service: calls that come in chunks and answers that are fetched in chunks, over the
- * store of plugin/chunks/transfer_store.h.
+/* The Chunks service: requests that are sent in chunks and replies that are fetched in chunks, with
+ * the store of plugin/chunks/transfer_store.h.
  */
 
 #pragma once
@@ -19,30 +19,29 @@ typedef struct TpsChunks TpsChunks;
 
 typedef struct
 {
-  TpsWorkerPool
-      *workers; /* borrowed, until the service is shut down: runs the timer that forgets */
-  /* Of all transfers, announced or kept; 0 = four fifths of what their budget can hold. */
+  TpsWorkerPool *workers; /* borrowed until the service is shut down; runs the expiry timer */
+  /* The limit for all transfers, announced or kept; 0 = four fifths of their budget. */
   gsize max_bytes;
   const TpsBudgets *budgets; /* `transfers` is charged; a reference is taken; NULL = no limits */
   guint max_transfers;       /* 0 = 256 */
-  /* where the calls that come in chunks are counted; a reference is taken; NULL = nowhere */
+  /* Counts the calls that come in chunks; a reference is taken; NULL = none are counted. */
   TpsMetrics *metrics;
-  TpsAccess *access;        /* a reference is taken; NULL = calls are checked as they come */
-  gsize answer_chunk_bytes; /* of answers; shorter ones go back whole; 0 = TPS_CHUNK_BYTES */
+  TpsAccess *access;        /* a reference is taken; NULL = rights are checked for each call */
+  gsize answer_chunk_bytes; /* of replies; shorter ones are sent whole; 0 = TPS_CHUNK_BYTES */
 } TpsChunksOptions;
 
 TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
 
-/* Whoever served it has stopped, and every call been answered. */
+/* The server must have stopped, and every call must have been answered. */
 void tps_chunks_free (TpsChunks *chunks);
 
-/* What calls in chunks reach: these services, as for tps_dispatcher_new(), Chunks itself left out.
- * At least once before the service is served; what was set before stays where it fails. Thread:
- * any. */
+/* Sets the services that calls in chunks reach, as for tps_dispatcher_new(), without Chunks itself.
+ * Must be called at least once before the service is served. If it fails, the services set before
+ * stay. Thread: any. */
 gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
                                   const gchar *default_service, GError **error);
 
-/* Transfers that are under way, or kept for their clients. Thread: any. */
+/* The number of transfers that are incomplete, running, or kept for their clients. Thread: any. */
 guint tps_chunks_get_n_transfers (TpsChunks *chunks);
 
 TpsService tps_chunk_service (TpsChunks *chunks);

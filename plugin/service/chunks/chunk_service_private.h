@@ -1,24 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Inside of the Chunks service: chunk_service.c keeps its life and its clock, chunk_feed.c takes
- * chunks in, chunk_run.c runs calls and gives answers out.
+/* The parts of the Chunks service: chunk_service.c has its life and its clock, chunk_feed.c
+ * receives chunks, chunk_run.c runs calls and sends replies.
  *
  * A chunk comes in -> it joins the queue of its transfer -> a worker takes the queue's chunks one
- * by one: checks, feeds, answers. One worker at a time, so that the chunks of a transfer stay in
- * order, while their bytes are looked at without the lock and off the I/O threads.
+ * by one: checks, feeds, answers. There is one worker at a time, so the chunks of a transfer stay
+ * in order, and their bytes are processed without the lock and off the I/O threads.
  *
- * run_transfer hands the call to the dispatcher with a carrier of its own, whose finish() keeps the
- * answer's writer in the transfer and answers everybody who asked. The first who asked lends its
- * workers to the call.
+ * run_transfer passes the call to the dispatcher with a carrier of its own. Its finish() keeps the
+ * reply's writer in the transfer, and answers all calls of run_transfer for it. The first of them
+ * lends its workers to the call.
  *
- * Answers leave from where they were written: a reply to get_chunk borrows the bytes and holds a
- * reference of the transfer until it has been sent.
+ * Replies are sent without a copy: a reply to get_chunk borrows the bytes and has a reference of
+ * the transfer until it has been sent.
  *
- * With the answer to the last call the service may be gone: so nothing of it is looked at
- * afterwards.
+ * The service may be freed once its last call has been answered, so nothing of it may be used after
+ * that.
  *
- * Lock: one, for the store, its transfers and what stands here; not held while bytes are looked at
- * or calls are answered. */
+ * Lock: one, for the store, its transfers and the fields below. It is not held while bytes are
+ * processed or calls are answered. */
 
 #pragma once
 
@@ -37,23 +37,23 @@ struct TpsChunks
   TpsBudget *replies;  /* of calls that came in transfers; a reference */
   GError *closing_error;
 
-  TpsMutex lock; /* guards everything below */
+  TpsMutex lock; /* guards all fields below */
   TpsCond fired;
-  TpsDispatcher *dispatcher; /* what transfers call; NULL = nothing */
+  TpsDispatcher *dispatcher; /* of the calls in transfers; NULL = none */
   TpsTransferStore *store;
-  GHashTable *feeds;    /* by transfer: Feed, while chunks wait or are looked at */
+  GHashTable *feeds;    /* by transfer: Feed, while chunks are queued or processed */
   GHashTable *runs;     /* by transfer: Run, while it runs */
   guint64 timer_id;     /* 0 = none */
-  gboolean timer_fires; /* its function has not ended */
+  gboolean timer_fires; /* until its function has ended */
   gboolean closing;
 };
 
-/* With the lock held, after a transfer has come or has been answered: sees to it that it is
- * forgotten in time. */
+/* Sets the expiry timer. Must be called after a transfer has begun or has been answered. The lock
+ * must be held. */
 void tps_chunks_arm_timer (TpsChunks *chunks);
 
-/* With the lock held: a transfer that the caller may use; borrowed. Errors: NOT_FOUND, also for the
- * transfer of another principal. */
+/* A transfer that the caller may use; borrowed. The lock must be held. Errors: NOT_FOUND, also for
+ * the transfer of another principal. */
 TpsTransfer *tps_chunks_find (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error);
 
 /* Methods. */

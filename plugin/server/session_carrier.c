@@ -1,0 +1,180 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/server/session_private.h"
+
+#define SMALL_REPLY_BYTES ((gsize) 64 << 10)
+/* The longest pause after one refusal: other calls of the peer may have limits of their own. */
+#define MAX_THROTTLE_MS 100
+#define NS_PER_MS 1000000
+
+static TpsSession *
+get_session (gpointer carried)
+{
+  return ((const TpsSessionCall *) carried)->session;
+}
+
+/* ---- the caller ----------------------------------------------------------------------------- */
+
+static const gchar *
+get_peer (gpointer carried)
+{
+  return get_session (carried)->peer;
+}
+
+/* Used without access control only. Then the principal does not change after the first call. */
+static const TpsPrincipal *
+get_principal (gpointer carried)
+{
+  return tps_identity_get_principal (&get_session (carried)->identity);
+}
+
+static const TpsGrant *
+get_grant (gpointer carried)
+{
+  return ((const TpsSessionCall *) carried)->grant;
+}
+
+static gboolean
+authenticate (gpointer carried, const gchar *token, GError **error)
+{
+  return tps_session_authenticate (get_session (carried), token, error);
+}
+
+static TpsTenant *
+get_tenant (gpointer carried)
+{
+  return get_session (carried)->tenant;
+}
+
+static void
+set_context (gpointer carried, GHashTable *context)
+{
+  tps_session_set_context (get_session (carried), context);
+}
+
+static TpsSegmentRegistry *
+get_segments (gpointer carried, GError **error)
+{
+  const TpsSession *session = get_session (carried);
+
+  if (session->segments == NULL)
+    tps_sharing_offer_refuse (session->offer, error);
+  return session->segments;
+}
+
+static gconstpointer
+get_connection (gpointer carried)
+{
+  return get_session (carried);
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+static gboolean
+may_wait (gpointer carried)
+{
+  return TRUE;
+}
+
+static gboolean
+is_wanted (gpointer carried)
+{
+  return !atomic_load_explicit (&get_session (carried)->closed, memory_order_relaxed);
+}
+
+static void
+run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
+               gpointer user_data)
+{
+  tps_job_queue_submit (get_session (carried)->jobs[lane], func, cancel, user_data);
+}
+
+/* ---- throttling ----------------------------------------------------------------------------- */
+
+static void
+set_throttled (TpsSession *session, gboolean throttled)
+{
+  tps_mutex_lock (&session->lock);
+  session->throttled = throttled;
+  tps_session_update_reading (session);
+  tps_mutex_unlock (&session->lock);
+}
+
+static void
+end_throttle (gpointer data)
+{
+  TpsSession *session = data;
+
+  session->throttle_timer = 0;
+  set_throttled (session, FALSE);
+}
+
+/* The pause bounds the rate of calls of a peer that takes no notice of refusals. Thread: the
+ * loop's, as for all calls of the dispatcher for a session. */
+static void
+throttle (gpointer carried, gint wait_ms)
+{
+  TpsSession *session = get_session (carried);
+  gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
+
+  if (session->throttle_timer != 0)
+    return;
+  session->throttle_timer = tps_loop_add_timer (session->io->loop, until_ns, end_throttle, session);
+  set_throttled (session, TRUE);
+}
+
+/* ---- room for replies ----------------------------------------------------------------------- */
+
+static TpsBudget *
+get_reply_budget (gpointer carried)
+{
+  return get_session (carried)->core->replies;
+}
+
+static gsize
+count_unread (TpsSession *session)
+{
+  gsize n_bytes = tps_connection_get_n_bytes_queued (session->connection);
+
+  tps_mutex_lock (&session->lock);
+  n_bytes += session->n_unsent;
+  tps_mutex_unlock (&session->lock);
+  return n_bytes;
+}
+
+/* Connections that do not read must not use up the budget of replies. If more than half of it is
+ * charged, a connection with unread replies may add a part of the rest. The last eighth is reserved
+ * for small replies of connections without unread ones. */
+static gboolean
+has_room (gpointer carried, gsize n_bytes)
+{
+  TpsSession *session = get_session (carried);
+  gsize n_free = tps_budget_get_free (session->core->replies);
+  gsize n_max = tps_budget_get_max (session->core->replies);
+  gsize n_unread;
+
+  if (n_free >= n_max / 2)
+    return TRUE;
+  n_unread = count_unread (session);
+  if (n_unread == 0)
+    return n_bytes <= SMALL_REPLY_BYTES || n_free >= n_max / 8;
+  return n_unread + n_bytes <= n_free / 8;
+}
+
+const TpsCarrierOps tps_session_carrier_ops = {
+  .get_reply_budget = get_reply_budget,
+  .has_room = has_room,
+  .get_peer = get_peer,
+  .get_principal = get_principal,
+  .get_grant = get_grant,
+  .authenticate = authenticate,
+  .get_tenant = get_tenant,
+  .throttle = throttle,
+  .set_context = set_context,
+  .may_wait = may_wait,
+  .is_wanted = is_wanted,
+  .run_on_worker = run_on_worker,
+  .get_segments = get_segments,
+  .get_connection = get_connection,
+  .finish = tps_session_finish_call,
+};

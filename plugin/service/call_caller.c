@@ -1,0 +1,122 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/call_private.h"
+#include "runtime/base/error.h"
+
+/* ---- identity ------------------------------------------------------------------------------- */
+
+const gchar *
+tps_call_get_peer (TpsCall *call)
+{
+  return call->ops->get_peer != NULL ? call->ops->get_peer (call->carried) : NULL;
+}
+
+const TpsPrincipal *
+tps_call_get_principal (TpsCall *call)
+{
+  if (call->grant != NULL)
+    return tps_grant_get_principal (call->grant);
+  return call->ops->get_principal != NULL ? call->ops->get_principal (call->carried)
+                                          : tps_principal_get_anonymous ();
+}
+
+const TpsGrant *
+tps_call_get_grant (TpsCall *call)
+{
+  return call->grant;
+}
+
+gboolean
+tps_call_authenticate (TpsCall *call, const gchar *token, GError **error)
+{
+  if (call->ops->authenticate != NULL)
+    return call->ops->authenticate (call->carried, token, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "this server accepts no tokens: it only carries messages");
+  return FALSE;
+}
+
+/* ---- connection ----------------------------------------------------------------------------- */
+
+gboolean
+tps_call_set_context (TpsCall *call, GHashTable *context, GError **error)
+{
+  if (call->ops->set_context == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                           "this server keeps no contexts: it only carries messages");
+      return FALSE;
+    }
+  call->ops->set_context (call->carried, context);
+  return TRUE;
+}
+
+TpsSegmentRegistry *
+tps_call_get_segments (TpsCall *call, GError **error)
+{
+  if (call->ops->get_segments != NULL)
+    return call->ops->get_segments (call->carried, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "this server offers no shared memory: it only carries messages");
+  return NULL;
+}
+
+gconstpointer
+tps_call_get_connection (TpsCall *call)
+{
+  return call->ops->get_connection != NULL ? call->ops->get_connection (call->carried) : NULL;
+}
+
+gboolean
+tps_call_may_wait (TpsCall *call)
+{
+  return call->ops->may_wait (call->carried);
+}
+
+/* ---- tenant --------------------------------------------------------------------------------- */
+
+static gsize
+count_message (const TpsMessage *message)
+{
+  gsize n_bytes = message->head->len + message->n_bytes_refused;
+
+  for (guint i = 0; i < message->bodies->len; i++)
+    n_bytes += g_array_index (message->bodies, TpsBody, i).n_bytes;
+  return n_bytes;
+}
+
+/* The calls that carry a message or its reply in chunks are charged, the message itself is not. */
+gboolean
+tps_call_admit (TpsCall *call, GError **error)
+{
+  call->tenant = call->ops->get_tenant != NULL ? call->ops->get_tenant (call->carried) : NULL;
+  if (call->tenant == NULL || call->message->transferred)
+    return TRUE;
+  call->is_admitted = tps_tenant_begin_call (call->tenant, count_message (call->message), error);
+  if (!call->is_admitted && call->ops->throttle != NULL)
+    call->ops->throttle (call->carried, tps_error_get_retry_after_ms (*error));
+  return call->is_admitted;
+}
+
+void
+tps_call_leave_tenant (TpsCall *call, TpsWriter *reply)
+{
+  gsize n_bytes = 0;
+  guint n_pieces;
+
+  if (reply != NULL)
+    tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
+  tps_tenant_end_call (call->tenant, n_bytes);
+}
+
+TpsTenant *
+tps_call_get_tenant (TpsCall *call)
+{
+  return call->tenant;
+}
+
+gboolean
+tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error)
+{
+  return call->tenant == NULL || tps_tenant_add_rows (call->tenant, n_rows, error);
+}

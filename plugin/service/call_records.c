@@ -1,0 +1,152 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/call_private.h"
+#include "runtime/base/error.h"
+#include "runtime/base/trace.h"
+
+/* One name with two levels: an error of the caller is of interest to the caller, an internal error
+ * to the operator. */
+static TpsTraceEvent request_failed = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_INFO);
+static TpsTraceEvent request_failed_here = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_ERROR);
+
+static const gchar *
+get_code_name (gint code)
+{
+  return code > 0   ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE)
+         : code < 0 ? "OK"
+                    : "TApplicationException";
+}
+
+static const gchar *
+get_header (const TpsCall *call, const gchar *name)
+{
+  return tps_message_get_header (call->message, name);
+}
+
+/* ---- the audit ------------------------------------------------------------------------------ */
+
+/* Of calls without a grant, whose principals have no rates of their own. */
+static TpsAudit common_audit = { TPS_TRACE_EVENT ("admin_call", TPS_TRACE_INFO),
+                                 TPS_TRACE_EVENT ("access_refused", TPS_TRACE_WARNING) };
+
+static TpsAudit *
+get_audit (TpsCall *call)
+{
+  return call->grant != NULL ? tps_grant_get_audit (call->grant) : &common_audit;
+}
+
+static void
+audit (TpsCall *call, TpsTraceEvent *event, const gchar *object, const gchar *outcome)
+{
+  tps_trace (event,
+             tps_field_text ("principal", tps_principal_get_name (tps_call_get_principal (call))),
+             tps_field_text ("peer", tps_call_get_peer (call)),
+             tps_field_text ("method", call->message->name), tps_field_text ("object", object),
+             tps_field_text ("outcome", outcome));
+}
+
+void
+tps_call_record_refusal (TpsCall *call, const gchar *object, const GError *error)
+{
+  tps_counter_add (get_audit (call)->refused, 1);
+  audit (call, &get_audit (call)->access_refused, object, tps_error_code_name (error->code));
+}
+
+static void
+end_audit (TpsCall *call)
+{
+  tps_counter_add (call->context->admin, 1);
+  audit (call, &get_audit (call)->admin_call, call->object, get_code_name (call->code));
+  g_free (call->object);
+}
+
+/* ---- metrics -------------------------------------------------------------------------------- */
+
+void
+tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics)
+{
+  call->metrics = metrics;
+  if (metrics != NULL)
+    call->began_ns = tps_method_metrics_begin (metrics, call->message);
+}
+
+static void
+end_metrics (TpsCall *call, TpsWriter *reply)
+{
+  gint64 elapsed_ns = tps_method_metrics_end (call->metrics, call->began_ns, reply);
+
+  if (call->grant != NULL)
+    tps_histogram_record (tps_grant_get_audit (call->grant)->durations, elapsed_ns);
+}
+
+/* ---- traces --------------------------------------------------------------------------------- */
+
+void
+tps_call_begin_span (TpsCall *call)
+{
+  call->span = tps_tracer_begin (call->context->tracer, get_header (call, TPS_TRACEPARENT));
+}
+
+static void
+end_span (TpsCall *call)
+{
+  const TpsCallFacts facts = {
+    .method = call->message->name,
+    .peer = tps_call_get_peer (call),
+    .principal = tps_principal_get_name (tps_call_get_principal (call)),
+    .tracestate = get_header (call, TPS_TRACESTATE),
+  };
+
+  tps_tracer_end (call->context->tracer, call->span, &facts);
+}
+
+/* The id of the trace that the call belongs to, in hex; NULL = none. */
+static const gchar *
+find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
+{
+  const TpsTraceContext *context = tps_call_span_get_context (call->span);
+  TpsTraceContext sent;
+
+  if (context == NULL && tps_trace_context_parse (get_header (call, TPS_TRACEPARENT), &sent))
+    context = &sent;
+  if (context == NULL)
+    return NULL;
+  tps_trace_id_format (context->trace_id, text);
+  return text;
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+void
+tps_call_record_failure (TpsCall *call, gint code, const gchar *text)
+{
+  TpsTraceEvent *event = code == TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE ? &request_failed_here
+                                                                          : &request_failed;
+  gchar trace_id[TPS_TRACE_ID_TEXT];
+
+  call->code = code;
+  tps_call_span_set_code (call->span, get_code_name (code));
+  if (call->metrics != NULL)
+    tps_method_metrics_fail (call->metrics, code);
+  tps_trace (event, tps_field_text ("method", call->message->name),
+             tps_field_text ("peer", tps_call_get_peer (call)),
+             tps_field_text ("code", get_code_name (code)), tps_field_text ("message", text),
+             tps_field_text ("trace_id", find_trace_id (call, trace_id)));
+}
+
+void
+tps_call_record_error (TpsCall *call, const GError *error)
+{
+  tps_call_record_failure (call, tps_error_to_wire_code (error), error->message);
+}
+
+void
+tps_call_end_records (TpsCall *call, TpsWriter *reply)
+{
+  if (call->span != NULL)
+    end_span (call);
+  if (call->metrics != NULL)
+    end_metrics (call, reply);
+  if (call->is_admin)
+    end_audit (call);
+}

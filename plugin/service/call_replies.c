@@ -1,0 +1,225 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include <string.h>
+
+#include "plugin/service/call_private.h"
+#include "plugin/wire/contract.h"
+#include "plugin/wire/wire_failure.h"
+#include "runtime/base/error.h"
+
+/* Replies up to this size are sent even if their connection has too many unread replies: a command
+ * that took effect must not look refused. */
+#define MAX_SMALL_BYTES 4096
+
+const gchar *
+tps_call_get_method_name (const TpsCall *call)
+{
+  const gchar *colon = strchr (call->message->name, ':');
+
+  return colon != NULL ? colon + 1 : call->message->name;
+}
+
+static TpsWriter *
+begin_reply (const TpsCall *call, TpsMessageKind kind)
+{
+  const TpsMessage *message = call->message;
+  TpsWriter *out = tps_writer_new (message->protocol, message->framed);
+
+  if (message->has_header)
+    tps_writer_set_header (out, message->header_seqid);
+  tps_writer_message_begin (out, tps_call_get_method_name (call), kind, message->seqid);
+  tps_writer_struct_begin (out);
+  return out;
+}
+
+/* FALSE with an error if the reply is longer than a message can be. The reply to a message that
+ * came in a transfer is fetched in a transfer too. */
+static gboolean
+end_reply (const TpsCall *call, TpsWriter *out, GError **error)
+{
+  tps_writer_struct_end (out);
+  return call->message->transferred ? tps_writer_message_end_transferred (out, error)
+                                    : tps_writer_message_end (out, error);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+/* Errors must leave even if there is no memory for anything else, so the budget is charged only as
+ * far as it has room. A connection that does not take them is not read (plugin/net). */
+static TpsWriter *
+end_error (TpsCall *call, TpsWriter *out)
+{
+  end_reply (call, out, NULL);
+  tps_writer_set_budget (out, tps_call_get_reply_budget (call));
+  return out;
+}
+
+TpsWriter *
+tps_call_write_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
+{
+  TpsApplicationException exception = { (gchar *) (gsize) text, (gint32) kind };
+  TpsWriter *out = begin_reply (call, TPS_MESSAGE_EXCEPTION);
+
+  tps_application_exception_write (out, &exception);
+  return end_error (call, out);
+}
+
+static TpsWriter *
+write_foreign_error (TpsCall *call, const GError *failure)
+{
+  TpsExceptionKind kind = g_error_matches (failure, TPS_ERROR, TPS_ERROR_PROTOCOL)
+                              ? TPS_EXCEPTION_PROTOCOL_ERROR
+                              : TPS_EXCEPTION_INTERNAL_ERROR;
+  gint code = failure->domain == TPS_ERROR ? failure->code : TPS_ERROR_INTERNAL;
+  g_autofree gchar *text = g_strdup_printf ("%s: %s", tps_error_code_name (code), failure->message);
+
+  return tps_call_write_exception (call, kind, text);
+}
+
+/* `transfer`: the name under which the reply is fetched; NULL = there is none. */
+static TpsWriter *
+write_service_error (TpsCall *call, const GError *failure, const gchar *transfer)
+{
+  TpsWriter *out = begin_reply (call, TPS_MESSAGE_REPLY);
+  gint retry_after_ms = failure->domain == TPS_ERROR ? tps_error_get_retry_after_ms (failure) : -1;
+  TpsServiceError value = {
+    .code = tps_error_to_wire_code (failure),
+    .message = failure->message,
+    .has_retry_after_ms = retry_after_ms >= 0,
+    .retry_after_ms = retry_after_ms,
+    .transfer = (gchar *) (gsize) transfer,
+  };
+
+  tps_field_write (&tps_failure_field, out, &value);
+  return end_error (call, out);
+}
+
+TpsWriter *
+tps_call_write_failure (TpsCall *call, const GError *failure)
+{
+  return call->rpc != NULL ? write_service_error (call, failure, NULL)
+                           : write_foreign_error (call, failure);
+}
+
+/* Whether the contract has the service of that name, or a method of it if the name has no
+ * service. */
+static gboolean
+is_of_contract (const gchar *name)
+{
+  const gchar *colon = strchr (name, ':');
+  gsize n_bytes = colon != NULL ? (gsize) (colon - name) : 0;
+
+  for (const TpsRpc *const *rpc = tps_contract; *rpc != NULL; rpc++)
+    if (colon != NULL
+            ? strlen ((*rpc)->service) == n_bytes && memcmp ((*rpc)->service, name, n_bytes) == 0
+            : strcmp ((*rpc)->name, name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+TpsWriter *
+tps_call_write_refusal (TpsCall *call, const GError *failure)
+{
+  return is_of_contract (call->message->name) ? write_service_error (call, failure, NULL)
+                                              : write_foreign_error (call, failure);
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+gboolean
+tps_call_has_room (TpsCall *call, TpsWriter *out)
+{
+  guint n_pieces;
+  gsize n_bytes;
+
+  tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+  return n_bytes <= MAX_SMALL_BYTES || call->ops->has_room == NULL
+         || call->ops->has_room (call->carried, n_bytes);
+}
+
+TpsWriter *
+tps_call_refuse_unread (TpsCall *call, TpsWriter *out)
+{
+  g_autoptr (GError)
+      error = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                   "no room for the reply: too many replies have not been read");
+
+  tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
+  tps_writer_free (out);
+  tps_call_record_error (call, error);
+  return tps_call_write_failure (call, error);
+}
+
+/* The place for large tensors of the reply; NULL: in the reply. */
+static TpsSharing *
+find_place (TpsCall *call)
+{
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
+
+  return segments != NULL ? tps_segment_registry_answer (segments) : NULL;
+}
+
+/* Keeps a reply that no frame can hold, and returns an error that tells its client where to fetch
+ * it. Takes over `out`. */
+static TpsWriter *
+keep_reply (TpsCall *call, TpsWriter *out, const GError *too_long)
+{
+  const TpsService *keeper = call->context->keeper;
+  g_autoptr (TpsWriter) reply = out;
+  g_autofree gchar *name = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (keeper == NULL)
+    {
+      tps_call_record_error (call, too_long);
+      return write_service_error (call, too_long, NULL);
+    }
+  if (!tps_writer_message_end_transferred (reply, &error)
+      || !keeper->keep_answer (keeper->object, call, reply, &name, &error))
+    {
+      tps_call_record_error (call, error);
+      return write_service_error (call, error, NULL);
+    }
+  g_steal_pointer (&reply); /* the keeper's now */
+  return write_service_error (call, too_long, name);
+}
+
+/* The reply; with an error if it is longer than a message can be, or there is no memory for it. */
+static TpsWriter *
+write_to (TpsCall *call, TpsSharing *place, TpsWriteResult write, gconstpointer user_data,
+          GError **error)
+{
+  TpsWriter *out = begin_reply (call, TPS_MESSAGE_REPLY);
+
+  tps_writer_set_budget (out, tps_call_get_reply_budget (call));
+  tps_writer_set_sharing (out, place);
+  if (write != NULL)
+    write (out, user_data);
+  end_reply (call, out, error);
+  return out;
+}
+
+TpsWriter *
+tps_call_write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
+{
+  g_autoptr (TpsSharing) place = write != NULL ? find_place (call) : NULL;
+  g_autoptr (GError) too_long = NULL;
+  TpsWriter *out = write_to (call, place, write, user_data, &too_long);
+
+  if (too_long == NULL)
+    {
+      if (!tps_call_has_room (call, out))
+        return tps_call_refuse_unread (call, out);
+      if (place != NULL)
+        tps_segment_registry_commit (place);
+      return out;
+    }
+  if (place != NULL) /* a reply that is kept must not lie in memory that the next one needs */
+    {
+      g_clear_error (&too_long);
+      tps_writer_free (out);
+      g_clear_pointer (&place, tps_sharing_unref);
+      out = write_to (call, NULL, write, user_data, &too_long);
+    }
+  return too_long == NULL ? out : keep_reply (call, out, too_long);
+}
