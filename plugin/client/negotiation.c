@@ -9,12 +9,12 @@
 #include "runtime/base/error.h"
 
 #define MAX_QUESTIONS_LOST 2
-#define FIRST_LINKS_TO_SPARE 4u /* twice as many after each further question that was lost */
+#define FIRST_LINKS_TO_SPARE 4u /* doubled after each further lost connection */
 #define MAX_DOUBLINGS 4
 
-/* ---- the question --------------------------------------------------------------------------- */
+/* ---- the request ---------------------------------------------------------------------------- */
 
-/* Zero with an error. */
+/* All zero on error. */
 static TpsPeerFacts
 read_facts (TpsReader *result, TpsWireType type, GError **error)
 {
@@ -27,7 +27,7 @@ read_facts (TpsReader *result, TpsWireType type, GError **error)
                           .shares_device = info.has_shared_device };
 }
 
-/* Under the lock. A link that did not come up has not broken on the question. */
+/* Under the lock. If the link never came up, the request did not break it. */
 static void
 note_outcome (const TpsClientLink *link, const GError *error)
 {
@@ -45,7 +45,7 @@ note_outcome (const TpsClientLink *link, const GError *error)
     }
 }
 
-/* Under the lock: takes the calls that wait out of the table. */
+/* Takes the waiting calls out of the table; under the lock. */
 static GPtrArray *
 take_waiting (TpsClientLink *link)
 {
@@ -63,7 +63,7 @@ take_waiting (TpsClientLink *link)
   return calls;
 }
 
-/* All facts are zero with a failure. A peer that answers nonsense offers nothing. */
+/* All facts are zero after a failure. A peer with a malformed reply offers nothing. */
 static void
 tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failure)
 {
@@ -102,7 +102,7 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
     }
 }
 
-/* Under the lock. TRUE: the caller must ask the peer. */
+/* Returns whether the caller must send the request; under the lock. */
 static gboolean
 begin (TpsClientLink *link)
 {

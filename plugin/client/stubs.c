@@ -20,7 +20,8 @@ read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error
   return tps_rpc_read_answer (answer->rpc, in, type, answer->result, error);
 }
 
-/* Waits. `result` is zero before; what is in it after a failure is to be cleared. */
+/* Calls a method and waits. `result` must be zero before; the caller must clear it, also after a
+ * failure. */
 static gboolean
 ask (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
      gint64 deadline_ns, GError **error)
@@ -83,7 +84,7 @@ tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo 
                      GError **error)
 {
   g_auto (TpsWireSnapshotInfo) answered = { 0 };
-  gboolean is_incremental = FALSE; /* of servers that know increments */
+  gboolean is_incremental = FALSE; /* for servers that support increments */
 
   if (!ask (client, &tps_snapshot_rpc, &is_incremental, &answered, deadline_ns, error))
     return FALSE;

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Looking up bags and rows. */
+/* Lookups of bags and rows. */
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/remote_tables_private.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-/* Calls `done` and releases what it left. */
+/* Calls `done` and releases the tensors that it did not take. */
 static void
 give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, guint n_outputs)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushing gradients of bags and rows. */
+/* Pushes of gradients of bags and rows. */
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/push_plan.h"
@@ -9,7 +9,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* Each request of a push has an id of its own: its server knows the ones that it has seen. */
+/* Each request of a push has an id of its own, because each server remembers its own ids. */
 static TpsPushId
 next_push (TpsRemoteTables *tables)
 {
@@ -38,7 +38,7 @@ typedef struct
   TpsPushPlan *plan;
   gint64 deadline_ns;
   guint n_requests;
-  TpsApplyBagGradientsArguments *arguments; /* borrow from the plan */
+  TpsApplyBagGradientsArguments *arguments; /* borrowed from the plan */
   TpsServerRequest *requests;
   TpsTablesApplied done;
   gpointer user_data;

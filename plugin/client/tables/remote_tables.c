@@ -9,16 +9,17 @@
 #include "plugin/wire/value_kinds.h"
 #include "runtime/base/error.h"
 
-/* -- life -- */
+/* -- creation and release -- */
 
-/* From the kernel, not from a generator in this process: a forked process has the same one. */
+/* The random numbers come from the kernel: a generator in the process would repeat them after a
+ * fork. */
 static gchar *
 random_name (void)
 {
   guint64 words[2];
   gssize n_bytes = getrandom (words, sizeof words, 0);
 
-  g_assert (n_bytes == sizeof words); /* never less for so few */
+  g_assert (n_bytes == sizeof words); /* so few bytes are always read completely */
   return g_strdup_printf ("client-%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", words[0],
                           words[1]);
 }
@@ -68,7 +69,7 @@ tps_remote_tables_free (TpsRemoteTables *tables)
   g_free (tables);
 }
 
-/* -- the tables that are known -- */
+/* -- known tables -- */
 
 void
 tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
@@ -173,7 +174,7 @@ tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indi
   return FALSE;
 }
 
-/* -- calls that end before anything is sent -- */
+/* -- calls that fail before any request -- */
 
 typedef struct
 {

@@ -66,7 +66,8 @@ tps_servers_cancel (TpsServers *servers)
     tps_client_cancel (servers->clients[i]);
 }
 
-/* No client goes before all calls have ended: what ends on one may ask another. */
+/* No client may be freed before all calls have ended, because the end of a call on one client may
+ * start a request on another. */
 void
 tps_servers_clear (TpsServers *servers)
 {
@@ -100,7 +101,7 @@ end_call (TpsServers *servers)
   tps_mutex_unlock (&servers->lock);
 }
 
-/* -- asking -- */
+/* -- requests -- */
 
 static void
 finish (FanOut *fan_out)
@@ -160,7 +161,7 @@ tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest 
   begin_call (servers);
   if (n_requests == 0)
     tps_servers_defer (servers, on_nothing_to_send, fan_out);
-  /* With the last one sent, `fan_out` may be gone. */
+  /* `fan_out` may be freed when the last request has been sent. */
   for (guint i = 0; i < n_requests; i++)
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
@@ -198,7 +199,7 @@ tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_dat
   tps_client_delay (servers->clients[0], tps_clock_now_ns (), on_deferred, deferred);
 }
 
-/* -- waiting -- */
+/* -- synchronous requests -- */
 
 typedef struct
 {
