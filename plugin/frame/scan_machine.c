@@ -80,8 +80,8 @@ tps_scan_begin_message (TpsScanner *scanner)
   scanner->n_head = 0;
 }
 
-/* Grows in powers of two: with what has come, never with what was announced. A message whose head
- * finds no memory is refused, and its bytes go nowhere from then on. */
+/* Grows in powers of two, with received bytes and never with announced ones. If there is no memory
+ * for the head, the message is refused, and its further bytes are dropped. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
@@ -122,7 +122,8 @@ tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes
   return room;
 }
 
-/* Appends bytes to the head; of a refused message they are dropped. FALSE: refused for good. */
+/* Appends bytes to the head, or drops them if the message is refused. FALSE: the input is
+ * refused. */
 static gboolean
 append (TpsScanner *scanner, const TpsScanInput *in, const guint8 *bytes, gsize n_bytes)
 {
@@ -196,7 +197,8 @@ check_depth (TpsScanner *scanner, const TpsScanInput *in)
   return FALSE;
 }
 
-/* Hardly a message is nested deeply, and an idle connection should cost little. */
+/* Deep levels are allocated on demand: few messages are nested deeply, and an idle connection
+ * should cost little. */
 static TpsScanLevel *
 push_level (TpsScanner *scanner)
 {
@@ -243,8 +245,8 @@ tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* A message without a body cannot be handled, so once one is refused the others are given back and
- * refused too. */
+/* A message that lacks a body cannot be handled. Once one is refused, the others are released and
+ * refused, too. */
 static TpsBuffer *
 get_body_buffer (TpsScanner *scanner, gsize n_bytes)
 {
@@ -289,7 +291,7 @@ tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes)
   return TPS_STEP_OK;
 }
 
-/* Some writers name no type for an empty container. */
+/* Some writers give no type for an empty container. */
 static gboolean
 check_type (TpsScanner *scanner, const TpsScanInput *in, guint8 type, gint64 n_elems)
 {
