@@ -135,7 +135,7 @@ find_value (const TpsEnum *type, gint32 value)
   return NULL;
 }
 
-/* A choice of two is written out. */
+/* If there are two values, the error lists both. */
 static gboolean
 refuse_value (const TpsFieldPath *path, const TpsEnum *type, gint32 value, GError **error)
 {

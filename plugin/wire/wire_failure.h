@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a call says that it failed: ServiceError of thrift/node.thrift, and Thrift's own
- * TApplicationException.
+/* Failures of calls: ServiceError of thrift/node.thrift, and Thrift's own TApplicationException.
  *
- * Reading takes what it can (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096
- * bytes, a transfer that is no name is none. Both are cleared by the caller. Thread: any.
- */
+ * Reading is lenient (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096 bytes,
+ * and a transfer that is not a valid name becomes NULL. The caller must clear both structs. Thread:
+ * any. */
 
 #pragma once
 
