@@ -19,13 +19,14 @@ struct TpsRules
   GArray *tenants;  /* of TpsTenantEntry; NULL until they have been read */
 };
 
-/* A file that is being read. json-glib does not keep lines, but tells them while it parses. */
+/* State while a file is parsed. json-glib does not store lines, but reports them during the
+ * parse. */
 typedef struct
 {
   const gchar *file;
-  GHashTable *lines;   /* JsonNode to its line */
+  GHashTable *lines;   /* from a JsonNode to its line */
   GHashTable *members; /* set of "object/name" */
-  gchar *twice;        /* the first member that stands twice in its object */
+  gchar *twice;        /* the first duplicate member of an object */
   gint twice_line;
 } Reading;
 
@@ -101,7 +102,7 @@ get_text (JsonNode *node)
   return json_node_get_string (node);
 }
 
-/* The texts of an array, ended by NULL, the caller's. */
+/* Returns the texts of an array, ended by NULL, which the caller owns. */
 static gchar **
 read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **error)
 {
@@ -156,7 +157,7 @@ read_rights (const Reading *reading, JsonNode *node, guint *rights, GError **err
   return names != NULL;
 }
 
-/* "Service" is "Service:*"; "*" is as it is. */
+/* "Service" becomes "Service:*"; "*" stays. */
 static void
 complete_methods (gchar **methods)
 {
@@ -221,7 +222,7 @@ read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error
   return TRUE;
 }
 
-/* `node` NULL = there are none. */
+/* `node` NULL = the file has no rules. */
 static gboolean
 read_tenants (const Reading *reading, JsonNode *node, TpsRules *rules, GError **error)
 {
@@ -264,7 +265,7 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* json-glib recurses without a bound. */
+/* Checks the nesting first, because json-glib recurses without a bound. */
 static gboolean
 is_flat (const gchar *text)
 {
@@ -283,7 +284,7 @@ is_flat (const gchar *text)
   return depth <= MAX_DEPTH;
 }
 
-/* json-glib says "<data>:LINE:COLUMN: reason". */
+/* The messages of json-glib have the form "<data>:LINE:COLUMN: reason". */
 static gboolean
 refuse_text (const Reading *reading, const gchar *message, GError **error)
 {

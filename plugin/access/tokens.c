@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define TOKEN_PREFIX "tps_" /* for tools that look for secrets in sources and logs */
+#define TOKEN_PREFIX "tps_" /* lets secret scanners find tokens in sources and logs */
 #define TOKEN_BYTES 32
 #define HASH_PREFIX "sha256:"
 #define MAX_NAME 128
@@ -31,7 +31,7 @@ tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES])
   SHA256 ((const guint8 *) token, strlen (token), digest);
 }
 
-/* Bytes of a digest are as good as random. Peers cannot choose them. */
+/* Digests are uniformly distributed, and peers cannot choose them. */
 static guint
 hash_digest (gconstpointer digest)
 {
@@ -96,7 +96,7 @@ free_owner (gpointer data)
   g_free (owner);
 }
 
-/* The reason why the line is refused, static; NULL: it was added. */
+/* Adds the entry of a line. Returns the reason of a refusal, static; NULL: it was added. */
 static const gchar *
 add_owner (TpsTokens *tokens, gchar **words)
 {
@@ -119,7 +119,7 @@ add_owner (TpsTokens *tokens, gchar **words)
   return NULL;
 }
 
-/* The words of a line without its comment; owned by the caller. */
+/* Returns the words of a line without its comment; the caller owns them. */
 static gchar **
 split_line (const gchar *line)
 {
