@@ -53,7 +53,7 @@ add_bool (GString *json, const gchar *key, gboolean value)
   g_string_append_printf (json, "\"%s\":%s,", key, value ? "true" : "false");
 }
 
-/* NAN = not said: left out. JSON has no infinities, and no value here is one. */
+/* NAN = absent: omitted. JSON has no infinities, and no value here is one. */
 static void
 add_double (GString *json, const gchar *key, gdouble value)
 {
