@@ -113,7 +113,7 @@ free_method (gpointer data)
 
 static const TpsFamily authentications = {
   .name = "authentications_total",
-  .help = "Tokens that were shown, by result: done or failed.",
+  .help = "Authentications with a token, by result: done or failed.",
   .labels = { "result" },
 };
 
@@ -346,7 +346,7 @@ take_token (TpsIdentity *identity, const guint8 *digest, GError **error)
     {
       identity->n_failures++;
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
-                           "token: this server does not know it");
+                           "token: unknown to this server");
     }
   else
     {

@@ -112,7 +112,7 @@ read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **
   if (array == NULL || json_array_get_length (array) == 0)
     {
       refuse_line (reading, get_line (reading, node), error,
-                   "\"%s\" must be an array of at least one text", name);
+                   "\"%s\" must be a non-empty array of strings", name);
       return NULL;
     }
   for (guint i = 0; i < json_array_get_length (array); i++)
@@ -122,7 +122,7 @@ read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **
       if (get_text (element) == NULL)
         {
           refuse_line (reading, get_line (reading, element), error,
-                       "\"%s\" has an element that is no text", name);
+                       "\"%s\" has an element that is not a string", name);
           return NULL;
         }
       g_ptr_array_add (texts, g_strdup (get_text (element)));
@@ -151,7 +151,7 @@ read_rights (const Reading *reading, JsonNode *node, guint *rights, GError **err
         k++;
       if (k == G_N_ELEMENTS (known))
         return refuse_line (reading, get_line (reading, node), error,
-                            "\"%s\" is no right: there are read, push and admin", names[i]);
+                            "\"%s\" is not a right, expected read, push or admin", names[i]);
       *rights |= known[k].right;
     }
   return names != NULL;
@@ -193,7 +193,7 @@ read_member (const Reading *reading, TpsRule *rule, const gchar *name, JsonNode 
                         name);
   rule->tenant = g_strdup (get_text (node));
   return rule->tenant != NULL
-         || refuse_line (reading, get_line (reading, node), error, "\"tenant\" must be a text");
+         || refuse_line (reading, get_line (reading, node), error, "\"tenant\" must be a string");
 }
 
 static gboolean
@@ -249,8 +249,7 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
                         "expected an object with the array \"rules\", and at most \"tenants\" "
                         "beside it");
   if (reading->twice != NULL)
-    return refuse_line (reading, reading->twice_line, error, "\"%s\" is there twice",
-                        reading->twice);
+    return refuse_line (reading, reading->twice_line, error, "\"%s\" occurs twice", reading->twice);
   array = json_node_get_array (list);
   for (guint i = 0; i < json_array_get_length (array); i++)
     {
@@ -291,9 +290,9 @@ refuse_text (const Reading *reading, const gchar *message, GError **error)
   g_auto (GStrv) parts = g_strsplit (message, ":", 4);
 
   if (g_strv_length (parts) < 4)
-    return refuse_line (reading, 0, error, "it is no JSON: %s", message);
+    return refuse_line (reading, 0, error, "it is not JSON: %s", message);
   return refuse_line (reading, (gint) g_ascii_strtoll (parts[1], NULL, 10), error,
-                      "it is no JSON:%s", parts[3]);
+                      "it is not JSON:%s", parts[3]);
 }
 
 static gboolean

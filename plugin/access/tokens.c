@@ -112,7 +112,7 @@ add_owner (TpsTokens *tokens, gchar **words)
   if (n_words == 3 && !is_name (words[2]))
     return "the tenant must match [A-Za-z0-9_.:/@-]{1,128}";
   if (g_hash_table_contains (tokens->owners, owner))
-    return "this hash is there twice";
+    return "this hash occurs twice";
   owner->name = g_strconcat ("token:", words[0], NULL);
   owner->tenant = g_strdup (words[2]);
   g_hash_table_add (tokens->owners, g_steal_pointer (&owner));

@@ -47,7 +47,7 @@ check_bound (const TpsClientCall *call)
 
   if (link != NULL && link->number == call->bound)
     return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection of %s has gone",
+  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection to %s is closed",
                       call->name->str);
 }
 

@@ -257,9 +257,8 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
   else if (!tps_rpc_read_answer (&tps_begin_transfer_rpc, result, type, &n_received, &unclear))
     fail (call, unclear);
   else if (n_received < 0 || n_received > call->layout.n_chunks)
-    fail (call,
-          g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer says that it has %d of %d chunks",
-                       n_received, call->layout.n_chunks));
+    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer reports %d of %d chunks",
+                             n_received, call->layout.n_chunks));
   else
     {
       call->was_begun = TRUE;
@@ -316,7 +315,7 @@ static GError *
 forgotten_error (const GError *error)
 {
   return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                      "the peer has lost the transfer, and the call may have been done: %s",
+                      "the peer has lost the transfer, and the call may have been executed: %s",
                       error->message);
 }
 
@@ -341,7 +340,7 @@ take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
     return;
   if (large->message.received == NULL)
     fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
-                                     "the peer answered neither a message nor chunks"));
+                                     "the peer returned neither a message nor chunks"));
   else if (tps_assembly_put_whole (call->assembly, large->message.received, &error))
     call->answer = tps_assembly_take (call->assembly);
   else
@@ -425,7 +424,7 @@ get_more (ChunkedCall *call)
   /* Every chunk was received, but the message is incomplete: without this error, no callback would
    * follow. */
   fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
-                                   "the peer answered with other chunks than were asked for"));
+                                   "the peer returned other chunks than requested"));
   finish (call);
 }
 

@@ -90,7 +90,7 @@ tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError 
   if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "\"%.80s\" is no traceparent of W3C Trace Context", traceparent);
+                   "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
       return FALSE;
     }
   tps_mutex_lock (&client->lock);

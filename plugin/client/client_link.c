@@ -214,7 +214,7 @@ on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
   TpsClientLink *link = user_data;
 
   if (!tps_segment_pool_add_descriptor (link->pool, fd))
-    link_lose_with (link, "%s sent a file descriptor that nobody asked for", link->client->where);
+    link_lose_with (link, "%s sent an unexpected file descriptor", link->client->where);
 }
 
 /* The certificate names another server, so a retry would not help. */

@@ -94,7 +94,8 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
         continue;
       if (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                     "nobody has put \"%s\" into the store at %s in time", key, store->address);
+                     "store at %s: key \"%s\" was not set before the deadline", store->address,
+                     key);
       else
         g_propagate_error (error, g_steal_pointer (&local_error));
       return NULL;

@@ -62,7 +62,7 @@ tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
       || n_held > G_MAXSIZE - MAX_CHARGE_STEP_BYTES)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                           "a message of more bytes than there are addresses");
+                           "a message is larger than the address space");
       return FALSE;
     }
   if (n_held > message->charge.n_bytes

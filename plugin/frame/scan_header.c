@@ -192,7 +192,7 @@ check_transforms (Info *info)
     return TRUE;
   if (take_varint (info, &id))
     tps_scan_refuse (info->scanner, info->in,
-                     "the frame's header asks for transform %u%s: transforms are not supported", id,
+                     "the frame's header requires transform %u%s: transforms are not supported", id,
                      id == TRANSFORM_ZLIB ? " (zlib)" : "");
   return FALSE;
 }

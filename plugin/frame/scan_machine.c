@@ -154,7 +154,7 @@ tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in)
 static gboolean
 refuse_duplicate (TpsScanner *scanner, const TpsScanInput *in, gint16 id)
 {
-  tps_scan_refuse (scanner, in, "field %d stands twice in one struct", id);
+  tps_scan_refuse (scanner, in, "field %d occurs twice in one struct", id);
   return FALSE;
 }
 

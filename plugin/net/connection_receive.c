@@ -205,7 +205,7 @@ new_descriptor_error (const TpsConnection *connection)
 {
   if (connection->events.descriptor == NULL)
     return g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL,
-                                "the peer sent file descriptors, which nobody has asked for");
+                                "the peer sent unexpected file descriptors");
   return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
                       "the peer sent more than %d file descriptors at once, or this process has "
                       "no room for them",

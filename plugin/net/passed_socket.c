@@ -85,7 +85,7 @@ tps_passed_socket_prepare (gint fd, gchar **address, GError **error)
   gint flags = fcntl (fd, F_GETFL);
 
   if (flags < 0 || get_option (fd, SO_TYPE) != SOCK_STREAM)
-    return refuse (fd, "no stream socket; expected ListenStream= in the socket unit", error);
+    return refuse (fd, "not a stream socket; expected ListenStream= in the socket unit", error);
   if (get_option (fd, SO_ACCEPTCONN) != 1)
     return refuse (fd, "the socket does not listen; expected Accept=no in the socket unit", error);
   text = get_address (fd);

@@ -121,8 +121,8 @@ class _Segment:
         # are checked.
         status = os.fstat(descriptor)
         if segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
-            raise TException("the server's shared memory is no file of %d bytes, for the %d asked for"
-                             % (segment.bytes, n_bytes))
+            raise TException("the server's shared memory is not a file of %d bytes (%d were "
+                             "requested)" % (segment.bytes, n_bytes))
         if not _seals(descriptor) & _F_SEAL_SHRINK:
             raise TException("the server's shared memory is not sealed against shrinking")
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if use == SegmentUse.REQUESTS else 0)

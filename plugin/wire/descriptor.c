@@ -74,7 +74,7 @@ tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path
       at.name = field->name;
       bit = (guint64) 1 << (field - fields);
       if (G_UNLIKELY (seen_here & bit))
-        return tps_field_refuse (&at, error, "is there twice");
+        return tps_field_refuse (&at, error, "occurs twice");
       if (!read_field (field, in, &at, type, object, error))
         return FALSE;
       seen_here |= bit;

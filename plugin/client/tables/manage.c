@@ -228,7 +228,7 @@ dup_conflict (const TpsPlacedTable *table, guint server, const TpsTableSpec *the
   g_auto (TpsTableSpec) part = { 0 };
 
   if (shard < 0)
-    return g_strdup ("no part of it is to be there");
+    return g_strdup ("this server must not have a part of it");
   tps_placed_table_init_part (table, (guint) shard, &part);
   return tps_table_spec_dup_difference (there, &part);
 }
@@ -242,7 +242,7 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
   if (conflict == NULL)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "server %u (%s): table %s is there already: %s", server,
+               "server %u (%s): table %s exists already: %s", server,
                tables->servers.addresses[server], table->spec.name, conflict);
   return FALSE;
 }

@@ -131,7 +131,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
     *failure = g_error_copy (error);
   else if (request->read != NULL && !request->read (result, type, request->result, &why))
     *failure = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                            "the answer to EmbeddingTable:%s cannot be understood: %s",
+                            "the reply to EmbeddingTable:%s cannot be decoded: %s",
                             fan_out->rpc->name, why->message);
   if (atomic_fetch_sub_explicit (&fan_out->n_open, 1, memory_order_acq_rel) == 1)
     finish (fan_out);

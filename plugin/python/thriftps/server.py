@@ -358,7 +358,9 @@ class Server(_native.Closing):
         if handle is None:
             raise errors.Aborted("the client is closed")
         if not handle.is_of_this_process():
-            raise RuntimeError("thriftps.Server was made before fork(): make one in each process")
+            raise RuntimeError(
+                "thriftps.Server was created before fork(): create one in each process"
+            )
         timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
         return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
 

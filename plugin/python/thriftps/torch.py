@@ -439,7 +439,7 @@ class Averaging:
         """
         if gradient.device.type != "cpu":
             raise InvalidArgument(
-                "the gradients are on %s: averages are of gradients on the CPU" % gradient.device
+                "the gradients are on %s, expected the CPU" % gradient.device
             )
         if self._base is None:
             self._base = self._get_number() << _MAX_STEPS_BITS
