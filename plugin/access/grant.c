@@ -113,15 +113,15 @@ tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method, c
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static gboolean
-refuse (const TpsGrant *grant, const gchar *what, const gchar *name, GError **error)
+refuse (const TpsGrant *grant, const gchar *kind, const gchar *name, GError **error)
 {
   if (tps_principal_get_kind (grant->principal) == TPS_PRINCIPAL_ANONYMOUS)
     g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
                  "%s%s: not allowed without authentication: use Session.authenticate or a client "
                  "certificate",
-                 what, name);
+                 kind, name);
   else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", what,
+    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", kind,
                  name, tps_principal_get_name (grant->principal));
   return FALSE;
 }

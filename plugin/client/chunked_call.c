@@ -192,7 +192,7 @@ wait_until (ChunkedCall *call, gint64 until_ns)
   call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
 }
 
-/* Returns to the step that asks the server for its position. No call is in flight. */
+/* Returns to the step that requests the position of the server. No call is in flight. */
 static void
 recover (ChunkedCall *call)
 {
@@ -221,7 +221,7 @@ recover (ChunkedCall *call)
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static void
-ask (ChunkedCall *call, const TpsRpc *rpc, gconstpointer arguments, TpsClientDone done)
+start_call (ChunkedCall *call, const TpsRpc *rpc, gconstpointer arguments, TpsClientDone done)
 {
   const TpsChunkedOptions *options = &call->options;
 
@@ -275,7 +275,7 @@ begin (ChunkedCall *call)
                                      .bytes = call->layout.n_bytes,
                                      .count = call->layout.n_chunks };
 
-  ask (call, &tps_begin_transfer_rpc, &arguments, on_begun);
+  start_call (call, &tps_begin_transfer_rpc, &arguments, on_begun);
 }
 
 static void
@@ -306,7 +306,7 @@ put_next (ChunkedCall *call)
   chunk.data.pieces = (const struct iovec *) (gpointer) pieces->data;
   chunk.data.n_pieces = pieces->len;
   chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.data.pieces, chunk.data.n_pieces);
-  ask (call, &tps_put_chunk_rpc, &chunk, on_put);
+  start_call (call, &tps_put_chunk_rpc, &chunk, on_put);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -375,7 +375,7 @@ run (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   call->phase = PHASE_RUN;
-  ask (call, &tps_run_transfer_rpc, &arguments, on_run);
+  start_call (call, &tps_run_transfer_rpc, &arguments, on_run);
 }
 
 /* ---- fetching ------------------------------------------------------------------------------- */
@@ -418,7 +418,7 @@ get_more (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
-    ask (call, &tps_get_chunk_rpc, &arguments, on_got);
+    start_call (call, &tps_get_chunk_rpc, &arguments, on_got);
   if (call->n_in_flight > 0)
     return;
   /* Every chunk was received, but the message is incomplete: without this error, no callback would

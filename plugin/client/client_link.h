@@ -25,7 +25,7 @@ typedef enum
 typedef enum
 {
   TPS_NEGOTIATION_NONE, /* not requested, or without a result */
-  TPS_NEGOTIATION_ASKED,
+  TPS_NEGOTIATION_REQUESTED,
   TPS_NEGOTIATION_DONE,
 } TpsNegotiationState;
 
@@ -34,7 +34,7 @@ typedef struct
 {
   TpsNegotiationState state;
   TpsPeerFacts facts; /* valid if DONE */
-  GQueue waiting;     /* if ASKED: TpsClientCalls that wait */
+  GQueue waiting;     /* if REQUESTED: TpsClientCalls that wait */
 } TpsNegotiation;
 
 struct TpsClientLink

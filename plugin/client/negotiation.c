@@ -8,8 +8,8 @@
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 
-#define MAX_QUESTIONS_LOST 2
-#define FIRST_LINKS_TO_SPARE 4u /* doubled after each further lost connection */
+#define MAX_REQUESTS_LOST 2
+#define FIRST_LINKS_TO_SKIP 4u /* doubled after each further lost connection */
 #define MAX_DOUBLINGS 4
 
 /* ---- the request ---------------------------------------------------------------------------- */
@@ -37,11 +37,11 @@ note_outcome (const TpsClientLink *link, const GError *error)
   if (g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED))
     return;
   if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
-    client->n_questions_lost = 0;
-  else if (link->up && ++client->n_questions_lost >= MAX_QUESTIONS_LOST)
+    client->n_requests_lost = 0;
+  else if (link->up && ++client->n_requests_lost >= MAX_REQUESTS_LOST)
     {
-      n_doublings = MIN (client->n_questions_lost - MAX_QUESTIONS_LOST, MAX_DOUBLINGS);
-      client->n_links_to_spare = FIRST_LINKS_TO_SPARE << n_doublings;
+      n_doublings = MIN (client->n_requests_lost - MAX_REQUESTS_LOST, MAX_DOUBLINGS);
+      client->n_links_to_skip = FIRST_LINKS_TO_SKIP << n_doublings;
     }
 }
 
@@ -110,18 +110,18 @@ begin (TpsClientLink *link)
 
   if (link->negotiation.state != TPS_NEGOTIATION_NONE)
     return FALSE;
-  if (client->n_links_to_spare > 0)
+  if (client->n_links_to_skip > 0)
     {
-      client->n_links_to_spare--;
+      client->n_links_to_skip--;
       link->negotiation.state = TPS_NEGOTIATION_DONE;
       return FALSE;
     }
-  link->negotiation.state = TPS_NEGOTIATION_ASKED;
+  link->negotiation.state = TPS_NEGOTIATION_REQUESTED;
   return TRUE;
 }
 
 static void
-ask (TpsClientLink *link)
+send_request (TpsClientLink *link)
 {
   tps_channel_call_on (link, &tps_describe_rpc, NULL, on_described, tps_client_link_ref (link));
 }
@@ -138,7 +138,7 @@ tps_negotiation_get (const TpsClientLink *link, TpsPeerFacts *facts)
 gboolean
 tps_negotiation_may_offer (const TpsClient *client)
 {
-  return client->n_links_to_spare == 0;
+  return client->n_links_to_skip == 0;
 }
 
 void
@@ -152,7 +152,7 @@ tps_negotiation_offer (TpsClientLink *link)
   is_known = tps_negotiation_get (link, &facts);
   tps_mutex_unlock (&link->client->lock);
   if (must_ask)
-    ask (link);
+    send_request (link);
   else if (is_known)
     tell_pool (link->pool, &facts, NULL);
 }
@@ -202,7 +202,7 @@ tps_negotiation_await (TpsClientCall *call,
   if (wake)
     tps_loop_post (client->loop, tps_deadlines_set_timer, client);
   if (must_ask)
-    ask (link);
+    send_request (link);
   if (error != NULL)
     tps_channel_refuse (call, error);
 }

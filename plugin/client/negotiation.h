@@ -7,7 +7,7 @@
  *   unknown service or method   The peer gives no information: all facts are zero.
  *   any other error             The waiting calls fail; the next call that needs the facts sends
  *                               another request.
- *   lost connection             The next link repeats the request. After MAX_QUESTIONS_LOST losses
+ *   lost connection             The next link repeats the request. After MAX_REQUESTS_LOST losses
  *                               in a row, some links skip the request, and their facts are zero:
  *                               some servers close the connection if a request names an unknown
  *                               service.

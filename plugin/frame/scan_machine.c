@@ -30,7 +30,7 @@ tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *forma
 }
 
 TpsScanStep
-tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
+tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *name,
                         guint64 n_bytes)
 {
   g_autofree gchar *text = NULL;
@@ -39,10 +39,10 @@ tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar
     return tps_scan_refuse (scanner, in,
                             "%s needs %" G_GUINT64_FORMAT " bytes, %" G_GSIZE_FORMAT
                             " are left in the frame",
-                            what, n_bytes, tps_scan_n_left (in));
+                            name, n_bytes, tps_scan_n_left (in));
   text = g_strdup_printf ("%s needs %" G_GUINT64_FORMAT " bytes, the limit of %" G_GSIZE_FORMAT
                           " bytes for a message leaves %" G_GSIZE_FORMAT,
-                          what, n_bytes, scanner->limit, tps_scan_n_left (in));
+                          name, n_bytes, scanner->limit, tps_scan_n_left (in));
   return refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
 }
 
@@ -306,12 +306,12 @@ gboolean
 tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
                           const guint8 types[2], gint64 n_elems)
 {
-  const gchar *what = is_map ? "a map" : "a list";
+  const gchar *name = is_map ? "a map" : "a list";
   guint64 n_bytes_min;
 
   if (n_elems < 0)
     {
-      tps_scan_refuse (scanner, in, "%s has the negative size %" G_GINT64_FORMAT, what, n_elems);
+      tps_scan_refuse (scanner, in, "%s has the negative size %" G_GINT64_FORMAT, name, n_elems);
       return FALSE;
     }
   if (!check_type (scanner, in, types[0], n_elems) || !check_type (scanner, in, types[1], n_elems))
@@ -322,7 +322,7 @@ tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean 
   n_bytes_min *= (guint64) n_elems;
   if (n_bytes_min > tps_scan_n_left (in))
     {
-      tps_scan_refuse_length (scanner, in, what, n_bytes_min);
+      tps_scan_refuse_length (scanner, in, name, n_bytes_min);
       return FALSE;
     }
   return check_depth (scanner, in);

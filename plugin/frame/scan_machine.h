@@ -165,7 +165,7 @@ TpsScanStep tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const 
 
 /* As tps_scan_refuse(), for a length beyond the rest of the message: a defect inside a frame, and a
  * limit without one. */
-TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
+TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *name,
                                     guint64 n_bytes);
 
 /* Drops the message, because there is no memory for `n_bytes` of it. Its bytes are still read to

@@ -15,9 +15,9 @@ G_BEGIN_DECLS
 #include "tps_wire_tensor_types.h"
 
 /* Returns a view of the tensor's elements, which stay borrowed: it is valid as long as `wire` and
- * its data are unchanged. Errors: INVALID_ARGUMENT as from the services, which names `what`
+ * its data are unchanged. Errors: INVALID_ARGUMENT as from the services, which names `name`
  * (elements that do not match the shape, an unknown dtype, elements in shared memory). */
-gboolean tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *what,
+gboolean tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name,
                                     TpsTensorView *view, GError **error);
 
 /* Creates an object with a copy of the elements; the caller owns it. */

@@ -536,7 +536,7 @@ tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **
 }
 
 gboolean
-tps_socket_check (gint fd, const gchar *what, GError **error)
+tps_socket_check (gint fd, const gchar *where, GError **error)
 {
   gint code = 0;
   socklen_t n_bytes = sizeof code;
@@ -545,6 +545,6 @@ tps_socket_check (gint fd, const gchar *what, GError **error)
     code = errno;
   if (code == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", what, g_strerror (code));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", where, g_strerror (code));
   return FALSE;
 }

@@ -46,7 +46,7 @@ void tps_socket_tune (gint fd);
 
 /* Returns TRUE if the socket has no pending error; otherwise sets SO_ERROR as a GError
  * (CONNECTION_LOST). */
-gboolean tps_socket_check (gint fd, const gchar *what, GError **error);
+gboolean tps_socket_check (gint fd, const gchar *where, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAddress, tps_address_clear)
 

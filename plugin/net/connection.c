@@ -338,13 +338,13 @@ is_stalled (TpsProgress *progress, gboolean busy, guint64 position, guint64 min_
 
 /* With the lock held. */
 static void
-close_stalled (TpsConnection *connection, const gchar *what, guint64 min_progress,
+close_stalled (TpsConnection *connection, const gchar *stall, guint64 min_progress,
                gint64 patience_ns)
 {
   tps_connection_post_close (connection,
                              g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                                           "%s: less than %" G_GUINT64_FORMAT " bytes in %.0f s",
-                                          what, min_progress, (gdouble) patience_ns / 1e9));
+                                          stall, min_progress, (gdouble) patience_ns / 1e9));
 }
 
 void

@@ -336,7 +336,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
       result = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
                                 &n_events)
                    ? TPS_SPIN_FOUND
-                   : TPS_SPIN_VAIN;
+                   : TPS_SPIN_MISS;
       tps_spinners_leave (spinners);
     }
   if (result != TPS_SPIN_FOUND)

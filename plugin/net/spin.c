@@ -15,7 +15,7 @@
 #define MIN_SLOTS 16
 #define MIN_GAP_NS 20000
 #define MAX_LOST_NS 300000 /* and this share of the time: */
-#define FORGIVEN_SHARE 16
+#define ALLOWED_SHARE 16
 
 void
 tps_spin_init (TpsSpin *spin, gint64 budget_ns)
@@ -35,7 +35,7 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
 void
 tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
 {
-  if (result == TPS_SPIN_VAIN)
+  if (result == TPS_SPIN_MISS)
     spin->score /= 4;
   else if (waited_ns > 2 * spin->budget_ns)
     spin->score /= 2;
@@ -54,7 +54,7 @@ tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns)
 {
   if (gap_ns < MIN_GAP_NS)
     return TRUE;
-  spin->lost_ns -= MIN (spin->lost_ns, (now_ns - spin->lost_at_ns) / FORGIVEN_SHARE);
+  spin->lost_ns -= MIN (spin->lost_ns, (now_ns - spin->lost_at_ns) / ALLOWED_SHARE);
   spin->lost_ns += gap_ns;
   spin->lost_at_ns = now_ns;
   if (spin->lost_ns <= MAX_LOST_NS)

@@ -35,7 +35,7 @@ typedef enum
 {
   TPS_SPIN_NONE,
   TPS_SPIN_FOUND,
-  TPS_SPIN_VAIN, /* the event came later */
+  TPS_SPIN_MISS, /* the event came later */
 } TpsSpinResult;
 
 /* Records that a wait ended with an event after `waited_ns`. */

@@ -166,6 +166,6 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
   lookup->requests = g_new0 (TpsServerRequest, lookup->split.n_parts);
   for (guint i = 0; i < lookup->split.n_parts; i++)
     add_rows_of_part (lookup, i);
-  tps_servers_ask (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
-                   deadline_ns, on_rows_answered, lookup);
+  tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
+                    deadline_ns, on_rows_answered, lookup);
 }

@@ -55,8 +55,8 @@ batch_add (Batch *batch, guint server)
 static gboolean
 batch_run (Batch *batch, const TpsRpc *rpc, gint64 deadline_ns)
 {
-  return tps_servers_ask_sync (batch->servers, rpc, batch->requests, batch->n_requests, deadline_ns,
-                               batch->errors);
+  return tps_servers_call_sync (batch->servers, rpc, batch->requests, batch->n_requests,
+                                deadline_ns, batch->errors);
 }
 
 static gboolean
@@ -140,7 +140,7 @@ tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError 
   if (found == NULL)
     return FALSE;
   for (guint i = 0; i < found->len; i++)
-    tps_remote_tables_know (tables, tps_placed_table_ref (found->pdata[i]));
+    tps_remote_tables_add (tables, tps_placed_table_ref (found->pdata[i]));
   return TRUE;
 }
 
@@ -331,7 +331,7 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
   if (!find_missing (tables, table, deadline_ns, is_missing, error)
       || !create_missing (tables, table, is_missing, deadline_ns, error))
     return FALSE;
-  tps_remote_tables_know (tables, g_steal_pointer (&table));
+  tps_remote_tables_add (tables, g_steal_pointer (&table));
   return TRUE;
 }
 
@@ -366,6 +366,6 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
   forgive_not_found (batch);
   if (!batch_propagate (batch, error))
     return FALSE;
-  tps_remote_tables_forget (tables, table);
+  tps_remote_tables_remove (tables, table);
   return TRUE;
 }

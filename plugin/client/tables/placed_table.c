@@ -130,7 +130,7 @@ tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *rows, g
 
 gboolean
 tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
-                             const gchar *what, GError **error)
+                             const gchar *name, GError **error)
 {
   guint64 end = (guint64) table->spec.shard.rows; /* as unsigned, a negative row exceeds it, too */
   guint is_bad = FALSE;
@@ -143,7 +143,7 @@ tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gs
         g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                      "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
                      ") of table %s",
-                     what, i, rows[i], (gint64) end, table->spec.name);
+                     name, i, rows[i], (gint64) end, table->spec.name);
         return FALSE;
       }
   return TRUE;

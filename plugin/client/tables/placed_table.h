@@ -37,10 +37,10 @@ void tps_placed_table_init_part (const TpsPlacedTable *table, guint shard, TpsTa
 void tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
                                    guint *shards);
 
-/* Returns whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "WHAT[17]: 300 is
+/* Returns whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "NAME[17]: 300 is
  * not in [0, 300) of table emb". */
 gboolean tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
-                                      const gchar *what, GError **error);
+                                      const gchar *name, GError **error);
 
 /* Assembles tables from the lists of the servers: lists [n_servers] of TpsTableSpec; `servers` are
  * their names in messages. Returns an array of references in the order of the names, which the

@@ -72,7 +72,7 @@ tps_remote_tables_free (TpsRemoteTables *tables)
 /* -- known tables -- */
 
 void
-tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
+tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table)
 {
   tps_mutex_lock (&tables->lock);
   g_hash_table_replace (tables->tables, table->spec.name, table); /* the key is the value's */
@@ -80,7 +80,7 @@ tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
 }
 
 void
-tps_remote_tables_forget (TpsRemoteTables *tables, const TpsPlacedTable *table)
+tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table)
 {
   tps_mutex_lock (&tables->lock);
   if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
@@ -125,10 +125,10 @@ static gboolean
 check_query (const TpsPlacedTable *table, const TpsBagQuery *query, const gchar *list, guint i,
              GError **error)
 {
-  g_autofree gchar *what = g_strdup_printf ("%s[%u]", list, i);
-  g_autofree gchar *indices = g_strdup_printf ("%s.indices", what);
+  g_autofree gchar *query_name = g_strdup_printf ("%s[%u]", list, i);
+  g_autofree gchar *indices = g_strdup_printf ("%s.indices", query_name);
 
-  return tps_bag_query_check (query, what, error)
+  return tps_bag_query_check (query, query_name, error)
          && tps_placed_table_check_rows (table, query->indices.data,
                                          (gsize) query->indices.shape.dims[0], indices, error);
 }

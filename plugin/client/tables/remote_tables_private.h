@@ -50,9 +50,9 @@ gboolean tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensor
                                           GError **error);
 
 /* Adds the table to the known ones, and takes ownership of the reference. */
-void tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table);
+void tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table);
 /* Removes the table from the known ones, unless another table has its name by now. */
-void tps_remote_tables_forget (TpsRemoteTables *tables, const TpsPlacedTable *table);
+void tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table);
 
 /* Ends a call that failed before any request; takes ownership of the error. */
 void tps_remote_tables_fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done,

@@ -144,8 +144,8 @@ on_nothing_to_send (gpointer user_data, const GError *error)
 }
 
 void
-tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                 guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
+tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                  guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
 {
   FanOut *fan_out = g_new0 (FanOut, 1);
 
@@ -224,15 +224,15 @@ on_all_answered (gpointer user_data, GError *const *errors)
 }
 
 gboolean
-tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                      guint n_requests, gint64 deadline_ns, GError **errors)
+tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                       guint n_requests, gint64 deadline_ns, GError **errors)
 {
   Wait wait = { .n_requests = n_requests, .errors = errors };
   gboolean ok = TRUE;
 
   tps_mutex_init (&wait.lock);
   tps_cond_init (&wait.finished);
-  tps_servers_ask (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
+  tps_servers_call (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
   tps_mutex_lock (&wait.lock);
   while (!wait.done)
     tps_cond_wait (&wait.finished, &wait.lock);

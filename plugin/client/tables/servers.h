@@ -46,18 +46,18 @@ void tps_servers_clear (TpsServers *servers);
 /* Calls a method of several servers at the same time, with the retries of plugin/client/retry.h.
  * `requests` is copied. `done` is called when all requests have ended, never before this
  * returns. */
-void tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                      guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
-                      gpointer user_data);
+void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                       guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
+                       gpointer user_data);
 
 /* Calls `func` soon on an I/O thread; with ABORTED after a cancellation. */
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
-/* As tps_servers_ask(), but waits. errors [n_requests] must be NULL before, and is filled in.
+/* As tps_servers_call(), but waits. errors [n_requests] must be NULL before, and is filled in.
  * Returns whether all requests succeeded. */
-gboolean tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc,
-                               const TpsServerRequest *requests, guint n_requests,
-                               gint64 deadline_ns, GError **errors);
+gboolean tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc,
+                                const TpsServerRequest *requests, guint n_requests,
+                                gint64 deadline_ns, GError **errors);
 
 /* Returns the first of the errors, with the name of its server; NULL if there is none. With
  * `is_push`, the message states the number of servers that applied the push, if any did. */

@@ -22,13 +22,13 @@ _SHARDS = {"whole": 0, "range": 1, "hash": 2}
 _DURABILITIES = {None: 0, "none": 1, "interval": 2, "commit": 3}
 
 
-def _choose(what: str, choices: Dict, value) -> int:
+def _choose(name: str, choices: Dict, value) -> int:
     try:
         return choices[value]
     except (KeyError, TypeError):
         names = ", ".join(repr(each) for each in choices)
         raise errors.InvalidArgument(
-            "%s is %r, expected one of %s" % (what, value, names)
+            "%s is %r, expected one of %s" % (name, value, names)
         ) from None
 
 

@@ -304,14 +304,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
         }
 
     def set_extra_state(self, state):
-        for what, mine in (
+        for key, mine in (
             ("table", self.table.name),
             ("rows", self.num_embeddings),
             ("dim", self.embedding_dim),
         ):
-            if state[what] != mine:
+            if state[key] != mine:
                 raise InvalidArgument(
-                    "the state is of a module whose %s is %r, not %r" % (what, state[what], mine)
+                    "the state is of a module whose %s is %r, not %r" % (key, state[key], mine)
                 )
         now = _get_lsns(self.table.tables)
         for address, lsn in state["lsns"].items():
