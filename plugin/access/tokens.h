@@ -36,6 +36,7 @@ TpsTokens *tps_tokens_parse (const gchar *file, const gchar *text, GError **erro
 TpsTokens *tps_tokens_ref (TpsTokens *tokens);
 void tps_tokens_unref (TpsTokens *tokens);
 
+/* Sets `digest` to the SHA-256 of the token. Thread: any. */
 void tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
 
 /* Returns the owner of the token with that hash, borrowed; NULL: the token is unknown. Digests are

@@ -112,6 +112,7 @@ typedef struct
   guint n_headers;
 } TpsMessage;
 
+/* Returns an empty message, which the caller owns. Thread: any. */
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
 

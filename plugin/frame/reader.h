@@ -46,6 +46,8 @@ void tps_reader_struct_begin (TpsReader *in);
 gboolean tps_reader_field (TpsReader *in, gint16 *id, TpsWireType *type);
 void tps_reader_struct_end (TpsReader *in);
 
+/* Read one value of the type in their name. The caller must have checked the type of the field or
+ * element. The bytes of a binary are borrowed from the message. */
 gboolean tps_reader_bool (TpsReader *in);
 gint8 tps_reader_byte (TpsReader *in);
 gint16 tps_reader_i16 (TpsReader *in);

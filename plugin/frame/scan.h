@@ -47,6 +47,7 @@ typedef struct
   gboolean transferred;
 } TpsScannerOptions;
 
+/* Creates a scanner for one connection; copies the options. The caller owns it. */
 TpsScanner *tps_scanner_new (const TpsScannerOptions *options);
 void tps_scanner_free (TpsScanner *scanner);
 

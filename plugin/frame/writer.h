@@ -27,6 +27,7 @@ typedef struct
   TpsBudget *budget; /* for tps_writer_set_budget(); borrowed, may be NULL */
 } TpsWriterForm;
 
+/* Returns an empty writer, which the caller owns. */
 TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
 void tps_writer_free (TpsWriter *out);
 
@@ -54,6 +55,7 @@ void tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value
  * writer. */
 GList *tps_writer_get_link (TpsWriter *out);
 
+/* Begins the message. `name` is "Service:method" for a multiplexed call; it is copied. */
 void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind,
                                gint32 seqid);
 
@@ -120,6 +122,7 @@ void tps_writer_queued (TpsWriter *out); /* for the connection; only the first c
 void tps_writer_take_descriptor (TpsWriter *out, gint fd);
 gint tps_writer_get_descriptor (const TpsWriter *out); /* borrowed; -1 = none */
 
+/* Begin a container of `n_elems` elements, or pairs of a map, which the caller must write next. */
 void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type,

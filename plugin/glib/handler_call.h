@@ -35,8 +35,10 @@ typedef struct
   GError *error;
 } TpsHandlerCall;
 
+/* Begins a call of `method`. tps_handler_call_end() must follow. */
 void tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *method);
 
+/* Add one argument with its field number. Pointers are borrowed until the end of the call. */
 void tps_handler_call_put_bool (TpsHandlerCall *call, gint16 id, gboolean value);
 void tps_handler_call_put_i32 (TpsHandlerCall *call, gint16 id, gint32 value);
 void tps_handler_call_put_i64 (TpsHandlerCall *call, gint16 id, gint64 value);

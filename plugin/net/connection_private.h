@@ -155,6 +155,7 @@ void tps_connection_drop_socket (TpsConnection *connection);
 
 /* ---- connection_open.c ---------------------------------------------------------------------- */
 
+/* Returns whether the channel must be opened before it can be used. */
 gboolean tps_connection_must_open (const TpsConnection *connection);
 
 /* Continues to open the channel, after the start or the event that it waited for. Thread: the

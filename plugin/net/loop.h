@@ -28,6 +28,7 @@ TpsLoop *tps_loop_new (const gchar *name, GError **error);
  * watches must have been removed. Must not be called on the loop's thread. */
 void tps_loop_free (TpsLoop *loop);
 
+/* Returns whether the caller is on the loop's thread. Thread: any. */
 gboolean tps_loop_is_current (const TpsLoop *loop);
 
 /* Posts a function to the loop; functions run in the order of their posts. Thread: any. */

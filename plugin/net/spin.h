@@ -56,6 +56,7 @@ gint64 tps_spin_choose_budget (const gchar *text, guint n_cores);
  * Thread: any. */
 typedef struct TpsSpinners TpsSpinners;
 
+/* Creates the state for a process on `n_cores` cores; the caller owns it. */
 TpsSpinners *tps_spinners_new (guint n_cores);
 void tps_spinners_free (TpsSpinners *spinners);
 

@@ -89,6 +89,8 @@ typedef struct
   gboolean (*is_set) (gconstpointer object);
 } TpsStruct;
 
+/* Read and write a struct, with its begin and end. `path` names it in errors; NULL is the arguments
+ * struct. */
 gboolean tps_struct_read (const TpsStruct *type, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, GError **error);
 void tps_struct_write (const TpsStruct *type, TpsWriter *out, gconstpointer object);

@@ -36,6 +36,7 @@ typedef struct
   gconstpointer value;
 } TpsRpcValue;
 
+/* A TpsWriteArguments for a TpsRpcValue: writes the arguments. */
 void tps_rpc_value_write_arguments (TpsWriter *out, gconstpointer rpc_value);
 
 /* Reads the value of field 0, which is of `type`; STOP: there is none. */

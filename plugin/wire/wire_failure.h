@@ -25,6 +25,7 @@ typedef struct
 extern const TpsField tps_failure_field;
 extern const TpsEnum tps_error_code_enum;
 
+/* Reads the exception; the caller must clear it. */
 void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
 void tps_service_error_clear (TpsServiceError *failure);
 
@@ -34,6 +35,7 @@ typedef struct
   gint32 kind;
 } TpsApplicationException;
 
+/* Read and write the exception. The caller must clear one that was read. */
 void tps_application_exception_read (TpsReader *in, TpsApplicationException *exception);
 void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
 void tps_application_exception_clear (TpsApplicationException *exception);

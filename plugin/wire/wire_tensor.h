@@ -26,6 +26,7 @@
 
 G_BEGIN_DECLS
 
+/* Decode and encode a Tensor, see above. */
 gboolean tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor,
                             GError **error);
 void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);

@@ -70,6 +70,7 @@ void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBag
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
 
+/* Returns the number of bags of the query. */
 gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 
 /* Returns the query for the part's shard; it borrows from the split. */

@@ -29,6 +29,7 @@ struct TpsPythonCall
   guint64 token;
 };
 
+/* Creates a call; tps_python_call_end() must end it. */
 TpsPythonCall *tps_python_call_new (void);
 
 /* Ends the call, which then belongs to Python alone. `error` (NULL = success) is copied. */
