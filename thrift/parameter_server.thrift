@@ -36,7 +36,7 @@ service ParameterServer {
   //   trainer    in [0, trainers of this server)
   //   batch      >= 0. It must grow: a greater batch ends older rounds that are still pending, and
   //              their calls fail with ABORTED. A new job must start above the last batch of the
-  //              previous job (OPERATING.md, "The next job").
+  //              previous job (OPERATING.md, "The next job on the same server").
   //   param_loc  >= 0, the number of the bucket
   //   gradient   of a floating-point dtype. The shape, the dtype and the kind (dense or sparse)
   //              must be the same for every trainer of the round.

@@ -22,7 +22,8 @@ arrays.
         for batch in range(10):
             gradient = numpy.ones_like(weights)  # the model's
             with memory.call() as call:
-                answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=call.tensor(gradient))))
+                pushed = Gradient(dense=call.tensor(gradient))
+                answer = call.take(server.average_gradient(0, batch, 0, pushed))
                 weights -= 0.1 * call.array(answer.dense)
 
 If there is no room for a tensor, or if the server offers no shared memory, tensors travel inline,
@@ -82,8 +83,10 @@ class DescriptorSocket(TSocket.TSocket):
             answer = call()
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:
-                raise TException("this process has no room for another file descriptor, see `ulimit -n`" if self._is_cut_off
-                                 else "the server opened a segment and sent no descriptor of it")
+                raise TException(
+                    "this process has no room for another file descriptor, see `ulimit -n`"
+                    if self._is_cut_off
+                    else "the server opened a segment and sent no descriptor of it")
             return answer, descriptor
         finally:
             self._is_awaited = False
@@ -106,7 +109,8 @@ class DescriptorSocket(TSocket.TSocket):
             else:
                 os.close(descriptor)
         if not data:
-            raise TTransportException(TTransportException.END_OF_FILE, "the server closed the connection")
+            raise TTransportException(TTransportException.END_OF_FILE,
+                                      "the server closed the connection")
         return data
 
 
@@ -120,7 +124,8 @@ class _Segment:
         # If the peer truncated the file, accesses would end this process with SIGBUS, so the seals
         # are checked.
         status = os.fstat(descriptor)
-        if segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
+        if (segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode)
+                or status.st_size != segment.bytes):
             raise TException("the server's shared memory is not a file of %d bytes (%d were "
                              "requested)" % (segment.bytes, n_bytes))
         if not _seals(descriptor) & _F_SEAL_SHRINK:
@@ -128,7 +133,8 @@ class _Segment:
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if use == SegmentUse.REQUESTS else 0)
         self.id = segment.id
         try:
-            self.bytes = memoryview(mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
+            self.bytes = memoryview(
+                mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
         except OSError as error:
             raise TException("cannot map the server's shared memory: %s" % error) from error
         self.used = 0
@@ -157,7 +163,7 @@ class SharedMemory:
         self._socket = connection
         self._memory = Memory.Client(TMultiplexedProtocol(protocol, "Memory"))
         self._requests = self._answers = None
-        limit = self._ask_limit(protocol)
+        limit = self._get_limit(protocol)
         if 0 < request_bytes <= limit:
             self._requests = self._open(SegmentUse.REQUESTS, request_bytes)
             limit -= request_bytes
@@ -177,7 +183,8 @@ class SharedMemory:
         """Returns the segments to the server if the connection is still open. Arrays of replies
         stay readable.
         """
-        segments = [segment.id for segment in (self._requests, self._answers) if segment is not None]
+        both = (self._requests, self._answers)
+        segments = [segment.id for segment in both if segment is not None]
         self._requests = self._answers = None
         if segments and self._socket.handle is not None:
             self._memory.close_segments(segments)
@@ -190,9 +197,10 @@ class SharedMemory:
             self.close()
 
     @staticmethod
-    def _ask_limit(protocol):
+    def _get_limit(protocol):
         try:
-            return Node.Client(TMultiplexedProtocol(protocol, "Node")).describe().max_shared_bytes or 0
+            node = Node.Client(TMultiplexedProtocol(protocol, "Node"))
+            return node.describe().max_shared_bytes or 0
         except TApplicationException:  # a server without the service
             return 0
 
@@ -233,11 +241,14 @@ class Call:
             if dtype is None:
                 raise TypeError("no DType for %s" % values.dtype)
         elif dtype is None or shape is None:
-            raise TypeError("%s has no dtype and shape: give dtype and shape" % type(values).__name__)
+            raise TypeError("%s has no dtype and shape: give dtype and shape"
+                            % type(values).__name__)
         shape = list(values.shape if shape is None else shape)
         data = _bytes_of(values)
         shared = self._place(data)
-        return Tensor(dtype, shape, shared=shared) if shared else Tensor(dtype, shape, data=bytes(data))
+        if shared:
+            return Tensor(dtype, shape, shared=shared)
+        return Tensor(dtype, shape, data=bytes(data))
 
     def take(self, answer):
         """Returns `answer` unchanged. Its memory is returned to the server at the end of the call,
@@ -256,17 +267,19 @@ class Call:
         shared.validate()
         if answers is None or shared.segment != answers.id:
             raise TException("segment %d is not one for answers" % shared.segment)
-        if shared.offset < 0 or shared.length < 0 or shared.offset + shared.length > len(answers.bytes):
+        end = shared.offset + shared.length
+        if shared.offset < 0 or shared.length < 0 or end > len(answers.bytes):
             raise TException("[%d, + %d) is not in the segment of %d bytes"
                              % (shared.offset, shared.length, len(answers.bytes)))
         self._lent = True
-        return answers.bytes[shared.offset:shared.offset + shared.length]
+        return answers.bytes[shared.offset:end]
 
     def array(self, tensor):
         """As data(), as a read-only NumPy array; BFLOAT16 has the type of the module ml_dtypes."""
         import numpy
         tensor.validate()
-        values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype)).reshape(tensor.shape)
+        values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype))
+        values = values.reshape(tensor.shape)
         values.flags.writeable = False
         return values
 
@@ -277,7 +290,8 @@ class Call:
 
     def __exit__(self, kind, *_):
         answers = self._memory._answers
-        if self._lent and answers is not None and (kind is None or not issubclass(kind, TTransportException)):
+        is_connected = kind is None or not issubclass(kind, TTransportException)
+        if self._lent and answers is not None and is_connected:
             self._memory._memory.release_segments([answers.id])
 
     def _place(self, data):
@@ -299,7 +313,8 @@ def _array_of(values):
     values = numpy.asarray(values)
     if values.dtype.name == "bfloat16":
         return DType.BFLOAT16, values
-    return next((dtype for dtype, name in _NUMPY_TYPES.items() if values.dtype == name), None), values
+    matches = (dtype for dtype, name in _NUMPY_TYPES.items() if values.dtype == name)
+    return next(matches, None), values
 
 
 def _numpy_type(dtype):
@@ -307,8 +322,9 @@ def _numpy_type(dtype):
         try:
             import ml_dtypes
         except ImportError as error:
-            raise ImportError("arrays of BFLOAT16 need the module ml_dtypes; without it data() gives the bits: "
-                              "numpy.frombuffer(call.data(tensor), \"<u2\")") from error
+            raise ImportError(
+                "arrays of BFLOAT16 need the module ml_dtypes; without it data() gives the bits: "
+                "numpy.frombuffer(call.data(tensor), \"<u2\")") from error
         return ml_dtypes.bfloat16
     if dtype not in _NUMPY_TYPES:
         raise TException("the tensor is of DType %s, which NumPy does not have" % dtype)
