@@ -72,7 +72,8 @@
  *
  * The plugin does not change signal dispositions, locales or log handlers of the process. Creating
  * a TpsProcessor or one of the hardened objects repairs classes of the Thrift library in this
- * process (see plugin/host/library.h). */
+ * process (see plugin/host/library.h).
+ */
 
 #pragma once
 

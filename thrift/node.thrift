@@ -115,7 +115,7 @@ service Node {
   list<MetricSummary> get_metrics(1: bool with_samples) throws (1: ServiceError failure)
   void clear_metrics() throws (1: ServiceError failure)
   // Reads the files of --tls-cert, --tls-key and --tls-ca again, as SIGHUP does. Open connections
-  // keep their keys. INVALID_ARGUMENT: a file cannot be used, and the old ones stay in force; or
+  // are not affected. INVALID_ARGUMENT: a file cannot be used, and the old ones stay in force; or
   // the server does not use encryption.
   void reload_certificates() throws (1: ServiceError failure)
   // Reads the files of --access-file and --token-file again, as SIGHUP does. The new rules apply

@@ -6,7 +6,8 @@
  *   access = tps_access_new (&options, &error);      -> TpsPluginOptions.access
  *
  * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A
- * reload replaces rules and tokens atomically; a connection uses them from its next call. */
+ * reload replaces rules and tokens atomically; a connection uses them from its next call.
+ */
 
 #pragma once
 

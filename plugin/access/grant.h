@@ -4,7 +4,8 @@
  *
  * All decisions about methods are made when a grant is created, so that a check is a table lookup.
  * A grant is immutable and reference-counted. Thread: any. A NULL grant allows everything: another
- * component has checked the caller, or there are no rules. */
+ * component has checked the caller, or there are no rules.
+ */
 
 #pragma once
 

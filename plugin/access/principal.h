@@ -2,7 +2,8 @@
 
 /* A principal: the name of a caller in rules, quotas, metrics and the log.
  *
- * A principal is immutable and reference-counted. Thread: any. */
+ * A principal is immutable and reference-counted. Thread: any.
+ */
 
 #pragma once
 

@@ -14,7 +14,8 @@
  * that of the first rule that names the principal and has a tenant. The file may also have
  * "tenants", the limits of tenants (tenants.h).
  *
- * A TpsRules is immutable and reference-counted. Thread: any. */
+ * A TpsRules is immutable and reference-counted. Thread: any.
+ */
 
 #pragma once
 

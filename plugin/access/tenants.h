@@ -10,7 +10,8 @@
  *
  * The entry "*" applies to each tenant without an entry of its own. An absent limit means no limit.
  * Values must be whole numbers from 1. The burst of a limit X_per_s is X_burst; its default is the
- * amount of one second. */
+ * amount of one second.
+ */
 
 #pragma once
 

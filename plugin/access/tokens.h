@@ -8,7 +8,8 @@
  * because a token is 256 random bits: no dictionary contains it, so a slow or salted hash would
  * protect nothing more. The server must be able to check tokens at the rate of new connections.
  *
- * A TpsTokens is immutable and reference-counted. Thread: any. */
+ * A TpsTokens is immutable and reference-counted. Thread: any.
+ */
 
 #pragma once
 

@@ -14,7 +14,8 @@
  * retry_after_ms, the call retries after that time, until the deadline. Once run_transfer has been
  * sent, only run_transfer itself is repeated, because it runs a call once. If the server has
  * forgotten the transfer then, the call fails as after a lost connection, because it is unknown
- * whether the call was executed. */
+ * whether the call was executed.
+ */
 
 #pragma once
 

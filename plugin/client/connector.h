@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One attempt to connect a socket, with a deadline. It never blocks the loop: a name that needs a
- * resolver is looked up on a separate thread. */
+ * resolver is looked up on a separate thread.
+ */
 
 #pragma once
 

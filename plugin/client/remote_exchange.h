@@ -14,7 +14,8 @@
  *                        effect.
  *   RESOURCE_EXHAUSTED   With retry_after_ms: after that time, until the deadline.
  *
- * All other errors go to `done` unchanged, and so do errors too late for a retry. */
+ * All other errors go to `done` unchanged, and so do errors too late for a retry.
+ */
 
 #pragma once
 

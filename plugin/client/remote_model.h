@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A model on a parameter server, for one of its trainers. retry.h defines the retries within the
- * deadline. Every update has a push id of its own, so that a retry is applied once. */
+ * deadline. Every update has a push id of its own, so that a retry is applied once.
+ */
 
 #pragma once
 

@@ -3,7 +3,8 @@
 /* The store of runtime/trainer over the service Rendezvous.
  *
  * `get` waits on the server and does not poll. After a lost connection, a call is retried once on a
- * new connection, because a repeated put, get or remove has the effect of one. */
+ * new connection, because a repeated put, get or remove has the effect of one.
+ */
 
 #pragma once
 

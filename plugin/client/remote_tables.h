@@ -26,7 +26,8 @@
  *
  * Replies are merged on the I/O thread that receives the last one. Callbacks run on the clients'
  * I/O threads, never inside the call, and must not block. All functions may be called from any
- * thread. */
+ * thread.
+ */
 
 #pragma once
 

@@ -7,7 +7,8 @@
  *                        ms to one second, to give a server time to restart.
  *   RESOURCE_EXHAUSTED, UNAVAILABLE   With retry_after_ms: after that time, until the deadline.
  *
- * All other errors go to `done` unchanged, and so do errors too late for a retry. */
+ * All other errors go to `done` unchanged, and so do errors too late for a retry.
+ */
 
 #pragma once
 

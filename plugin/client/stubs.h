@@ -4,7 +4,8 @@
  *
  * `deadline_ns` is monotonic. Outputs are written on success only and owned by the caller. Errors
  * are those of tps_client_call(), and INTERNAL if the reply cannot be decoded. Thread: any except
- * the client's own I/O thread; several calls may run at the same time. */
+ * the client's own I/O thread; several calls may run at the same time.
+ */
 
 #pragma once
 

@@ -12,7 +12,8 @@
  *
  * A message that the scanner accepts is well-formed: every type is known, every length lies inside
  * the message, the nesting is at most TPS_MESSAGE_MAX_DEPTH, and no field id occurs twice in one
- * struct. Readers of a message therefore check meaning, not structure. */
+ * struct. Readers of a message therefore check meaning, not structure.
+ */
 
 #pragma once
 

@@ -11,7 +11,8 @@
  *   tps_reader_struct_end (in);
  *
  * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The scanner
- * has checked the message, so a reader only goes bad if a decoder reads a value as another type. */
+ * has checked the message, so a reader only goes bad if a decoder reads a value as another type.
+ */
 
 #pragma once
 

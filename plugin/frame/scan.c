@@ -5,7 +5,8 @@
  *
  *   feed -> run_carry   the few bytes kept from the last chunk, with the rest of their token
  *        -> run         steps over the chunk itself
- *        -> keep_rest   the beginning of a token at its end */
+ *        -> keep_rest   the beginning of a token at its end
+ */
 
 #include "plugin/frame/scan.h"
 

@@ -26,7 +26,8 @@
  * with the received bytes, not with announced lengths. A body's buffer is taken from the pool when
  * its length prefix has been read. The message itself and its head are charged, too. If there is no
  * memory for a message, it is read to its end, and everything but its name is dropped
- * (TpsMessage.n_bytes_refused). After an error the scanner stays bad. Not thread-safe. */
+ * (TpsMessage.n_bytes_refused). After an error the scanner stays bad. Not thread-safe.
+ */
 
 #pragma once
 

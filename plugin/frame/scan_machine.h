@@ -15,7 +15,8 @@
  *                                                  RAW, BODY (bytes of strings, lists of numbers)
  *
  * Open structs and containers are on a stack of levels. Every byte and every declared size is
- * checked against the rest of the message before any memory is reserved for it. */
+ * checked against the rest of the message before any memory is reserved for it.
+ */
 
 #pragma once
 

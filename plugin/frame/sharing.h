@@ -6,7 +6,8 @@
  * shared memory, so that the message carries slices instead of bytes. For an incoming message, it
  * finds the bytes of slices. plugin/memory/segment_registry.h implements it for the server, and
  * plugin/memory/segment_pool.h for the client. A message without a TpsSharing carries its tensors
- * inline. */
+ * inline.
+ */
 
 #pragma once
 

@@ -5,7 +5,8 @@
  *
  * Large binaries are not copied: the writer keeps a reference of their buffer (or borrows them,
  * with tps_writer_binary_borrowed), and they are sent from their own memory. A writer may be reset
- * and used again. Not thread-safe. */
+ * and used again. Not thread-safe.
+ */
 
 #pragma once
 

@@ -33,7 +33,8 @@
  *
  * Without overrides, tps_plugin_register() is faster: it copies a tensor once, and generated code
  * several times in each direction. Calls of Memory fail with UNAVAILABLE, as under any server but
- * TpsServer. */
+ * TpsServer.
+ */
 
 #pragma once
 

@@ -12,7 +12,8 @@
  *
  * A string, binary or struct that is NULL is omitted, and so is a push id without a client:
  * generated processors pass those for arguments that the peer did not send. Thread: any; a call
- * must stay on one. */
+ * must stay on one.
+ */
 
 #pragma once
 

@@ -5,7 +5,8 @@
  * its own.
  *
  * Only the loop's thread receives. Any thread may send: it tries at once, and the loop sends the
- * rest when the socket is writable again. */
+ * rest when the socket is writable again.
+ */
 
 #pragma once
 

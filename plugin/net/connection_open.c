@@ -9,7 +9,8 @@
  *                 connection is open
  *
  * While a worker uses the channel, `sending` is set: the socket stays open, and the loop does not
- * watch it. */
+ * watch it.
+ */
 
 #include <errno.h>
 #include <sys/epoll.h>

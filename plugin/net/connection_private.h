@@ -8,7 +8,8 @@
  *   connection_receive.c   reception into bodies; messages and descriptors are handed out
  *
  * Every close ends in tear_down(), which runs once on the loop's thread. It closes the descriptor,
- * or leaves that to a thread that is sending at that time. */
+ * or leaves that to a thread that is sending at that time.
+ */
 
 #pragma once
 

@@ -3,7 +3,8 @@
 /* Reception, on the loop's thread. The channel receives into the body that the scanner needs,
  * followed by a small chunk for the bytes behind it; without a body, it receives into the chunk
  * alone. A short read means that the socket is empty, so a small call costs one system call to
- * receive. If reading must stop, the rest of the chunk is kept in `leftover`. */
+ * receive. If reading must stop, the rest of the chunk is kept in `leftover`.
+ */
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,8 @@
  * them to the channel, with the lock released. A writer with a file descriptor begins a batch,
  * since a descriptor goes with the first byte of its system call. Bytes that the socket does not
  * take wait for EPOLLOUT. While the loop's thread hands out the messages of one chunk, the
- * connection is corked, so that their replies leave together. */
+ * connection is corked, so that their replies leave together.
+ */
 
 #include <errno.h>
 #include <string.h>

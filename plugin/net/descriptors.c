@@ -2,7 +2,8 @@
 
 /* The closing thread starts with the first descriptor and lives as long as the process. A peer may
  * block it (a file system in user space can delay any close). Descriptors then wait, up to the
- * process's limit. */
+ * process's limit.
+ */
 
 #include "plugin/net/descriptors.h"
 

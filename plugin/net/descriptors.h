@@ -10,7 +10,8 @@
  *   - On Linux 6.16 and later, the kernel refuses the peer's sendmsg() (SO_PASSRIGHTS), and the
  *     other functions here have no work.
  *   - On earlier versions, all descriptors are received, and a separate thread closes them and the
- *     sockets of Unix connections. */
+ *     sockets of Unix connections.
+ */
 
 #pragma once
 

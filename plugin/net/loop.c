@@ -4,7 +4,8 @@
  * the timers that are due -> run posted functions.
  *
  * A watch that is removed during a turn may have further events in the same list, so it is only
- * marked, and freed at the end of the turn. */
+ * marked, and freed at the end of the turn.
+ */
 
 #include "plugin/net/loop.h"
 

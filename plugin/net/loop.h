@@ -5,8 +5,8 @@
  * Callbacks run on the loop's thread and must not block.
  *
  * If events come in quick succession, the loop spins for the next one before it sleeps (spin.h).
- * The environment variable THRIFTPS_SPIN_US is the limit of a spin in microseconds; 0 = never
- * spin. */
+ * The environment variable THRIFTPS_SPIN_US is the limit of a spin in microseconds; 0 = never spin.
+ */
 
 #pragma once
 

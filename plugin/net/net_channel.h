@@ -5,7 +5,8 @@
  *
  * A channel with `recognize` or `shake_hands` must be opened first (connection_open.c). `recognize`
  * chooses the final channel of the connection, and `shake_hands` is called until it is done. Until
- * then, `receive` and `send` are not called. */
+ * then, `receive` and `send` are not called.
+ */
 
 #pragma once
 

@@ -6,7 +6,8 @@
  * Spinning saves that time if the next event is near. Otherwise it wastes a core that another
  * thread may need. A loop therefore spins for a bounded time, only if its last waits were short and
  * hardly any other loop has work. It rests for many waits after another thread needed its core.
- * This file only decides; it uses neither a clock nor a system call. */
+ * This file only decides; it uses neither a clock nor a system call.
+ */
 
 #pragma once
 

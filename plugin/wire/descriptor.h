@@ -19,7 +19,8 @@
  * Reading. Errors are TPS_ERROR_INVALID_ARGUMENT and begin with the path of the value:
  * "gradient.dense.shape is missing". Unknown fields are skipped, since a newer peer may send them.
  * The C struct must be zero before, or contain the values of fields that may be missing. The caller
- * must clear it, also after a failure. Writing never fails. Thread: any. */
+ * must clear it, also after a failure. Writing never fails. Thread: any.
+ */
 
 #pragma once
 

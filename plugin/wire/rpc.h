@@ -5,7 +5,8 @@
  *
  * Each declaration gives the C types of the arguments and the result. A struct that is read into
  * must be zero before, and the caller must clear it, also after a failure. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, which names the value. Thread: any. */
+ * TPS_ERROR_INVALID_ARGUMENT, which names the value. Thread: any.
+ */
 
 #pragma once
 

@@ -6,7 +6,8 @@
  * Arguments that were read own their tensors (large ones refer to their receive buffers) and
  * contain views of them in the runtime's types. This file checks structure and dtypes, and
  * runtime/embedding checks the rest. An absent optimizer, initializer or shard has its default from
- * embedding_table.thrift; absent numbers are NAN. */
+ * embedding_table.thrift; absent numbers are NAN.
+ */
 
 #pragma once
 

@@ -4,7 +4,8 @@
  *
  * Reading is lenient (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096 bytes,
  * and a transfer that is not a valid name becomes NULL. The caller must clear both structs. Thread:
- * any. */
+ * any.
+ */
 
 #pragma once
 

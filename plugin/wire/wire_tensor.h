@@ -15,7 +15,8 @@
  * have no room are copied to the host. If that fails, the message cannot be ended.
  *
  * Elements are little-endian on the wire and in memory: this code is for little-endian machines.
- * Thread: any. */
+ * Thread: any.
+ */
 
 #pragma once
 

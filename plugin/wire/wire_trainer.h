@@ -5,8 +5,8 @@
  *
  * Fields of TrainSpec that are not `required` may be missing: the plan then keeps the values of
  * tps_train_plan_new(). Reading checks that numbers fit the plan, and parses the two JSON texts,
- * which become a class name and GVariant dictionaries. tps_trainer_train() checks names and
- * shapes. */
+ * which become a class name and GVariant dictionaries. tps_trainer_train() checks names and shapes.
+ */
 
 #pragma once
 

@@ -14,7 +14,8 @@
  *           indices.
  *
  * For a mean, shards return sums, and the division happens once, here. A query whose ids all lie in
- * one shard is passed on unchanged. */
+ * one shard is passed on unchanged.
+ */
 
 #pragma once
 

@@ -7,7 +7,8 @@
  * All contributions to a row go to its shard, in the order of the list. Means are divided here,
  * once per bag. The maxima of bags that span several shards need the rows of the bags first; `rows`
  * is the lookup for that. Optimizers that count steps receive an empty gradient on shards without
- * ids. */
+ * ids.
+ */
 
 #pragma once
 

@@ -9,7 +9,8 @@
  * This is not a public interface: every version may change it.
  *
  * Thread: any. No function calls back into Python, so no I/O thread needs Python's interpreter
- * lock. */
+ * lock.
+ */
 
 #pragma once
 
