@@ -34,30 +34,30 @@ static const gchar *const service_names[] = { "Node",    "ParameterServer", "Emb
 
 struct TpsPlugin
 {
-  guint serves; /* of Serves */
+  guint serves; /* bits of Serves */
   gchar *name;
   TpsBudgets *budgets;
   TpsWorkerPool *workers;
   TpsQuotas *quotas;
   void (*recovered) (gpointer user_data, const GError *error); /* may be NULL */
   gpointer user_data;
-  TpsDurable *durable;     /* NULL = nothing survives */
-  TpsSequencer *sequencer; /* of the commands of tables and the model */
+  TpsDurable *durable;     /* NULL = nothing is durable */
+  TpsSequencer *sequencer; /* orders the commands of tables and the model */
   TpsMetrics *metrics;
   TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
   TpsParameterServers parameter_servers; /* owned */
   TpsTableStore *tables;
-  TpsEmbeddingTables *embedding; /* the service over `tables` */
+  TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
   TpsRendezvous *rendezvous;
   TpsTrainer *trainer;
-  TpsChunks *chunks; /* reaches all services, whoever serves it */
+  TpsChunks *chunks; /* can run a call of any service, on any server */
   TpsPluginParts parts;
-  guint collectors[3]; /* of the metrics; 0 = none */
+  guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
   GArray *services;             /* of TpsService */
-  TpsDevice *device;            /* where gradients are added up; NULL = in host memory */
-  const gchar *device_names[3]; /* for `node`: "cpu", that device, the end */
+  TpsDevice *device;            /* adds gradients up; NULL = in host memory */
+  const gchar *device_names[3]; /* for `node`: "cpu", that device, NULL */
 };
 
 static void
@@ -71,7 +71,7 @@ set_service_names (TpsPlugin *plugin)
   plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
 }
 
-/* An error, such as a service that is there twice, is told by whoever serves them. */
+/* Errors such as a duplicate service are reported when a processor or server is created. */
 static void
 set_chunked_services (TpsPlugin *plugin, const gchar *default_service)
 {
@@ -108,7 +108,7 @@ may_serve (gpointer durable, GError **error)
   return tps_durable_check (durable, error);
 }
 
-/* One whose state is in the data directory, if there is one. */
+/* Adds a service whose state is in the data directory, if there is one. */
 static void
 add_lasting_service (TpsPlugin *plugin, TpsService service)
 {
@@ -315,7 +315,7 @@ add_numbers (TpsPlugin *plugin, gboolean has_process)
   tps_budgets_add_gauges (plugin->budgets, counters);
 }
 
-/* Before any other thread is there. */
+/* Must run before any other thread exists. */
 static void
 make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
@@ -334,7 +334,7 @@ open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
   return plugin->durable != NULL;
 }
 
-/* Without a data directory the copy is read before anything is served. */
+/* Without a data directory, the copy is read before the plugin is served. */
 static gboolean
 restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -352,7 +352,7 @@ restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   return folder != NULL && tps_snapshot_restore_copy (&restoration, folder, error);
 }
 
-/* Limits on tables hold for those that are created from now on. */
+/* Limits on tables apply to tables that are created from now on. */
 static void
 on_restored (gpointer data)
 {
@@ -550,7 +550,7 @@ tps_plugin_get_services (TpsPlugin *plugin, guint *n_services)
   return (const TpsService *) (gconstpointer) plugin->services->data;
 }
 
-/* ---- who serves them ------------------------------------------------------------------------ */
+/* ---- processors and servers ----------------------------------------------------------------- */
 
 static gboolean
 check_names (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
@@ -644,11 +644,11 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.device = plugin->device;
   if (filled.access == NULL)
     filled.access = plugin->access;
-  if (filled.quotas == NULL && filled.access != NULL) /* without rules there is one tenant only */
+  if (filled.quotas == NULL && filled.access != NULL) /* without rules there is only one tenant */
     filled.quotas = plugin->quotas;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;
-  if (filled.default_service != NULL) /* of calls that come in chunks, too */
+  if (filled.default_service != NULL) /* also for calls that come in chunks */
     set_chunked_services (plugin, filled.default_service);
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);

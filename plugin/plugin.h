@@ -1,76 +1,78 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS inside a program of yours. Everything an embedding program needs; link //plugin.
+/* The embedding API: ThriftPS inside a program of yours. This header is all that an embedding
+ * program needs; link //plugin.
  *
- * 1. What is served. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
- * trainer and a description of this process (or some of them), and the threads that they compute
- * on:
+ * 1. The services. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
+ * trainer and a description of this process (or some of them), and the worker threads:
  *
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
  *
- * Services of your own (plugin/service/call.h; for their tensors plugin/wire/wire_tensor.h) are
- * served with them: tps_plugin_add_service().
+ * tps_plugin_add_service() adds a service of your own (plugin/service/call.h;
+ * plugin/wire/wire_tensor.h has the functions for its tensors).
  *
- * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
- * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
- * ps.EmbeddingTable, ps.Rendezvous, ps.Node, …:
+ * 2a. Inside a server of yours. If it uses a ThriftMultiplexedProcessor, register our services next
+ * to yours, with a prefix of your choice. "ps." makes them ps.ParameterServer, ps.EmbeddingTable,
+ * ps.Rendezvous, ps.Node, …:
  *
  *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *
- * Register yours first: the first one is ThriftMultiplexedProcessor's default, which clients reach
- * that do not multiplex. Where there is one processor for everything, ours is
+ * Register your own processors first: the first one becomes the default of
+ * ThriftMultiplexedProcessor, which serves clients that do not multiplex. If your server has one
+ * processor for everything, use ours:
  *
  *   processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
  *
- * Handlers that generated code defines, to be overridden method by method, are in
- * plugin/glib/handler.h.
+ * plugin/glib/handler.h has implementations of the generated handler classes, whose methods you can
+ * override.
  *
- * Calls that wait for other trainers keep the thread that serves their connection:
- * TPS_HOST_THREADED says that each connection has one. With ThriftSimpleServer say
+ * A call that waits for other trainers occupies the thread that serves its connection.
+ * TPS_HOST_THREADED states that each connection has its own thread. With ThriftSimpleServer, pass
  * TPS_HOST_SINGLE_CONNECTION; calls that would have to wait then fail with UNAVAILABLE.
  *
- * 2b. Or a server of ours beside yours, with its own sockets and threads, which is faster and waits
- * without threads (plugin/server/server.h):
+ * 2b. Or with our server next to yours, with its own sockets and threads (plugin/server/server.h).
+ * It is faster, and pending calls occupy no thread:
  *
  *   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, NULL);
  *   tps_server_listen (server, "0.0.0.0:7070", &error) && tps_server_start (server, &error);
  *
- * Services that you have already move there with one line each, before the start; their generated
- * processors stay as they are, and so do their clients:
+ * Your existing services can move there with one line each, before the start. Their generated
+ * processors and their clients need no change:
  *
  *   tps_server_add_processor (server, "Echo", processor);
  *
- * 3. Against hostile bytes, where the server is yours. The library's transports and protocols, and
- * the code that it generates, crash, loop or leak on some of them (which, and in what versions:
- * plugin/host/library.h, harden.h, protocol.h). Use these, for your own services too; peers notice
- * nothing, whether they speak framed or unframed, binary or compact protocol:
+ * 3. Protection against hostile bytes, in a server of yours. The library's transports and
+ * protocols, and the code that it generates, crash, loop or leak on some inputs;
+ * plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
+ * following instead, for your own services, too. Peers see no difference, with framed and unframed
+ * connections, and with the binary and the compact protocol:
  *
  *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
  *   protocols = tps_host_protocol_factory_new ();
  *   processor = tps_harden_processor (processor, NULL);           after the last registration
  *   tps_register_types (get_types, G_N_ELEMENTS (get_types));     before the first connection
  *
- * With these transports and protocols tensors are received where they stay and sent from where they
- * lie; with the library's own each is copied several times, and frames above 16,384,000 bytes are
- * refused. Memory is shared with clients by a server of ours alone (2b): under any other, Memory
- * answers UNAVAILABLE and tensors travel through the socket.
+ * With these transports and protocols, a tensor is received into its final buffer and sent from its
+ * own memory. The library's own transports copy each tensor several times and refuse frames above
+ * 16,384,000 bytes. Only our server (2b) shares memory with clients. In any other server, calls of
+ * the service Memory fail with UNAVAILABLE, and tensors travel through the socket.
  *
- * 4. Classes of your own. Whatever is chosen by name (data, models, servers, trainers, hooks, ...)
- * is in registries of the runtime: see the `_register` functions in runtime/, and register before
- * the first use. tests/plugin/package/own_parts.c has an example of each.
+ * 4. Classes of your own. Classes that a configuration selects by name (data, models, servers,
+ * trainers, hooks, ...) are in registries of the runtime: see the `_register` functions in
+ * runtime/. Register yours before the first use. tests/plugin/package/own_parts.c has an example of
+ * each.
  *
- * 5. The end. tps_plugin_shut_down() ends waiting calls; stop your server, so that nothing of the
- * plugin is served any more; then tps_plugin_free().
+ * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop your server, so
+ * that nothing uses the plugin, and call tps_plugin_free().
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
- * log, domain "thriftps", from a thread of their own. tps_trace_set_level() and
- * tps_trace_set_sink() of runtime/base/trace.h choose another level or destination; OPERATING.md
- * lists the events.
+ * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
+ * runtime/base/trace.h set another level or destination; OPERATING.md lists the events.
  *
- * Nothing here changes signal dispositions, locales or log handlers of the process. Making a
- * TpsProcessor or one of the hardened pieces repairs classes of the Thrift library in this process
- * (plugin/host/library.h says which).
+ * The plugin does not change signal dispositions, locales or log handlers of the process. Creating
+ * a TpsProcessor or one of the hardened objects repairs classes of the Thrift library in this
+ * process (see plugin/host/library.h).
  */
 
 #pragma once
@@ -97,63 +99,68 @@ G_BEGIN_DECLS
 
 typedef struct TpsPlugin TpsPlugin;
 
-/* Copied. */
+/* Options of tps_plugin_new(), which copies them unless a field says otherwise. */
 typedef struct
 {
-  const gchar *name; /* of this process, as Node.describe says it; NULL = "thriftps" */
-  guint n_workers;   /* threads that compute; 0 = one per core */
-  /* Names from tps_plugin_list_services(), ended by NULL; NULL = all, but Trainer only with
-   * `trainer_links`. Node, Memory and Chunks are always served. */
+  const gchar *name; /* name of this process in Node.describe; NULL = "thriftps" */
+  guint n_workers;   /* number of worker threads; 0 = one per core */
+  /* Names from tps_plugin_list_services(), ended by NULL. NULL = all, with Trainer only if
+   * `trainer_links` is set. Node, Memory and Chunks are always served. */
   const gchar *const *services;
-  /* how trainers of the Trainer service reach other servers; copied; NULL = no Trainer */
+  /* Connections of trainers of the Trainer service to other servers; copied; NULL = no Trainer. */
   const TpsTrainerLinks *trainer_links;
-  const gchar *const *
-      /* for Node.describe, ended by NULL, borrowed; NULL = the CPU and parameter_server.device */
-      devices;
-  TpsParameterServerOptions
-      parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
-  TpsModelServerOptions
-      model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
-  TpsBudgetLimits limits; /* of what peers make the process hold; all zero = the defaults */
-  /* The process is the plugin's alone: buffers of the default pool are charged to the budgets
-   * too. */
+  /* Devices in Node.describe, ended by NULL; borrowed. NULL = the CPU and
+   * parameter_server.device. */
+  const gchar *const *devices;
+  /* `workers` and `metrics` may be NULL, which selects the plugin's own. */
+  TpsParameterServerOptions parameter_server;
+  /* As parameter_server. `n_trainers` and `round_timeout_ns` 0 = those of parameter_server. */
+  TpsModelServerOptions model_server;
+  /* limits of memory and connections that peers can use; all zero = the defaults */
+  TpsBudgetLimits limits;
+  /* The process belongs to the plugin alone: buffers of the default pool are charged to the
+   * budgets, and the metrics include those of the process. */
   gboolean has_process;
-  TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
+  TpsTablePlace table_place;   /* of tables that specify none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
-  /* Who may call what on servers of tps_plugin_new_server(); a reference is taken. NULL = everyone
-   * may call everything. Hosts that serve the plugin otherwise check their callers themselves. */
+  /* The rules for callers of servers from tps_plugin_new_server(); the plugin takes a reference.
+   * NULL = every caller may do everything. Other servers that serve the plugin must check their
+   * callers themselves. */
   TpsAccess *access;
-  TpsPushWindowOptions pushes; /* into embedding tables */
-  TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the default ones */
-  /* What makes tables, the model and push ids survive; without a folder nothing does, and of its
-   * fields `restore_from` alone is read. The log is applied again while the plugin is served
-   * already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
+  TpsPushWindowOptions pushes; /* limits of the windows of push ids of embedding tables */
+  TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the defaults */
+  /* The data directory, from which tables, the model and push ids are restored after a restart.
+   * Without a folder nothing is durable, and only the field `restore_from` is used. The plugin
+   * replays the log in the background. Its calls fail with UNAVAILABLE meanwhile; see
+   * tps_plugin_wait(). */
   TpsDurableOptions durable;
-  /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or
-   * NULL. */
+  /* Optional: called once, on a separate thread, when the replay has ended, with the error
+   * (borrowed) or NULL. */
   void (*recovered) (gpointer user_data, const GError *error);
   gpointer user_data;
 } TpsPluginOptions;
 
-/* The services there are to choose from, ended by NULL. */
+/* Returns the names of all services that can be selected, ended by NULL; static. */
 const gchar *const *tps_plugin_list_services (void);
 
-/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of
- * tps_parameter_server_new(), tps_model_server_new() and tps_durable_new(), and of the restoration
- * without a data directory. */
+/* Creates a plugin and starts its threads. The caller owns the result. Errors: INVALID_ARGUMENT (an
+ * unknown service; Trainer without links); those of tps_parameter_server_new(),
+ * tps_model_server_new() and tps_durable_new(), and of the restoration without a data directory. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
-/* Waits for work under way. Whoever serves the plugin must have stopped. */
+/* Waits for running work, and frees the plugin. All servers that use it must have stopped. */
 void tps_plugin_free (TpsPlugin *plugin);
 
-/* Ends waiting calls with UNAVAILABLE; refuses later ones with it. Thread: any. */
+/* Ends pending calls with UNAVAILABLE, and refuses later ones with it. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
 
-/* Waits until the data directory has been read; TRUE at once without one. FALSE: it cannot be, and
- * all calls of the services that need it are refused; the error names the damage. Thread: any. */
+/* Waits until the data directory has been read, and returns TRUE at once if there is none. On FALSE
+ * the directory cannot be read, all calls of services that need it are refused, and the error
+ * describes the damage. Thread: any. */
 gboolean tps_plugin_wait (TpsPlugin *plugin, GError **error);
 
-/* Borrowed; the first three are NULL where their service is not served. */
+/* The parts of the plugin; all borrowed. The first three are NULL if their service is not served.
+ * Thread: any. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
@@ -164,36 +171,39 @@ const gchar *tps_plugin_get_name (TpsPlugin *plugin);
 const gchar *const *tps_plugin_get_device_names (TpsPlugin *plugin); /* ended by NULL */
 const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
 
-/* The tenants of the plugin's callers and tables, borrowed. Their limits are those of the rules of
- * `access`, and servers of tps_plugin_new_server() hold callers to them. */
+/* Returns the tenants of the plugin's callers and tables; borrowed. Their limits are those of the
+ * rules of `access`, and servers of tps_plugin_new_server() enforce them. Thread: any. */
 TpsQuotas *tps_plugin_get_quotas (TpsPlugin *plugin);
 
-/* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.
- */
+/* Adds a service to the processors and servers that are created later. The entry is copied; its
+ * pointers are borrowed. Thread: one, before the plugin is served. */
 void tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service);
 
-/* The Trainer service over `trainer`, which is borrowed and outlives whoever serves it. */
+/* Adds the Trainer service for `trainer`, which is borrowed and must outlive all servers of the
+ * plugin. Thread: one, before the plugin is served. */
 void tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer);
 
-/* The services, borrowed until the next tps_plugin_add_service(). */
+/* Returns the services; borrowed until the next tps_plugin_add_service(). */
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);
 
-/* Registers a processor for each service as `prefix` and its name (NULL = no prefix). The plugin
- * must outlive `multiplexed`. Errors: ALREADY_EXISTS where there is a processor of that name
- * (nothing is registered then); INVALID_ARGUMENT for a prefix with a colon. Thread: one, before the
- * server starts. */
+/* Registers a processor for each service under `prefix` followed by its name (NULL = no prefix).
+ * The plugin must outlive `multiplexed`. Errors: ALREADY_EXISTS if there is a processor of such a
+ * name (then nothing is registered); INVALID_ARGUMENT if the prefix contains a colon. Thread: one,
+ * before the server starts. */
 gboolean tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
                               const gchar *prefix, TpsHostKind kind, GError **error);
 
-/* One processor for all services, the caller's: "Service:method", or a method of `default_service`
- * (may be NULL). The plugin must outlive it. Errors: INVALID_ARGUMENT (no such default, a service
- * twice). */
+/* Creates one processor for all services. It runs "Service:method", and for plain method names
+ * those of `default_service` (may be NULL). The caller owns the result; the plugin must outlive it.
+ * Errors: INVALID_ARGUMENT (there is no such default service, or a service was added twice).
+ * Thread: any. */
 ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service,
                                            TpsHostKind kind, GError **error);
 
-/* A server of ours with all services, the caller's: listen and start are still to be called.
- * `options` may be NULL; without `workers`, `budgets` and `access` it gets the plugin's, without
- * `device` that of the averaging server. The plugin must outlive it, and so must `tls`. */
+/* Creates a server with all services; the caller must still call its listen and start functions.
+ * `options` may be NULL. Defaults: `workers`, `budgets` and `access` are those of the plugin,
+ * `device` is that of the averaging server. The caller owns the result; the plugin and `tls` must
+ * outlive it. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

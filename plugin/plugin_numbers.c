@@ -38,7 +38,7 @@ static const TpsFamily ended_jobs = {
 
 static const TpsFamily window_clients = {
   .name = "push_window_clients",
-  .help = "Clients whose newest push ids are remembered, by what they push to: tables or model.",
+  .help = "Clients whose newest push ids are remembered, by their target: tables or model.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "window" },
 };

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Numbers of the parts of a plugin that are read when a reading is made: OPERATING.md,
- * "Metrics". */
+/* Metrics of the parts of a plugin, computed when they are read: OPERATING.md, "Metrics". */
 
 #pragma once
 
@@ -12,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Borrowed; NULL = there is none. */
+/* All borrowed; NULL = the plugin does not have the part. */
 typedef struct
 {
   TpsWorkerPool *workers;

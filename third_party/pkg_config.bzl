@@ -2,18 +2,18 @@
 
     pkg_config_library(
         name = "glib",
-        package = "glib-2.0",       # as pkg-config calls it
+        package = "glib-2.0",       # name in pkg-config
         at_least = "2.66",          # version floor
-        debian = "libglib2.0-dev",  # named in the error when it is missing or too old
+        debian = "libglib2.0-dev",  # named in the error if it is missing or too old
         headers = ["glib.h", "glib/**/*.h", "glibconfig.h"],
     )
 
 makes `@glib//:glib`, a cc_library. Its include folders are symlinked into the repository, so that
-they are inputs like any other (the sandbox shows only `headers`), and are system includes, so that
-our warnings stay ours. A library whose headers lie in /usr/include needs no `headers`.
+they are inputs like any other (the sandbox contains only `headers`). They are system includes, so
+that our warnings do not apply to them. A library with headers in /usr/include needs no `headers`.
 """
 
-# gmodule-2.0 asks for it, for programs whose modules use names of the program. Ours have none.
+# gmodule-2.0 needs it for programs whose modules use symbols of the program, which ours do not.
 _IGNORED_FLAGS = ["-Wl,--export-dynamic"]
 
 def _run(repository_ctx, arguments):
@@ -44,7 +44,7 @@ def _check_version(repository_ctx):
         ))
 
 def _symlink_includes(repository_ctx):
-    """Returns the folders, inside the repository, under which the library's headers are found."""
+    """Returns the folders with the library's headers, inside the repository."""
     if not repository_ctx.attr.headers:
         return []
     folders = []
@@ -96,23 +96,23 @@ def _pkg_config_library_impl(repository_ctx):
 
 pkg_config_library = repository_rule(
     implementation = _pkg_config_library_impl,
-    doc = "A cc_library, named like the repository, from what pkg-config says about `package`.",
+    doc = "A cc_library, named like the repository, with pkg-config's flags for `package`.",
     local = True,
     configure = True,
     environ = ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"],
     attrs = {
         "package": attr.string(mandatory = True, doc = "Name for pkg-config."),
-        "at_least": attr.string(mandatory = True, doc = "Oldest version that works."),
-        "debian": attr.string(mandatory = True, doc = "Debian package that brings it."),
+        "at_least": attr.string(mandatory = True, doc = "Oldest supported version."),
+        "debian": attr.string(mandatory = True, doc = "Debian package of the library."),
         "headers": attr.string_list(
             doc = "Globs of its own headers, relative to its include folders; none: they are in /usr/include.",
         ),
         "libraries": attr.string_list(doc = "Labels of the cc_libraries that its headers need."),
         "define": attr.string(
-            doc = "Makes it optional: an empty library where it is missing, and this define where it is there. " +
-                  "`FOUND` of its found.bzl says the same to BUILD files.",
+            doc = "Makes the library optional: it is empty if it is not installed, and else sets this define. " +
+                  "BUILD files can load `FOUND` from its found.bzl.",
         ),
-        "is_loaded": attr.bool(doc = "Programs load it themselves; they are not linked against it."),
+        "is_loaded": attr.bool(doc = "Programs load the library at run time and are not linked against it."),
     },
 )
 
@@ -128,8 +128,8 @@ system_library = repository_rule(
     local = True,
     configure = True,
     attrs = {
-        "header": attr.string(mandatory = True, doc = "A header that proves that it is installed."),
-        "debian": attr.string(mandatory = True, doc = "Debian package that brings it."),
+        "header": attr.string(mandatory = True, doc = "A header whose presence shows that the library is installed."),
+        "debian": attr.string(mandatory = True, doc = "Debian package of the library."),
         "linkopts": attr.string_list(mandatory = True),
         "headers": attr.string_list(),
     },

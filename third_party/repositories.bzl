@@ -1,8 +1,9 @@
-"""The external libraries of ThriftPS, all installed by the system: nothing is downloaded (but see cuda/).
+"""The external libraries of ThriftPS. The system provides all of them: nothing is downloaded
+(except in cuda/).
 
 A workspace that uses ThriftPS calls `thriftps_rules()` and `thriftps_repositories()` in its own
-WORKSPACE. The version floors are what Debian 12 has of the libraries whose behaviour we rely on;
-lower where that was looked up.
+WORKSPACE. For libraries on whose behaviour we rely, the version floor is the version in Debian 12,
+or an earlier one that has been checked.
 """
 
 load(":pkg_config.bzl", "pkg_config_library", "system_library")
@@ -20,7 +21,7 @@ _bundled_repository = repository_rule(
     attrs = {"build": attr.label(mandatory = True, allow_single_file = True)},
 )
 
-# Debian's packages of rules that Bazel 4.2 asks for.
+# Debian's packages of rules that Bazel 4.2 needs.
 _DEBIAN_RULES = {
     "bazel_skylib": "/usr/share/bazel/tools/skylib",
     "platforms": "/usr/share/bazel/platforms",
@@ -29,9 +30,9 @@ _DEBIAN_RULES = {
 }
 
 def thriftps_rules():
-    """Declares the repositories that Bazel 4.2 asks for by name, and would download.
+    """Declares the repositories that Bazel 4.2 needs by name, and would otherwise download.
 
-    What the workspace has declared before stays as it is.
+    Repositories that the workspace has declared before are unchanged.
     """
     for name, path in _DEBIAN_RULES.items():
         if not native.existing_rule(name):
@@ -41,10 +42,12 @@ def thriftps_rules():
             _bundled_repository(name = name, build = Label("//third_party/%s:BUILD" % name))
 
 def thriftps_repositories():
-    """Declares the libraries that `//third_party` wraps. Each is looked up when first needed."""
+    """Declares the libraries that `//third_party` wraps. Each is searched for when it is first
+    needed.
+    """
 
-    # The headers of GLib's parts are kept apart, so that including <glib-object.h> without
-    # depending on :gobject fails in the sandbox: runtime/ uses the core of GLib only.
+    # The headers of GLib's parts are separate, so that including <glib-object.h> without a
+    # dependency on :gobject fails in the sandbox: runtime/ must use only the core of GLib.
     pkg_config_library(
         name = "thriftps_glib",
         package = "glib-2.0",
@@ -164,7 +167,8 @@ def thriftps_repositories():
         linkopts = ["-lgloo"],
     )
 
-    # A peer of a benchmark, which is built where the library is: librocksdb-dev is not in apt.txt.
+    # For a peer of a benchmark, which is built if the library is installed: librocksdb-dev is not
+    # in apt.txt.
     pkg_config_library(
         name = "thriftps_rocksdb",
         package = "rocksdb",
@@ -173,7 +177,7 @@ def thriftps_repositories():
         define = "TPS_HAS_ROCKSDB",
     )
 
-    # Nobody looks at it without --config=cuda.
+    # Not evaluated without --config=cuda.
     cuda_toolkit_repository(name = "thriftps_cuda")
 
     # Debian ships GoogleTest's sources.

@@ -11,23 +11,24 @@
 
     tps_cc_library(..., deps = [":weather_c_glib"])  # #include "fleet_weather_station.h"
 
-The names of the generated files follow from the namespace, the IDL files and the services, so all are
-written down; what the compiler makes must be what is written down, or the build says what differs.
+The names of the generated files follow from the namespace, the IDL files and the services. The
+build fails if the compiler generates other files, and lists the differences.
 
-Other workspaces load this file too; they call thriftps_repositories() of repositories.bzl first.
+Other workspaces load this file, too; they must call thriftps_repositories() of repositories.bzl
+first.
 """
 
 def _snake_case(name):
-    """TpsWire -> tps_wire: every capital starts a word, as the compiler sees it."""
+    """TpsWire -> tps_wire: every capital begins a word, as in the compiler."""
     words = "".join(["_" + char.lower() if char.isupper() else char for char in name.elems()])
     return words[1:] if words.startswith("_") else words
 
 def _stem(src):
     return src.split("/")[-1].split(":")[-1][:-len(".thrift")]
 
-# $1 = generator, $2 = folder of the output, $3 = command for sed over each file; then the IDL
-# files, `--` and the expected file names. Files are made elsewhere and moved, so that no other
-# appears.
+# $1 = generator, $2 = output folder, $3 = command for sed over each file; then the IDL files, `--`
+# and the expected file names. Files are generated in another folder and moved, so that no other
+# files appear.
 _GENERATE = """
 set -eu
 generator=$1 out=$2 edit=$3; shift 3
@@ -91,15 +92,15 @@ def thrift_c_glib_library(
         **kwargs):
     """A C library with the generated types, clients, handlers and processors of C GLib.
 
-    What differs from the plain compiler:
-      * Enums get global functions toString_<Enum>() without a prefix, which would clash with those of
-        another library in the same program. Here they are <namespace>_toString_<Enum>().
+    Differences from the plain compiler:
+      * Enums get global functions toString_<Enum>() without a prefix, which would clash with those
+        of another library in the same program. Here they are <namespace>_toString_<Enum>().
       * The code is compiled without warnings, and its headers are system headers.
 
     Args:
       name: name of the cc_library.
       srcs: IDL files, in any order; they may include each other.
-      namespace: their `namespace c_glib`, for example "TpsWire"; without dots, C GLib cannot do that.
+      namespace: their `namespace c_glib`, for example "TpsWire"; C GLib does not support dots.
       services: names of the services that they define.
       imports: IDL files of other packages that they include; their folders are searched.
       deps: thrift_c_glib_libraries of `imports`.

@@ -1,4 +1,4 @@
-"""The rules that our BUILD files are written with.
+"""The rules of our BUILD files.
 
     load("//third_party:tps.bzl", "tps_cc_library", "tps_cc_test")
 
@@ -9,16 +9,16 @@
         deps = ["//third_party:glib"],
     )
 
-They are the native rules with our compiler options, the same for every target of ours. A target is
-either C11 (.c) or C++17 (.cc): the compiler takes one list of options for each. Headers serve both.
-Targets are private unless they, or their package, say otherwise.
+They are the native rules with our compiler options, the same for every target. A target is either
+C11 (.c) or C++17 (.cc), because the compiler takes one list of options for each. Headers serve
+both. Targets are private unless they, or their package, say otherwise.
 """
 
 def _ours(label):
-    """A label of this workspace, whichever workspace's BUILD file uses it."""
+    """A label of this workspace, from the BUILD file of any workspace."""
     return str(Label(label))
 
-# In this workspace alone (.bazelrc): other compilers of other workspaces warn about other things.
+# Only in this workspace (.bazelrc), because compilers of other workspaces have other warnings.
 _WERROR = select({
     _ours("//third_party:is_strict"): ["-Werror"],
     "//conditions:default": [],
@@ -31,7 +31,7 @@ _WARNINGS = ["-Wall", "-Wextra"] + _WERROR + [
     "-Wundef",
     "-Wvla",
     "-Wwrite-strings",
-    # Callbacks and vtable slots take what their contract says, needed or not.
+    # Callbacks and vtable slots have all parameters of their contract, used or not.
     "-Wno-unused-parameter",
 ]
 
@@ -47,7 +47,7 @@ TPS_COPTS = _COMMON_COPTS + [
     "-Wmissing-prototypes",
     "-Wold-style-definition",
     "-Wstrict-prototypes",
-    # Structs are filled by name; what is not named is zero on purpose.
+    # Structs are initialized by field name; omitted fields are zero on purpose.
     "-Wno-missing-field-initializers",
 ]
 
@@ -64,7 +64,7 @@ _CXX = [".cc", ".cpp"]
 def _ends(label, extensions):
     return any([label.endswith(extension) for extension in extensions])
 
-# clang warns about other things; it is only asked to make fuzzers.
+# clang has other warnings; it is only used to build fuzzers.
 _LENIENT = select({
     _ours("//third_party/fuzzing:is_fuzz"): ["-Wno-error"],
     "//conditions:default": [],
@@ -78,7 +78,7 @@ _PLANTED_BUGS = select({
 _SANITIZER_OPTIONS = [_ours("//third_party/sanitizers:options")]
 
 def _language_copts(name, srcs, language):
-    """Picks the list for the sources. `language` ("c" or "c++") decides where srcs is a select()."""
+    """Returns the list for the sources. `language` ("c" or "c++") decides if srcs is a select()."""
     if type(srcs) == "list":
         has_c = any([_ends(src, _C) for src in srcs])
         has_cxx = any([_ends(src, _CXX) for src in srcs])
@@ -89,12 +89,12 @@ def _language_copts(name, srcs, language):
     return (TPS_CXXOPTS if language == "c++" else TPS_COPTS) + _LENIENT
 
 def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = None, **kwargs):
-    """cc_library with our options. `copts` are added; the rest goes to cc_library as it is."""
+    """cc_library with our options. `copts` are added; other arguments are passed on."""
     native.cc_library(
         name = name,
         srcs = srcs,
         copts = _language_copts(name, srcs, language) + _PLANTED_BUGS + copts,
-        # Nobody loads these one by one; saves linking a shared library of each.
+        # No program loads these one by one, so this saves linking a shared library of each.
         linkstatic = True,
         visibility = visibility,
         **kwargs
@@ -133,11 +133,11 @@ def tps_cc_test(
         **kwargs):
     """cc_test in C++17 with GoogleTest (<gtest/gtest.h>, <gmock/gmock.h>) and its main.
 
-    main = False leaves out GoogleTest's main: the test has its own, which calls
-    testing::InitGoogleTest. size is "small" (a minute) unless said otherwise.
+    main = False leaves out GoogleTest's main: the test has its own, which must call
+    testing::InitGoogleTest. The default of size is "small" (a minute).
 
-    Compiled with -O1: half of a build of everything is spent on templates of GoogleTest and of the standard library, which
-    -O2 takes half as long again for.
+    Compiled with -O1: half of the time of a full build goes to templates of GoogleTest and of the
+    standard library, which take 1.5 times as long with -O2.
     """
     gtest = [_ours("//third_party:gtest_main")] if main else []
     gtest += [_ours("//third_party:gtest"), _ours("//third_party:gmock")]
@@ -166,7 +166,8 @@ def tps_cc_fuzz_test(
     """A libFuzzer target: srcs define LLVMFuzzerTestOneInput().
 
     As a test it replays the files of the folder `corpus`, with any compiler and sanitizer. With
-    --config=fuzz it then looks for new inputs for `seconds`. To look for longer, and to keep what is found:
+    --config=fuzz it then searches for new inputs for `seconds`. To search for longer, and to keep
+    the inputs that are found:
 
         ./bazelw run --config=fuzz //tests/fuzz:frame_fuzz -- -max_total_time=600 $PWD/tests/fuzz/corpus/frame
     """

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Embedding tables: rows that are looked up, pooled into bags and updated where they live.
-// Ids on the wire are always global, whatever the sharding.
+// Embedding tables: servers keep their rows, look them up, pool them into bags and update them in
+// place. Ids on the wire are always global, with any sharding.
 
 include "tensor.thrift"
 include "node.thrift"
@@ -18,22 +18,22 @@ namespace php ThriftPS
 namespace rs thriftps
 namespace netstd ThriftPS
 
-// How the rows of a bag become one vector. An empty bag gives zeros.
+// The function that combines the rows of a bag into one vector. The vector of an empty bag is zero.
 enum Pooling {
   SUM = 1,
   MEAN = 2,      // the sum, divided once by the number of rows
-  MAX = 3        // of each column; of equal ones the first in the bag counts, NaN wins
+  MAX = 3        // of each column; the first of equal values wins, and NaN wins over numbers
 }
 
 enum InitializerKind {
   ZEROS = 1,
-  UNIFORM = 2,   // in [low, high]; default [0, 1]
-  // mean, stdev (default 0, 1); with low or high, drawn again until it lies within them
+  UNIFORM = 2,   // in [low, high]; defaults 0 and 1
+  // Uses mean and stdev (defaults 0 and 1). If low or high is set, values outside are drawn again.
   NORMAL = 3
 }
 
-// First values of the rows. Each row depends on `seed` and its global id alone, so sharding changes
-// nothing.
+// The initial values of the rows. The values of a row depend only on `seed` and its global id, so
+// they do not depend on the sharding.
 struct Initializer {
   1: InitializerKind kind
   2: optional double low
@@ -43,58 +43,59 @@ struct Initializer {
   6: optional i64 seed
 }
 
-// What an answer promises about a restart of the server, be it a crash or not. It counts for
-// servers with a data directory; on others every mode but NONE is refused with INVALID_ARGUMENT. A
-// table itself, once created, is there after a restart whatever its mode. Lookups may see a push
-// before it is answered, and so one that a crash then undoes.
+// The guarantee that a reply gives for a restart of the server, with or without a crash. Modes
+// other than NONE need a server with a data directory; other servers refuse them with
+// INVALID_ARGUMENT. A created table itself survives a restart in every mode. A lookup may see a
+// push before its reply is sent, and a crash may then undo that push.
 enum DurabilityMode {
-  // nothing. After a restart any pushes may be missing, and the ids of pushes are forgotten: the
-  // table is as it was created or as the last snapshot has it, with some of the later pushes that
-  // named other tables too
+  // No guarantee. After a restart, any push may be missing, and push ids are forgotten. The table
+  // is as it was created or as the last snapshot has it, plus some later pushes that also named
+  // other tables.
   NONE = 1,
-  // a crash loses at most the answered pushes of the server's interval (--durability=interval:MS,
-  // 100 ms), the last ones, never one before another that is kept. A push sent again under its id
-  // is applied once
+  // A crash loses at most the replied pushes of the server's last interval
+  // (--durability=interval:MS, default 100 ms). A lost push is never older than a kept one. A push
+  // that is sent again under its id is applied once.
   INTERVAL = 2,
-  // the answered push is on the disk: a crash or a power cut does not lose it. A push sent again
-  // under its id, answered or not, is applied once
+  // A replied push is on the disk: neither a crash nor a power failure loses it. A push that is
+  // sent again under its id, with or without an earlier reply, is applied once.
   COMMIT = 3
 }
 
-// A table, or the part of it that one server holds. Unsharded: neither first_row nor shard_count.
-//   By range: `shard_rows` rows from `first_row`.
+// A table, or one shard of it. An unsharded table has neither first_row nor shard_count.
+//   By range: the shard has `shard_rows` rows from `first_row` on.
 //   By hash: row r belongs to shard permute(r, rows) mod shard_count. runtime/embedding/sharding.h
-//   defines permute, a bijection of [0, rows), with test vectors. Shards differ by one row at most.
+//   defines permute, a bijection of [0, rows), with test vectors. The sizes of the shards differ by
+//   one row at most.
 struct TableSpec {
   1: required string name
   2: required i64 rows                    // of the whole table, > 0
   3: required i32 dim                     // > 0
-  // FLOAT32, FLOAT16 or BFLOAT16; optimizer state is FLOAT32 always
+  // FLOAT32, FLOAT16 or BFLOAT16. Optimizer state is always FLOAT32.
   4: tensor.DType dtype
-  5: optional Initializer initializer     // absent = normal(0, 1), as torch.nn.EmbeddingBag
-  6: optional tensor.Optimizer optimizer  // absent = SGD with learning rate 0.01
-  7: optional i64 first_row               // of a row-range shard
-  // answered, not asked: memory held here, optimizer state included
+  5: optional Initializer initializer     // default NORMAL(0, 1), as torch.nn.EmbeddingBag
+  6: optional tensor.Optimizer optimizer  // default SGD with learning rate 0.01
+  7: optional i64 first_row               // of a shard by range
+  // Set in replies only: memory of the table on this server, optimizer state included.
   8: optional i64 bytes
-  9: optional i32 shard_index             // of a hash shard, in [0, shard_count)
+  9: optional i32 shard_index             // of a shard by hash, in [0, shard_count)
   10: optional i32 shard_count
-  // of a row-range shard; absent = up to the end. Answered for every shard
+  // Rows of a shard by range; default: up to the end of the table. Replies have it for every shard.
   11: optional i64 shard_rows
-  // that works on the rows, e.g. "cuda:0"; absent = the server's default. Answered always
+  // The device that computes, e.g. "cuda:0"; default: the server's device. Always set in replies.
   12: optional string device
-  // of a device but "cpu": rows lie in the host's memory, and the device reads and writes them
-  // there, for tables larger than its own
+  // Only for devices other than "cpu": the rows lie in host memory, where the device reads and
+  // writes them. This permits tables that are larger than the memory of the device.
   13: optional bool host_memory
-  // absent = the server's. Answered by servers with a data directory
+  // Default: the server's mode. Set in replies of servers with a data directory.
   14: optional DurabilityMode durability
 }
 
 struct BagQuery {
   1: required string table
   2: required tensor.Tensor indices       // INT64 [nnz], each in [0, rows)
-  3: required tensor.Tensor offsets       // INT64 [bags], ascending, the first 0, none above nnz
+  3: required tensor.Tensor offsets       // INT64 [bags], ascending, starts with 0, none above nnz
   4: Pooling pooling
-  5: optional tensor.Tensor weights       // FLOAT32 [nnz], with SUM only
+  5: optional tensor.Tensor weights       // FLOAT32 [nnz]; only with SUM
 }
 
 struct BagGradient {
@@ -104,57 +105,65 @@ struct BagGradient {
 
 struct RowsWithLsns {
   1: required tensor.Tensor rows  // [n, dim] of the table's dtype
-  // INT64 [n]: of each row's last change, or of the table's creation
+  // INT64 [n], the LSN of each row's last change, or that of the table's creation.
   2: required tensor.Tensor lsns
 }
 
-// Nothing is changed by a call that fails. Lookups see each row as it was before or after any
-// update, never in between.
+// A call that fails has no effect. A lookup sees each row as it was before or after an update,
+// never in between.
 service EmbeddingTable {
-  // Makes a table and fills its rows. OK when there is one of the same specification,
-  // ALREADY_EXISTS when it differs, RESOURCE_EXHAUSTED when the memory bound of the server, or the
-  // device's memory, would be passed, NOT_FOUND when there is no such device. Tables on a device
-  // are FLOAT32; what they answer has the bits of those on the CPU. When a device is lost, its
-  // tables answer UNAVAILABLE; others live on.
+  // Creates a table and initializes its rows. The call also succeeds if the table exists with the
+  // same specification. Results of tables on a device, which must be FLOAT32, have the same bits as
+  // those of tables on the CPU. If a device is lost, calls on its tables fail with UNAVAILABLE;
+  // other tables are not affected.
+  //
+  // ALREADY_EXISTS: the table exists with another specification. RESOURCE_EXHAUSTED: the table
+  // exceeds the server's memory limit or the memory of the device. NOT_FOUND: there is no such
+  // device.
   void create_table(1: TableSpec spec) throws (1: node.ServiceError failure)
 
-  // In the order of their names.
+  // Returns the tables of this server in the order of their names.
   list<TableSpec> list_tables() throws (1: node.ServiceError failure)
   void drop_table(1: string table) throws (1: node.ServiceError failure)
 
-  // One answer a query, each FLOAT32 [bags, dim]: rows are added in the order of their indices, in
-  // FLOAT32.
+  // Returns one tensor per query, FLOAT32 [bags, dim]. Rows are added in FLOAT32, in the order of
+  // their indices.
   list<tensor.Tensor> lookup_bags(1: list<BagQuery> queries) throws (1: node.ServiceError failure)
 
-  // The rows themselves, [n, dim] of the table's dtype, in the order of the indices.
+  // Returns the rows themselves, [n, dim] of the table's dtype, in the order of the indices.
   tensor.Tensor lookup_rows(1: string table, 2: tensor.Tensor indices) throws (1: node.ServiceError failure)
 
-  // One step of the table's optimizer for the rows named; duplicates are added up first, in the
-  // order given. Values are FLOAT32 or of the table's dtype. No rows at all is a step too:
-  // optimizers that count steps (ADAM) count it. With a push id the step is taken once, however
-  // often the call is sent.
+  // Applies one step of the table's optimizer to the rows of the gradient. Duplicate indices are
+  // added up first, in their order. The values must be FLOAT32 or of the table's dtype. A gradient
+  // without rows is a step, too, and optimizers that count steps (ADAM) count it. If a push id is
+  // set, the step is applied once, even if the call is sent several times.
   void apply_row_gradients(1: string table, 2: tensor.SparseTensor gradient, 3: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
-  // Spreads the gradients of pooled outputs back to the rows of their bags: SUM gives each row of a
-  // bag the bag's gradient (times its weight), MEAN divided by the number of rows, MAX to the row
-  // that is the maximum now. Then one step a table, as in apply_row_gradients, whatever the number
-  // of its gradients in the list.
+  // Propagates gradients of pooled outputs back to the rows of their bags. With SUM, each row of a
+  // bag receives the bag's gradient, times its weight. With MEAN, it receives the gradient divided
+  // by the number of rows. With MAX, the row that currently holds the maximum receives it. Then
+  // each table takes one step, as in apply_row_gradients, however many gradients of the list name
+  // it.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
-  // lookup_rows with the LSN (durability.thrift) of each row's last change, row and LSN of one
-  // moment. Only for tables in the host's memory of servers with a data directory, else
-  // INVALID_ARGUMENT.
+  // Returns the rows as lookup_rows does, and for each row the LSN of its last change
+  // (durability.thrift); the row and its LSN are consistent with each other. INVALID_ARGUMENT: the
+  // table is not in host memory, or the server has no data directory.
   RowsWithLsns lookup_rows_with_lsns(1: string table, 2: tensor.Tensor indices)
       throws (1: node.ServiceError failure)
 
-  // Sets rows to `values` [n, dim], FLOAT32 or of the table's dtype; of a row that is named twice
-  // the last value counts. Their optimizer state stays, and it is no step of the optimizer. With an
-  // `lsn` of this server, a row that has changed after it keeps what it has, which is newer: values
-  // that were read at an LSN can be written back, or loaded from a snapshot, while pushes go on. 0
-  // = every row is set. With a push id it is done once. INVALID_ARGUMENT for tables on devices, and
-  // with an `lsn` where lookup_rows_with_lsns is refused.
+  // Sets rows to `values` [n, dim], FLOAT32 or of the table's dtype. If an index occurs more than
+  // once, its last value wins. Optimizer state is unchanged, and the call does not count as a step.
+  // With a push id it is applied once.
+  //
+  //   lsn  an LSN of this server, or 0. A row that changed after this LSN keeps its value, because
+  //        it is newer. So a client can write back values that it read at an LSN, or load a
+  //        snapshot, while pushes go on. 0 sets every row.
+  //
+  // INVALID_ARGUMENT: the table is on a device, or `lsn` is not 0 and lookup_rows_with_lsns would
+  // be refused.
   void assign_rows(1: string table, 2: tensor.Tensor indices, 3: tensor.Tensor values, 4: i64 lsn,
                    5: tensor.PushId push)
       throws (1: node.ServiceError failure)

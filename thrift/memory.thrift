@@ -1,40 +1,45 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Memory that both ends of one connection map, so that tensors need not travel through the socket:
-// Tensor.shared instead of Tensor.data. Optional: a peer that never asks for a segment gets and
-// sends all tensors inline, and both sides may send any tensor inline at any time. Offered where
-// NodeInfo.max_shared_bytes is there.
+// Shared memory: both ends of a connection map a segment, so that tensors need not pass through the
+// socket. A message then has Tensor.shared instead of Tensor.data. Shared memory is optional:
+// either side may send any tensor inline at any time, and a client without segments receives all
+// tensors inline. A server offers shared memory if NodeInfo.max_shared_bytes is set.
 //
-// Getting at a segment. open_segment works over Unix sockets between processes of one user. The
-// answer comes with one file descriptor (SCM_RIGHTS), sent with the first byte of the answer's
-// frame. Descriptors come in the order of the answers: the n-th descriptor that a connection
-// receives belongs to the n-th Segment answered on it. The file is a memfd of exactly `bytes`
-// bytes, sealed against growing, shrinking and further seals. A segment for ANSWERS can be mapped
-// for reading only.
+// Opening a segment. open_segment works over Unix sockets, between processes of one user. One file
+// descriptor comes with the reply (SCM_RIGHTS); it is sent with the first byte of the reply's
+// frame. Descriptors arrive in the order of the replies: the n-th descriptor that a connection
+// receives belongs to the n-th Segment that was returned on it. The file is a memfd of exactly
+// `bytes` bytes, sealed against growing, shrinking and further seals. A segment for ANSWERS can be
+// mapped for reading only.
 //
-// Who owns what.
-//  * REQUESTS: the client writes tensors into its segment and names them in the arguments of a
-//    call. From sending the call until its answer (whatever answer) the slices are the server's:
-//    the client must not write there. The answer gives them back. The slices of a call that was
-//    never answered stay the server's until the segment is closed.
-//  * ANSWERS: the server writes tensors of one answer into one free segment. With the answer the
-//    segment is the client's, who reads it in place and gives it back with release_segments.
-// A server never trusts the contents: what steers access (integer tensors: ids, offsets) it copies
-// first and checks then. A client that changes slices it has given away changes the values that it
-// has sent, and nothing else.
+// Ownership.
+//  * REQUESTS: the client writes tensors into its segment and refers to their slices in the
+//    arguments of a call. From the time it sends the call until the reply, whether a success or a
+//    failure, the server owns the slices, and the client must not write to them. The reply returns
+//    them to the client. If a call never gets a reply, the server owns its slices until the segment
+//    is closed.
+//  * ANSWERS: the server writes the tensors of one reply into one free segment. With the reply, the
+//    client owns the segment. It reads the tensors in place, and then must return the segment with
+//    release_segments.
+// The server does not trust the contents of a segment. It copies integer tensors (ids and offsets),
+// because they control memory accesses, and checks the copy. A client that modifies a slice that it
+// does not own only changes the values that it sent.
 //
-// Kinds. MEMFD is as above. CUDA_IPC is memory of a CUDA device, the server's, in which large dense
-// gradients of ParameterServer.average_gradient, and averages, may lie; every other tensor there is
-// refused. Offered where NodeInfo.shared_device is there. No descriptor comes with the answer but
-// Segment.handle, which whoever knows may open: it is for this client alone, and never stands in a
+// Kinds. The text above describes MEMFD. CUDA_IPC is memory of a CUDA device that the server
+// allocates. It may hold large dense gradients of ParameterServer.average_gradient, and averages;
+// the server refuses any other tensor in it. A server offers it if NodeInfo.shared_device is set.
+// The reply carries Segment.handle instead of a file descriptor. Any process of the host that knows
+// the handle can open the memory, so a client must keep it secret; a handle never appears in a
 // Tensor. The rules are the same, with these differences:
-//  * What is named must be there: its writer has waited for the copy before the message leaves. No
-//    event travels, since one of a process that was killed is never reached.
-//  * The client lets go of a segment before it closes it, and of all when the connection goes:
-//    memory that its owner has freed is nobody's. The server frees it then.
+//  * The data must be complete when the message leaves: the writer must first wait for its copy.
+//    The protocol passes no CUDA events, because an event of a killed process would never complete.
+//  * The client must unmap a segment before it closes it, and must unmap all segments when the
+//    connection closes. CUDA leaves accesses to memory undefined after its owner has freed it, and
+//    the server frees it at that time.
 //
-// offset: a multiple of 64; length: exactly the bytes of the tensor. Segments belong to the
-// connection they were opened on, and go when it goes, whatever way it goes.
+// A slice's offset must be a multiple of 64, and its length must be exactly the size of the tensor
+// in bytes. Segments belong to the connection that opened them. The server closes them when the
+// connection ends, for any reason.
 
 include "node.thrift"
 
@@ -61,22 +66,26 @@ enum SegmentUse {
 }
 
 struct Segment {
-  1: required i64 id   // what SharedSlice.segment names on this connection
+  1: required i64 id   // the value of SharedSlice.segment on this connection
   2: required i64 bytes
   3: optional binary handle // CUDA_IPC: cudaIpcMemHandle_t, 64 bytes
 }
 
 service Memory {
-  // `bytes` is rounded up to pages, of a device's memory to 2 MiB. RESOURCE_EXHAUSTED beyond what a
-  // connection, or the server, may have, of each kind by itself; PERMISSION_DENIED for another
-  // user; UNAVAILABLE where nothing is offered (not a Unix socket, switched off), or not of the
-  // kind.
+  // Opens a segment of at least `bytes` bytes: the size is rounded up to whole pages, or to 2 MiB
+  // of device memory.
+  //
+  // RESOURCE_EXHAUSTED: the limit of this connection or of the server is reached; each kind has
+  // limits of its own. PERMISSION_DENIED: the processes have different users. UNAVAILABLE: the
+  // server offers no shared memory (the socket is not a Unix socket, or the option is off), or not
+  // this kind.
   Segment open_segment(1: SegmentKind kind, 2: SegmentUse segment_use, 3: i64 bytes) throws (1: node.ServiceError failure)
 
-  // Gives segments for ANSWERS back to the server. NOT_FOUND names the first that is not the
-  // client's; the others are given back.
+  // Returns segments for ANSWERS to the server. NOT_FOUND: the client does not own one of the
+  // segments. The message names the first such segment, and all others are released.
   void release_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
 
-  // Ends segments of either use. Calls that still use them end undisturbed. NOT_FOUND as above.
+  // Closes segments of either use. Pending calls that use them complete normally. NOT_FOUND: as in
+  // release_segments.
   void close_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
 }

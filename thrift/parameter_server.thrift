@@ -23,52 +23,60 @@ struct NamedTensor {
 }
 
 struct Model {
-  1: required i64 version            // 1 after init_model, one more with every update
+  1: required i64 version            // 1 after init_model; grows by 1 with every update
   2: required list<NamedTensor> parameters
 }
 
 service ParameterServer {
-  // Takes part in the round (batch, param_loc) and answers, when all trainers have, with the
-  // average: the sum of weight x gradient in ascending trainer order, divided by the sum of the
-  // weights. The same bits for any order of arrival. All trainers of a round get the same answer.
+  // Contributes a gradient to the round (batch, param_loc). The call returns the average when all
+  // trainers of the server have contributed. The average is the sum of weight x gradient in
+  // ascending trainer order, divided by the sum of the weights. Its bits do not depend on the order
+  // of arrival, and all trainers of a round receive the same reply.
+  //
   //   trainer    in [0, trainers of this server)
-  //   batch      >= 0, grows; a greater one ends older rounds that still wait (their callers get
-  //              ABORTED). The next job begins above the batches of the last one: OPERATING.md, the
-  //              next job
-  //   param_loc  >= 0, names the bucket
-  //   gradient   floating point; the same shape, dtype and kind from every trainer of the round
-  // A repeat of the same bytes is answered as the first time while the server remembers the batch,
-  // STALE after; a repeat with other bytes is INVALID_ARGUMENT. Ends with DEADLINE_EXCEEDED when
-  // others do not come in time.
+  //   batch      >= 0. It must grow: a greater batch ends older rounds that are still pending, and
+  //              their calls fail with ABORTED. A new job must start above the last batch of the
+  //              previous job (OPERATING.md, "The next job on the same server").
+  //   param_loc  >= 0, the number of the bucket
+  //   gradient   of a floating-point dtype. The shape, the dtype and the kind (dense or sparse)
+  //              must be the same for every trainer of the round.
+  //
+  // If a trainer sends the same bytes again, it receives the same reply while the server remembers
+  // the batch, and STALE later. Other bytes for the same round are INVALID_ARGUMENT.
+  // DEADLINE_EXCEEDED: the round's deadline passed before all trainers had contributed.
   tensor.Gradient average_gradient(1: i32 trainer, 2: i64 batch, 3: i32 param_loc, 4: tensor.Gradient gradient)
       throws (1: node.ServiceError failure)
 
-  // Forgets all rounds, the model and metrics; calls that wait get ABORTED.
+  // Discards all rounds, the model and the metrics. Pending calls fail with ABORTED.
   void reset_state() throws (1: node.ServiceError failure)
 
-  // Sets the model that update_and_fetch_model trains, and its optimizer; its version is 1. OK when
-  // there is one of the same first parameters and optimizer already, so that every trainer may call
-  // it; ALREADY_EXISTS when they differ.
-  //   parameters  FLOAT32 each, names unique, at least one
+  // Sets the initial parameters and the optimizer of the model that update_and_fetch_model trains.
+  // Its version is then 1. The call also succeeds if the model was set before with the same
+  // parameters and optimizer, so that every trainer may make it. ALREADY_EXISTS: they differ.
+  //   parameters  at least one, all FLOAT32, with unique names
   void init_model(1: list<NamedTensor> parameters, 2: tensor.Optimizer optimizer)
       throws (1: node.ServiceError failure)
 
-  // NOT_FOUND before init_model.
+  // Returns the newest model. NOT_FOUND: init_model was not called.
   Model get_model() throws (1: node.ServiceError failure)
 
-  // Takes part in the update of the model and answers, when it is made, with the new model. An
-  // update is made when every trainer of this server has taken part, or at the deadline, which runs
-  // from the first one, when at least as many have as the server was told suffice (--min-trainers);
-  // otherwise all of them then get ABORTED naming who was missing, and their gradients are dropped.
-  // The optimizer is given the mean: the sum in ascending trainer order, divided by the number of
-  // trainers that took part.
+  // Contributes gradients to an update of the model, and returns the updated model. The optimizer
+  // receives the mean: the sum in ascending trainer order, divided by the number of contributing
+  // trainers.
+  //
+  // The update happens when every trainer of this server has contributed. It also happens at the
+  // deadline, if at least --min-trainers trainers have contributed by then. The first contribution
+  // starts the deadline's timeout. Otherwise all contributions are discarded and all calls fail
+  // with ABORTED; the message names the missing trainers.
+  //
   //   trainer    in [0, trainers of this server)
-  //   gradients  one a parameter, in the model's order, of its shape and dtype
-  //   push       optional: sent again, it is answered as the first time
-  //   version    of the model that the gradients were computed on; 0 = not said. STALE when it is
-  //              older than the newest by more than the server allows (--max-staleness)
-  // A trainer takes part once in an update: the same bytes again wait with the first, others are
-  // INVALID_ARGUMENT.
+  //   gradients  one per parameter, in the model's order, with its shape and dtype
+  //   push       optional. A repeat of a push receives the same reply and is not applied again.
+  //   version    the model version that the gradients were computed on, or 0 if unknown. STALE: it
+  //              is older than the newest version by more than --max-staleness.
+  //
+  // A trainer contributes to an update once. A repeat of the same bytes waits with the first call.
+  // Other bytes are INVALID_ARGUMENT.
   Model update_and_fetch_model(1: i32 trainer, 2: list<tensor.Tensor> gradients, 3: tensor.PushId push, 4: i64 version)
       throws (1: node.ServiceError failure)
 }

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The key-value store that the master serves: roles find each other here, and process groups and
-// NCCL ids meet here.
+// The key-value store of the master. Roles find each other's addresses in it, and the members of a
+// process group exchange connection data and NCCL ids through it.
 
 include "tensor.thrift"
 include "node.thrift"
@@ -18,22 +18,24 @@ namespace php ThriftPS
 namespace rs thriftps
 namespace netstd ThriftPS
 
-// Keys match [A-Za-z0-9_.:/-]{1,255}; values are at most 1 MiB; a store holds at most 65,536 keys
-// and 256 MiB.
+// Keys must match [A-Za-z0-9_.:/-]{1,255}. A value has at most 1 MiB, and a store at most 65,536
+// keys and 256 MiB.
 service Rendezvous {
-  // Sets a key; a second put of it replaces the value.
+  // Sets the value of a key, and replaces an earlier value.
   void put(1: string key, 2: binary value) throws (1: node.ServiceError failure)
 
-  // Waits until the key is there. DEADLINE_EXCEEDED after timeout_ms, but at most after 300,000, so
-  // that a client which may wait longer must ask again; 0 = does not wait (NOT_FOUND).
-  // RESOURCE_EXHAUSTED with retry_after_ms if 16,384 calls wait already, or 1024 of the connection.
-  // A call stops waiting when its connection closes.
+  // Returns the value of a key; waits up to timeout_ms milliseconds until the key is set.
+  // DEADLINE_EXCEEDED: it was not set in time. The longest wait is 300,000 ms, so a client that
+  // needs to wait longer must repeat the call. With timeout_ms 0 the call does not wait. NOT_FOUND:
+  // timeout_ms is 0, and the key is not set. RESOURCE_EXHAUSTED with retry_after_ms: 16,384 calls
+  // of all connections or 1024 of this connection are pending. A pending call is cancelled when its
+  // connection closes.
   binary get(1: string key, 2: i32 timeout_ms) throws (1: node.ServiceError failure)
 
-  // Adds to the decimal number under the key (absent = 0) and answers with the sum.
-  // With the same push id it is applied once.
+  // Adds `amount` to the decimal number under the key (0 if the key is not set), and returns the
+  // sum. With a push id the addition is applied once.
   i64 add(1: string key, 2: i64 amount, 3: tensor.PushId push) throws (1: node.ServiceError failure)
 
-  // Removes every key that starts with the prefix; every pass has a key prefix of its own.
+  // Removes every key that starts with the prefix. The keys of a training pass share a prefix.
   void remove(1: string prefix) throws (1: node.ServiceError failure)
 }

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a client says about its connection: who it is, and what its calls belong to.
+// Attributes of a connection that the client sets: its identity, and the trace context of its
+// calls.
 
 include "node.thrift"
 
@@ -17,14 +18,14 @@ namespace rs thriftps
 namespace netstd ThriftPS
 
 service Session {
-  // Later calls of this connection are made in the name that belongs to the token. A name from a
-  // certificate or a Unix socket is replaced. UNAUTHENTICATED: the server does not know the token;
-  // after the third such call of a connection the server closes it. UNAVAILABLE: the server has no
-  // token file, or connections are not its own.
+  // Later calls of this connection run under the name that the token proves. It replaces a name
+  // from a certificate or a Unix socket. UNAUTHENTICATED: the server does not know the token; it
+  // closes the connection after the third such call. UNAVAILABLE: the server has no token file, or
+  // another program's server serves the connection.
   void authenticate(1: string token) throws (1: node.ServiceError failure)
 
-  // Later calls of this connection belong to this context, which replaces an earlier one. Keys in
-  // use: "traceparent" and "tracestate" (W3C Trace Context); others are ignored. INVALID_ARGUMENT:
-  // more than 16 entries, or 4096 bytes in all.
+  // Sets the context of the later calls of this connection, and replaces an earlier context. Known
+  // keys are "traceparent" and "tracestate" (W3C Trace Context); other keys are ignored.
+  // INVALID_ARGUMENT: more than 16 entries, or more than 4096 bytes in all.
   void set_context(1: map<string,string> context) throws (1: node.ServiceError failure)
 }

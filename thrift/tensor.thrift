@@ -1,15 +1,16 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Tensors, gradients and what is done with them: the types that every ThriftPS service shares.
+// The types that all ThriftPS services share: tensors, gradients, push ids and optimizers.
 //
-// The names and the field numbers of all files in this folder are the public wire contract. Fields
-// are added as `optional` with new numbers; nothing is ever renumbered, retyped or reused.
+// The names and the field numbers of all files in this folder are the public wire contract. New
+// fields are `optional` and have new numbers. A field must never be renumbered, retyped or reused.
 //
-// Rules that hold in every file:
-//  * A field of an enum type is never `required`: generated Java fails on a value it does not know.
-//  * Names (tables, parameters, keys, clients) match [A-Za-z0-9_.:/-]{1,255}.
-//  * A missing argument, an unknown enum value, a shape that does not match its bytes, a negative
-//    or overflowing dimension is answered with ServiceError INVALID_ARGUMENT, which names it.
+// Rules for every file:
+//  * A field of an enum type is never `required`: generated Java code fails on an unknown value.
+//  * Names (of tables, parameters, keys and clients) must match [A-Za-z0-9_.:/-]{1,255}.
+//  * The server refuses a missing argument, an unknown enum value, a shape that does not match its
+//    bytes, and a negative or overflowing dimension with ServiceError INVALID_ARGUMENT. The message
+//    names the argument.
 
 namespace c_glib TpsWire
 namespace cpp thriftps
@@ -23,7 +24,8 @@ namespace php ThriftPS
 namespace rs thriftps
 namespace netstd ThriftPS
 
-// Element type of a tensor. Bytes are little-endian on the wire, whatever the machines are.
+// The element type of a tensor. Elements are little-endian on the wire, independent of the byte
+// order of either machine.
 enum DType {
   FLOAT32 = 1,  // IEEE 754 binary32
   FLOAT64 = 2,  // IEEE 754 binary64
@@ -33,59 +35,62 @@ enum DType {
   INT64 = 6     // two's complement
 }
 
-// Bytes in memory that both sides of one connection map. `segment` is only valid on the connection
-// it was opened on; offset and length are in bytes. Rules: memory.thrift.
+// A range of a shared-memory segment, which both ends of a connection map. `segment` is valid only
+// on the connection that opened it; offset and length are in bytes. memory.thrift has the rules.
 struct SharedSlice {
   1: required i64 segment
   2: required i64 offset
   3: required i64 length
 }
 
-// A dense tensor, row-major (the last dimension varies fastest). The number of bytes is the product
-// of `shape` times the element size. A scalar has an empty shape.
+// A dense tensor, row-major (the last dimension varies fastest). Its size in bytes is the product
+// of `shape` times the element size. A scalar has an empty shape. Exactly one of `data` and
+// `shared` must be set, unless there are no elements.
 struct Tensor {
   1: DType dtype
   2: required list<i64> shape        // every dimension >= 0, at most 8 dimensions
-  3: optional binary data            // may be absent when there are no elements
-  4: optional SharedSlice shared     // instead of `data`
+  3: optional binary data            // the elements; may be absent if there are none
+  4: optional SharedSlice shared     // a slice with the elements, instead of `data`
 }
 
-// Some rows of a tensor of `shape` = [rows, dim]; the other rows are zero.
+// Some rows of a tensor of `shape` [rows, dim]. All other rows are zero.
 struct SparseTensor {
-  1: required Tensor indices         // INT64 [nnz], each in [0, rows); duplicates add up
+  1: required Tensor indices         // INT64 [nnz], each in [0, rows); duplicates are added up
   2: required Tensor values          // [nnz, dim]
   3: required list<i64> shape        // [rows, dim]
 }
 
-// One contribution to an average, and the average itself in answers.
+// A trainer's contribution to an average, and the type of the average itself.
 struct Gradient {
-  1: optional Tensor dense           // exactly one of dense and sparse; neither where weight is 0
+  1: optional Tensor dense           // set exactly one of dense and sparse; neither if weight is 0
   2: optional SparseTensor sparse
-  3: optional double weight          // absent = 1; finite, >= 0; 0 = takes part without data
+  3: optional double weight          // default 1; finite, >= 0; 0 = takes part without data
 }
 
-// Names one push so that it is applied once however often it is sent. `sequence` counts up per
-// client; a window of recent sequences is remembered per client. The name must be unique to each
-// process and each of its starts: an id that another process has used is DUPLICATE, or, with the
-// same bytes, a repeat that is not applied.
+// Identifies a push, so that the server applies it once even if the client sends it several times.
+// `sequence` must grow with every push of a client; the server remembers a window of recent
+// sequences per client. `client` must be unique to each start of each process. An id that another
+// process has used fails with DUPLICATE. If the bytes are the same, too, the server takes it for a
+// repeat and does not apply it.
 struct PushId {
   1: required string client
   2: required i64 sequence
 }
 
-// The update rule of parameters or of table rows; the formulas stand in
+// The update rule of parameters or of table rows. The formulas are in
 // runtime/device/cpu/optimizer/.
 enum OptimizerKind {
   SGD = 1,              // uses momentum, weight_decay
   ADAGRAD = 2,          // uses weight_decay, epsilon
-  ROWWISE_ADAGRAD = 3,  // one accumulator a row; uses weight_decay, epsilon
+  ROWWISE_ADAGRAD = 3,  // one accumulator per row; uses weight_decay, epsilon
   ADAM = 4,             // uses weight_decay, epsilon, beta1, beta2
   FTRL = 5              // uses weight_decay, l1, l2, beta
 }
 
-// An absent field has the default of the same optimizer in PyTorch (ROWWISE_ADAGRAD: of ADAGRAD;
-// FTRL: of the paper that defines it). A field that the kind does not use must be absent or 0.
-// weight_decay x value is added to the gradient.
+// Parameters of an update rule. The default of an absent field is that of the same optimizer in
+// PyTorch. ROWWISE_ADAGRAD has the defaults of ADAGRAD, FTRL those of the paper that defines it. A
+// field that the kind does not use must be absent or 0. The server adds weight_decay x value to the
+// gradient.
 struct Optimizer {
   1: OptimizerKind kind
   2: required double learning_rate

@@ -23,28 +23,30 @@ struct TrainBatch {
   2: required tensor.Tensor target
 }
 
-// Where one parameter server listens: "host:port" or "unix:/path".
+// The address of one parameter server: "host:port" or "unix:/path".
 struct ServerAddress {
-  1: required i32 rank                 // global rank, for messages
+  1: required i32 rank                 // global rank, for error messages
   2: required string address
 }
 
 // One training pass of one trainer. Names of classes and functions are keys of the registries that
-// `parameter_server --list` prints; an unknown one is INVALID_ARGUMENT and the message lists the
+// `parameter_server --list` prints. An unknown name is INVALID_ARGUMENT, and the message lists the
 // known ones.
 struct TrainSpec {
-  // prefix of the pass's rendezvous keys; a new one for every pass
+  // Prefix of the rendezvous keys of this pass. Every pass must have a prefix of its own.
   1: required string pass_name
   2: required i32 rank                 // of this trainer, in [0, world_size)
   3: required i32 world_size           // number of trainers
   4: required string model_config      // JSON: {"model_class": ..., "configurations": {...}}
   5: required list<TrainBatch> batches
-  // the largest batch count of any trainer: those with fewer take part without data
+  // The largest number of batches of any trainer. Trainers with fewer batches take part without
+  // data in the remaining steps.
   6: required i32 steps_per_epoch
   7: i32 epochs
-  8: i64 seed                          // of the initial parameters, the same for every trainer
+  // of the initial parameters; must be the same for every trainer
+  8: i64 seed
   9: string trainer                    // "DdpTrainer", "DdpRpcTrainer", "BatchUpdateTrainer"
-  10: string trainer_config            // JSON object of named arguments, "" = none
+  10: string trainer_config            // JSON object of named arguments; "" = none
   11: string backend                   // process group: "gloo", "nccl", "multi"
   12: string preprocess_data
   13: string create_criterion
@@ -52,20 +54,20 @@ struct TrainSpec {
   15: string hook_state
   16: string ddp_hook
   17: string iteration_step
-  18: list<ServerAddress> servers      // in the order of their ranks; empty = none
-  // true: all buckets of a trainer go to one server, the originals' layout
+  18: list<ServerAddress> servers      // in ascending order of ranks; may be empty
+  // true: all buckets of a trainer go to one server, as in the layout of the original benchmark.
   19: bool partition_by_trainer
   20: double first_bucket_mib
   21: double bucket_cap_mib
   22: double learning_rate
-  23: i32 rpc_timeout_ms               // for one gradient's round
-  // address of the Rendezvous service, "" = the process's own configuration
+  23: i32 rpc_timeout_ms               // timeout of the round of one gradient
+  // Address of the Rendezvous service; "" = the address in the configuration of the process.
   24: string rendezvous
-  25: string reduce                    // "mean" or "sum": what all-reduce hooks deliver
-  // how gradients travel: "none" (also where it is absent), "fp16", "bf16", "topk:RATIO"
+  25: string reduce                    // "mean" or "sum": the result of all-reduce hooks
+  // Compression of gradients on the wire: "none" (the default), "fp16", "bf16", "topk:RATIO".
   26: optional string compress
-  // where to compute: "cpu" (also where it is absent or empty), "cuda" (the trainer's own choice
-  // among its CUDA devices, by its rank on its machine), "cuda:1"
+  // The device that computes: "cpu" (the default, also for ""), "cuda" (the trainer chooses one of
+  // the machine's CUDA devices by its rank on this machine), or one device, "cuda:1".
   27: optional string device
 }
 
@@ -79,26 +81,26 @@ enum TrainState {
 
 struct TrainStatus {
   1: TrainState state
-  2: string pass_name                  // of the last train(), "" before
+  2: string pass_name                  // of the last train() call; "" before the first
   3: i64 steps_done
   4: i64 steps_total
-  // grows while the trainer makes progress or waits within a deadline
+  // A counter that grows while the trainer makes progress or waits with a deadline.
   5: i64 heartbeat
-  6: optional node.ErrorCode error_code  // where state is FAILED
+  6: optional node.ErrorCode error_code  // only if state is FAILED
   7: optional string message
   8: optional double loss              // of the last step
-  // 16 bytes, XXH3-128 of all parameters: equal on all trainers after a pass
+  // 16 bytes, XXH3-128 of all parameters. After a pass it is equal on all trainers.
   9: optional binary parameters_digest
-  // trained with so far, of trainers that make their own batches
+  // Number of samples so far; only from trainers that make their own batches.
   10: optional i64 samples
-  11: optional i64 epoch_samples       // in the last whole epoch
+  11: optional i64 epoch_samples       // number of samples in the last complete epoch
 }
 
 service Trainer {
-  // Starts a pass and answers at once; status tells progress and the result. ALREADY_EXISTS while
-  // one runs.
+  // Starts a training pass and returns at once. status() reports its progress and its result.
+  // ALREADY_EXISTS: a pass is running.
   void train(1: TrainSpec spec) throws (1: node.ServiceError failure)
   TrainStatus status() throws (1: node.ServiceError failure)
-  // Ends the running pass as soon as possible; fine when none runs.
+  // Ends the running pass as soon as possible. Succeeds if no pass is running.
   void cancel() throws (1: node.ServiceError failure)
 }

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Principals with rates of their own in the log; others share one. */
+/* Principals with separate log rates and metrics; all others share one. */
 #define MAX_AUDITED 4096
 #define MAX_COUNTED 200
 
@@ -25,13 +25,13 @@ struct TpsAccess
   atomic_uint version; /* changes after `rules` and `tokens` */
 
   TpsMutex lock;      /* guards everything below */
-  TpsQuotas *quotas;  /* NULL = nobody's limits are set */
+  TpsQuotas *quotas;  /* NULL = tenants have no limits */
   TpsRules *rules;    /* NULL = everything is allowed */
-  TpsTokens *tokens;  /* NULL = there are none */
+  TpsTokens *tokens;  /* NULL = there are no tokens */
   GPtrArray *methods; /* of TpsGuardedMethod, by id */
-  GHashTable *audits; /* name of a principal to TpsAudit */
+  GHashTable *audits; /* from the name of a principal to its TpsAudit */
   TpsAudit others;
-  TpsCounters *counters; /* NULL = nothing is counted */
+  TpsCounters *counters; /* NULL = no metrics */
 };
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ tps_access_reload (TpsAccess *access, GError **error)
   return TRUE;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static void
 free_method (gpointer data)
@@ -113,7 +113,7 @@ free_method (gpointer data)
 
 static const TpsFamily authentications = {
   .name = "authentications_total",
-  .help = "Tokens that were shown, by result: done or failed.",
+  .help = "Authentications with a token, by result: done or failed.",
   .labels = { "result" },
 };
 
@@ -218,7 +218,8 @@ tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method)
 
 /* ---- grants --------------------------------------------------------------------------------- */
 
-/* With the lock held. They stay as long as the access: principals are as many as operators name. */
+/* With the lock held. Audits live as long as the access. Their number is bounded by the principals
+ * that operators name. */
 static TpsAudit *
 find_audit (TpsAccess *access, const gchar *name)
 {
@@ -234,7 +235,7 @@ find_audit (TpsAccess *access, const gchar *name)
   return audit;
 }
 
-/* With the lock held; NULL = no rule says one. */
+/* With the lock held; NULL = no rule names a tenant. */
 static const gchar *
 find_tenant (const TpsAccess *access, const gchar *name)
 {
@@ -345,7 +346,7 @@ take_token (TpsIdentity *identity, const guint8 *digest, GError **error)
     {
       identity->n_failures++;
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
-                           "token: this server does not know it");
+                           "token: unknown to this server");
     }
   else
     {

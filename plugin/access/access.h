@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules and tokens of a server, and who its connections are.
+/* The rules and tokens of a server, and the identities of its connections.
  *
  *   options = { .rules_file = "rules.json", .token_file = "tokens" };
  *   access = tps_access_new (&options, &error);      -> TpsPluginOptions.access
  *
- * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) of the newest rules. A reload
- * replaces rules and tokens at once; a connection notices at its next call.
+ * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A
+ * reload replaces rules and tokens atomically; a connection uses them from its next call.
  */
 
 #pragma once
@@ -18,7 +18,7 @@
 
 G_BEGIN_DECLS
 
-/* A connection is closed after so many wrong tokens. */
+/* A connection is closed after this number of wrong tokens. */
 #define TPS_ACCESS_MAX_FAILURES 3
 #define TPS_TOKEN_MAX_BYTES 4096
 
@@ -30,60 +30,61 @@ typedef struct
   const gchar *token_file; /* copied; NULL = there are no tokens */
 } TpsAccessOptions;
 
-/* Errors: INVALID_ARGUMENT, which names file, line and reason. */
+/* Reads both files. The caller owns the result, which is reference-counted. Errors:
+ * INVALID_ARGUMENT, which names file, line and reason. */
 TpsAccess *tps_access_new (const TpsAccessOptions *options, GError **error);
 TpsAccess *tps_access_ref (TpsAccess *access);
 void tps_access_unref (TpsAccess *access);
 
-/* Reads both files again. Errors: as above; everything stays as it was then. Blocks. Thread:
- * any. */
+/* Reads both files again. Blocks. Errors: those of tps_access_new(); rules and tokens then stay as
+ * they were. Thread: any. */
 gboolean tps_access_reload (TpsAccess *access, GError **error);
 
-/* Decides about this method when a connection begins, rather than for each call: sets its `id`. One
- * that is known already has the same id. Thread: any. */
+/* Registers a method, so that the decision about it is made once per connection and not for each
+ * call, and sets its `id`. A known method keeps its id. Thread: any. */
 void tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method);
 
-/* Where authentications, and calls and refusals of each principal are counted. A reference is
- * taken. Before the first connection. */
+/* Sets the counters of authentications, and of calls and refusals per principal; takes a reference.
+ * Must be called before the first connection. */
 void tps_access_set_counters (TpsAccess *access, TpsCounters *counters);
 
-/* Has the limits of tenants, which the rules' file has, hold in `quotas`: now and after each
- * reload. A reference is taken. Before the first connection. */
+/* Applies the limits of tenants in the file of rules to `quotas`, now and after each reload; takes
+ * a reference. Must be called before the first connection. */
 void tps_access_set_quotas (TpsAccess *access, TpsQuotas *quotas);
 
-/* ---- who a connection is --------------------------------------------------------------------- */
+/* ---- the identity of a connection ------------------------------------------------------------ */
 
-/* In the owner's storage; one thread at a time. */
+/* In the owner's storage. Thread: one at a time. */
 typedef struct
 {
-  TpsAccess *access;       /* a reference; NULL = nothing is checked */
-  TpsPrincipal *principal; /* that the connection itself shows */
-  TpsGrant *grant;         /* of the newest version that was seen; NULL without `access` */
+  TpsAccess *access;       /* a reference; NULL = every call is allowed */
+  TpsPrincipal *principal; /* the principal that the connection itself proves */
+  TpsGrant *grant;         /* under the newest known rules; NULL without `access` */
   guint version;
-  gboolean has_token; /* authenticated, with: */
+  gboolean has_token; /* authenticated by the token with this hash: */
   guint8 digest[TPS_TOKEN_DIGEST_BYTES];
   guint n_failures;
 } TpsIdentity;
 
-/* An anonymous one. `access` may be NULL. */
+/* Initializes an anonymous identity. `access` may be NULL. */
 void tps_identity_init (TpsIdentity *identity, TpsAccess *access);
 void tps_identity_clear (TpsIdentity *identity);
 
-/* The connection shows this. Copies `name`. */
+/* Sets the principal that the connection itself proves. Copies `name`. */
 void tps_identity_show (TpsIdentity *identity, TpsPrincipalKind kind, const gchar *name);
 
-/* The grant of the newest rules, a reference; NULL without access. A token that a reload has
- * removed does not count any more. */
+/* Returns a reference of the grant under the newest rules; NULL without access. A token that a
+ * reload has removed is no longer valid. */
 TpsGrant *tps_identity_get_grant (TpsIdentity *identity);
 
-/* The principal now, borrowed until the identity changes. */
+/* Returns the current principal, borrowed until the identity changes. */
 const TpsPrincipal *tps_identity_get_principal (const TpsIdentity *identity);
 
-/* Whether it is authenticated with just this token. */
+/* Returns whether the connection is authenticated by this token. */
 gboolean tps_identity_has_token (const TpsIdentity *identity, const gchar *token);
 
-/* Becomes the owner of `token`. Errors: UNAUTHENTICATED (n_failures is one more), UNAVAILABLE
- * (there are no tokens). */
+/* Makes the owner of `token` the principal. Errors: UNAUTHENTICATED (and n_failures grows by one),
+ * UNAVAILABLE (there are no tokens). */
 gboolean tps_identity_authenticate (TpsIdentity *identity, const gchar *token, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsAccess, tps_access_unref)

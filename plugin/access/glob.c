@@ -2,13 +2,12 @@
 
 #include "plugin/access/glob.h"
 
-/* If a byte does not match, the last '*' takes one byte more. Earlier ones need not be tried
- * again. */
+/* After a mismatch, the last '*' takes one byte more. Earlier ones need no other attempt. */
 gboolean
 tps_glob_matches (const gchar *pattern, const gchar *text)
 {
   const gchar *star = NULL;
-  const gchar *after = NULL; /* of the text that `star` has taken */
+  const gchar *after = NULL; /* position in the text behind the bytes of `star` */
 
   while (*text != '\0')
     if (*pattern == '*')

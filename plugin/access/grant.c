@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A grant keeps the rules that name its principal, and for each method a set of them, as bits: the
- * rules that allow it. A table is allowed by one of the rules in the set of its method. */
+/* A grant keeps the rules that name its principal. For each method it has a set of them, as bits:
+ * the rules that allow the method. A call may use a table if one of the rules in its method's set
+ * allows the table. */
 
 #include "plugin/access/grant.h"
 
@@ -18,12 +19,12 @@ struct TpsGrant
   TpsRefcount refcount;
   TpsPrincipal *principal;
   TpsRules *rules;      /* NULL = everything is allowed */
-  const TpsRule **mine; /* those of `rules` that name the principal; borrowed */
+  const TpsRule **mine; /* the subset of `rules` that names the principal; borrowed */
   guint n_mine;
-  guint n_words; /* of a set of them */
+  guint n_words; /* size of a set */
   guint n_methods;
   guint64 *sets;        /* n_words for each method */
-  gboolean *all_tables; /* of each method: one rule of its set is for all tables */
+  gboolean *all_tables; /* per method: one rule of its set is for all tables */
   TpsAudit *audit;
   gpointer owner;
   GDestroyNotify release_owner;
@@ -33,7 +34,7 @@ static _Thread_local const TpsGrant *current;
 
 /* ---- decisions ------------------------------------------------------------------------------ */
 
-/* Methods for ANY right carry calls, which are checked themselves. */
+/* Methods with the right ANY carry calls, which are checked themselves. */
 static gboolean
 rule_allows_method (const TpsRule *rule, const TpsGuardedMethod *method)
 {
@@ -112,15 +113,15 @@ tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method, c
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static gboolean
-refuse (const TpsGrant *grant, const gchar *what, const gchar *name, GError **error)
+refuse (const TpsGrant *grant, const gchar *kind, const gchar *name, GError **error)
 {
   if (tps_principal_get_kind (grant->principal) == TPS_PRINCIPAL_ANONYMOUS)
     g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
                  "%s%s: not allowed without authentication: use Session.authenticate or a client "
                  "certificate",
-                 what, name);
+                 kind, name);
   else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", what,
+    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", kind,
                  name, tps_principal_get_name (grant->principal));
   return FALSE;
 }
@@ -151,7 +152,7 @@ tps_grant_check_table (const TpsGrant *grant, const TpsGuardedMethod *method, co
          || refuse (grant, "table ", table != NULL ? table : "*", error);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static void
 find_rules (TpsGrant *grant)

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What one principal may do under one version of the rules.
+/* The permissions of one principal under one version of the rules.
  *
- * All decisions about methods are made when a grant begins, so that a check is a look into a
- * table. A grant is immutable and reference-counted. Thread: any. A NULL grant allows everything:
- * the caller of such a call was checked elsewhere, or nothing is checked here.
+ * All decisions about methods are made when a grant is created, so that a check is a table lookup.
+ * A grant is immutable and reference-counted. Thread: any. A NULL grant allows everything: another
+ * component has checked the caller, or there are no rules.
  */
 
 #pragma once
@@ -18,28 +18,28 @@ G_BEGIN_DECLS
 
 typedef struct TpsGrant TpsGrant;
 
-/* A method as rules see it; immutable. */
+/* A method, for rules; immutable. */
 typedef struct
 {
   gchar *name; /* "Service:method" */
   TpsRight right;
-  guint id; /* index in TpsAccess; TPS_METHOD_NO_ID: rules are asked for each call */
+  guint id; /* index in TpsAccess; TPS_METHOD_NO_ID: the rules are searched for each call */
 } TpsGuardedMethod;
 
 #define TPS_METHOD_NO_ID G_MAXUINT
 
-/* Rates of what is logged about a principal, and numbers of it, shared by its connections. */
+/* Log rates and metrics of a principal, shared by its connections. */
 typedef struct
 {
   TpsTraceEvent admin_call;
   TpsTraceEvent access_refused;
-  TpsHistogram *durations; /* of its calls; NULL, as the next one: not counted */
+  TpsHistogram *durations; /* of its calls; this and the next field: NULL = no metrics */
   TpsCounter *refused;
 } TpsAudit;
 
-/* `rules` NULL: everything is allowed. References of `principal` and `rules` are taken; `methods`,
- * of TpsGuardedMethod, are the ones with an id below their number. `owner` keeps `audit` alive; it
- * is released with `release_owner`. */
+/* Creates a grant. `rules` NULL: everything is allowed. It takes references of `principal` and
+ * `rules`. `methods`, of TpsGuardedMethod, are the methods whose id is below their number. `owner`
+ * keeps `audit` alive; the grant releases it with `release_owner`. */
 TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                          TpsAudit *audit, gpointer owner, GDestroyNotify release_owner);
 TpsGrant *tps_grant_ref (const TpsGrant *grant);
@@ -48,23 +48,23 @@ void tps_grant_unref (TpsGrant *grant);
 const TpsPrincipal *tps_grant_get_principal (const TpsGrant *grant); /* borrowed */
 TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed */
 
-/* Errors of the checks below: UNAUTHENTICATED for an anonymous principal, otherwise
- * PERMISSION_DENIED. They name what was asked for and do not tell whether it exists. `sent`: the
- * name of the method as the peer sent it. */
+/* The errors of the checks below are UNAUTHENTICATED for an anonymous principal, and
+ * PERMISSION_DENIED otherwise. They name the method or table of the call, but do not reveal whether
+ * it exists. `sent` is the name of the method as the peer sent it. */
 gboolean tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method,
                                  const gchar *sent, GError **error);
 
-/* Whether `name`, which is no method, may be told so: whether a rule names it. */
+/* Returns whether the peer may learn that `name` is not a method: whether a rule names it. */
 gboolean tps_grant_check_name (const TpsGrant *grant, const gchar *name, GError **error);
 
-/* `table` NULL: every table that there is or will be. */
+/* `table` NULL: all present and future tables. */
 gboolean tps_grant_check_table (const TpsGrant *grant, const TpsGuardedMethod *method,
                                 const gchar *table, TpsRight right, GError **error);
 gboolean tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method,
                                  const gchar *table, TpsRight right);
 
-/* The grant under which this thread runs code of the program's own, which may call services in its
- * turn; NULL = none. Setting it returns the one before. */
+/* The grant under which this thread runs the program's own code, which may call services itself;
+ * NULL = none. Setting it returns the previous one. */
 const TpsGrant *tps_grant_get_current (void);
 const TpsGrant *tps_grant_set_current (const TpsGrant *grant);
 

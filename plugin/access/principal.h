@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The name under which rules, quotas, metrics and the log know a caller.
+/* A principal: the name of a caller in rules, quotas, metrics and the log.
  *
  * A principal is immutable and reference-counted. Thread: any.
  */
@@ -15,28 +15,29 @@ typedef enum
 {
   TPS_PRINCIPAL_ANONYMOUS = 0,   /* "anonymous": a TCP peer without a certificate or token */
   TPS_PRINCIPAL_UID = 1,         /* "uid:1000": the user of the peer on a Unix socket */
-  TPS_PRINCIPAL_CERTIFICATE = 2, /* the name in its certificate: "spiffe://fleet/trainer" */
-  TPS_PRINCIPAL_TOKEN = 3,       /* the name beside its token in the token file */
+  TPS_PRINCIPAL_CERTIFICATE = 2, /* the name in the peer's certificate: "spiffe://fleet/trainer" */
+  TPS_PRINCIPAL_TOKEN = 3,       /* the name of its token in the token file */
 } TpsPrincipalKind;
 
 typedef struct TpsPrincipal TpsPrincipal;
 
-/* The tenant of principals for which neither a rule nor a token names one. */
+/* The tenant of principals that get none from a rule or a token. */
 #define TPS_DEFAULT_TENANT "default"
 
-/* Copies `name` and `tenant` (NULL = TPS_DEFAULT_TENANT); the caller's. */
+/* Creates a principal; copies `name` and `tenant` (NULL = TPS_DEFAULT_TENANT). The caller owns
+ * it. */
 TpsPrincipal *tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant);
 TpsPrincipal *tps_principal_ref (const TpsPrincipal *principal);
 void tps_principal_unref (TpsPrincipal *principal);
 
-/* The anonymous principal of the default tenant; static. */
+/* Returns the anonymous principal of the default tenant; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
 
 TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);
 const gchar *tps_principal_get_name (const TpsPrincipal *principal);   /* borrowed */
 const gchar *tps_principal_get_tenant (const TpsPrincipal *principal); /* borrowed, never NULL */
 
-/* "anonymous", "uid", "certificate" or "token"; static. */
+/* Returns "anonymous", "uid", "certificate" or "token"; static. */
 const gchar *tps_principal_kind_to_string (TpsPrincipalKind kind);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPrincipal, tps_principal_unref)

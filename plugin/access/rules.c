@@ -20,13 +20,14 @@ struct TpsRules
   GArray *tenants;  /* of TpsTenantEntry; NULL until they have been read */
 };
 
-/* A file that is being read. json-glib does not keep lines, but tells them while it parses. */
+/* State while a file is parsed. json-glib does not store lines, but reports them during the
+ * parse. */
 typedef struct
 {
   const gchar *file;
-  GHashTable *lines;   /* JsonNode to its line */
+  GHashTable *lines;   /* from a JsonNode to its line */
   GHashTable *members; /* set of "object/name" */
-  gchar *twice;        /* the first member that stands twice in its object */
+  gchar *twice;        /* the first duplicate member of an object */
   gint twice_line;
 } Reading;
 
@@ -102,7 +103,7 @@ get_text (JsonNode *node)
   return json_node_get_string (node);
 }
 
-/* The texts of an array, ended by NULL, the caller's. */
+/* Returns the texts of an array, ended by NULL, which the caller owns. */
 static gchar **
 read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **error)
 {
@@ -112,7 +113,7 @@ read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **
   if (array == NULL || json_array_get_length (array) == 0)
     {
       refuse_line (reading, get_line (reading, node), error,
-                   "\"%s\" must be an array of at least one text", name);
+                   "\"%s\" must be a non-empty array of strings", name);
       return NULL;
     }
   for (guint i = 0; i < json_array_get_length (array); i++)
@@ -122,7 +123,7 @@ read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **
       if (get_text (element) == NULL)
         {
           refuse_line (reading, get_line (reading, element), error,
-                       "\"%s\" has an element that is no text", name);
+                       "\"%s\" has an element that is not a string", name);
           return NULL;
         }
       g_ptr_array_add (texts, g_strdup (get_text (element)));
@@ -151,13 +152,13 @@ read_rights (const Reading *reading, JsonNode *node, guint *rights, GError **err
         k++;
       if (k == G_N_ELEMENTS (known))
         return refuse_line (reading, get_line (reading, node), error,
-                            "\"%s\" is no right: there are read, push and admin", names[i]);
+                            "\"%s\" is not a right, expected read, push or admin", names[i]);
       *rights |= known[k].right;
     }
   return names != NULL;
 }
 
-/* "Service" is "Service:*"; "*" is as it is. */
+/* "Service" becomes "Service:*"; "*" stays. */
 static void
 complete_methods (gchar **methods)
 {
@@ -193,7 +194,7 @@ read_member (const Reading *reading, TpsRule *rule, const gchar *name, JsonNode 
                         name);
   rule->tenant = g_strdup (get_text (node));
   return rule->tenant != NULL
-         || refuse_line (reading, get_line (reading, node), error, "\"tenant\" must be a text");
+         || refuse_line (reading, get_line (reading, node), error, "\"tenant\" must be a string");
 }
 
 static gboolean
@@ -222,7 +223,7 @@ read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error
   return TRUE;
 }
 
-/* `node` NULL = there are none. */
+/* `node` NULL = the file has no rules. */
 static gboolean
 read_tenants (const Reading *reading, JsonNode *node, TpsRules *rules, GError **error)
 {
@@ -249,8 +250,7 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
                         "expected an object with the array \"rules\", and at most \"tenants\" "
                         "beside it");
   if (reading->twice != NULL)
-    return refuse_line (reading, reading->twice_line, error, "\"%s\" is there twice",
-                        reading->twice);
+    return refuse_line (reading, reading->twice_line, error, "\"%s\" occurs twice", reading->twice);
   array = json_node_get_array (list);
   for (guint i = 0; i < json_array_get_length (array); i++)
     {
@@ -265,7 +265,7 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* json-glib recurses without a bound. */
+/* Checks the nesting first, because json-glib recurses without a bound. */
 static gboolean
 is_flat (const gchar *text)
 {
@@ -284,16 +284,16 @@ is_flat (const gchar *text)
   return depth <= MAX_DEPTH;
 }
 
-/* json-glib says "<data>:LINE:COLUMN: reason". */
+/* The messages of json-glib have the form "<data>:LINE:COLUMN: reason". */
 static gboolean
 refuse_text (const Reading *reading, const gchar *message, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (message, ":", 4);
 
   if (g_strv_length (parts) < 4)
-    return refuse_line (reading, 0, error, "it is no JSON: %s", message);
+    return refuse_line (reading, 0, error, "it is not JSON: %s", message);
   return refuse_line (reading, (gint) g_ascii_strtoll (parts[1], NULL, 10), error,
-                      "it is no JSON:%s", parts[3]);
+                      "it is not JSON:%s", parts[3]);
 }
 
 static gboolean

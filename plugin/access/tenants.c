@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-/* Every limit of an entry: where it stands. */
+/* The limits of an entry, by name. */
 typedef struct
 {
   const gchar *name;
@@ -28,7 +28,7 @@ static const Limit limits[] = {
   { "table_bytes", G_STRUCT_OFFSET (TpsTenantLimits, table_bytes) },
 };
 
-/* What is read, and the node that is wrong. */
+/* The state of a parse, and the node with the error. */
 typedef struct
 {
   const gchar *tenant;
@@ -36,7 +36,7 @@ typedef struct
   GError **error;
 } Reading;
 
-/* Always FALSE. `limit` may be NULL. */
+/* Sets the error; always returns FALSE. `limit` may be NULL. */
 static gboolean
 refuse (Reading *reading, JsonNode *culprit, const gchar *limit, const gchar *reason)
 {

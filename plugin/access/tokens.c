@@ -12,7 +12,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/text_file.h"
 
-#define TOKEN_PREFIX "tps_" /* for tools that look for secrets in sources and logs */
+#define TOKEN_PREFIX "tps_" /* lets secret scanners find tokens in sources and logs */
 #define TOKEN_BYTES 32
 #define HASH_PREFIX "sha256:"
 #define MAX_NAME 128
@@ -32,7 +32,7 @@ tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES])
   SHA256 ((const guint8 *) token, strlen (token), digest);
 }
 
-/* Bytes of a digest are as good as random. Peers cannot choose them. */
+/* Digests are uniformly distributed, and peers cannot choose them. */
 static guint
 hash_digest (gconstpointer digest)
 {
@@ -97,7 +97,7 @@ free_owner (gpointer data)
   g_free (owner);
 }
 
-/* The reason why the line is refused, static; NULL: it was added. */
+/* Adds the entry of a line. Returns the reason of a refusal, static; NULL: it was added. */
 static const gchar *
 add_owner (TpsTokens *tokens, gchar **words)
 {
@@ -113,14 +113,14 @@ add_owner (TpsTokens *tokens, gchar **words)
   if (n_words == 3 && !is_name (words[2]))
     return "the tenant must match [A-Za-z0-9_.:/@-]{1,128}";
   if (g_hash_table_contains (tokens->owners, owner))
-    return "this hash is there twice";
+    return "this hash occurs twice";
   owner->name = g_strconcat ("token:", words[0], NULL);
   owner->tenant = g_strdup (words[2]);
   g_hash_table_add (tokens->owners, g_steal_pointer (&owner));
   return NULL;
 }
 
-/* The words of a line without its comment; owned by the caller. */
+/* Returns the words of a line without its comment; the caller owns them. */
 static gchar **
 split_line (const gchar *line)
 {

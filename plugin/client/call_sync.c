@@ -16,7 +16,8 @@ typedef struct
   TpsCond finished;
 } Wait;
 
-/* The result is read here, on the I/O thread: it is only lent for this call. */
+/* The result must be read here, on the I/O thread, because it is borrowed for this callback
+ * only. */
 static void
 on_done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
@@ -42,7 +43,8 @@ tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *meth
   tps_mutex_init (&wait.lock);
   tps_cond_init (&wait.finished);
   tps_client_call (client, service, method, write, write_data, deadline_ns, on_done, &wait);
-  /* No limit here: the call itself ends by its deadline, and only then are the arguments free. */
+  /* The wait needs no deadline: the call ends at its own deadline, and the arguments must stay
+   * until then. */
   tps_mutex_lock (&wait.lock);
   while (!wait.done)
     tps_cond_wait (&wait.finished, &wait.lock);

@@ -31,7 +31,7 @@ tps_channel_get_link (TpsClient *client)
   return client->link;
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused calls -------------------------------------------------------------------------- */
 
 GError *
 tps_channel_cancelled_error (const TpsClient *client)
@@ -47,12 +47,12 @@ check_bound (const TpsClientCall *call)
 
   if (link != NULL && link->number == call->bound)
     return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection of %s has gone",
+  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection to %s is closed",
                       call->name->str);
 }
 
-/* No limit is for background calls: the two sides would not agree any more on whose a segment
- * is. */
+/* Background calls have no limit: if one were refused, the two sides would disagree about the
+ * ownership of a segment. */
 static GError *
 check_call (const TpsClientCall *call)
 {
@@ -78,7 +78,7 @@ check_deadline (const TpsClientCall *call)
                       "%s: the deadline had passed before the call was made", call->name->str);
 }
 
-/* Whether the client's link is not the one that the call was written for. */
+/* Returns whether the client's link is not the one for which the call was written. */
 static gboolean
 is_for_another_link (const TpsClientCall *call)
 {
@@ -88,7 +88,7 @@ is_for_another_link (const TpsClientCall *call)
          && (link == NULL || !tps_segment_lease_is_of (call->lease, link->pool));
 }
 
-/* ---- the way of a call ---------------------------------------------------------------------- */
+/* ---- registration and submission ------------------------------------------------------------ */
 
 GError *
 tps_channel_register (TpsClientCall *call)
@@ -99,7 +99,7 @@ tps_channel_register (TpsClientCall *call)
   tps_mutex_lock (&client->lock);
   error = check_call (call);
   client->n_calls++;
-  do /* never 0: that is what peers use that do not tell calls apart */
+  do /* skips 0, the id of peers that do not distinguish calls */
     call->seqid = (gint32) ++client->n_issued;
   while (call->seqid == 0 || tps_call_table_find (&client->calls, call->seqid) != NULL);
   tps_mutex_unlock (&client->lock);
@@ -126,8 +126,8 @@ tps_channel_enter_table (TpsClientCall *call, gboolean *wake)
   return NULL;
 }
 
-/* Under the lock: the call goes by the link of the moment. Sets `connection` (a reference) where
- * the caller is to send. */
+/* Assigns the call to the current link; under the lock. Sets `connection` (a reference) if the
+ * caller must send. */
 static void
 take_link (TpsClientCall *call, TpsConnection **connection)
 {
@@ -135,7 +135,7 @@ take_link (TpsClientCall *call, TpsConnection **connection)
 
   call->link = link;
   if (call->is_large && link->pool != NULL)
-    call->lease = tps_segment_pool_lease (link->pool); /* its answer may be shared */
+    call->lease = tps_segment_pool_lease (link->pool); /* its reply may use shared memory */
   if (link->up)
     {
       *connection = tps_connection_ref (link->connection);
@@ -172,7 +172,7 @@ tps_channel_submit (TpsClientCall *call)
   return TRUE;
 }
 
-/* ---- calls of the client's own -------------------------------------------------------------- */
+/* ---- the client's own calls ----------------------------------------------------------------- */
 
 static GError *
 write_rpc (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
@@ -186,7 +186,7 @@ write_rpc (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
   return error;
 }
 
-/* With NULL for `rpc`, a delay. */
+/* `rpc` is NULL for a delay. */
 static void
 start (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
 {

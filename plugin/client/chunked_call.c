@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Everything after the first call runs in callbacks of the client, one at a time. A callback notes
- * what happened and ends in proceed(), the only place that decides what is next:
+/* All steps after the first call run in callbacks of the client, one at a time. A callback records
+ * its event and ends in proceed(), the only function that decides on the next step:
  *
  *   BEGIN -> PUT -> RUN -> GET -> end
- *     ^______|      RUN     GET      after trouble, when nothing is in flight any more
+ *     ^______|      RUN     GET      after a retryable error, when no call is in flight
  *
- * Trouble is an error that may be overcome; anything else is final. Either way the calls in flight
- * are waited for: they borrow the message. */
+ * `trouble` is an error that a retry may overcome; all other errors are final. In both cases the
+ * state machine first waits for the calls in flight, because they borrow the message. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -18,8 +18,8 @@
 #include "runtime/base/error.h"
 
 #define PUT_WINDOW 3
-#define FRAME_HEAD_BYTES 512 /* of put_chunk's message, but for the data; more than there are */
-#define MAX_REFUSALS 3       /* in a row, without getting further */
+#define FRAME_HEAD_BYTES 512 /* upper bound of put_chunk's message without its data */
+#define MAX_REFUSALS 3       /* in a row, without progress */
 #define NS_PER_MS ((gint64) 1000000)
 #define FIRST_DELAY_NS (10 * NS_PER_MS)
 #define MAX_DELAY_NS (1000 * NS_PER_MS)
@@ -35,26 +35,26 @@ typedef enum
 
 typedef struct
 {
-  TpsChunkedOptions options; /* `name` is ours */
+  TpsChunkedOptions options; /* `name` is a copy */
   TpsChunkedDone done;
   gpointer user_data;
   gchar *transfer;
 
   Phase phase;
   guint n_in_flight;
-  GError *trouble; /* the first since the last attempt */
-  GError *failure; /* final */
+  GError *trouble; /* the first retryable error since the last attempt */
+  GError *failure; /* the final error */
   TpsMessage *answer;
-  guint n_losses;   /* of connections in a row, without getting further */
-  guint n_refusals; /* the same */
+  guint n_losses;   /* lost connections in a row, without progress */
+  guint n_refusals; /* refusals in a row, without progress */
   gboolean was_begun;
-  gboolean is_waiting; /* before another attempt */
+  gboolean is_waiting; /* for the time of the next attempt */
 
-  TpsWriter *message; /* borrowed; NULL = fetching only */
+  TpsWriter *message; /* borrowed; NULL = a fetch only */
   TpsChunkLayout layout;
-  gint32 n_sent;     /* put_chunk was called for [0, n_sent) */
-  gint32 n_received; /* the server has said so */
-  gint32 n_best;     /* the most it ever had */
+  gint32 n_sent;     /* put_chunk was called for chunks [0, n_sent) */
+  gint32 n_received; /* number of chunks that the server has, by its own reply */
+  gint32 n_best;     /* the maximum of n_received */
 
   TpsAssembly *assembly;
 } ChunkedCall;
@@ -68,7 +68,8 @@ on_ended (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
 {
 }
 
-/* Nobody waits for it, and it may fail: the server forgets by itself, only later. */
+/* No caller waits for end_transfer, and it may fail: the server's own expiry then drops the
+ * transfer later. */
 static void
 end_transfer (ChunkedCall *call)
 {
@@ -95,7 +96,7 @@ finish (ChunkedCall *call)
   g_free (call);
 }
 
-/* Takes over the error. The first one counts. */
+/* Records a final error and takes ownership of it. The first one is kept. */
 static void
 fail (ChunkedCall *call, GError *error)
 {
@@ -108,7 +109,7 @@ fail (ChunkedCall *call, GError *error)
   call->failure = error;
 }
 
-/* ---- what may be overcome ------------------------------------------------------------------- */
+/* ---- retryable errors ----------------------------------------------------------------------- */
 
 static void
 note_progress (ChunkedCall *call)
@@ -123,7 +124,7 @@ is_lost (const GError *error)
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
 }
 
-/* Whether sending from where the server is may help. */
+/* Returns whether a retry from the server's position may help. */
 static gboolean
 is_refused_put (const GError *error)
 {
@@ -131,7 +132,7 @@ is_refused_put (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
-/* Whether the peer was too busy, and has said when it will not be. */
+/* Returns whether the peer was busy and gave a time for a retry. */
 static gboolean
 is_busy (const GError *error)
 {
@@ -139,7 +140,7 @@ is_busy (const GError *error)
          && tps_error_get_retry_after_ms (error) >= 0;
 }
 
-/* `may_help`: trying again may. */
+/* Records an error. `may_help`: a retry may help. */
 static void
 note_error (ChunkedCall *call, const GError *error, gboolean may_help)
 {
@@ -167,8 +168,8 @@ get_delay_ns (guint n_losses)
   return n_losses > 7 ? MAX_DELAY_NS : MIN (FIRST_DELAY_NS << n_losses, MAX_DELAY_NS);
 }
 
-/* How long to wait before the next try. A lost connection is made anew at once, and then ever
- * later. */
+/* Returns the delay before the next attempt. The first reconnection is immediate, and later delays
+ * grow. */
 static gint64
 get_wait_ns (const ChunkedCall *call, const GError *trouble)
 {
@@ -191,7 +192,7 @@ wait_until (ChunkedCall *call, gint64 until_ns)
   call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
 }
 
-/* Nothing is in flight: goes back to where the server can be asked how far it is. */
+/* Returns to the step that requests the position of the server. No call is in flight. */
 static void
 recover (ChunkedCall *call)
 {
@@ -220,7 +221,7 @@ recover (ChunkedCall *call)
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static void
-ask (ChunkedCall *call, const TpsRpc *rpc, gconstpointer arguments, TpsClientDone done)
+start_call (ChunkedCall *call, const TpsRpc *rpc, gconstpointer arguments, TpsClientDone done)
 {
   const TpsChunkedOptions *options = &call->options;
 
@@ -256,9 +257,8 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
   else if (!tps_rpc_read_answer (&tps_begin_transfer_rpc, result, type, &n_received, &unclear))
     fail (call, unclear);
   else if (n_received < 0 || n_received > call->layout.n_chunks)
-    fail (call,
-          g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer says that it has %d of %d chunks",
-                       n_received, call->layout.n_chunks));
+    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer reports %d of %d chunks",
+                             n_received, call->layout.n_chunks));
   else
     {
       call->was_begun = TRUE;
@@ -275,7 +275,7 @@ begin (ChunkedCall *call)
                                      .bytes = call->layout.n_bytes,
                                      .count = call->layout.n_chunks };
 
-  ask (call, &tps_begin_transfer_rpc, &arguments, on_begun);
+  start_call (call, &tps_begin_transfer_rpc, &arguments, on_begun);
 }
 
 static void
@@ -306,7 +306,7 @@ put_next (ChunkedCall *call)
   chunk.data.pieces = (const struct iovec *) (gpointer) pieces->data;
   chunk.data.n_pieces = pieces->len;
   chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.data.pieces, chunk.data.n_pieces);
-  ask (call, &tps_put_chunk_rpc, &chunk, on_put);
+  start_call (call, &tps_put_chunk_rpc, &chunk, on_put);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static GError *
 forgotten_error (const GError *error)
 {
   return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                      "the peer has lost the transfer, and the call may have been done: %s",
+                      "the peer has lost the transfer, and the call may have been executed: %s",
                       error->message);
 }
 
@@ -340,7 +340,7 @@ take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
     return;
   if (large->message.received == NULL)
     fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
-                                     "the peer answered neither a message nor chunks"));
+                                     "the peer returned neither a message nor chunks"));
   else if (tps_assembly_put_whole (call->assembly, large->message.received, &error))
     call->answer = tps_assembly_take (call->assembly);
   else
@@ -375,7 +375,7 @@ run (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   call->phase = PHASE_RUN;
-  ask (call, &tps_run_transfer_rpc, &arguments, on_run);
+  start_call (call, &tps_run_transfer_rpc, &arguments, on_run);
 }
 
 /* ---- fetching ------------------------------------------------------------------------------- */
@@ -418,16 +418,17 @@ get_more (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
-    ask (call, &tps_get_chunk_rpc, &arguments, on_got);
+    start_call (call, &tps_get_chunk_rpc, &arguments, on_got);
   if (call->n_in_flight > 0)
     return;
-  /* All that could be asked for was answered: nothing would ever call back. */
+  /* Every chunk was received, but the message is incomplete: without this error, no callback would
+   * follow. */
   fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
-                                   "the peer answered with other chunks than were asked for"));
+                                   "the peer returned other chunks than requested"));
   finish (call);
 }
 
-/* ---- what is next --------------------------------------------------------------------------- */
+/* ---- the next step -------------------------------------------------------------------------- */
 
 static void
 put_more (ChunkedCall *call)

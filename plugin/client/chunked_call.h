@@ -1,19 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's side of thrift/chunks.thrift: one call that is sent in chunks, or whose answer is
+/* The client's side of thrift/chunks.thrift: one call that is sent in chunks, or whose reply is
  * fetched in chunks, over the calls of a client.
  *
- *   send    begin_transfer, put_chunk ... (some in flight), run_transfer, then the answer: in one
+ *   send    begin_transfer, put_chunk ... (some in flight), run_transfer, then the reply: in one
  *           piece, or as fetch
- *   fetch   get_chunk ... (some in flight), put together by a scanner as they come
- *   and     end_transfer, which nobody waits for
+ *   fetch   get_chunk ... (some in flight); a scanner assembles them as they arrive
+ *   end     end_transfer, without waiting for its reply
  *
- * What goes wrong on the way: a chunk that was refused (wrong CRC, a gap) or a lost connection has
- * begin_transfer say how far the server is, and goes on there; lost connections until the deadline,
- * refusals a few times without getting further. A server that was too busy for a chunk, and says
- * for how long, is asked again after that time, until the deadline. Once run_transfer has been sent
- * nothing is sent twice but run_transfer itself, which runs a call once; a server that has
- * forgotten the transfer then is a lost connection: whether the call has been done is not known.
+ * After a refused chunk (wrong CRC, a gap) or a lost connection, begin_transfer returns the
+ * position of the server, and the transfer continues there. Lost connections are retried until the
+ * deadline, and refusals a few times without progress. If a busy server refuses a chunk with
+ * retry_after_ms, the call retries after that time, until the deadline. Once run_transfer has been
+ * sent, only run_transfer itself is repeated, because it runs a call once. If the server has
+ * forgotten the transfer then, the call fails as after a lost connection, because it is unknown
+ * whether the call was executed.
  */
 
 #pragma once
@@ -23,8 +24,9 @@
 
 G_BEGIN_DECLS
 
-/* What it takes from a client; `client` is what the options say. As tps_client_call_rpc() and
- * tps_client_delay(): callbacks come later, one at a time, never from within. */
+/* The operations of a client that a chunked call needs; `client` is their argument. They follow
+ * tps_client_call_rpc() and tps_client_delay(): callbacks run later, one at a time, never inside
+ * the operation. */
 typedef struct
 {
   void (*call) (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
@@ -37,23 +39,24 @@ typedef struct
 {
   const TpsChunkedOps *ops;
   gpointer client;
-  const gchar *name;     /* of the call, for errors; copied */
-  gsize max_frame_bytes; /* of a message to the peer; 0 = not said */
+  const gchar *name;     /* name of the call for error messages; copied */
+  gsize max_frame_bytes; /* limit of a message to the peer; 0 = unknown */
   gint64 deadline_ns;
-  TpsBufferPool *bodies; /* for the answer's tensors; NULL = the default pool. Outlives the call */
+  /* for the tensors of the reply; must outlive the call; NULL = the default pool */
+  TpsBufferPool *bodies;
 } TpsChunkedOptions;
 
-/* Called exactly once, when nothing refers to the message any more. Takes over the answer, or the
- * error: those of tps_client_call(). */
+/* Called exactly once, when nothing refers to the message any more. Takes ownership of the reply,
+ * or of the error, which is one of those of tps_client_call(). */
 typedef void (*TpsChunkedDone) (gpointer user_data, TpsMessage *answer, GError *error);
 
-/* Both: on the thread that the client's callbacks run on. */
+/* Call both functions on the thread that runs the client's callbacks. */
 
-/* Sends `message`, which was ended for a transfer and is borrowed until `done`. */
+/* Sends `message`, which must have been ended for a transfer. It is borrowed until `done`. */
 void tps_chunked_call_send (const TpsChunkedOptions *options, TpsWriter *message,
                             TpsChunkedDone done, gpointer user_data);
 
-/* Fetches the answer that waits under the name `transfer`, copied. */
+/* Fetches the reply that the server keeps under the name `transfer`, which is copied. */
 void tps_chunked_call_fetch (const TpsChunkedOptions *options, const gchar *transfer,
                              TpsChunkedDone done, gpointer user_data);
 

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 
 #define DEFAULT_MAX_MESSAGE_BYTES \
-  ((gsize) G_MAXINT32) /* what a frame can hold; longer ones come in chunks */
+  ((gsize) G_MAXINT32) /* limit of a frame; longer replies come in chunks */
 #define DEFAULT_ASK_BYTES ((gsize) 32 << 20)
 #define DEFAULT_CONNECT_TIMEOUT_NS ((gint64) 10 * 1000000000)
 #define DEFAULT_MAX_IN_FLIGHT 1024
@@ -37,7 +37,7 @@ set_tls (TpsClient *client, const TpsClientOptions *options)
   client->tls_peer = g_strdup (host[0] != '\0' ? host : "localhost");
 }
 
-/* It must not stay in freed memory. */
+/* Clears the token, which must not remain in freed memory. */
 static void
 free_secret (gchar *secret)
 {
@@ -90,7 +90,7 @@ tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError 
   if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "\"%.80s\" is no traceparent of W3C Trace Context", traceparent);
+                   "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
       return FALSE;
     }
   tps_mutex_lock (&client->lock);
@@ -154,7 +154,7 @@ tps_client_free (TpsClient *client)
   g_free (client);
 }
 
-/* Writes the message; once more, as a large one, where it may not fit into a frame. */
+/* Writes the message, and writes it again as a large one if it may not fit into a frame. */
 static GError *
 call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
@@ -174,7 +174,7 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   return NULL;
 }
 
-/* FALSE: the link that the call was written for has gone, it is to be written again. */
+/* FALSE: the link for which the call was written is down, and the call must be written again. */
 static gboolean
 call_send (TpsClientCall *call)
 {

@@ -63,7 +63,7 @@ call_report (TpsClientCall *call)
     call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
 }
 
-/* Whatever the answer says, with it the segments are ours again. */
+/* Any reply, also a failure, returns the segments to the client. */
 static void
 call_end_lease (TpsClientCall *call)
 {
@@ -157,7 +157,8 @@ tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpoint
     tps_segment_lease_written (call->lease);
 }
 
-/* The writer was freed, perhaps by the connection with a lock held: so never finishes here. */
+/* The writer was freed, possibly by the connection with a lock held, so the call must not be
+ * finished here. */
 static void
 call_writer_released (gpointer user_data)
 {
@@ -205,8 +206,8 @@ tps_client_call_send (TpsClientCall *call, TpsConnection *connection)
       tps_writer_free (writer);
       return;
     }
-  /* A background call lends the writer nothing, and what comes in behind its answer counts on that
-   * being known. */
+  /* A background call lends nothing to its writer. The replies behind its own depend on its
+   * outcome, so they must find it decided. */
   if (call->bound != 0)
     {
       tps_writer_set_released (writer, NULL, NULL);

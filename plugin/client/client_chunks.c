@@ -11,7 +11,7 @@
 
 #define FRAME_LENGTH_BYTES 4
 
-/* ---- what chunks need of a client ----------------------------------------------------------- */
+/* ---- operations for chunked calls ----------------------------------------------------------- */
 
 static void
 call_chunks (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
@@ -42,7 +42,8 @@ get_options (const TpsClientCall *call)
   };
 }
 
-/* The answer in chunks must answer this call. Takes over both. */
+/* Checks that the reply from the chunks answers this call, and takes ownership of both
+ * arguments. */
 static void
 set_outcome (TpsClientCall *call, TpsMessage *answer, GError *error)
 {
@@ -124,7 +125,8 @@ send_in_chunks (TpsClientCall *call, const TpsPeerFacts *facts)
     on_sent (call, NULL, error);
 }
 
-/* A server that closes the connection when it is asked reads what it reads. */
+/* If the server closed the connection after the request for its limits, the message is sent in a
+ * frame all the same. */
 static gboolean
 is_silent (const TpsClientCall *call, const GError *error)
 {
@@ -148,7 +150,7 @@ tps_client_call_send_large (TpsClientCall *call)
   tps_negotiation_await (call, on_negotiated);
 }
 
-/* ---- large answers -------------------------------------------------------------------------- */
+/* ---- large replies -------------------------------------------------------------------------- */
 
 static void
 on_fetched (gpointer user_data, TpsMessage *answer, GError *error)

@@ -8,7 +8,7 @@
 #include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
 
-/* Calls have others: they count from 1. */
+/* The sequence ids of calls count from 1. */
 #define TOKEN_SEQID 0
 
 TpsClientLink *
@@ -43,14 +43,14 @@ link_tear_down (gpointer user_data)
   link->torn_down = TRUE;
   g_clear_pointer (&link->connector, tps_connector_free);
   if (link->phase == TPS_CLIENT_LINK_UP)
-    tps_connection_close (link->connection); /* the last event is on_closed() */
+    tps_connection_close (link->connection); /* on_closed() is the last event */
   else
     tps_client_link_unref (link);
 }
 
-/* Under the lock: takes the link down. Its calls leave the table into `calls`, writers that nobody
- * else will free go to `orphans`. The memory of the link stays until link_tear_down(), which only
- * the caller posts. FALSE if it is down. */
+/* Takes the link down; under the lock. Its calls move from the table to `calls`, and writers
+ * without another owner to `orphans`. The memory of the link stays until link_tear_down(), which
+ * the caller must post. Returns FALSE if the link is down already. */
 static gboolean
 link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
 {
@@ -65,13 +65,13 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
   if (link->pool != NULL)
     {
       tps_segment_pool_add_stats (link->pool, &client->past_stats);
-      tps_segment_pool_shut_down (link->pool); /* no wake comes after this */
+      tps_segment_pool_shut_down (link->pool); /* no wake-up follows */
     }
   while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
     if (call->link == link && !call->answered)
       g_ptr_array_add (calls, call);
     else if (call->link == link)
-      call->link = NULL; /* its writer goes with the connection */
+      call->link = NULL; /* the connection frees its writer */
   for (guint i = 0; i < calls->len; i++)
     {
       TpsWriter *orphan = tps_client_call_forget (calls->pdata[i]);
@@ -96,7 +96,7 @@ tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why)
   tps_mutex_unlock (&client->lock);
   if (!taken)
     return;
-  /* Posted, so that whoever is in an event of the link does not find it gone. */
+  /* Posted, because an event of the link may be running. */
   tps_loop_post (client->loop, link_tear_down, link);
   g_ptr_array_set_size (orphans, 0);
   for (guint i = 0; i < calls->len; i++)
@@ -116,8 +116,8 @@ link_lose_with (TpsClientLink *link, const gchar *format, ...)
   tps_client_lose_link (link->client, link, error);
 }
 
-/* The call that the answer belongs to, out of the table; NULL when it was forgotten, or when the
- * link is lost now. */
+/* Removes and returns the call that the reply belongs to. Returns NULL if the call has ended, or if
+ * this reply takes the link down. */
 static TpsClientCall *
 take_answered (TpsClientLink *link, const TpsMessage *reply)
 {
@@ -129,7 +129,7 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
   call = tps_call_table_find (&client->calls, reply->seqid);
   was_issued = (guint32) reply->seqid - 1 < client->n_issued;
   if (call != NULL && call->answered)
-    call = NULL; /* a second answer */
+    call = NULL; /* a second reply */
   is_ours = call != NULL && call->link == link && tps_reply_has_name (reply, call->name->str);
   if (is_ours && atomic_load (&call->writer_released))
     tps_client_call_forget (call);
@@ -148,8 +148,8 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
 
 /* ---- authentication ------------------------------------------------------------------------- */
 
-/* The server takes the calls of a connection in their order: those behind this one need not wait
- * for its reply. */
+/* The server processes the calls of a connection in their order, so later calls need not wait for
+ * its reply. */
 static void
 send_token (TpsClientLink *link)
 {
@@ -167,7 +167,8 @@ send_token (TpsClientLink *link)
   tps_connection_send (link->connection, out);
 }
 
-/* A refusal is the reason why calls behind it fail, so the link goes before their replies come. */
+/* If the token is refused, the calls behind it fail for that reason. The link must go down before
+ * their replies arrive. */
 static void
 take_token_reply (TpsClientLink *link, const TpsMessage *reply)
 {
@@ -213,10 +214,10 @@ on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
   TpsClientLink *link = user_data;
 
   if (!tps_segment_pool_add_descriptor (link->pool, fd))
-    link_lose_with (link, "%s sent a file descriptor that nobody asked for", link->client->where);
+    link_lose_with (link, "%s sent an unexpected file descriptor", link->client->where);
 }
 
-/* The server is not the one that was meant: a second attempt would not help. */
+/* The certificate names another server, so a retry would not help. */
 static void
 lose_unauthenticated (TpsClientLink *link, const GError *why)
 {
@@ -285,7 +286,7 @@ on_opening_timer (gpointer user_data)
   check_opening (link);
 }
 
-/* Before the connection starts. FALSE: it cannot be encrypted. */
+/* Must be called before the connection starts. FALSE: it cannot be encrypted. */
 static gboolean
 encrypt (TpsClientLink *link, GError **error)
 {
@@ -301,7 +302,8 @@ encrypt (TpsClientLink *link, GError **error)
   return TRUE;
 }
 
-/* After the start. The first look notes the time, the second one is when it is over. */
+/* Must be called after the start. The first check records the time, and the second one runs at the
+ * end of the handshake. */
 static void
 limit_opening (TpsClientLink *link)
 {
@@ -375,7 +377,7 @@ link_connect (gpointer user_data)
                                        on_connected, link);
 }
 
-/* NULL where memory is not shared. */
+/* Returns NULL if the link has no shared memory. */
 static TpsSegmentPool *
 make_pool (TpsClientLink *link)
 {

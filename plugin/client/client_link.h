@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One connection of the client, from its first attempt to connect to its last event. Only for the
+/* One connection of the client, from its first attempt to connect to its last event. Private to the
  * client.
  *
- * The client has at most one link that is up or coming up; links that are going down finish on the
- * loop by themselves. Whatever a peer does wrong (bytes that are no Thrift, an answer to a call
- * that was never made, or under another name) takes the link down. */
+ * The client has at most one link that is up or connecting. Links that are going down finish by
+ * themselves on the loop. Any violation by the peer takes the link down: bytes that are not Thrift,
+ * a reply to a call that was never made, or a reply with another name. */
 
 #pragma once
 
@@ -16,61 +16,62 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_CLIENT_LINK_NEW,        /* the loop has not begun */
-  TPS_CLIENT_LINK_CONNECTING, /* connector is there */
-  TPS_CLIENT_LINK_UP,         /* connection is there, `closed` will come */
-  TPS_CLIENT_LINK_CLOSED,     /* `closed` has come */
+  TPS_CLIENT_LINK_NEW,        /* the loop has not started it */
+  TPS_CLIENT_LINK_CONNECTING, /* `connector` is set */
+  TPS_CLIENT_LINK_UP,         /* `connection` is set, and `closed` will follow */
+  TPS_CLIENT_LINK_CLOSED,     /* `closed` was called */
 } TpsClientLinkPhase;
 
 typedef enum
 {
-  TPS_NEGOTIATION_NONE, /* not asked, or without a result */
-  TPS_NEGOTIATION_ASKED,
+  TPS_NEGOTIATION_NONE, /* not requested, or without a result */
+  TPS_NEGOTIATION_REQUESTED,
   TPS_NEGOTIATION_DONE,
 } TpsNegotiationState;
 
-/* negotiation.h. All zero at first. */
+/* The state of negotiation.h. All zero at first. */
 typedef struct
 {
   TpsNegotiationState state;
-  TpsPeerFacts facts; /* DONE */
-  GQueue waiting;     /* ASKED: of TpsClientCall */
+  TpsPeerFacts facts; /* valid if DONE */
+  GQueue waiting;     /* if REQUESTED: TpsClientCalls that wait */
 } TpsNegotiation;
 
 struct TpsClientLink
 {
-  TpsRefcount refcount; /* the link itself until its last event, and requests that outlive it */
+  /* held by the link itself until its last event, and by requests that outlive it */
+  TpsRefcount refcount;
   TpsClient *client;
-  guint64 number; /* client->n_links_made, with this link */
+  guint64 number; /* the value of client->n_links_made with this link */
 
-  /* client->lock */
+  /* Guarded by client->lock: */
   gboolean down; /* no call uses it any more */
   gboolean up;
-  GQueue unsent; /* of TpsClientCall, waiting for `up` */
+  GQueue unsent; /* of TpsClientCall; sent when the link is up */
   TpsNegotiation negotiation;
 
-  /* Set once, before `up`. */
+  /* Set once, before the phase `up`. */
   TpsConnection *connection;
 
-  TpsSegmentPool *pool; /* NULL: no memory is shared; shut down with `down` */
+  TpsSegmentPool *pool; /* shut down with `down`; NULL: no shared memory */
 
-  /* loop thread */
+  /* Only used on the loop thread: */
   TpsClientLinkPhase phase;
   gboolean torn_down;
   TpsConnector *connector;
-  guint64 opening_timer; /* of an encrypted connection; 0 = none */
+  guint64 opening_timer; /* timer of the handshake of an encrypted connection; 0 = none */
 };
 
-/* Under the lock. The client's. */
+/* Creates the client's link; under the lock. */
 TpsClientLink *tps_client_link_new (TpsClient *client);
 
 TpsClientLink *tps_client_link_ref (TpsClientLink *link);
 
-/* Not under the lock. */
+/* Must not be called under the lock. */
 void tps_client_link_unref (TpsClientLink *link);
 
-/* Takes `link` down: its calls fail with `why`. With NULL for the link, the client's link of that
- * moment, if there is one. Thread: the loop's; with NULL any. */
+/* Takes `link` down: its calls fail with `why`. NULL for `link` means the client's current link, if
+ * there is one. Thread: the loop's; with NULL, any. */
 void tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClientLink, tps_client_link_unref)

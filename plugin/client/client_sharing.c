@@ -10,8 +10,9 @@
 
 /* ---- replies to requests of the pool -------------------------------------------------------- */
 
-/* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why
- * tensors take the longer way. Once a client, as each connection to such a peer ends there. */
+/* Logs that the peer offers no shared memory of this kind. The link makes no further requests, and
+ * no call fails because of it, so this warning is the only report that tensors take the slower
+ * path. It is logged once per client, because every connection to such a peer ends here. */
 static void
 warn (TpsClient *client, const GError *why)
 {
@@ -73,7 +74,7 @@ ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
                        tps_client_link_ref (link));
 }
 
-/* Asks for whatever the pool wants now. Thread: any. */
+/* Sends the requests that the pool has at this time. Thread: any. */
 static void
 share_memory (TpsClientLink *link)
 {
@@ -95,7 +96,7 @@ share_memory (TpsClientLink *link)
     }
 }
 
-/* Posted while the pool is not shut down, so the link is there. */
+/* Posted while the pool is not shut down, so the link still exists. */
 static void
 on_wake (gpointer user_data)
 {
@@ -127,7 +128,7 @@ tps_client_call_take_lease (TpsClientCall *call)
   tps_mutex_unlock (&client->lock);
   if (link == NULL)
     return;
-  /* What was let go of is the server's again before it has the call. */
+  /* The releases of segments must reach the server before the call. */
   share_memory (link);
   call->lease = tps_segment_pool_lease (link->pool);
 }

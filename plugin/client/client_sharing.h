@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The memory that a link shares with its peer. A link to a Unix socket has a pool of segments,
- * which knows what to ask of the server; this part asks. Its requests are background calls: they
- * use that link or fail, have no deadline (a peer that does not answer them gets everything
- * inline), and do not count as calls in flight. Only for the client. */
+ * which decides on the requests to the server; this part sends them. The requests are background
+ * calls. They use that link or fail, and they have no deadline: if a peer does not answer them, it
+ * receives all tensors inline. They do not count as in-flight calls. Private to the client. */
 
 #pragma once
 
@@ -11,11 +11,12 @@
 
 G_BEGIN_DECLS
 
-/* For tensors that are about to be written. The link is made now, so that they can be for it. */
+/* Takes a lease for the tensors of a call whose message is about to be written. It creates the
+ * link, to which the lease belongs. */
 void tps_client_call_take_lease (TpsClientCall *call);
 
-/* Asks for whatever the pool of the link (`user_data`) wants, on the loop. For client->wake_pool;
- * with locks held. */
+/* Sends the requests that the pool of the link (`user_data`) has, on the loop. For
+ * client->wake_pool; may be called with locks held. */
 void tps_client_wake_pool (gpointer user_data);
 
 G_END_DECLS

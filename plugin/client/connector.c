@@ -11,11 +11,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The happy path: tps_address_connect() starts, the socket becomes writable, `done` gets it.
+/* The happy path: tps_address_connect() starts, the socket becomes writable, and `done` receives
+ * it.
  *
- * A name that a resolver must look up can block for longer than any deadline, so
- * tps_address_connect() then runs on a thread of its own, which nobody joins: the attempt is shared
- * between that thread and the connector, and whoever comes second frees it. */
+ * A lookup by a resolver can block for longer than any deadline. tps_address_connect() then runs on
+ * a detached thread. The attempt is shared between that thread and the connector, and the last of
+ * the two frees it. */
 
 typedef struct
 {
@@ -24,9 +25,9 @@ typedef struct
   TpsLoop *loop;
 
   TpsMutex lock;           /* guards the next line */
-  TpsConnector *connector; /* NULL: nobody waits any more, and the loop may be gone */
+  TpsConnector *connector; /* NULL: cancelled, and the loop may be gone */
 
-  /* Written by the thread before it posts. */
+  /* Written by the thread before it posts: */
   gint fd;
   gboolean in_progress;
   GError *error;
@@ -40,11 +41,11 @@ struct TpsConnector
   TpsConnectorDone done;
   gpointer user_data;
 
-  Attempt *attempt; /* while a thread runs */
-  gint fd;          /* while connecting */
+  Attempt *attempt; /* set while a thread runs */
+  gint fd;          /* the socket, while connecting */
   TpsWatch *watch;
   guint64 timer_id;
-  GError *error; /* to be reported by the timer */
+  GError *error; /* the error that the timer will report */
 };
 
 static void
@@ -114,20 +115,20 @@ on_timer (gpointer user_data)
   finish (connector, error);
 }
 
-/* Takes over what tps_address_connect() gave. */
+/* Takes ownership of the result of tps_address_connect(). */
 static void
 begin (TpsConnector *connector, gint fd, GError *error)
 {
   connector->fd = fd;
   if (fd >= 0)
     {
-      /* A socket that is connected already is writable at once. */
+      /* A socket that is already connected is writable at once. */
       connector->watch = tps_loop_add_watch (connector->loop, fd, EPOLLOUT, on_writable, connector,
                                              &error);
       if (connector->watch != NULL)
         return;
     }
-  /* Reported from the loop, not from within tps_connector_new(). */
+  /* Reported from the loop, because `done` must not run within tps_connector_new(). */
   connector->error = error;
   if (connector->timer_id != 0)
     tps_loop_cancel_timer (connector->loop, connector->timer_id);
@@ -191,7 +192,7 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
   connector->attempt = attempt;
   tps_sync_check (pthread_attr_init (&attributes));
   tps_sync_check (pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED));
-  sigfillset (&all); /* signals are for the threads of the program */
+  sigfillset (&all); /* the program's own threads handle signals */
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
   rc = pthread_create (&thread, &attributes, attempt_thread, attempt);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
@@ -207,7 +208,7 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
                       g_strerror (rc)));
 }
 
-/* Whether tps_address_connect() is known not to block. */
+/* Returns whether tps_address_connect() cannot block. */
 static gboolean
 needs_no_resolver (const TpsAddress *address)
 {

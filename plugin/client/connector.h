@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One attempt to connect a socket, with a deadline, that never blocks the loop: names that need a
- * resolver are looked up on a thread of their own.
+/* One attempt to connect a socket, with a deadline. It never blocks the loop: a name that needs a
+ * resolver is looked up on a separate thread.
  */
 
 #pragma once
@@ -13,16 +13,17 @@ G_BEGIN_DECLS
 
 typedef struct TpsConnector TpsConnector;
 
-/* `fd` is the callee's: connected and non-blocking; -1 with an error (CONNECTION_LOST,
- * INVALID_ARGUMENT for a host that does not exist). Loop thread; the connector may be freed in
- * it. */
+/* Called with the connected, non-blocking `fd`, which the callee then owns, or with -1 and an error
+ * (CONNECTION_LOST, INVALID_ARGUMENT if the host does not exist). It may free the connector.
+ * Thread: the loop's. */
 typedef void (*TpsConnectorDone) (gpointer user_data, gint fd, const GError *error);
 
-/* Starts at once; `done` comes exactly once, never from within this call. Loop thread. */
+/* Starts an attempt. `done` is called exactly once, never from within this function. Thread: the
+ * loop's. */
 TpsConnector *tps_connector_new (TpsLoop *loop, const TpsAddress *address, gint64 timeout_ns,
                                  TpsConnectorDone done, gpointer user_data);
 
-/* Gives up if still connecting: `done` is not called any more. Loop thread. */
+/* Cancels the attempt if it is still running: `done` is not called then. Thread: the loop's. */
 void tps_connector_free (TpsConnector *connector);
 
 G_END_DECLS

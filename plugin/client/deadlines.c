@@ -68,7 +68,7 @@ take_expired (TpsClient *client, GPtrArray *orphans)
       if (tps_client_call_is_being_sent (call))
         call->blocked_link = call->link;
       if (call->answered)
-        call->deadline_ns = TPS_CLIENT_NEVER; /* stays in the table until it is finished */
+        call->deadline_ns = TPS_CLIENT_NEVER; /* the call stays in the table until it is finished */
       if (orphan != NULL)
         g_ptr_array_add (orphans, orphan);
     }

@@ -1,18 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The deadlines of the client's calls: one timer for all, at or before the earliest one. Calls that
- * follow each other with the same patience do not touch it at all. Only for the client.
+/* The deadlines of the client's calls: one timer for all calls, set at or before the earliest
+ * deadline. Successive calls with the same timeout do not touch the timer. Private to the client.
  *
- * A deadline that passes forgets the call: its sequence id leaves the table, and an answer that
- * comes later finds nobody and is dropped with its bodies. The bytes of the arguments are then
- * treated as follows:
- *   not given to the connection yet (connecting, negotiating): the writer is freed unsent
- *   all taken by the socket: nothing is left to release
- *   waiting in the connection, or sent in part: the connection is closed, since a message that was
- *       cut cannot be resumed. The other calls of the connection fail with CONNECTION_LOST. The
- *       next call connects again.
- * The same holds for a peer that answers before it has read the call: the answer stands, `done`
- * waits for the bytes, and the deadline closes the connection. */
+ * A call whose deadline passes ends: its sequence id leaves the table, and a late reply is dropped
+ * with its bodies. The treatment of its bytes depends on their state:
+ *
+ *   unsent      The call waits for a connection or a negotiation: the writer is freed.
+ *   sent        The socket has taken all bytes: there is nothing to release.
+ *   in between  Bytes wait in the connection: it is closed, since a partial message cannot be
+ *               resumed. The other calls of the connection fail with CONNECTION_LOST. The next call
+ *               reconnects.
+ *
+ * The third rule also holds if a peer replies before it has read the call. The outcome is the
+ * reply, but `done` waits until the bytes are sent, or until the deadline closes the connection. */
 
 #pragma once
 
@@ -20,11 +21,11 @@
 
 G_BEGIN_DECLS
 
-/* Under the lock: the call has entered the table. TRUE: the timer stands too late,
- * tps_deadlines_set_timer() is to be posted to the loop. */
+/* Must be called under the lock when a call has entered the table. TRUE: the timer is set too late,
+ * and the caller must post tps_deadlines_set_timer() to the loop. */
 gboolean tps_deadlines_add (TpsClientCall *call);
 
-/* TpsLoopFuncs of the client: set the timer to wake_ns; take it away. */
+/* TpsLoopFuncs of the client: set the timer to wake_ns, and remove it. */
 void tps_deadlines_set_timer (gpointer user_data);
 void tps_deadlines_clear_timer (gpointer user_data);
 

@@ -8,13 +8,13 @@
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 
-#define MAX_QUESTIONS_LOST 2
-#define FIRST_LINKS_TO_SPARE 4u /* twice as many after each further question that was lost */
+#define MAX_REQUESTS_LOST 2
+#define FIRST_LINKS_TO_SKIP 4u /* doubled after each further lost connection */
 #define MAX_DOUBLINGS 4
 
-/* ---- the question --------------------------------------------------------------------------- */
+/* ---- the request ---------------------------------------------------------------------------- */
 
-/* Zero with an error. */
+/* All zero on error. */
 static TpsPeerFacts
 read_facts (TpsReader *result, TpsWireType type, GError **error)
 {
@@ -27,7 +27,7 @@ read_facts (TpsReader *result, TpsWireType type, GError **error)
                           .shares_device = info.has_shared_device };
 }
 
-/* Under the lock. A link that did not come up has not broken on the question. */
+/* Under the lock. If the link never came up, the request did not break it. */
 static void
 note_outcome (const TpsClientLink *link, const GError *error)
 {
@@ -37,15 +37,15 @@ note_outcome (const TpsClientLink *link, const GError *error)
   if (g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED))
     return;
   if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
-    client->n_questions_lost = 0;
-  else if (link->up && ++client->n_questions_lost >= MAX_QUESTIONS_LOST)
+    client->n_requests_lost = 0;
+  else if (link->up && ++client->n_requests_lost >= MAX_REQUESTS_LOST)
     {
-      n_doublings = MIN (client->n_questions_lost - MAX_QUESTIONS_LOST, MAX_DOUBLINGS);
-      client->n_links_to_spare = FIRST_LINKS_TO_SPARE << n_doublings;
+      n_doublings = MIN (client->n_requests_lost - MAX_REQUESTS_LOST, MAX_DOUBLINGS);
+      client->n_links_to_skip = FIRST_LINKS_TO_SKIP << n_doublings;
     }
 }
 
-/* Under the lock: takes the calls that wait out of the table. */
+/* Takes the waiting calls out of the table; under the lock. */
 static GPtrArray *
 take_waiting (TpsClientLink *link)
 {
@@ -63,7 +63,7 @@ take_waiting (TpsClientLink *link)
   return calls;
 }
 
-/* All facts are zero with a failure. A peer that answers nonsense offers nothing. */
+/* All facts are zero after a failure. A peer with a malformed reply offers nothing. */
 static void
 tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failure)
 {
@@ -102,7 +102,7 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
     }
 }
 
-/* Under the lock. TRUE: the caller must ask the peer. */
+/* Returns whether the caller must send the request; under the lock. */
 static gboolean
 begin (TpsClientLink *link)
 {
@@ -110,18 +110,18 @@ begin (TpsClientLink *link)
 
   if (link->negotiation.state != TPS_NEGOTIATION_NONE)
     return FALSE;
-  if (client->n_links_to_spare > 0)
+  if (client->n_links_to_skip > 0)
     {
-      client->n_links_to_spare--;
+      client->n_links_to_skip--;
       link->negotiation.state = TPS_NEGOTIATION_DONE;
       return FALSE;
     }
-  link->negotiation.state = TPS_NEGOTIATION_ASKED;
+  link->negotiation.state = TPS_NEGOTIATION_REQUESTED;
   return TRUE;
 }
 
 static void
-ask (TpsClientLink *link)
+send_request (TpsClientLink *link)
 {
   tps_channel_call_on (link, &tps_describe_rpc, NULL, on_described, tps_client_link_ref (link));
 }
@@ -138,7 +138,7 @@ tps_negotiation_get (const TpsClientLink *link, TpsPeerFacts *facts)
 gboolean
 tps_negotiation_may_offer (const TpsClient *client)
 {
-  return client->n_links_to_spare == 0;
+  return client->n_links_to_skip == 0;
 }
 
 void
@@ -152,7 +152,7 @@ tps_negotiation_offer (TpsClientLink *link)
   is_known = tps_negotiation_get (link, &facts);
   tps_mutex_unlock (&link->client->lock);
   if (must_ask)
-    ask (link);
+    send_request (link);
   else if (is_known)
     tell_pool (link->pool, &facts, NULL);
 }
@@ -202,7 +202,7 @@ tps_negotiation_await (TpsClientCall *call,
   if (wake)
     tps_loop_post (client->loop, tps_deadlines_set_timer, client);
   if (must_ask)
-    ask (link);
+    send_request (link);
   if (error != NULL)
     tps_channel_refuse (call, error);
 }

@@ -8,17 +8,17 @@
 #include "runtime/base/error.h"
 #include "runtime/device/pinned_pool.h"
 
-/* Of page-locked memory, kept for the averages to come. */
+/* Limit of the page-locked memory that is kept for later averages. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 
 typedef struct
 {
   TpsExchange base;
   gint32 trainer;
-  TpsClient **clients; /* one a server */
+  TpsClient **clients; /* one per server */
 } RemoteExchange;
 
-/* One average_gradient. */
+/* A call of average_gradient. */
 typedef struct
 {
   TpsAverageGradientArguments arguments;
@@ -67,7 +67,8 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
                                 &push->arguments, TPS_RETRY_ONCE, deadline_ns, on_answer, push);
 }
 
-/* What finds no room there is sent all the same, by way of the host. */
+/* Copies a tensor into shared device memory. If there is no room, the tensor is sent through the
+ * host. */
 static gboolean
 remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device)
 {

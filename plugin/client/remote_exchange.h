@@ -2,17 +2,19 @@
 
 /* The exchange of runtime/trainer over one client per parameter server.
  *
- * Gradients go out from where they lie, averages refer to the buffers that they were received into:
- * neither is copied. Those in memory of a device are copied there, into memory that the server's
- * process shares; while there is none they go by way of the host, and a server that shares none is
- * not given any more of them.
+ * Gradients are sent from their own memory, and averages refer to the receive buffers, so neither
+ * is copied. Gradients in memory of a device are copied within the device, into memory that the
+ * server's process shares. While there is none, they are copied to the host. A server that shares
+ * no device memory receives no further such gradients.
  *
- * What is tried again, within the deadline of the call:
- *   CONNECTION_LOST      once, on a new connection. The server may have counted the first push: the
- *                        same bytes in the same round get the same answer, so a second one does no
- *                        harm.
- *   RESOURCE_EXHAUSTED   with retry_after_ms: after that time, as often as the deadline allows.
- * Everything else, and what comes too late to be tried again, goes to `done` as it is.
+ * Retries within the deadline of the call:
+ *
+ *   CONNECTION_LOST      Once, on a new connection. The server may have counted the first push; the
+ *                        same bytes in the same round get the same reply, so the repeat has no
+ *                        effect.
+ *   RESOURCE_EXHAUSTED   With retry_after_ms: after that time, until the deadline.
+ *
+ * All other errors go to `done` unchanged, and so do errors too late for a retry.
  */
 
 #pragma once
@@ -24,19 +26,19 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gint32 trainer;                /* who we are */
+  gint32 trainer;                /* the number of this trainer */
   const gchar *const *addresses; /* of the servers, in their order */
   guint n_addresses;
-  gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  gsize max_message_bytes; /* limit of a reply; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */
   const gchar *token;      /* the same */
-  /* Whose copies averages are the source of: large ones are received into memory that it need not
-   * stage. NULL = none. */
+  /* The device to which averages will be copied. Large averages are received into memory from which
+   * it can copy directly. NULL = none. */
   TpsDevice *device;
 } TpsRemoteExchangeOptions;
 
-/* Does not connect yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. Freed
- * with its ops. */
+/* Creates an exchange, which the caller frees through its ops. It does not connect yet. Errors:
+ * INVALID_ARGUMENT if an address cannot be parsed. Thread: any. */
 TpsExchange *tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error);
 
 G_END_DECLS

@@ -16,10 +16,10 @@ typedef struct
   atomic_llong sequence;
 } RemoteModel;
 
-/* One call, with what it sends. */
+/* A call, with the arguments that it sends. */
 typedef struct
 {
-  gboolean has_model; /* in its answer */
+  gboolean has_model; /* the reply contains a model */
   TpsInitModelArguments init;
   TpsUpdateModelArguments update;
   TpsModelAnswered done;

@@ -8,7 +8,7 @@
 
 #define DEFAULT_TIMEOUT_NS ((gint64) 30 * 1000000000)
 #define NS_PER_MS 1000000
-#define MAX_WAIT_MS 10000 /* asked of the server at a time */
+#define MAX_WAIT_MS 10000 /* longest wait of one request */
 #define GRACE_NS ((gint64) 200 * NS_PER_MS)
 
 typedef struct
@@ -19,14 +19,14 @@ typedef struct
   TpsClient *client;
 } RemoteStore;
 
-/* Whether to try again: after the first lost connection. Counts them. */
+/* Returns whether to retry: after the first lost connection. Counts the lost connections. */
 static gboolean
 may_try_again (const GError *error, guint *n_lost)
 {
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
 }
 
-/* Puts the value, or without one removes the keys that begin with `key`. */
+/* Puts the value, or if it is NULL, removes the keys that begin with `key`. */
 static gboolean
 change (TpsStore *base, const gchar *key, GBytes *value, GError **error)
 {
@@ -62,7 +62,7 @@ remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
   return change (base, prefix, NULL, error);
 }
 
-/* Never 0, which would mean "do not wait". */
+/* Never returns 0, which would mean "do not wait". */
 static gint32
 server_timeout_ms (gint64 deadline_ns)
 {
@@ -80,7 +80,8 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
   for (;;)
     {
       g_autoptr (GError) local_error = NULL;
-      /* The server names the deadline better than our own timer: it gets a moment to say so. */
+      /* The server's error at the deadline is more precise than the client's, so the client waits a
+       * little longer. */
       GBytes *value = tps_remote_get (store->client, key, server_timeout_ms (deadline_ns),
                                       deadline_ns + GRACE_NS, &local_error);
       gboolean in_time = tps_clock_now_ns () < deadline_ns;
@@ -93,7 +94,8 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
         continue;
       if (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                     "nobody has put \"%s\" into the store at %s in time", key, store->address);
+                     "store at %s: key \"%s\" was not set before the deadline", store->address,
+                     key);
       else
         g_propagate_error (error, g_steal_pointer (&local_error));
       return NULL;

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The store of runtime/trainer over the Rendezvous service.
+/* The store of runtime/trainer over the service Rendezvous.
  *
- * `get` waits on the server, not by asking again and again. A lost connection is tried once more on
- * a new one: putting, getting and removing twice is the same as once.
+ * `get` waits on the server and does not poll. After a lost connection, a call is retried once on a
+ * new connection, because a repeated put, get or remove has the effect of one.
  */
 
 #pragma once
@@ -13,11 +13,13 @@
 
 G_BEGIN_DECLS
 
-/* `address` as for a client; `timeout_ns` is for one put or remove (0 = 30 s). Does not connect
- * yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. Freed with its ops. */
+/* Creates a store, which the caller frees through its ops. It does not connect yet. `address` is as
+ * for a client; `timeout_ns` is the timeout of a put or remove (0 = 30 s). Errors: INVALID_ARGUMENT
+ * if the address cannot be parsed. Thread: any. */
 TpsStore *tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error);
 
-/* The same over TLS and with a token, see TpsClientOptions; with NULL for both as above. */
+/* As tps_remote_store_new(), over TLS and with a token (see TpsClientOptions); either may be
+ * NULL. */
 TpsStore *tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *token,
                                        gint64 timeout_ns, GError **error);
 

@@ -1,30 +1,32 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Embedding tables over any number of servers, as if each table were in one place.
+/* Embedding tables over any number of servers. Each table appears as one table.
  *
- * A table lies whole on one server, or is dealt over all of them by range or by hash
- * (runtime/embedding/sharding.h). Row values, updates and lookup_rows are the same to the bit
- * whatever the number of shards. So are pooled results where the rows of a bag lie in one shard, or
- * with `exact` (rows are fetched and pooled here, in the order of the indices); else shards pool
- * their part of a bag, and the parts are added in the order of the shards: the result differs by
- * rounding only, at most 2 * (n - 1) * 2^-24 * the sum of the absolute values of the n terms. A
- * mean is such a sum, divided once. The maximum is exact always, but for the sign of a zero.
- * Gradients of MAX over several shards go to the row that is the maximum when they are pushed: the
- * rows of such bags are fetched first, so such a push takes two requests a server.
+ * Placement. A table lies on one server as a whole, or is sharded over all servers by range or by
+ * hash (runtime/embedding/sharding.h). Row values, updates and lookup_rows have the same bits for
+ * any number of shards. So have pooled results if the rows of a bag lie in one shard, or with
+ * `exact`, which fetches the rows and pools them here in the order of the indices. Otherwise each
+ * shard pools its part of a bag, and the parts are added in the order of the shards. The result
+ * then differs by rounding only, by at most 2 * (n - 1) * 2^-24 * the sum of the absolute values of
+ * the n terms. A mean is such a sum, divided once. A maximum is always exact, except for the sign
+ * of a zero. The gradient of MAX over several shards goes to the row that holds the maximum at the
+ * time of the push. The rows of such bags are fetched first, so such a push takes two requests per
+ * server.
  *
- * Each call sends one request to every server that has a part in it, all in flight together. What
- * is tried again until the deadline: CONNECTION_LOST, RESOURCE_EXHAUSTED and UNAVAILABLE with
- * retry_after_ms (retry.h). Each request of a push has an id of its own, so that this applies it
- * once, also by a server with a data directory that is started again meanwhile.
+ * Requests. Each call sends one request to every server that has a part in it, all at the same
+ * time. CONNECTION_LOST, and RESOURCE_EXHAUSTED and UNAVAILABLE with retry_after_ms, are retried
+ * until the deadline (retry.h). Each request of a push has its own id, so that a retry is applied
+ * once, also by a server with a data directory that restarts meanwhile.
  *
- * A call that fails on a server fails with that error, when all its requests have ended, and names
- * the server: "server 1 (unix:/run/ps1): …". Servers do not know of each other: a push that one of
- * them refuses is applied on the others. Its error then ends with "applied on 1 of 2 servers",
- * counting those that said so; one that did not answer in time may have applied it too. A server
- * that fails and comes back comes without its tables, unless it has a data directory.
+ * Failures. If a server fails, the call fails with its error when all its requests have ended. The
+ * message names the server: "server 1 (unix:/run/ps1): …". Servers are independent: a push that one
+ * of them refuses is applied on the others. Its error then ends with "applied on 1 of 2 servers",
+ * which counts the servers that confirmed it; a server that did not reply in time may have applied
+ * it, too. A server without a data directory loses its tables when it restarts.
  *
- * Answers are put together on the I/O thread that brings the last one. Callbacks run on the
- * clients' I/O threads, never inside the call, and must not block. Thread: any.
+ * Replies are merged on the I/O thread that receives the last one. Callbacks run on the clients'
+ * I/O threads, never inside the call, and must not block. All functions may be called from any
+ * thread.
  */
 
 #pragma once
@@ -41,55 +43,55 @@ typedef struct
 {
   const gchar *const *addresses; /* of the servers, in their order */
   guint n_addresses;
-  /* Who pushes: [A-Za-z0-9_.:/-]{1,255}, unique among all clients and all times, because the
-   * sequences of its push ids begin at 1; NULL = a random name. */
+  /* The name in push ids: [A-Za-z0-9_.:/-]{1,255}. It must be unique among all clients of all
+   * times, because the sequence numbers of a client begin at 1. NULL = a random name. */
   const gchar *client;
-  gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  gsize max_message_bytes; /* limit of a reply; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */
   const gchar *token;      /* the same */
   gboolean exact;
 } TpsRemoteTablesOptions;
 
-/* Where a table lies. */
+/* The placement of a table. */
 typedef struct
 {
   TpsShardKind kind;
-  guint server; /* WHOLE: its number */
+  guint server; /* WHOLE: the number of the server */
 } TpsTablePlacement;
 
-/* Does not connect yet; copies the options. Errors: INVALID_ARGUMENT (no address, one that cannot
- * be understood, the client's name). */
+/* Creates the object and copies the options; it does not connect yet. The caller owns the result.
+ * Errors: INVALID_ARGUMENT (no address, an address that cannot be parsed, or a bad client name). */
 TpsRemoteTables *tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error);
-/* Ends outstanding calls with ABORTED. Not from a callback. */
+/* Ends pending calls with ABORTED, and frees the object. Must not be called from a callback. */
 void tps_remote_tables_free (TpsRemoteTables *tables);
 void tps_remote_tables_cancel (TpsRemoteTables *tables);
 
-/* Makes the table on all its servers, at most as many as it has rows, and knows it from then on;
- * `spec->shard` counts for its rows only. Waits. What is there already and identical stays as it
- * is. A failure on one server names it, and drops the parts that this call had made or may have
- * made, which may take 2 s beyond the deadline; a part on a server that cannot be reached any more
- * may stay. Errors: INVALID_ARGUMENT; ALREADY_EXISTS where a server has another table of the name,
- * or a part that does not belong to this placement; those of the servers. */
+/* Creates the table on all its servers, at most as many as it has rows, and waits. Of
+ * `spec->shard`, only the rows count. Parts that exist already and are identical stay as they are.
+ * If a server fails, the error names it, and the parts that this call created, or may have created,
+ * are dropped. That can take 2 s beyond the deadline; a part on an unreachable server may remain.
+ * Errors: INVALID_ARGUMENT; ALREADY_EXISTS if a server has another table of this name, or a part of
+ * another placement; those of the servers. */
 gboolean tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
                                    const TpsTablePlacement *placement, gint64 deadline_ns,
                                    GError **error);
-/* On all servers of the table; servers that have it no more count as done. Waits. After a failure
- * it is known still, and may be dropped again. */
+/* Drops the table on all its servers, and waits. A server that does not have it counts as success.
+ * After a failure the table is still known and may be dropped again. */
 gboolean tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
                                  GError **error);
 
-/* Asks all servers what they hold and knows those tables too from then on. Waits. Errors:
- * INVALID_ARGUMENT naming a table whose parts do not make a whole, or that is whole on several
- * servers; then nothing has changed. */
+/* Lists the tables of all servers, and makes them known to this object. Waits. Errors:
+ * INVALID_ARGUMENT, which names a table whose parts are incomplete, or that is whole on several
+ * servers; then nothing has changed. Those of the servers. */
 gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
-/* Specifications of whole tables, `bytes` over all shards: an array of TpsTableSpec that clears its
- * elements. NULL on error. Waits. */
+/* Returns the specifications of whole tables, with `bytes` summed over all shards: an array of
+ * TpsTableSpec that clears its elements and that the caller owns. NULL on error. Waits. */
 GArray *tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
-/* Those of runtime/trainer/ports/table_client.h. A table that is not known is NOT_FOUND; bad
- * indices, offsets and shapes are INVALID_ARGUMENT, "queries[1].indices[17]: …", before anything is
- * sent. */
+/* As in runtime/trainer/ports/table_client.h. Errors: NOT_FOUND if the table is not known;
+ * INVALID_ARGUMENT for bad indices, offsets and shapes ("queries[1].indices[17]: …"), before any
+ * request is sent; those of the servers. */
 void tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                     guint n_queries, gint64 deadline_ns, TpsTablesLookedUp done,
                                     gpointer user_data);
@@ -97,7 +99,7 @@ void tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient
                                    guint n_gradients, gint64 deadline_ns, TpsTablesApplied done,
                                    gpointer user_data);
 
-/* `done` gets one tensor, [n, dim] of the table's dtype. */
+/* As above, for rows. `done` receives one tensor, [n, dim] of the table's dtype. */
 void tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, gint64 deadline_ns,
                                     TpsTablesLookedUp done, gpointer user_data);
@@ -105,7 +107,8 @@ void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    TpsTablesApplied done, gpointer user_data);
 
-/* The same, waiting; not from a callback. `outputs` [n_queries], zero before. */
+/* The same calls, waiting. They must not be called from a callback. `outputs` [n_queries] must be
+ * zero before. */
 gboolean tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                              guint n_queries, gint64 deadline_ns,
                                              TpsTensor *outputs, GError **error);
@@ -119,7 +122,7 @@ gboolean tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar
                                             TpsTensorView indices, TpsTensorView values,
                                             gint64 deadline_ns, GError **error);
 
-/* As a TpsTableClient, which owns `tables` from then on. */
+/* Returns a TpsTableClient, which takes ownership of `tables`. */
 TpsTableClient *tps_remote_tables_as_client (TpsRemoteTables *tables);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRemoteTables, tps_remote_tables_free)

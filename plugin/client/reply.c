@@ -46,7 +46,8 @@ tps_reply_has_name (const TpsMessage *reply, const gchar *sent_name)
          || (method != NULL && strcmp (reply->name, method + 1) == 0);
 }
 
-/* The result struct holds one field: 0 is the value, 1 the contract's exception; none is void. */
+/* The result struct contains one field: 0 is the value, and 1 the contract's exception. A void
+ * result has none. */
 gboolean
 tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GError **error)
 {

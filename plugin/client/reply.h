@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What an answer means: a value, the contract's ServiceError, or a TApplicationException. */
+/* The outcome that a reply carries: a value, the contract's ServiceError, or a
+ * TApplicationException. */
 
 #pragma once
 
@@ -8,17 +9,17 @@
 
 G_BEGIN_DECLS
 
-/* Whether the answer carries the name of the call: "Service:method" as sent, or the method alone,
- * as multiplexed processors answer. */
+/* Returns whether the reply carries the name of the call: "Service:method" as sent, or the method
+ * alone, as in replies of multiplexed processors. */
 gboolean tps_reply_has_name (const TpsMessage *reply, const gchar *sent_name);
 
-/* TRUE for a value: `in` then stands before it, `type` is its wire type, TPS_WIRE_STOP where the
- * result is void. Else the peer's error under its TPS_ERROR code, retry_after_ms included;
- * RESOURCE_EXHAUSTED where there was no memory for the answer. */
+/* Returns TRUE for a value: `in` is then positioned before it, and `type` is its wire type,
+ * TPS_WIRE_STOP if the result is void. Otherwise sets the peer's error with its TPS_ERROR code,
+ * including retry_after_ms, or RESOURCE_EXHAUSTED if there was no memory for the reply. */
 gboolean tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GError **error);
 
-/* The name under which the real answer waits (ServiceError.transfer), the caller's; NULL: this is
- * it. */
+/* Returns the name of the transfer from which the reply must be fetched (ServiceError.transfer),
+ * which the caller owns; NULL if this is the reply. */
 gchar *tps_reply_dup_transfer (const TpsMessage *reply);
 
 G_END_DECLS

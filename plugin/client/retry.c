@@ -9,7 +9,7 @@
 #define FIRST_BACKOFF_MS 10
 #define MAX_BACKOFF_MS 1000
 
-/* One call, over all its tries. */
+/* A call with all of its attempts. */
 typedef struct
 {
   TpsClient *client;
@@ -17,7 +17,7 @@ typedef struct
   gconstpointer arguments;
   TpsRetry retry;
   gint64 deadline_ns;
-  guint n_lost; /* connections, in a row */
+  guint n_lost; /* lost connections in a row */
   TpsClientDone done;
   gpointer user_data;
 } RetriedCall;
@@ -42,7 +42,8 @@ on_retry_time (gpointer user_data, const GError *error)
     send_call (call);
 }
 
-/* After the n-th lost connection. Clients that lost one server together come back one by one. */
+/* Returns the delay after the n-th lost connection. It is random, so that the clients of a lost
+ * server do not return all at once. */
 static gint64
 get_backoff_ms (guint n_lost)
 {
@@ -51,7 +52,7 @@ get_backoff_ms (guint n_lost)
   return longest_ms / 2 + g_random_int_range (0, (gint32) (longest_ms / 2));
 }
 
-/* How long to wait before the next try; -1 = the error is final. */
+/* Returns the delay before the next attempt; -1 = the error is final. */
 static gint64
 get_delay_ms (RetriedCall *call, const GError *error)
 {
@@ -71,7 +72,7 @@ get_delay_ms (RetriedCall *call, const GError *error)
   return MAX (tps_error_get_retry_after_ms (error), 1);
 }
 
-/* FALSE when the error is final. */
+/* Returns FALSE if the error is final. */
 static gboolean
 try_again (RetriedCall *call, const GError *error)
 {

@@ -1,14 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls that are sent again where that is worth it, for methods that may be sent twice: the server
- * answers the second one as the first.
+/* Calls with retries, for methods that may be sent twice because the server replies to a repeat as
+ * to the first call.
  *
- *   CONNECTION_LOST      on a new connection: once, or as often as the deadline allows, after 10 ms
- *                        at first and up to a second later, for a server that is started again
- *   RESOURCE_EXHAUSTED, UNAVAILABLE   with retry_after_ms: after that time, as often as the
- *                                     deadline allows
+ *   CONNECTION_LOST      On a new connection, once or until the deadline. The delay grows from 10
+ *                        ms to one second, to give a server time to restart.
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE   With retry_after_ms: after that time, until the deadline.
  *
- * Everything else, and what comes too late to be tried again, goes to `done` as it is.
+ * All other errors go to `done` unchanged, and so do errors too late for a retry.
  */
 
 #pragma once
@@ -19,12 +18,12 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_RETRY_ONCE,           /* what the call belongs to does not outlive the server */
-  TPS_RETRY_UNTIL_DEADLINE, /* a server that is started again may have what the call belongs to */
+  TPS_RETRY_ONCE,           /* the server loses the object of the call when it restarts */
+  TPS_RETRY_UNTIL_DEADLINE, /* a restarted server may still have the object of the call */
 } TpsRetry;
 
-/* As tps_client_call_rpc(): the arguments are written again for each try. `retry` is for lost
- * connections. */
+/* As tps_client_call_rpc(), with retries; the arguments are written again for each attempt. `retry`
+ * applies to lost connections. */
 void tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
                                    TpsRetry retry, gint64 deadline_ns, TpsClientDone done,
                                    gpointer user_data);

@@ -20,10 +20,11 @@ read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error
   return tps_rpc_read_answer (answer->rpc, in, type, answer->result, error);
 }
 
-/* Waits. `result` is zero before; what is in it after a failure is to be cleared. */
+/* Calls a method and waits. `result` must be zero before; the caller must clear it, also after a
+ * failure. */
 static gboolean
-ask (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
-     gint64 deadline_ns, GError **error)
+call_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
+               gint64 deadline_ns, GError **error)
 {
   TpsRpcValue value = { rpc, arguments };
   Answer answer = { rpc, result };
@@ -37,7 +38,7 @@ tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info, G
 {
   g_auto (TpsNodeInfo) answered = { 0 };
 
-  if (!ask (client, &tps_describe_rpc, NULL, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_describe_rpc, NULL, &answered, deadline_ns, error))
     return FALSE;
   *info = answered;
   answered = (TpsNodeInfo) { 0 };
@@ -50,7 +51,7 @@ tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadlin
 {
   g_autoptr (GPtrArray) summaries = NULL;
 
-  if (!ask (client, &tps_get_metrics_rpc, &with_samples, &summaries, deadline_ns, error))
+  if (!call_and_wait (client, &tps_get_metrics_rpc, &with_samples, &summaries, deadline_ns, error))
     return NULL;
   return g_steal_pointer (&summaries);
 }
@@ -58,13 +59,13 @@ tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadlin
 gboolean
 tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_clear_metrics_rpc, NULL, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_clear_metrics_rpc, NULL, NULL, deadline_ns, error);
 }
 
 gboolean
 tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_reload_certificates_rpc, NULL, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_reload_certificates_rpc, NULL, NULL, deadline_ns, error);
 }
 
 gchar *
@@ -73,7 +74,7 @@ tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 deadlin
 {
   g_autofree gchar *before = NULL;
 
-  if (!ask (client, &tps_set_log_level_rpc, &levels, &before, deadline_ns, error))
+  if (!call_and_wait (client, &tps_set_log_level_rpc, &levels, &before, deadline_ns, error))
     return NULL;
   return g_steal_pointer (&before);
 }
@@ -83,9 +84,9 @@ tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo 
                      GError **error)
 {
   g_auto (TpsWireSnapshotInfo) answered = { 0 };
-  gboolean is_incremental = FALSE; /* of servers that know increments */
+  gboolean is_incremental = FALSE; /* for servers that support increments */
 
-  if (!ask (client, &tps_snapshot_rpc, &is_incremental, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_snapshot_rpc, &is_incremental, &answered, deadline_ns, error))
     return FALSE;
   *info = answered;
   answered = (TpsWireSnapshotInfo) { 0 };
@@ -95,7 +96,7 @@ tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo 
 gboolean
 tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_reset_state_rpc, NULL, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_reset_state_rpc, NULL, NULL, deadline_ns, error);
 }
 
 gboolean
@@ -106,7 +107,7 @@ tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_pa
                                       .parameters = parameters,
                                       .optimizer = *optimizer };
 
-  return ask (client, &tps_init_model_rpc, &arguments, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_init_model_rpc, &arguments, NULL, deadline_ns, error);
 }
 
 TpsModelVersion *
@@ -114,7 +115,7 @@ tps_remote_get_model (TpsClient *client, gint64 deadline_ns, GError **error)
 {
   TpsModelVersion *model = NULL;
 
-  ask (client, &tps_get_model_rpc, NULL, &model, deadline_ns, error);
+  call_and_wait (client, &tps_get_model_rpc, NULL, &model, deadline_ns, error);
   return model;
 }
 
@@ -124,7 +125,7 @@ tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArgume
 {
   TpsModelVersion *model = NULL;
 
-  ask (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
+  call_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
   return model;
 }
 
@@ -132,13 +133,13 @@ gboolean
 tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, gint64 deadline_ns,
                          GError **error)
 {
-  return ask (client, &tps_create_table_rpc, spec, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_create_table_rpc, spec, NULL, deadline_ns, error);
 }
 
 gboolean
 tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_drop_table_rpc, &table, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_drop_table_rpc, &table, NULL, deadline_ns, error);
 }
 
 gboolean
@@ -147,7 +148,8 @@ tps_remote_lookup_rows_with_lsns (TpsClient *client, const TpsLookupRowsArgument
 {
   g_auto (TpsRowsWithLsns) answered = { 0 };
 
-  if (!ask (client, &tps_lookup_rows_with_lsns_rpc, arguments, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_lookup_rows_with_lsns_rpc, arguments, &answered, deadline_ns,
+                      error))
     return FALSE;
   *rows = answered;
   answered = (TpsRowsWithLsns) { 0 };
@@ -158,7 +160,7 @@ gboolean
 tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
                         gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
 }
 
 gboolean
@@ -166,7 +168,7 @@ tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **e
 {
   gint64 answered = 0;
 
-  if (!ask (client, &tps_flush_rpc, NULL, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_flush_rpc, NULL, &answered, deadline_ns, error))
     return FALSE;
   *lsn = answered;
   return TRUE;
@@ -178,7 +180,7 @@ tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments, gi
 {
   g_auto (TpsWireLogBatch) answered = { 0 };
 
-  if (!ask (client, &tps_read_log_rpc, arguments, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_read_log_rpc, arguments, &answered, deadline_ns, error))
     return FALSE;
   *batch = answered;
   answered = (TpsWireLogBatch) { 0 };
@@ -188,7 +190,7 @@ tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments, gi
 gboolean
 tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_train_rpc, plan, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_train_rpc, plan, NULL, deadline_ns, error);
 }
 
 gboolean
@@ -197,7 +199,7 @@ tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, TpsTrainStat
 {
   g_auto (TpsTrainStatus) answered = { 0 };
 
-  if (!ask (client, &tps_train_status_rpc, NULL, &answered, deadline_ns, error))
+  if (!call_and_wait (client, &tps_train_status_rpc, NULL, &answered, deadline_ns, error))
     return FALSE;
   *status = answered;
   answered = (TpsTrainStatus) { 0 };
@@ -207,7 +209,7 @@ tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, TpsTrainStat
 gboolean
 tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error)
 {
-  return ask (client, &tps_cancel_train_rpc, NULL, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_cancel_train_rpc, NULL, NULL, deadline_ns, error);
 }
 
 /* The descriptor's struct owns its strings; this one borrows them for the call. */
@@ -224,7 +226,7 @@ tps_remote_put (TpsClient *client, const gchar *key, GBytes *value, gint64 deadl
   TpsRendezvousArguments arguments = borrow_key (key);
 
   arguments.value = value;
-  return ask (client, &tps_rendezvous_put_rpc, &arguments, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_rendezvous_put_rpc, &arguments, NULL, deadline_ns, error);
 }
 
 GBytes *
@@ -235,7 +237,7 @@ tps_remote_get (TpsClient *client, const gchar *key, gint32 timeout_ms, gint64 d
   g_autoptr (GBytes) value = NULL;
 
   arguments.timeout_ms = timeout_ms;
-  if (!ask (client, &tps_rendezvous_get_rpc, &arguments, &value, deadline_ns, error))
+  if (!call_and_wait (client, &tps_rendezvous_get_rpc, &arguments, &value, deadline_ns, error))
     return NULL;
   return g_steal_pointer (&value);
 }
@@ -245,5 +247,5 @@ tps_remote_remove (TpsClient *client, const gchar *prefix, gint64 deadline_ns, G
 {
   TpsRendezvousArguments arguments = borrow_key (prefix);
 
-  return ask (client, &tps_rendezvous_remove_rpc, &arguments, NULL, deadline_ns, error);
+  return call_and_wait (client, &tps_rendezvous_remove_rpc, &arguments, NULL, deadline_ns, error);
 }

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The methods of the contract as functions that wait for their answer.
+/* The methods of the contract as functions that wait for their reply.
  *
- * All of them: `deadline_ns` is monotonic; outputs are written on success only and owned by the
- * caller; errors are those of tps_client_call(), and INTERNAL for an answer that cannot be
- * understood. Thread: any but the client's own, one call or many at a time.
+ * `deadline_ns` is monotonic. Outputs are written on success only and owned by the caller. Errors
+ * are those of tps_client_call(), and INTERNAL if the reply cannot be decoded. Thread: any except
+ * the client's own I/O thread; several calls may run at the same time.
  */
 
 #pragma once
@@ -19,7 +19,7 @@
 
 G_BEGIN_DECLS
 
-/* Node. Summaries: an array of TpsMetricSummary that frees its elements. */
+/* Node. `summaries` becomes an array of TpsMetricSummary that frees its elements. */
 gboolean tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info,
                               GError **error);
 GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadline_ns,
@@ -27,18 +27,18 @@ GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gin
 gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
 gboolean tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* The levels that held before (g_free); NULL with an error. */
+/* Returns the previous levels (g_free); NULL on error. */
 gchar *tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 deadline_ns,
                                  GError **error);
 
-/* Durability: whole tables, no increments. `info` is to be cleared. */
+/* Durability: a snapshot of whole tables, without increments. The caller must clear `info`. */
 gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
                               GError **error);
 
 /* ParameterServer. */
 gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* Borrowed parameters. */
+/* `parameters` are borrowed. */
 gboolean tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_parameters,
                                 const TpsOptimizerSpec *optimizer, gint64 deadline_ns,
                                 GError **error);
@@ -47,7 +47,7 @@ TpsModelVersion *tps_remote_update_and_fetch_model (TpsClient *client,
                                                     const TpsUpdateModelArguments *arguments,
                                                     gint64 deadline_ns, GError **error);
 
-/* EmbeddingTable, the tables of one server; for several there is remote_tables.h. */
+/* EmbeddingTable: the tables of one server. remote_tables.h handles several servers. */
 gboolean tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, gint64 deadline_ns,
                                   GError **error);
 gboolean tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns,
@@ -61,8 +61,8 @@ gboolean tps_remote_lookup_rows_with_lsns (TpsClient *client,
 gboolean tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
                                  gint64 deadline_ns, GError **error);
 
-/* Durability, of servers with a data directory. Records of a batch:
- * runtime/server/log/log_records.h. The deadline must exceed `wait_ms`. */
+/* Durability, for servers with a data directory. runtime/server/log/log_records.h reads the records
+ * of a batch. The deadline must exceed `wait_ms`. */
 gboolean tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **error);
 gboolean tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments,
                               gint64 deadline_ns, TpsWireLogBatch *batch, GError **error);
@@ -74,8 +74,8 @@ gboolean tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, Tps
                                       GError **error);
 gboolean tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* Rendezvous. `timeout_ms`: how long the server waits for the key (DEADLINE_EXCEEDED); 0 =
- * NOT_FOUND at once. */
+/* Rendezvous. `timeout_ms` is the time that the server waits for the key (DEADLINE_EXCEEDED); with
+ * 0, a missing key is NOT_FOUND at once. */
 gboolean tps_remote_put (TpsClient *client, const gchar *key, GBytes *value, gint64 deadline_ns,
                          GError **error);
 GBytes *tps_remote_get (TpsClient *client, const gchar *key, gint32 timeout_ms, gint64 deadline_ns,

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* A server that averages its own trainers only counts them from 0. */
+/* A server that averages only its own trainers counts them from 0. */
 static gint32
 get_trainer_number (const TpsTrainPlan *plan)
 {
@@ -65,7 +65,7 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   return NULL;
 }
 
-/* Knows from the start which tables there are. */
+/* Knows the tables on the servers from the start. */
 static TpsTableClient *
 connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {

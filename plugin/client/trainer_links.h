@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a trainer reaches the parameter servers, the embedding tables and the rendezvous of its plan:
- * over Thrift. */
+/* The connections of a trainer to the parameter servers, the embedding tables and the rendezvous of
+ * its plan, over Thrift. */
 
 #pragma once
 
@@ -10,15 +10,16 @@
 
 G_BEGIN_DECLS
 
-/* All borrowed; each may be NULL. */
+/* All fields are borrowed; each may be NULL. */
 typedef struct
 {
   const gchar *master; /* the rendezvous of plans that name none */
   TpsTls *tls;         /* encrypts TCP connections to servers and to the rendezvous */
-  const gchar *token;  /* for these connections; borrowed; NULL = none */
+  const gchar *token;  /* token for these connections */
 } TpsTrainerReach;
 
-/* `reach` is borrowed and must outlive the trainer; NULL = nothing of it. */
+/* Returns the links. `reach` is borrowed and must outlive the trainer; NULL = no master, encryption
+ * or token. */
 TpsTrainerLinks tps_trainer_links (const TpsTrainerReach *reach);
 
 G_END_DECLS

@@ -43,14 +43,14 @@ public final class WordTable {
           new EmbeddingTable.Client(
               new TMultiplexedProtocol(new TBinaryProtocol(transport), "EmbeddingTable"));
 
-      // Accepted too if the table is there already and has the same specification.
+      // Also succeeds if the table exists with the same specification.
       tables.create_table(
           new TableSpec("words", 10000, 4, DType.FLOAT32)
               .setInitializer(new Initializer().setKind(InitializerKind.ZEROS))
               .setOptimizer(new Optimizer(OptimizerKind.SGD, 0.1)));
 
-      // One bag of three words; its gradient is 1 in every column. The client name of a push id is
-      // unique to the process, and its sequence grows with every push.
+      // One bag of three words; its gradient is 1 in every column. The client name of a push id
+      // must be unique to the process, and its sequence must grow with every push.
       BagQuery bag = new BagQuery("words", int64s(3, 141, 59), int64s(0), Pooling.SUM);
       PushId push = new PushId(UUID.randomUUID().toString(), 1);
       tables.apply_bag_gradients(Collections.singletonList(new BagGradient(bag, ones(1, 4))), push);

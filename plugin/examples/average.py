@@ -4,7 +4,7 @@
     average.py HOST PORT JOB TRAINER
 
 TRAINER counts from 0 to one less than the server's --ntrainer. JOB is a name that no other run has,
-such as the id that a scheduler gives. The trainers learn y = 2 x + 1 and print the same weights.
+such as the id from a scheduler. The trainers learn y = 2 x + 1 and print the same weights.
 """
 
 import sys
@@ -22,8 +22,9 @@ STEPS, RATE = 200, 0.2
 
 
 def agree_on_first_batch(store, job, trainer):
-    """Batches of a server only grow, so a job begins above those of all jobs before it: trainer 0
-    takes the time, and the others wait for its word."""
+    """Batches of a server must grow, so a job must begin above those of all earlier jobs. Trainer 0
+    chooses the time as the first batch, and the others read it from the rendezvous.
+    """
     key = job + "/first-batch"
     if trainer == 0:
         store.put(key, b"%d" % (time.time_ns() // 1000))
@@ -31,7 +32,7 @@ def agree_on_first_batch(store, job, trainer):
 
 
 def gradient_of(weights, x):
-    """Of the mean squared error of y = weights[0] x + weights[1]."""
+    """The gradient of the mean squared error of y = weights[0] x + weights[1]."""
     error = weights[0] * x + weights[1] - (2 * x + 1)
     return numpy.array([2 * (error * x).mean(), 2 * error.mean()], "<f4")
 

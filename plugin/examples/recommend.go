@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Reads the tables that train_recommender.py or split_tables.py trains, and prints the five best items for a user.
+// Reads the tables that train_recommender.py or split_tables.py trains, and prints the five best
+// items for a user.
 //
 //	recommend USER HOST:PORT HOST:PORT...
 package main
@@ -32,7 +33,7 @@ func check(err error) {
 	}
 }
 
-// Makes a call again as long as the server says when: it recovers its tables, for example.
+// Repeats a call while the server replies with a retry time, for example during its recovery.
 func persist(call func() error) {
 	for begin := time.Now(); ; {
 		err := call()
@@ -55,7 +56,7 @@ func connect(address string) *embedding_table.EmbeddingTableClient {
 	return embedding_table.NewEmbeddingTableClient(thrift.NewTStandardClient(protocol, multiplexed))
 }
 
-// The shard of a table that a server has.
+// Returns the server's shard of a table.
 func findShard(server *embedding_table.EmbeddingTableClient,
 	table string) *embedding_table.TableSpec {
 	var specs []*embedding_table.TableSpec
@@ -72,7 +73,7 @@ func findShard(server *embedding_table.EmbeddingTableClient,
 	return nil
 }
 
-// Rows [first, first + count), one after the other.
+// Returns the rows [first, first + count), concatenated.
 func lookUp(server *embedding_table.EmbeddingTableClient, spec *embedding_table.TableSpec,
 	first, count int64) [][]float32 {
 	var ids bytes.Buffer

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Tables that are split over several servers, with generated code and NumPy.
+"""Tables that are sharded over several servers, with generated code and NumPy.
 
     split_tables.py HOST:PORT HOST:PORT...
 
@@ -36,12 +36,13 @@ def connect(address):
 
 
 class Table:
-    """One table, split over servers: server s has the rows [s, s + 1) x rows / servers."""
+    """One table, sharded over servers: server s has the rows [s, s + 1) x rows / servers."""
 
     def __init__(self, servers, name, rows):
         self.servers, self.name, self.rows = servers, name, rows
         self.shard_rows = -(-rows // len(servers))
-        # The client name of a push id is unique to the process; its sequence grows with every push.
+        # The client name of a push id must be unique to the process; its sequence must grow with
+        # every push.
         self.client, self.sequence = "%s-%s" % (name, uuid.uuid4()), 0
         for s, server in enumerate(servers):
             first = s * self.shard_rows
@@ -52,7 +53,7 @@ class Table:
                 optimizer=Optimizer(OptimizerKind.ADAGRAD, 0.3)))
 
     def look_up(self, ids):
-        """Rows [len(ids), DIM]. Ids on the wire are global, whatever the split."""
+        """Rows [len(ids), DIM]. Ids on the wire are global, with any sharding."""
         rows = numpy.empty([len(ids), DIM], "<f4")
         for s, server in enumerate(self.servers):
             here = ids // self.shard_rows == s
@@ -62,7 +63,7 @@ class Table:
         return rows
 
     def push(self, ids, gradients):
-        """One step of the optimizer; gradients of an id that is there twice are added up."""
+        """One step of the optimizer; gradients of equal ids are added up."""
         self.sequence += 1
         for s, server in enumerate(self.servers):
             here = ids // self.shard_rows == s
@@ -75,7 +76,8 @@ class Table:
 
 
 class Taste:
-    """Made-up data: there are four kinds of users and items, and users like items of their kind."""
+    """Synthetic data: there are four kinds of users and items, and users like items of their kind.
+    """
 
     def __init__(self, seed):
         self.random = numpy.random.default_rng(seed)

@@ -1,10 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Training of a model that the server keeps: trainers send gradients, the server steps it.
+"""Training of a model on the server: trainers send gradients, and the server runs the optimizer.
 
     train_model.py HOST PORT TRAINER
 
 TRAINER counts from 0 to one less than the server's --ntrainer. The trainers learn y = 2 x + 1. A
-second run continues with the model of the first one, which `reset_state` would forget.
+second run continues with the model of the first one, until `reset_state` discards it.
 """
 
 import sys
@@ -36,13 +36,14 @@ def main(host, port, trainer):
     server = ParameterServer.Client(TMultiplexedProtocol(protocol, "ParameterServer"))
     transport.open()
 
-    # Every trainer may say so: all but the first find the model there.
+    # Every trainer may make this call; it succeeds if the model exists already.
     first = [NamedTensor("slope", tensor_of([0])), NamedTensor("offset", tensor_of([0]))]
     server.init_model(first, Optimizer(OptimizerKind.SGD, 0.2))
     model = server.get_model()
     print("begins at version %d" % model.version)
 
-    # The client name of a push id is unique to the process, and its sequence grows with every push.
+    # The client name of a push id must be unique to the process, and its sequence must grow with
+    # every push.
     client = str(uuid.uuid4())
     random = numpy.random.default_rng(int(trainer))
     for step in range(STEPS):
@@ -50,7 +51,7 @@ def main(host, port, trainer):
         values = values_of(model)
         error = values["slope"] * x + values["offset"] - (2 * x + 1)
         gradients = [tensor_of([2 * (error * x).mean()]), tensor_of([2 * error.mean()])]
-        # Waits until every trainer has taken part, and answers with the new model.
+        # Waits until every trainer has contributed, and returns the new model.
         model = server.update_and_fetch_model(int(trainer), gradients, PushId(client, step),
                                               model.version)
     values = values_of(model)

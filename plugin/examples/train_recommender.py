@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains a recommendation model in PyTorch whose embedding tables lie on several servers.
+"""Trains a recommendation model in PyTorch whose embedding tables are on several servers.
 
     train_recommender.py HOST:PORT HOST:PORT...
 
@@ -35,7 +35,8 @@ class Recommender(torch.nn.Module):
 
 
 def sample(random):
-    """Made-up data: there are four kinds of users and items, and users like items of their kind."""
+    """Synthetic data: there are four kinds of users and items, and users like items of their kind.
+    """
     users = torch.randint(USERS, (BATCH,), generator=random)
     items = torch.randint(ITEMS, (BATCH,), generator=random)
     probability = torch.where(users % 4 == items % 4, 0.9, 0.1)
@@ -51,7 +52,7 @@ def main(*addresses):
             loss = torch.nn.functional.binary_cross_entropy_with_logits(model(users, items), liked)
             if step % 100 == 0:
                 print("step %3d  loss %.2f" % (step, loss), flush=True)
-            loss.backward()  # pushes gradients of rows; the servers step their optimizer
+            loss.backward()  # pushes gradients of rows; the servers run their optimizer
         tps.step()  # waits for the last push
 
 

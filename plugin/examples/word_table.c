@@ -39,7 +39,7 @@ fill_bag (TpsWireBagQuery *bag)
   fill_tensor (bag->offsets, TPS_WIRE_D_TYPE_INT64, 1, 0, &offset, sizeof offset);
 }
 
-/* Accepted too if the table is there already and has the same specification. */
+/* Also succeeds if the table exists with the same specification. */
 static gboolean
 create_table (TpsWireEmbeddingTableIf *tables, GError **error)
 {
@@ -57,8 +57,8 @@ create_table (TpsWireEmbeddingTableIf *tables, GError **error)
                                                        (TpsWireServiceError **) &failure, error);
 }
 
-/* The gradient of the bag is 1 in every column. The client name of a push id is unique to the
- * process, and its sequence grows with every push. */
+/* The gradient of the bag is 1 in every column. The client name of a push id must be unique to the
+ * process, and its sequence must grow with every push. */
 static gboolean
 push (TpsWireEmbeddingTableIf *tables, GError **error)
 {
@@ -104,7 +104,7 @@ run (const gchar *host, gint port, GError **error)
       transport = g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT, "transport", socket, NULL);
   g_autoptr (GObject)
       binary = g_object_new (THRIFT_TYPE_BINARY_PROTOCOL, "transport", transport, NULL);
-  /* The multiplexed protocol needs the transport too: without it the first call crashes. */
+  /* The multiplexed protocol needs the transport, too; without it the first call crashes. */
   g_autoptr (GObject)
       protocol = g_object_new (THRIFT_TYPE_MULTIPLEXED_PROTOCOL, "transport", transport, "protocol",
                                binary, "service-name", "EmbeddingTable", NULL);

@@ -40,7 +40,7 @@ tensor_of (thriftps::DType::type dtype, const std::vector<int64_t> &shape,
   return tensor;
 }
 
-/* Accepted too if the table is there already and has the same specification. */
+/* Also succeeds if the table exists with the same specification. */
 void
 create_table (thriftps::EmbeddingTableClient &tables)
 {
@@ -73,8 +73,8 @@ bag_of_words ()
   return bag;
 }
 
-/* The gradient of the bag is 1 in every column. The client name of a push id is unique to the
- * process, and its sequence grows with every push. */
+/* The gradient of the bag is 1 in every column. The client name of a push id must be unique to the
+ * process, and its sequence must grow with every push. */
 void
 push (thriftps::EmbeddingTableClient &tables)
 {

@@ -50,15 +50,15 @@ func main() {
 	check(transport.Open())
 	defer transport.Close()
 
-	// Accepted too if the table is there already and has the same specification.
+	// Also succeeds if the table exists with the same specification.
 	check(tables.CreateTable(ctx, &embedding_table.TableSpec{
 		Name: "words", Rows: 10000, Dim: 4, Dtype: tensor.DType_FLOAT32,
 		Initializer: &embedding_table.Initializer{Kind: embedding_table.InitializerKind_ZEROS},
 		Optimizer:   &tensor.Optimizer{Kind: tensor.OptimizerKind_SGD, LearningRate: 0.1},
 	}))
 
-	// One bag of three words; its gradient is 1 in every column. The client name of a push id is
-	// unique to the process, and its sequence grows with every push.
+	// One bag of three words; its gradient is 1 in every column. The client name of a push id must be
+ // unique to the process, and its sequence must grow with every push.
 	bag := &embedding_table.BagQuery{
 		Table: "words", Indices: int64s(3, 141, 59), Offsets: int64s(0),
 		Pooling: embedding_table.Pooling_SUM}

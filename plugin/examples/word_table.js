@@ -30,7 +30,7 @@ async function main(host, port) {
   const multiplexer = new thrift.Multiplexer();
   const tables = multiplexer.createClient('EmbeddingTable', EmbeddingTable, connection);
 
-  // Accepted too if the table is there already and has the same specification.
+  // Also succeeds if the table exists with the same specification.
   await tables.create_table(new TableSpec({
     name: 'words',
     rows: 10000,
@@ -40,8 +40,8 @@ async function main(host, port) {
     optimizer: new Optimizer({ kind: OptimizerKind.SGD, learning_rate: 0.1 }),
   }));
 
-  // One bag of three words; its gradient is 1 in every column. The client name of a push id is
-  // unique to the process, and its sequence grows with every push.
+  // One bag of three words; its gradient is 1 in every column. The client name of a push id must be
+  // unique to the process, and its sequence must grow with every push.
   const bag = new BagQuery({
     table: 'words', indices: int64s(3, 141, 59), offsets: int64s(0), pooling: Pooling.SUM,
   });

@@ -24,7 +24,7 @@ use ThriftPS\PushId;
 use ThriftPS\TableSpec;
 use ThriftPS\Tensor;
 
-// Debian's php-thrift lies in /usr/lib/php, and is not on the include path.
+// Debian's php-thrift is in /usr/lib/php, which is not on the include path.
 spl_autoload_register(function (string $class) use ($argv): void {
     $path = str_replace('\\', '/', $class) . '.php';
     require_once str_starts_with($path, 'Thrift/')
@@ -39,7 +39,7 @@ function int64s(int ...$values): Tensor
 }
 
 $socket = new TSocket($argv[2], (int) $argv[3]);
-// The library would give up after 0.75 s.
+// The library's default is 0.75 s.
 $socket->setRecvTimeout(30000);
 $transport = new TFramedTransport($socket);
 $protocol = new TBinaryProtocol($transport, true, true);
@@ -47,15 +47,15 @@ $multiplexed = new TMultiplexedProtocol($protocol, 'EmbeddingTable');
 $tables = new EmbeddingTableClient($protocol, $multiplexed);
 $transport->open();
 
-// Accepted too if the table is there already and has the same specification.
+// Also succeeds if the table exists with the same specification.
 $tables->create_table(new TableSpec([
     'name' => 'words', 'rows' => 10000, 'dim' => 4, 'dtype' => DType::FLOAT32,
     'initializer' => new Initializer(['kind' => InitializerKind::ZEROS]),
     'optimizer' => new Optimizer(['kind' => OptimizerKind::SGD, 'learning_rate' => 0.1]),
 ]));
 
-// One bag of three words; its gradient is 1 in every column. The client name of a push id is
-// unique to the process, and its sequence grows with every push.
+// One bag of three words; its gradient is 1 in every column. The client name of a push id must be
+// unique to the process, and its sequence must grow with every push.
 $bag = new BagQuery([
     'table' => 'words', 'indices' => int64s(3, 141, 59), 'offsets' => int64s(0),
     'pooling' => Pooling::SUM,

@@ -37,7 +37,7 @@ sub run {
         Thrift::MultiplexedProtocol->new($protocol, 'EmbeddingTable'));
     $transport->open;
 
-    # Accepted too if the table is there already and has the same specification.
+    # Also succeeds if the table exists with the same specification.
     my $zeros = ThriftPS::EmbeddingTable::Initializer->new(
         { kind => ThriftPS::EmbeddingTable::InitializerKind::ZEROS });
     my $sgd = ThriftPS::Tensor::Optimizer->new(
@@ -55,8 +55,8 @@ sub run {
         )
     );
 
-    # One bag of three words; its gradient is 1 in every column. The client name of a push id is
-    # unique to the process, and its sequence grows with every push.
+    # One bag of three words; its gradient is 1 in every column. The client name of a push id must
+    # be unique to the process, and its sequence must grow with every push.
     my $bag = ThriftPS::EmbeddingTable::BagQuery->new(
         {
             table   => 'words',

@@ -27,14 +27,14 @@ def main(host, port):
     tables = EmbeddingTable.Client(TMultiplexedProtocol(protocol, "EmbeddingTable"))
     transport.open()
 
-    # Accepted too if the table is there already and has the same specification.
+    # Also succeeds if the table exists with the same specification.
     tables.create_table(TableSpec(
         name="words", rows=10000, dim=4, dtype=DType.FLOAT32,
         initializer=Initializer(InitializerKind.ZEROS),
         optimizer=Optimizer(OptimizerKind.SGD, 0.1)))
 
-    # One bag of three words; its gradient is 1 in every column. The client name of a push id is
-    # unique to the process, and its sequence grows with every push.
+    # One bag of three words; its gradient is 1 in every column. The client name of a push id must
+    # be unique to the process, and its sequence must grow with every push.
     bag = BagQuery("words", int64s(3, 141, 59), int64s(0), Pooling.SUM)
     ones = Tensor(DType.FLOAT32, [1, 4], struct.pack("<4f", 1, 1, 1, 1))
     tables.apply_bag_gradients([BagGradient(bag, ones)], PushId(str(uuid.uuid4()), 1))

@@ -20,7 +20,7 @@ tables = ThriftPS::EmbeddingTable::Client.new(
 )
 transport.open
 
-# Accepted too if the table is there already and has the same specification.
+# Also succeeds if the table exists with the same specification.
 tables.create_table(
   ThriftPS::TableSpec.new(
     name: 'words', rows: 10_000, dim: 4, dtype: ThriftPS::DType::FLOAT32,
@@ -29,8 +29,8 @@ tables.create_table(
   )
 )
 
-# One bag of three words; its gradient is 1 in every column. The client name of a push id is
-# unique to the process, and its sequence grows with every push.
+# One bag of three words; its gradient is 1 in every column. The client name of a push id must be
+# unique to the process, and its sequence must grow with every push.
 bag = ThriftPS::BagQuery.new(
   table: 'words', indices: int64s(3, 141, 59), offsets: int64s(0), pooling: ThriftPS::Pooling::SUM
 )

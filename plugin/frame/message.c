@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 
-/* Messages are made and freed with every call, so they are kept with their arrays, unless these are
- * large. */
+/* Messages are created and freed with every call, so they are kept for reuse with their arrays,
+ * unless these are large. */
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_BODIES 64
 #define MAX_KEPT_HEADER_BYTES 1024
@@ -51,8 +51,8 @@ release (gpointer data)
   g_free (message);
 }
 
-/* In steps, so that a message of many small parts touches the budget, which all threads share,
- * seldom. */
+/* Charges in steps, so that a message of many small parts rarely touches the budget, which all
+ * threads share. */
 gboolean
 tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
 {
@@ -62,7 +62,7 @@ tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
       || n_held > G_MAXSIZE - MAX_CHARGE_STEP_BYTES)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                           "a message of more bytes than there are addresses");
+                           "a message is larger than the address space");
       return FALSE;
     }
   if (n_held > message->charge.n_bytes
@@ -101,7 +101,7 @@ tps_message_new (void)
   return message;
 }
 
-/* Headers may hold tokens, which must not stay in freed memory. */
+/* Headers may contain tokens, which must not remain in freed memory. */
 static void
 forget_headers (TpsMessage *message)
 {

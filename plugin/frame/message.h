@@ -1,18 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One received Thrift message in canonical form, whatever it travelled as.
+/* One received Thrift message in canonical form, which does not depend on its protocol and framing.
  *
- * The scanner (scan.h) turns binary or compact protocol, framed or not, into this form while the
- * bytes come in:
+ * The scanner (scan.h) converts messages of the binary and the compact protocol, framed or not, to
+ * this form as their bytes arrive:
  *
  *   head    the arguments (or result) struct in Thrift binary protocol, big-endian, without the
- *           message header, except that the bytes of every large binary are left out (its length
- *           prefix stays)
- *   bodies  the large binaries, each in a 64-byte-aligned buffer of its own, in order
+ *           message header. The bytes of large binaries are left out, but their length prefixes
+ *           stay.
+ *   bodies  the large binaries, in order, each in a 64-byte-aligned buffer of its own
  *
- * What the scanner accepts is well-formed: every type known, every length inside the message,
- * nesting at most TPS_MESSAGE_MAX_DEPTH, no field id twice in one struct. So readers of a message
- * check meaning, not structure.
+ * A message that the scanner accepts is well-formed: every type is known, every length lies inside
+ * the message, the nesting is at most TPS_MESSAGE_MAX_DEPTH, and no field id occurs twice in one
+ * struct. Readers of a message therefore check meaning, not structure.
  */
 
 #pragma once
@@ -25,16 +25,16 @@ G_BEGIN_DECLS
 #define TPS_MESSAGE_MAX_DEPTH 32
 #define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
 #define TPS_MESSAGE_BODY_THRESHOLD \
-  4096 /* binaries of at least this many bytes get a buffer of their own */
-/* What a message with its call is charged at least: structs of ours and their share of what the
- * allocator takes. */
+  4096 /* binaries of at least this size get a buffer of their own */
+/* The minimum charge of a message with its call: their structs, and the overhead of the
+ * allocator. */
 #define TPS_MESSAGE_BYTES 1024
-#define TPS_MESSAGE_MAX_HEADER_BYTES 16384 /* of a THeader frame's header */
-#define TPS_MESSAGE_MAX_HEADERS 64         /* key/value pairs in it */
+#define TPS_MESSAGE_MAX_HEADER_BYTES 16384 /* limit of a THeader frame's header */
+#define TPS_MESSAGE_MAX_HEADERS 64         /* limit of its key/value pairs */
 #define TPS_MESSAGE_LONG_LENGTH \
-  0xffffffffu /* of a binary in a transferred message: its length follows as an i64 */
+  0xffffffffu /* of a binary in a transferred message: an i64 with its length follows */
 
-/* Thrift's wire types, as in the binary protocol. */
+/* Thrift's wire types, with their numbers in the binary protocol. */
 typedef enum
 {
   TPS_WIRE_STOP = 0,
@@ -44,7 +44,7 @@ typedef enum
   TPS_WIRE_I16 = 6,
   TPS_WIRE_I32 = 8,
   TPS_WIRE_I64 = 10,
-  TPS_WIRE_BINARY = 11, /* string too */
+  TPS_WIRE_BINARY = 11, /* also strings */
   TPS_WIRE_STRUCT = 12,
   TPS_WIRE_MAP = 13,
   TPS_WIRE_SET = 14,
@@ -67,9 +67,9 @@ typedef enum
 
 typedef struct
 {
-  gsize head_offset; /* where in the head the body's bytes would stand */
+  gsize head_offset; /* position in the head that the body's bytes would have */
   gsize n_bytes;
-  /* NULL: refused by the pool, its bytes were read and dropped; see TpsMessage.n_bytes_refused */
+  /* NULL: refused by the pool; its bytes were read and dropped, see TpsMessage.n_bytes_refused */
   TpsBuffer *buffer;
 } TpsBody;
 
@@ -78,67 +78,67 @@ typedef struct
   TpsMessageKind kind;
   TpsProtocolKind protocol;
   gboolean framed;
-  gboolean transferred; /* came in chunks, where binaries and answers may be longer than 2^31 - 1 */
-  gboolean has_header;  /* came in a THeader frame; its reply must go in one too */
-  gint32 header_seqid;  /* with has_header: the frame's sequence id, which its reply repeats */
+  gboolean transferred; /* came in chunks: binaries and replies may be longer than 2^31 - 1 */
+  gboolean has_header;  /* came in a THeader frame, and so must its reply */
+  gint32 header_seqid;  /* with has_header: the frame's sequence id, which the reply must repeat */
   gint32 seqid;
-  /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8; see
-   * tps_message_set_name() */
+  /* As sent, "Service:method" if multiplexed; NUL-terminated UTF-8; see tps_message_set_name(). */
   gchar *name;
   GByteArray *head;
   GArray *bodies; /* of TpsBody */
-  /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
+  /* The total size of bodies that the pool refused. If it is not 0, the call must fail with
+   * RESOURCE_EXHAUSTED. */
   gsize n_bytes_refused;
-  GHashTable *context; /* pairs that stand for headers that are missing; a reference, NULL = none */
-  TpsSharing *sharing; /* NULL: the connection shares no memory. A reference, set by who receives */
-  /* When the thread that received it learned that its last bytes were there, on the monotonic
-   * clock; 0 = not known. Set by who receives. */
+  GHashTable *context; /* pairs that replace missing headers; a reference, NULL = none */
+  TpsSharing *sharing; /* a reference, set by the receiver; NULL: the connection shares no memory */
+  /* When the receiving thread learned of the last bytes, on the monotonic clock; set by the
+   * receiver. 0 = not known. */
   gint64 received_ns;
-  gsize pool_limit; /* with n_bytes_refused: what may be charged to the pool's budget in all */
+  gsize pool_limit; /* with n_bytes_refused: limit of the pool's budget */
 
-  /* What the message is charged beside its bodies, to the budget of the pool: see
+  /* The message's charges in addition to its bodies, to the budget of the pool: see
    * tps_message_charge(). */
-  TpsCharge charge;   /* with a reference of the budget; may be more than `n_bytes_held` */
-  gsize n_bytes_head; /* of `n_bytes_held`: of the head, as it was allocated */
-  gsize n_bytes_held; /* of the message itself, its head, and what was decoded from it */
+  TpsCharge charge;   /* with a reference of the budget; may exceed `n_bytes_held` */
+  gsize n_bytes_head; /* the share of the head in `n_bytes_held`, as allocated */
+  gsize n_bytes_held; /* of the message, its head, and values decoded from it */
 
-  /* Private: where the name stands, kept from message to message. */
+  /* Private: memory of the name, kept from message to message. */
   gchar *name_memory;
   gsize n_name_memory;
 
   /* Private: the pairs of the frame's header, each as key, NUL, value, NUL. */
   gchar *headers;
   gsize n_headers_memory;
-  gsize n_header_bytes; /* of `headers`, as they were reserved */
+  gsize n_header_bytes; /* of `headers`, as reserved */
   guint n_headers;
 } TpsMessage;
 
+/* Returns an empty message, which the caller owns. Thread: any. */
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
 
-/* A message without arguments that says the same of its sender: kind, protocol, framing, sequence
- * ids, name and header pairs. The caller's. */
+/* Returns a message without arguments and with the same attributes of the sender: kind, protocol,
+ * framing, sequence ids, name and header pairs. The caller owns it. */
 TpsMessage *tps_message_new_like (const TpsMessage *message);
 
-/* The value that the sender gave to `name` among the key/value pairs of its THeader frame, or else
- * among those of the message's context; borrowed while the message lives, UTF-8 without NUL. NULL
- * if there is none. A message that came in another frame has no pairs of its own, and one whose
- * memory was refused (n_bytes_refused) may have lost them. Keys are compared byte by byte. Thread:
- * any. */
+/* Returns the value of `name` in the key/value pairs of the sender's THeader frame, or else in
+ * those of the message's context; NULL if there is none. It is UTF-8 without NUL and borrowed while
+ * the message lives. A message in another frame has no pairs of its own, and a message whose memory
+ * was refused (n_bytes_refused) may have lost them. Keys are compared byte by byte. Thread: any. */
 const gchar *tps_message_get_header (const TpsMessage *message, const gchar *name);
 
-/* Memory for `n_bytes` of headers, for the scanner. The message has no pairs until it sets
- * `n_headers`. */
+/* Returns memory for `n_bytes` of headers, for the scanner. The message has no pairs until the
+ * scanner sets `n_headers`. */
 gchar *tps_message_reserve_headers (TpsMessage *message, gsize n_bytes);
 
-/* Charges `n_bytes` more to the message, for what is made from it, until it is freed. Errors:
- * RESOURCE_EXHAUSTED, as tps_budget_charge(). Thread: one at a time. */
+/* Charges `n_bytes` more to the message until it is freed, for values that are made from it.
+ * Errors: RESOURCE_EXHAUSTED, as tps_budget_charge(). Thread: one at a time. */
 gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error);
 
-/* Gives the message memory for a name of `n_bytes` and its NUL, to be filled in by the caller. */
+/* Returns memory for a name of `n_bytes` and its NUL, which the caller must fill in. */
 gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);
 
-/* Copies `name`, which is not the message's own. */
+/* Copies `name`, which must not be the message's own. */
 void tps_message_set_name (TpsMessage *message, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMessage, tps_message_free)

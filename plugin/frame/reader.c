@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Bytes of a value at least, by type; 0 = no such type. */
+/* Minimum size of a value by type; 0 = no such type. */
 static const guint8 min_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 2,
   [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,  [TPS_WIRE_BINARY] = 4, [TPS_WIRE_STRUCT] = 1,
@@ -21,7 +21,7 @@ tps_reader_init (TpsReader *in, const TpsMessage *message)
   in->copies_shared = FALSE;
 }
 
-/* The charge is no part of what is read. */
+/* The charge is not part of the reader's logical state, hence the cast. */
 gboolean
 tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error)
 {
@@ -34,7 +34,7 @@ n_bytes_left (const TpsReader *in)
   return in->message->head->len - in->position;
 }
 
-/* The next `n_bytes` of the head; NULL and bad when there are fewer. */
+/* Returns the next `n_bytes` of the head; NULL, and the reader is bad, if there are fewer. */
 static const guint8 *
 take (TpsReader *in, gsize n_bytes)
 {
@@ -50,7 +50,7 @@ take (TpsReader *in, gsize n_bytes)
   return bytes;
 }
 
-/* A big-endian number of `n_bytes`; 0 when bad. */
+/* Reads a big-endian number of `n_bytes`; 0 if the reader is bad. */
 static guint64
 take_number (TpsReader *in, guint n_bytes)
 {
@@ -128,7 +128,7 @@ tps_reader_double (TpsReader *in)
   return value;
 }
 
-/* The body whose bytes would stand here, or NULL. */
+/* Returns the body whose bytes would be at this position, or NULL. */
 static const TpsBody *
 take_body (TpsReader *in)
 {
@@ -170,7 +170,7 @@ tps_reader_binary (TpsReader *in)
   return in->bad ? (TpsBytesView) { 0 } : view;
 }
 
-/* A count that the rest of the message cannot hold is no count. */
+/* Reads a count. It is invalid if the rest of the message cannot contain that many elements. */
 static guint32
 take_count (TpsReader *in, gsize n_bytes_each)
 {
@@ -209,7 +209,7 @@ tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_t
                                  : min_bytes[*key_type] + min_bytes[*value_type]);
 }
 
-/* What is open while tps_reader_skip() goes over a value. */
+/* An open container while tps_reader_skip() skips a value. */
 typedef struct
 {
   gboolean is_struct;
@@ -217,7 +217,7 @@ typedef struct
   guint64 n_left;
 } SkipLevel;
 
-/* Opens a struct or container, or steps over anything else. */
+/* Opens a struct or container, or skips any other value. */
 static gboolean
 skip_begin (TpsReader *in, TpsWireType type, SkipLevel *level)
 {
@@ -250,7 +250,7 @@ skip_begin (TpsReader *in, TpsWireType type, SkipLevel *level)
     }
 }
 
-/* The type of the level's next value, or STOP at its end. */
+/* Returns the type of the level's next value, or STOP at its end. */
 static TpsWireType
 skip_next (TpsReader *in, SkipLevel *level)
 {

@@ -10,9 +10,8 @@
  *       tps_reader_skip (in, type);
  *   tps_reader_struct_end (in);
  *
- * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The message
- * was checked by the scanner, so a reader only goes bad when a decoder asks for another type than
- * the one that stands there.
+ * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The scanner
+ * has checked the message, so a reader only goes bad if a decoder reads a value as another type.
  */
 
 #pragma once
@@ -29,10 +28,10 @@ typedef struct
   guint next_body;
   gboolean bad;
   gboolean
-      copies_shared; /* tensors in shared memory are to be copied, see plugin/wire/wire_tensor.h */
+      copies_shared; /* tensors in shared memory must be copied, see plugin/wire/wire_tensor.h */
 } TpsReader;
 
-/* Borrowed bytes; `buffer` (borrowed) holds them where they are a body, NULL where they stand in
+/* Borrowed bytes. `buffer` (borrowed) contains them if they are a body; it is NULL if they are in
  * the head. */
 typedef struct
 {
@@ -44,10 +43,12 @@ typedef struct
 void tps_reader_init (TpsReader *in, const TpsMessage *message);
 
 void tps_reader_struct_begin (TpsReader *in);
-/* FALSE at the end of the struct, or when bad. */
+/* Reads a field header. FALSE at the end of the struct, or if the reader is bad. */
 gboolean tps_reader_field (TpsReader *in, gint16 *id, TpsWireType *type);
 void tps_reader_struct_end (TpsReader *in);
 
+/* Read one value of the type in their name. The caller must have checked the type of the field or
+ * element. The bytes of a binary are borrowed from the message. */
 gboolean tps_reader_bool (TpsReader *in);
 gint8 tps_reader_byte (TpsReader *in);
 gint16 tps_reader_i16 (TpsReader *in);
@@ -56,15 +57,15 @@ gint64 tps_reader_i64 (TpsReader *in);
 gdouble tps_reader_double (TpsReader *in);
 TpsBytesView tps_reader_binary (TpsReader *in);
 
-/* List or set: the element type and count. */
+/* Begins a list or set: returns the element type and the count. */
 void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
 void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type,
                            guint32 *n_elems);
 
-/* Charges what is made from the message to it, see tps_message_charge(). */
+/* Charges values that are made from the message to it, see tps_message_charge(). */
 gboolean tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error);
 
-/* Steps over a value of that type, however deep. */
+/* Skips a value of that type, with any nesting. */
 void tps_reader_skip (TpsReader *in, TpsWireType type);
 
 G_END_DECLS

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Drives the machine of scan_machine.h over the chunks that come: limits, framing, bodies, and
- * tokens that two chunks share. The happy path:
+/* Runs the machine of scan_machine.h over the received chunks: limits, framing, bodies, and tokens
+ * that two chunks share. The happy path:
  *
- *   feed -> run_carry   the few bytes kept from the last chunk, with what completes their token
+ *   feed -> run_carry   the few bytes kept from the last chunk, with the rest of their token
  *        -> run         steps over the chunk itself
- *        -> keep_rest   what is left of a token at its end
+ *        -> keep_rest   the beginning of a token at its end
  */
 
 #include "plugin/frame/scan.h"
@@ -63,7 +63,7 @@ begin_message (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
   return TPS_STEP_OK;
 }
 
-/* Limits come before memory: nothing is reserved before this has said yes. */
+/* Limits come before memory: nothing may be reserved before this returns TRUE. */
 static gboolean
 check_frame_length (TpsScanner *scanner, guint32 n_bytes)
 {
@@ -94,7 +94,7 @@ step_frame_length (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, n_bytes);
 }
 
-/* Framed or not, from the first bytes of a connection; -1 = one byte is not enough. */
+/* Returns the framing by the first bytes of a connection; -1 = one byte is not enough. */
 static gint
 detect_framed (const TpsScanInput *in)
 {
@@ -104,7 +104,7 @@ detect_framed (const TpsScanInput *in)
     return 0;
   if (in->next[0] == 0x80 && tps_scan_n_here (in) < 2)
     return -1;
-  /* Other bytes are refused as the beginning of a message, or as a negative frame length. */
+  /* Other bytes are refused later, as the beginning of a message or as a negative frame length. */
   return in->next[0] == 0x80 && in->next[1] == 0x01 ? 0 : 1;
 }
 
@@ -122,7 +122,7 @@ step_start (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, scanner->max_message_bytes);
 }
 
-/* The protocol whose messages begin with `first`; NULL = none. */
+/* Returns the protocol whose messages begin with `first`; NULL = none. */
 static const TpsScanCodec *
 find_codec (guint8 first)
 {
@@ -199,8 +199,7 @@ input_init (const TpsScanner *scanner, TpsScanInput *in, const guint8 *bytes, gs
   tps_scan_input_limit (in, scanner->n_left);
 }
 
-/* Ends a run over one input: what was taken counts, and what was only walked over goes into the
- * head. */
+/* Ends a run over one input: counts the consumed bytes, and copies the span into the head. */
 static TpsScanStep
 input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
 {
@@ -214,7 +213,7 @@ input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
   return tps_scan_refuse_length (scanner, in, "the message", tps_scan_n_left (in) + 1);
 }
 
-/* Completes the token that the last chunk began, with bytes of this one; `n_used` of them. */
+/* Completes the token that the last chunk began with `n_used` bytes of this one. */
 static TpsScanStep
 run_carry (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
 {
@@ -234,7 +233,7 @@ run_carry (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_use
   *n_used = n_new;
   if (last == TPS_STEP_BAD)
     return last;
-  if (n_taken < n_old) /* still not a whole token, so the chunk has no more */
+  if (n_taken < n_old) /* the token is still incomplete, so the chunk has no more bytes */
     {
       scanner->n_carry = (guint) (n_old + n_new - n_taken);
       memmove (scanner->carry, scanner->carry + n_taken, scanner->n_carry);
@@ -260,7 +259,7 @@ run (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
   return last;
 }
 
-/* Less than a token, so it fits. */
+/* The rest is less than a token, so it fits. */
 static void
 keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
 {
@@ -341,7 +340,8 @@ tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize
     }
   *n_consumed = n_done;
   if (scanner->error != NULL)
-    g_clear_pointer (&scanner->message, tps_message_free); /* its bodies serve others better */
+    /* releases its bodies early for other messages */
+    g_clear_pointer (&scanner->message, tps_message_free);
   return report (scanner, error);
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Binary protocol, strict: it is the canonical form already, so bytes are only walked over here,
- * and copied into the head in long spans. A boolean is any byte; other than 0 is true. */
+/* Binary protocol, strict. It is the canonical form already, so this codec only checks the bytes,
+ * and copies them into the head in long spans. A boolean may be any byte; all but 0 are true. */
 
 #include "plugin/frame/scan_machine.h"
 
@@ -10,14 +10,14 @@
 #define VERSION_MASK 0xffffff00u
 #define VERSION_1 0x80010000u
 
-/* Bytes of a value at least, by type. An empty struct is its stop byte. */
+/* Minimum size of a value, by type. An empty struct is its stop byte. */
 static const guint8 min_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 2,
   [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,  [TPS_WIRE_BINARY] = 4, [TPS_WIRE_STRUCT] = 1,
   [TPS_WIRE_MAP] = 6,  [TPS_WIRE_SET] = 5,  [TPS_WIRE_LIST] = 5,
 };
 
-/* Bytes of a value whose length depends on its type alone; 0 = not such a type. */
+/* Size of a value that depends on its type alone; 0 = other types. */
 static const guint8 fixed_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8,
   [TPS_WIRE_I16] = 2,  [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,
@@ -87,7 +87,7 @@ begin_field (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
   n_bytes = fixed_bytes[type];
   if (n_bytes > 0 && n_bytes <= tps_scan_n_here (in))
     {
-      in->next += n_bytes; /* the field's value is here too: the usual way */
+      in->next += n_bytes; /* the common case: the field's value is here, too */
       return TPS_STEP_OK;
     }
   scanner->type = type;
@@ -117,7 +117,7 @@ step_next (TpsScanner *scanner, TpsScanInput *in)
   return tps_scan_end_level (scanner, in);
 }
 
-/* Elements of one length each are taken as one piece. */
+/* Elements of a fixed size are consumed as one piece. */
 static TpsScanStep
 begin_elements (TpsScanner *scanner, TpsScanInput *in, gboolean is_map, const guint8 types[2],
                 gint64 n_elems)
@@ -148,7 +148,7 @@ begin_list (TpsScanner *scanner, TpsScanInput *in)
   return begin_elements (scanner, in, FALSE, types, (gint32) get_be32 (in->next - 4));
 }
 
-/* Compact protocol has no types in an empty map, so the canonical form has zeros for them. */
+/* An empty map has no types in compact protocol, so the canonical form has zeros for them. */
 static TpsScanStep
 begin_empty_map (TpsScanner *scanner, TpsScanInput *in)
 {
@@ -183,7 +183,7 @@ begin_map (TpsScanner *scanner, TpsScanInput *in)
   return begin_elements (scanner, in, TRUE, types, n_elems);
 }
 
-/* The length -1 has been seen; the length itself follows. */
+/* Reads the long length, after the length -1. */
 static TpsScanStep
 begin_long_string (TpsScanner *scanner, TpsScanInput *in)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Compact protocol: every token is rewritten into the head as the binary protocol would have it.
+/* Compact protocol: every token is rewritten into the head in binary protocol.
  *
- * Source: doc/specs/thrift-compact-protocol.md of Apache Thrift; doubles are little-endian, as all
- * implementations have it. A varint may be longer than its value needs, but never longer than its
+ * Source: doc/specs/thrift-compact-protocol.md of Apache Thrift; doubles are little-endian, as in
+ * all implementations. A varint may be longer than its value needs, but must not be longer than its
  * type allows. */
 
 #include "plugin/frame/scan_machine.h"
@@ -21,7 +21,7 @@ enum
   COMPACT_FALSE = 2,
 };
 
-/* The canonical type for a compact one; 0 = no such type. 13 is UUID, which the binary protocol of
+/* The canonical type of a compact one; 0 = no such type. 13 is UUID, which the binary protocol of
  * 0.17 lacks. */
 static const guint8 wire_types[16] = {
   [COMPACT_TRUE] = TPS_WIRE_BOOL,
@@ -38,7 +38,7 @@ static const guint8 wire_types[16] = {
   [12] = TPS_WIRE_STRUCT,
 };
 
-/* Bytes of a value at least, by canonical type. */
+/* Minimum size of a value, by canonical type. */
 static const guint8 min_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 1,
   [TPS_WIRE_I32] = 1,  [TPS_WIRE_I64] = 1,  [TPS_WIRE_BINARY] = 1, [TPS_WIRE_STRUCT] = 1,
@@ -48,13 +48,13 @@ static const guint8 min_bytes[16] = {
 static guint8
 wire_type (guint compact_type)
 {
-  /* An unknown type becomes one that no table knows, so that messages name it. */
+  /* An unknown type becomes one that is in no table, so that messages name it. */
   if (compact_type != 0 && wire_types[compact_type] == 0)
     return (guint8) (0xf0 | compact_type);
   return wire_types[compact_type];
 }
 
-/* Reads a varint `offset` bytes ahead; `n_bytes` is its length. Takes nothing. */
+/* Reads a varint `offset` bytes ahead and its length, `n_bytes`, without consuming it. */
 static TpsScanStep
 peek_varint (TpsScanner *scanner, const TpsScanInput *in, gsize offset, guint n_bytes_max,
              guint64 *value, gsize *n_bytes)
@@ -84,7 +84,7 @@ peek_varint (TpsScanner *scanner, const TpsScanInput *in, gsize offset, guint n_
                           n_bytes_max == MAX_BYTES_32 ? 32 : 64);
 }
 
-/* Takes an unsigned 32-bit varint. */
+/* Consumes an unsigned 32-bit varint. */
 static TpsScanStep
 take_u32 (TpsScanner *scanner, TpsScanInput *in, guint32 *value)
 {
@@ -160,7 +160,7 @@ step_name_length (TpsScanner *scanner, TpsScanInput *in)
   return step == TPS_STEP_OK ? tps_scan_begin_name (scanner, in, (gint32) n_bytes) : step;
 }
 
-/* The id of a field header with `delta`, and the header's length. */
+/* Returns the id of a field header with `delta`, and the header's length. */
 static TpsScanStep
 peek_field_id (TpsScanner *scanner, const TpsScanInput *in, gint16 last_id, gint64 *id,
                gsize *n_bytes)
@@ -205,7 +205,7 @@ begin_field (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
     return TPS_STEP_BAD;
   level->last_id = (gint16) id;
   in->next += n_bytes;
-  if (type == TPS_WIRE_BOOL) /* the header holds the value too */
+  if (type == TPS_WIRE_BOOL) /* the header contains the value, too */
     return put (scanner, in,
                 (guint64) type << 24 | (guint64) (guint16) id << 8 | (compact_type == COMPACT_TRUE),
                 4);
@@ -316,7 +316,7 @@ begin_string (TpsScanner *scanner, TpsScanInput *in)
   return tps_scan_begin_binary (scanner, in, (gint32) n_bytes);
 }
 
-/* An element: 1 is true, 2 false; 0 is what some writers send for false. */
+/* An element: 1 is true, 2 is false; some writers send 0 for false. */
 static TpsScanStep
 take_bool (TpsScanner *scanner, TpsScanInput *in)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The header of a THeader frame, which stands between the frame's length and the message:
+/* The header of a THeader frame, between the frame's length and the message:
  *
  *   u16 magic 0x0fff, u16 flags, i32 sequence id, u16 size of the rest / 4, and the rest:
  *   varint protocol (0 = binary, 2 = compact), varint number of transforms, their ids,
@@ -9,9 +9,9 @@
  *   zeros up to a multiple of 4 bytes
  *
  * Source: doc/specs/HeaderFormat.md of Apache Thrift. A block of an unknown kind ends the header,
- * as in Thrift's own readers. The rest is collected, at most TPS_MESSAGE_MAX_HEADER_BYTES, and then
- * read at once. Reading turns it into the message's pairs in place: a pair takes no more bytes with
- * its NULs than with its lengths. */
+ * as in Thrift's own readers. The rest, at most TPS_MESSAGE_MAX_HEADER_BYTES, is collected and then
+ * parsed at once. Parsing converts it to the message's pairs in place: a pair with its NULs is not
+ * longer than with its lengths. */
 
 #include "plugin/frame/scan_machine.h"
 
@@ -24,7 +24,8 @@
 #define TRANSFORM_ZLIB 1
 #define INFO_PAIRS 1
 #define MAX_VARINT_BYTES 5
-/* Kept of a header for which there is no memory: the protocol and the number of transforms. */
+/* The part that is kept if there is no memory for a header: the protocol and the number of
+ * transforms. */
 #define MIN_INFO_BYTES (2 * MAX_VARINT_BYTES)
 
 static guint
@@ -70,7 +71,7 @@ tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in)
 typedef struct
 {
   TpsScanner *scanner;
-  const TpsScanInput *in; /* behind the header: for messages about errors */
+  const TpsScanInput *in; /* the input behind the header, for error messages */
   const guint8 *next;
   const guint8 *end;
 } Info;
@@ -106,7 +107,7 @@ take_varint (Info *info, guint32 *value)
   return FALSE;
 }
 
-/* Moves a string to `*dest`, which may overlap it, with a NUL behind it. FALSE: refused. */
+/* Moves a string to `*dest`, which may overlap it, and appends a NUL. FALSE: refused. */
 static gboolean
 take_string (Info *info, gchar **dest)
 {
@@ -179,7 +180,7 @@ take_blocks (Info *info)
   return TRUE;
 }
 
-/* FALSE: refused. */
+/* Reads the transforms, none of which is supported. FALSE: refused. */
 static gboolean
 check_transforms (Info *info)
 {
@@ -191,12 +192,12 @@ check_transforms (Info *info)
     return TRUE;
   if (take_varint (info, &id))
     tps_scan_refuse (info->scanner, info->in,
-                     "the frame's header asks for transform %u%s: transforms are not supported", id,
+                     "the frame's header requires transform %u%s: transforms are not supported", id,
                      id == TRANSFORM_ZLIB ? " (zlib)" : "");
   return FALSE;
 }
 
-/* FALSE: refused. */
+/* Reads the protocol and sets the codec. FALSE: refused. */
 static gboolean
 take_protocol (Info *info)
 {

@@ -30,7 +30,7 @@ tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *forma
 }
 
 TpsScanStep
-tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
+tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *name,
                         guint64 n_bytes)
 {
   g_autofree gchar *text = NULL;
@@ -39,10 +39,10 @@ tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar
     return tps_scan_refuse (scanner, in,
                             "%s needs %" G_GUINT64_FORMAT " bytes, %" G_GSIZE_FORMAT
                             " are left in the frame",
-                            what, n_bytes, tps_scan_n_left (in));
+                            name, n_bytes, tps_scan_n_left (in));
   text = g_strdup_printf ("%s needs %" G_GUINT64_FORMAT " bytes, the limit of %" G_GSIZE_FORMAT
                           " bytes for a message leaves %" G_GSIZE_FORMAT,
-                          what, n_bytes, scanner->limit, tps_scan_n_left (in));
+                          name, n_bytes, scanner->limit, tps_scan_n_left (in));
   return refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
 }
 
@@ -80,8 +80,8 @@ tps_scan_begin_message (TpsScanner *scanner)
   scanner->n_head = 0;
 }
 
-/* Grows in powers of two: with what has come, never with what was announced. A message whose head
- * finds no memory is refused, and its bytes go nowhere from then on. */
+/* Grows in powers of two, with received bytes and never with announced ones. If there is no memory
+ * for the head, the message is refused, and its further bytes are dropped. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
@@ -122,7 +122,8 @@ tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes
   return room;
 }
 
-/* Appends bytes to the head; of a refused message they are dropped. FALSE: refused for good. */
+/* Appends bytes to the head, or drops them if the message is refused. FALSE: the input is
+ * refused. */
 static gboolean
 append (TpsScanner *scanner, const TpsScanInput *in, const guint8 *bytes, gsize n_bytes)
 {
@@ -153,7 +154,7 @@ tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in)
 static gboolean
 refuse_duplicate (TpsScanner *scanner, const TpsScanInput *in, gint16 id)
 {
-  tps_scan_refuse (scanner, in, "field %d stands twice in one struct", id);
+  tps_scan_refuse (scanner, in, "field %d occurs twice in one struct", id);
   return FALSE;
 }
 
@@ -196,7 +197,8 @@ check_depth (TpsScanner *scanner, const TpsScanInput *in)
   return FALSE;
 }
 
-/* Hardly a message is nested deeply, and an idle connection should cost little. */
+/* Deep levels are allocated on demand: few messages are nested deeply, and an idle connection
+ * should cost little. */
 static TpsScanLevel *
 push_level (TpsScanner *scanner)
 {
@@ -243,8 +245,8 @@ tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* A message without a body cannot be handled, so once one is refused the others are given back and
- * refused too. */
+/* A message that lacks a body cannot be handled. Once one is refused, the others are released and
+ * refused, too. */
 static TpsBuffer *
 get_body_buffer (TpsScanner *scanner, gsize n_bytes)
 {
@@ -289,7 +291,7 @@ tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes)
   return TPS_STEP_OK;
 }
 
-/* Some writers name no type for an empty container. */
+/* Some writers give no type for an empty container. */
 static gboolean
 check_type (TpsScanner *scanner, const TpsScanInput *in, guint8 type, gint64 n_elems)
 {
@@ -304,12 +306,12 @@ gboolean
 tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
                           const guint8 types[2], gint64 n_elems)
 {
-  const gchar *what = is_map ? "a map" : "a list";
+  const gchar *name = is_map ? "a map" : "a list";
   guint64 n_bytes_min;
 
   if (n_elems < 0)
     {
-      tps_scan_refuse (scanner, in, "%s has the negative size %" G_GINT64_FORMAT, what, n_elems);
+      tps_scan_refuse (scanner, in, "%s has the negative size %" G_GINT64_FORMAT, name, n_elems);
       return FALSE;
     }
   if (!check_type (scanner, in, types[0], n_elems) || !check_type (scanner, in, types[1], n_elems))
@@ -320,7 +322,7 @@ tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean 
   n_bytes_min *= (guint64) n_elems;
   if (n_bytes_min > tps_scan_n_left (in))
     {
-      tps_scan_refuse_length (scanner, in, what, n_bytes_min);
+      tps_scan_refuse_length (scanner, in, name, n_bytes_min);
       return FALSE;
     }
   return check_depth (scanner, in);

@@ -1,21 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Inside of the scanner: the machine that scan_binary.c and scan_compact.c are written for. Private
+/* The state machine of the scanner, for which scan_binary.c and scan_compact.c are written. Private
  * to plugin/frame.
  *
- * A scanner is always in one state, and each state has one step function per protocol. A step looks
- * at the bytes that are here and either takes a whole token (a field header, a number, a length)
- * and sets the next state, or says TPS_STEP_MORE and takes nothing. So a step never has to remember
- * half a token: where a chunk ends inside one, scan.c keeps the few bytes and puts them before the
- * next chunk.
+ * A scanner is always in one state, and each state has one step function per protocol. A step reads
+ * the available bytes. It either consumes a whole token (a field header, a number, a length) and
+ * sets the next state, or it returns TPS_STEP_MORE and consumes nothing. A step therefore never
+ * stores part of a token. If a chunk ends inside a token, scan.c keeps those few bytes and puts
+ * them before the next chunk.
  *
  *   START -> PROTOCOL -> HEADER -> ... -> NAME -> ... -> NEXT <-> VALUE -> DONE
  *              |   ^                                      |  ^
  *         THEADER -> INFO                                 |  |
  *                                                  RAW, BODY (bytes of strings, lists of numbers)
  *
- * Structs and containers that are open lie on a stack of levels. Every byte and every declared size
- * is held against what is left of the message before anything is reserved for it.
+ * Open structs and containers are on a stack of levels. Every byte and every declared size is
+ * checked against the rest of the message before any memory is reserved for it.
  */
 
 #pragma once
@@ -24,7 +24,8 @@
 
 G_BEGIN_DECLS
 
-/* Field ids below 0 or above 255 that one struct may have: none of our services has any. */
+/* Number of levels inside the scanner, and limit of a struct's field ids outside [0, 255]. No
+ * service of ours has such ids. */
 #define TPS_SCAN_FIRST_LEVELS 6
 #define TPS_SCAN_MAX_ODD_IDS 16
 #define TPS_SCAN_CARRY_BYTES 16     /* at least the longest token, a varint of 10 bytes */
@@ -32,8 +33,8 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_STEP_OK,   /* go on with the step of the state that is now set */
-  TPS_STEP_MORE, /* more bytes are needed: nothing was taken, or (RAW, NAME) all that was there */
+  TPS_STEP_OK,   /* continue with the step of the new state */
+  TPS_STEP_MORE, /* more bytes are needed: none were consumed, or (RAW, NAME) all were */
   TPS_STEP_STOP, /* a message is complete, or a body begins */
   TPS_STEP_BAD,  /* scanner->error is set */
 } TpsScanStep;
@@ -44,27 +45,27 @@ typedef enum
   TPS_SCAN_THEADER,  /* before the fixed part of a THeader frame's header */
   TPS_SCAN_INFO,     /* in the rest of that header */
   TPS_SCAN_PROTOCOL, /* before the first byte of a message */
-  TPS_SCAN_HEADER,   /* the codec's: version and kind */
+  TPS_SCAN_HEADER,   /* version and kind, read by the codec */
   TPS_SCAN_SEQID,
   TPS_SCAN_NAME_LENGTH,
   TPS_SCAN_NAME,
   TPS_SCAN_NEXT,  /* before a field, an element, a key or a value */
   TPS_SCAN_VALUE, /* before a value of scanner->type */
-  TPS_SCAN_RAW,   /* n_raw bytes that go into the head as they are */
-  TPS_SCAN_BODY,  /* bytes that go into a body */
+  TPS_SCAN_RAW,   /* n_raw bytes are copied into the head */
+  TPS_SCAN_BODY,  /* bytes are copied into a body */
   TPS_SCAN_DONE,  /* a message waits for tps_scanner_take() */
   TPS_SCAN_N_STATES,
 } TpsScanState;
 
-/* The bytes that a step may look at. */
+/* The bytes that a step may read. */
 typedef struct
 {
   const guint8 *next;
-  const guint8 *end;  /* where the bytes that are here end, or the message */
-  const guint8 *stop; /* where the bytes that are here end */
-  /* binary protocol: bytes from here to `next` belong into the head as they are; else NULL */
+  const guint8 *end;  /* end of the available bytes or of the message, the nearer one */
+  const guint8 *stop; /* end of the available bytes */
+  /* Binary protocol: bytes from here to `next` are copied into the head unchanged; else NULL. */
   const guint8 *span;
-  gsize n_tail; /* bytes of the message (framed) or of its limit beyond `end` */
+  gsize n_tail; /* bytes beyond `end` of the message (framed) or of its limit */
 } TpsScanInput;
 
 typedef TpsScanStep (*TpsScanStepFunc) (TpsScanner *scanner, TpsScanInput *in);
@@ -74,8 +75,9 @@ typedef struct
 {
   gboolean is_struct;
   guint8
-      types[2]; /* container: of what comes when n_left is even (a map's keys), odd (its values) */
-  guint32 n_left; /* container: values to come, a map's keys and values both counted */
+      /* container: type of the next value if n_left is even (a map's keys), odd (its values) */
+      types[2];
+  guint32 n_left; /* container: values left, with a map's keys and values both counted */
   gint16 last_id; /* struct in compact protocol */
   guint8 n_odd_ids;
   guint64 seen_ids[4]; /* struct: bit i = field i was there */
@@ -85,7 +87,8 @@ typedef struct
 typedef struct
 {
   TpsProtocolKind protocol;
-  const guint8 *min_bytes; /* [16] of a value on this wire, by type; 0 = no such type */
+  /* [16] minimum size of a value on this wire, by type; 0 = no such type */
+  const guint8 *min_bytes;
   TpsScanStepFunc steps[TPS_SCAN_N_STATES];
 } TpsScanCodec;
 
@@ -101,30 +104,30 @@ struct TpsScanner
   const TpsScanCodec *codec;
   GError *error;
 
-  gsize limit;  /* bytes of the message: the frame's length, or the most an unframed one may have */
-  gsize n_left; /* of `limit`, from the first byte in `carry` on */
+  gsize limit;  /* size of the message: the frame's length, or the limit of an unframed one */
+  gsize n_left; /* rest of `limit`, from the first byte in `carry` on */
   guint n_carry;
   guint8 carry[TPS_SCAN_CARRY_BYTES];
 
   TpsMessage *message;
-  gsize n_head;      /* bytes used of message->head, which is longer while the message grows */
-  gsize n_raw;       /* TPS_SCAN_RAW, TPS_SCAN_NAME: bytes to come */
-  gsize n_filled;    /* TPS_SCAN_BODY: bytes of the last body that are there */
+  gsize n_head;      /* used bytes of message->head, which is longer while the message grows */
+  gsize n_raw;       /* TPS_SCAN_RAW, TPS_SCAN_NAME: missing bytes */
+  gsize n_filled;    /* TPS_SCAN_BODY: received bytes of the last body */
   guint n_info;      /* TPS_SCAN_INFO: bytes of the header */
-  guint n_info_here; /* of them, how many are there */
-  guint n_name;      /* TPS_SCAN_NAME: bytes of the name that are there */
-  guint8 *scratch;   /* where bytes of refused bodies go */
+  guint n_info_here; /* received bytes of these */
+  guint n_name;      /* TPS_SCAN_NAME: received bytes of the name */
+  guint8 *scratch;   /* destination of the bytes of refused bodies */
 
   guint8 type; /* TPS_SCAN_VALUE */
   guint depth;
   TpsScanLevel first_levels[TPS_SCAN_FIRST_LEVELS];
-  TpsScanLevel *deep_levels; /* the others; NULL until a message is nested so deeply */
+  TpsScanLevel *deep_levels; /* further levels; NULL until a message is nested so deeply */
 };
 
 extern const TpsScanCodec tps_scan_codec_binary;
 extern const TpsScanCodec tps_scan_codec_compact;
 
-/* The innermost level; there is one. */
+/* Returns the innermost level; there must be one. */
 static inline TpsScanLevel *
 tps_scan_get_level (TpsScanner *scanner)
 {
@@ -140,14 +143,14 @@ tps_scan_n_here (const TpsScanInput *in)
   return (gsize) (in->end - in->next);
 }
 
-/* Bytes up to the end of the message, or to the limit of an unframed one. */
+/* Returns the number of bytes to the end of the message, or to the limit of an unframed one. */
 static inline gsize
 tps_scan_n_left (const TpsScanInput *in)
 {
   return tps_scan_n_here (in) + in->n_tail;
 }
 
-/* Sets `end` and `n_tail` for a message of which `n_left` bytes are to come. */
+/* Sets `end` and `n_tail` for a message of which `n_left` bytes are missing. */
 static inline void
 tps_scan_input_limit (TpsScanInput *in, gsize n_left)
 {
@@ -157,26 +160,27 @@ tps_scan_input_limit (TpsScanInput *in, gsize n_left)
   in->n_tail = n_left - tps_scan_n_here (in);
 }
 
-/* Sets the error, with the place in the message, and returns TPS_STEP_BAD. */
+/* Sets the error, with the position in the message, and returns TPS_STEP_BAD. */
 TpsScanStep tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* The same for something longer than what is left: a defect in a frame, a limit where there is
- * none. */
-TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
+/* As tps_scan_refuse(), for a length beyond the rest of the message: a defect inside a frame, and a
+ * limit without one. */
+TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *name,
                                     guint64 n_bytes);
 
-/* No memory for `n_bytes` of the message: it is read to its end, which keeps the connection, and
- * holds nothing. */
+/* Drops the message, because there is no memory for `n_bytes` of it. Its bytes are still read to
+ * the end, so that the connection survives. */
 void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
 
-/* Room for `n_bytes` more, at most 256, in the head, which then count as used; NULL: refused. */
+/* Returns room for `n_bytes` more in the head, at most 256, which then count as used; NULL:
+ * refused. */
 guint8 *tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes);
 
 /* Copies the bytes since `span` into the head. FALSE: refused. */
 gboolean tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in);
 
-/* Checks the field id against those that the struct had before and notes it. FALSE: refused. */
+/* Records the field id, and checks that the struct did not have it before. FALSE: refused. */
 gboolean tps_scan_mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level,
                               gint16 id);
 
@@ -186,20 +190,20 @@ TpsScanStep tps_scan_begin_arguments (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in);
 
-/* A string or binary of `n_bytes` comes next; its length prefix is in the head or the span. */
+/* Begins a string or binary of `n_bytes`, whose length prefix is in the head or the span. */
 TpsScanStep tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes);
 
-/* Checks types, count and depth of a container. `types` are key and value; a list has its element
- * type twice. FALSE: refused. */
+/* Checks types, count and depth of a container. `types` are those of key and value; a list has its
+ * element type twice. FALSE: refused. */
 gboolean tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
                                    const guint8 types[2], gint64 n_elems);
 TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
                                       guint32 n_elems);
 
-/* Makes the message that comes next, and charges for it. */
+/* Creates the next message and charges for it. */
 void tps_scan_begin_message (TpsScanner *scanner);
 
-/* Steps of a THeader frame's header (scan_header.c). After them the codec is known. */
+/* Steps for a THeader frame's header (scan_header.c). After them the codec is known. */
 TpsScanStep tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_step_info (TpsScanner *scanner, TpsScanInput *in);
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is written goes into one growing array, the head; a large binary leaves a splice there: an
- * offset of the head and the bytes that go out between. The head may move while it grows, so pieces
- * are computed at the end. */
+/* All output goes into one growing array, the head. A large binary leaves a splice: an offset of
+ * the head and the bytes to send there. The head may move as it grows, so the pieces are computed
+ * at the end. */
 
 #include "plugin/frame/writer.h"
 
@@ -16,7 +16,7 @@
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_SPLICES 64
 #define FRAME_LENGTH_BYTES 4
-#define WRITER_BYTES 768 /* a writer with its arrays */
+#define WRITER_BYTES 768 /* size of a writer with its arrays */
 
 typedef struct
 {
@@ -34,7 +34,7 @@ release_splice (gpointer data)
   g_clear_pointer (&splice->buffer, tps_buffer_unref);
 }
 
-/* Lets go of buffers and of what was borrowed. */
+/* Releases buffers and borrowed memory. */
 static void
 release_contents (TpsWriter *out)
 {
@@ -67,8 +67,8 @@ release (gpointer data)
   g_free (out);
 }
 
-/* Writers come and go with every call, so they are kept with their arrays, unless these are
- * large. */
+/* Writers are created and freed with every call, so they are kept for reuse with their arrays,
+ * unless these are large. */
 static TpsDepot depot = TPS_DEPOT_INIT (release);
 static _Thread_local TpsMagazine magazine;
 
@@ -136,7 +136,7 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->depth = 0;
 }
 
-/* Has the writer charged for a head of `n_allocated` bytes and its copies. */
+/* Charges for a head of `n_allocated` bytes and for the copies. */
 static gboolean
 charge_all (TpsWriter *out, gsize n_allocated, GError **error)
 {
@@ -218,7 +218,7 @@ tps_writer_fail (TpsWriter *out, GError *error)
     g_error_free (error);
 }
 
-/* Errors: what tps_writer_fail () was told. */
+/* Errors: that of tps_writer_fail(). */
 static gboolean
 check_failure (const TpsWriter *out, GError **error)
 {
@@ -333,7 +333,7 @@ tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes)
   return (const struct iovec *) (gpointer) out->pieces->data;
 }
 
-/* Takes over `buffer`'s reference. */
+/* Takes ownership of the reference of `buffer`. */
 static void
 splice_bytes (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
 {
@@ -350,7 +350,7 @@ splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
   splice_bytes (out, data, n_bytes, buffer);
 }
 
-/* Copies shared memory that the peer may change, because the writer may be queued. If there is no
+/* Copies shared memory, because the peer may change it while the writer is queued. If there is no
  * memory for the copy, the message fails. */
 static void
 splice_copy (TpsWriter *out, gconstpointer data, gsize n_bytes)

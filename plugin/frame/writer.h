@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes one message in binary or compact protocol, framed or not, as a list of pieces that go out
- * by scatter-gather.
+/* Writes one message in binary or compact protocol, framed or not, as a list of pieces for
+ * scatter-gather output.
  *
- * Large binaries are not copied: the writer keeps a reference of their buffer (or borrows, for
- * tps_writer_binary_borrowed) and the bytes go out from where they lie.
- * A writer may be reset and used again. Not thread-safe.
+ * Large binaries are not copied: the writer keeps a reference of their buffer (or borrows them,
+ * with tps_writer_binary_borrowed), and they are sent from their own memory. A writer may be reset
+ * and used again. Not thread-safe.
  */
 
 #pragma once
@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsWriter TpsWriter;
 
-/* How a message is to be written. */
+/* The format of a message. */
 typedef struct
 {
   TpsProtocolKind protocol;
@@ -28,49 +28,53 @@ typedef struct
   TpsBudget *budget; /* for tps_writer_set_budget(); borrowed, may be NULL */
 } TpsWriterForm;
 
+/* Returns an empty writer, which the caller owns. */
 TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
 void tps_writer_free (TpsWriter *out);
 
-/* As new, but with the memory that it has. Lets go of what it borrowed and holds. */
+/* Resets the writer to its initial state, but keeps its memory. Releases everything that it
+ * borrowed and holds. */
 void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
 
 /* Charges `budget` for the writer and the bytes that it copies, until it is freed or reset; takes a
- * reference. What is borrowed or referenced is not charged here. What the writer has allocated at
- * the time of the call is charged only if there is room: a small reply must leave whatever the
- * budget says. A message that then needs more than there is memory for fails, see
+ * reference. Borrowed and referenced bytes are not charged here. The memory that the writer has at
+ * the time of the call is charged only if there is room, because a small reply must be sent even if
+ * the budget is exhausted. If a message then needs memory beyond the budget, it fails; see
  * tps_writer_fail(). */
 void tps_writer_set_budget (TpsWriter *out, TpsBudget *budget);
 
-/* Has a framed message go in a THeader frame with this sequence id; its protocol is that of the
- * message. Before tps_writer_message_begin(); until the writer is reset. */
+/* Sends a framed message in a THeader frame with this sequence id, with the protocol of the
+ * message. Must be called before tps_writer_message_begin(); applies until the writer is reset. */
 void tps_writer_set_header (TpsWriter *out, gint32 seqid);
 
-/* Adds a pair to the header of that frame, after tps_writer_set_header(). Both are copied. They
- * must be UTF-8, a key must come once, and all pairs together must stay within the limits of
- * readers (TPS_MESSAGE_MAX_HEADER_BYTES). */
+/* Adds a pair to the header of that frame; both strings are copied. Must be called after
+ * tps_writer_set_header(). The strings must be UTF-8, a key must not occur twice, and all pairs
+ * together must stay within the limits of readers (TPS_MESSAGE_MAX_HEADER_BYTES). */
 void tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value);
 
-/* A node, with the writer as its data, for the one queue that it may stand in. The writer's. */
+/* Returns a list node whose data is the writer, for the one queue that it may be in; owned by the
+ * writer. */
 GList *tps_writer_get_link (TpsWriter *out);
 
+/* Begins the message. `name` is "Service:method" for a multiplexed call; it is copied. */
 void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind,
                                gint32 seqid);
 
 /* Ends the message: fills in the frame length and computes the pieces. Errors:
- * TPS_ERROR_RESOURCE_EXHAUSTED when the message is longer than a frame can say (2^31 - 1). */
+ * TPS_ERROR_RESOURCE_EXHAUSTED if the message is longer than the maximum of a frame (2^31 - 1). */
 gboolean tps_writer_message_end (TpsWriter *out, GError **error);
 
-/* Ends a message that goes in a transfer (thrift/chunks.thrift), however long it is: without the
- * frame's length, and with binaries of 2^31 bytes and more. Also after tps_writer_message_end(),
- * whatever that said. Errors: TPS_ERROR_RESOURCE_EXHAUSTED for a list, or in compact protocol a
- * binary, of more than 2^31 - 1. */
+/* Ends a message of any length that goes in a transfer (thrift/chunks.thrift): without the frame's
+ * length, and with binaries of 2^31 bytes and more. May also be called after
+ * tps_writer_message_end(), even if that failed. Errors: TPS_ERROR_RESOURCE_EXHAUSTED for a list,
+ * or in compact protocol a binary, of more than 2^31 - 1. */
 gboolean tps_writer_message_end_transferred (TpsWriter *out, GError **error);
 
 void tps_writer_struct_begin (TpsWriter *out);
-void tps_writer_struct_end (TpsWriter *out); /* writes the stop */
+void tps_writer_struct_end (TpsWriter *out); /* writes the stop field */
 void tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type);
 
-/* As a field's value after tps_writer_field (…, TPS_WIRE_BOOL), or as a list element. */
+/* Writes a field's value after tps_writer_field (…, TPS_WIRE_BOOL), or a list element. */
 void tps_writer_bool (TpsWriter *out, gboolean value);
 void tps_writer_byte (TpsWriter *out, gint8 value);
 void tps_writer_i16 (TpsWriter *out, gint16 value);
@@ -80,56 +84,58 @@ void tps_writer_double (TpsWriter *out, gdouble value);
 void tps_writer_string (TpsWriter *out, const gchar *value);
 void tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes); /* copies */
 
-/* Takes a reference of `buffer`; bytes [offset, offset + n_bytes) go out from there. Small ones,
- * and those of shared buffers, are copied. */
+/* Takes a reference of `buffer`, whose bytes [offset, offset + n_bytes) are sent without a copy.
+ * Small ones, and those of shared buffers, are copied. */
 void tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes);
 
-/* Borrows `data` until the writer is freed or reset. Small ones are copied. */
+/* Borrows `data` until the writer is freed or reset. Small binaries are copied. */
 void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes);
 
-/* One binary whose bytes lie in `n_pieces` pieces; borrows them until the writer is freed or reset.
- * Small ones are copied. */
+/* Writes one binary whose bytes lie in `n_pieces` pieces, which are borrowed until the writer is
+ * freed or reset. Small ones are copied. */
 void tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pieces);
 
 /* Lets large tensors of this message lie in shared memory. Takes a reference until the writer is
- * freed or reset; NULL = none, as at first. */
+ * freed or reset; NULL = no shared memory, the default. */
 void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 
-/* Places bytes there. FALSE: they are to be written inline (no shared memory, too few, no room). */
+/* Copies bytes into shared memory. FALSE: they must be written inline (no shared memory, too few
+ * bytes, no room). */
 gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
-/* The same of bytes in memory of `device`. */
+/* As tps_writer_share(), for bytes in memory of `device`. */
 gboolean tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpointer data,
                                   gsize n_bytes, TpsSharedSlice *slice);
 
-/* What was to be written cannot be had: both ways to end the message fail with the first such
- * error. Takes `error`. */
+/* Makes the message fail, because a part of it is not available: both functions that end the
+ * message then return the first such error. Takes ownership of `error`. */
 void tps_writer_fail (TpsWriter *out, GError *error);
 
-/* Has `func (user_data)` called once: when the message has its place among those that go out, so
- * that whatever is sent from then on comes after it, or when the writer is freed or reset without.
- * Called under the connection's lock: must not block or call back. */
+/* Sets a function that is called once: when the message has been queued, so that all later messages
+ * follow it, or when the writer is freed or reset before. It is called under the connection's lock,
+ * and must not block or call back. */
 void tps_writer_set_queued (TpsWriter *out, GDestroyNotify func, gpointer user_data);
-void tps_writer_queued (TpsWriter *out); /* for the connection; does nothing the second time */
+void tps_writer_queued (TpsWriter *out); /* for the connection; only the first call has an effect */
 
-/* A file descriptor goes to the peer with the message's first byte (Unix sockets). Takes it over:
- * closed with the writer. */
+/* Sends a file descriptor to the peer with the message's first byte (Unix sockets). Takes
+ * ownership: the descriptor is closed with the writer. */
 void tps_writer_take_descriptor (TpsWriter *out, gint fd);
 gint tps_writer_get_descriptor (const TpsWriter *out); /* borrowed; -1 = none */
 
+/* Begin a container of `n_elems` elements, or pairs of a map, which the caller must write next. */
 void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type,
                            guint32 n_elems);
 
-/* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` (may be NULL) is
- * their sum. */
+/* Returns the pieces after message_end, borrowed until the writer is changed; `n_bytes` (may be
+ * NULL) is their total size. */
 const struct iovec *tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes);
 
-/* Has `func (user_data)` called once, when the writer is next freed or reset: from then on nothing
- * that it borrowed is looked at again. Called on the thread that frees, which may hold locks:
- * `func` must not block or call back. */
+/* Sets a function that is called once, when the writer is next freed or reset. From then on, the
+ * writer does not read borrowed memory. It is called on the freeing thread, which may hold locks,
+ * and must not block or call back. */
 void tps_writer_set_released (TpsWriter *out, GDestroyNotify func, gpointer user_data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWriter, tps_writer_free)

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values as the two protocols say them. Compact protocol needs two things remembered: the last
- * field id of each open struct, and a boolean field's id, because its value stands in its
- * header. */
+/* Values in the two protocols. Compact protocol needs two kinds of state: the last field id of each
+ * open struct, and the id of a boolean field, because its header contains its value. */
 
 #include "plugin/frame/writer_private.h"
 
@@ -66,7 +65,7 @@ compact_type (TpsWireType type)
   return compact_types[type];
 }
 
-/* The length of a name or a container, or of a binary that is not long. */
+/* The length of a name, a container, or a short binary. */
 static void
 put_length (TpsWriter *out, gsize length)
 {
@@ -107,7 +106,7 @@ tps_writer_set_header (TpsWriter *out, gint32 seqid)
   put_be16 (out, HEADER_MAGIC);
   put_be16 (out, 0); /* flags */
   put_be32 (out, (guint32) seqid);
-  put_be16 (out, 0); /* the header's size, known at its end */
+  put_be16 (out, 0); /* the header's size, filled in at its end */
   put_byte (out, out->compact ? HEADER_PROTOCOL_COMPACT : HEADER_PROTOCOL_BINARY);
   put_byte (out, 0); /* transforms */
   out->n_prefix = out->n_head;
@@ -152,7 +151,7 @@ tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind
   if (out->n_prefix > 0)
     end_header (out);
   else if (out->framed)
-    put_be32 (out, 0); /* the length, known at the end */
+    put_be32 (out, 0); /* the length, filled in at the end */
   out->n_prefix = out->n_head;
   if (out->compact)
     {

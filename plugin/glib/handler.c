@@ -5,7 +5,7 @@
 #include "plugin/glib/handler_call.h"
 #include "plugin/glib/handler_processor.h"
 
-/* The service of a class or its nearest ancestor that is ours. */
+/* Returns the service of a class, or of its nearest ancestor in this folder. */
 static const TpsHandlerService *
 find_service (GType type)
 {

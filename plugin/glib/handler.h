@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Generated C GLib handlers of our contract that are implemented: for each service of thrift/ a
- * class derived from the generated TpsWire<Service>Handler, whose methods a TpsPlugin answers.
+/* Implementations of the generated C GLib handlers of the contract. Each service of thrift/ has a
+ * class derived from the generated TpsWire<Service>Handler, whose methods call a TpsPlugin.
  *
  *   handler = tps_handler_new (TPS_TYPE_PARAMETER_SERVER_HANDLER, plugin, TPS_HOST_THREADED,
  *                              &error);
  *   processor = tps_handler_new_processor (handler);     a TpsWireParameterServerProcessor
  *
- * The processor serves in any ThriftServer. A subclass overrides a method, or wraps it:
+ * The processor works in any ThriftServer. A subclass may override or wrap a method:
  *
  *   G_DEFINE_TYPE (Audited, audited, TPS_TYPE_PARAMETER_SERVER_HANDLER)
  *
@@ -21,19 +21,19 @@
  *
  *   TPS_WIRE_PARAMETER_SERVER_HANDLER_CLASS (klass)->average_gradient = average;
  *
- * For values there are plugin/glib/wire_values.h and the generated objects themselves. Methods may
- * also be called directly, without a server: tps_wire_parameter_server_if_average_gradient
- * (handler, …).
+ * plugin/glib/wire_values.h converts values; the generated objects have their own functions. A
+ * program may also call the methods directly, without a server:
+ * tps_wire_parameter_server_if_average_gradient (handler, …).
  *
  * Semantics, limits and error messages are those of the services, because each call becomes a
- * message to them. A call that lacks an argument does not reach the handler: the services answer
- * it. (Under a processor that g_object_new() made it does, with 0, an empty list or a struct
- * without fields in its place; a push id without a client counts as none.) A call that lacks a
- * required field inside an argument is what generated code takes it for: an error of the
- * connection.
+ * message to them. If a call lacks an argument, the services refuse it, and the handler is not
+ * called. (A processor that g_object_new() created does call the handler, with 0, an empty list or
+ * a struct without fields in its place; a push id without a client counts as none.) If a call lacks
+ * a required field inside an argument, generated code treats it as an error of the connection.
  *
- * Without overrides tps_plugin_register() is the faster way: it copies a tensor once, generated
- * code several times each way. Memory answers UNAVAILABLE, as under any server but TpsServer.
+ * Without overrides, tps_plugin_register() is faster: it copies a tensor once, and generated code
+ * several times in each direction. Calls of Memory fail with UNAVAILABLE, as under any server but
+ * TpsServer.
  */
 
 #pragma once
@@ -43,14 +43,15 @@
 
 G_BEGIN_DECLS
 
-/* A handler of `type`, one of the TPS_TYPE_..._HANDLER or a subclass; the caller's. Registers and
- * repairs all generated types of the contract (plugin/host/library.h). The plugin must outlive the
- * handler's calls. Errors: INVALID_ARGUMENT (the plugin does not serve this service). Thread: one,
- * before the server starts; the methods any. */
+/* Creates a handler of `type`, one of the TPS_TYPE_..._HANDLER or a subclass; the caller owns it.
+ * Registers and repairs all generated types of the contract (plugin/host/library.h). The plugin
+ * must outlive the handler's calls. Errors: INVALID_ARGUMENT (the plugin does not serve this
+ * service). Thread: one, before the server starts; the methods may run on any. */
 gpointer tps_handler_new (GType type, TpsPlugin *plugin, TpsHostKind kind, GError **error);
 
-/* A processor for the handler's service, of a subclass of the generated one, which is repaired; the
- * caller's. It has a reference of the handler. Thread: one, before the server starts. */
+/* Creates a processor for the handler's service; the caller owns it. Its class is a repaired
+ * subclass of the generated one. It has a reference of the handler. Thread: one, before the server
+ * starts. */
 ThriftProcessor *tps_handler_new_processor (gpointer handler);
 
 G_END_DECLS

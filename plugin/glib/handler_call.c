@@ -50,7 +50,7 @@ tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *met
   thrift_protocol_write_struct_begin (call->protocol, "", NULL);
 }
 
-/* Writing into memory does not fail before the message's end. */
+/* Writing into memory cannot fail before the end of the message. */
 static void
 put_field (TpsHandlerCall *call, gint16 id, ThriftType type)
 {
@@ -177,7 +177,7 @@ tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *
 
 /* ---- the reply ------------------------------------------------------------------------------ */
 
-/* The request that has been written, finished, the caller's. */
+/* Ends the request and returns it; the caller owns it. */
 static TpsWriter *
 end_request (TpsHandlerCall *call)
 {
@@ -231,7 +231,7 @@ tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failure, GErro
   g_clear_object (&call->protocol);
   if (reason == NULL)
     return TRUE;
-  /* Generated clients set both, of which generated processors cope with one. */
+  /* Generated clients set both errors, but generated processors expect only one. */
   if (*failure == NULL && reason->domain == TPS_ERROR)
     *failure = tps_service_error_to_wire (reason);
   if (*failure != NULL)

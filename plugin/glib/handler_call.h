@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call of a generated handler as a message to the plugin, and back. For the code that
- * handlers.py makes:
+/* One call of a generated handler as a message to the plugin, and the reply. For the code that
+ * handlers.py generates:
  *
  *   tps_handler_call_begin (&call, iface, "add");
  *   tps_handler_call_put_string (&call, 1, key);           each argument, in the order of the IDL
@@ -10,9 +10,9 @@
  *     tps_wire_rendezvous_client_recv_add (client, _return, failure, &call.error);
  *   return tps_handler_call_end (&call, failure, error);
  *
- * A string, binary or struct that is NULL is left out, and so is a push id without a client:
- * generated processors hand those over for arguments that the peer did not send. Thread: any; a
- * call belongs to one.
+ * A string, binary or struct that is NULL is omitted, and so is a push id without a client:
+ * generated processors pass those for arguments that the peer did not send. Thread: any; a call
+ * must stay on one.
  */
 
 #pragma once
@@ -36,8 +36,10 @@ typedef struct
   GError *error;
 } TpsHandlerCall;
 
+/* Begins a call of `method`. tps_handler_call_end() must follow. */
 void tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *method);
 
+/* Add one argument with its field number. Pointers are borrowed until the end of the call. */
 void tps_handler_call_put_bool (TpsHandlerCall *call, gint16 id, gboolean value);
 void tps_handler_call_put_i32 (TpsHandlerCall *call, gint16 id, gint32 value);
 void tps_handler_call_put_i64 (TpsHandlerCall *call, gint16 id, gint64 value);
@@ -50,18 +52,20 @@ void tps_handler_call_put_strings (TpsHandlerCall *call, gint16 id, const GPtrAr
 void tps_handler_call_put_texts (TpsHandlerCall *call, gint16 id, const GHashTable *values);
 void tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *values);
 
-/* Has the plugin handle the call, and waits for the reply. A client of `client_type` to read it
- * with, borrowed until the end of the call; NULL: call->error says why. */
+/* Runs the call in the plugin and waits for the reply. Returns a client of `client_type` that reads
+ * it, borrowed until the end of the call; NULL: call->error has the reason. */
 gpointer tps_handler_call_run (TpsHandlerCall *call, GType client_type);
 
-/* TRUE: the result has been read. FALSE: either `failure`, the caller's, or `error` is set. */
+/* Ends the call. TRUE: the result has been read. FALSE: either `failure`, which the caller owns, or
+ * `error` is set. */
 gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failure, GError **error);
 
-/* Prepares a result as generated readers expect it: an empty list, a struct with one reference. */
+/* Prepare a result as generated readers expect it: an empty list, a struct with one reference. */
 void tps_handler_reset_list (GPtrArray **list);
 void tps_handler_reset_struct (gpointer *object, GType type);
 
-/* The processor of the services behind a handler: a reference is taken; borrowed, NULL = none. */
+/* Sets and returns the processor of the services behind a handler. The handler takes a reference;
+ * the result is borrowed, NULL = none. */
 void tps_handler_set_processor (gpointer handler, ThriftProcessor *processor);
 TpsProcessor *tps_handler_get_processor (gpointer handler);
 

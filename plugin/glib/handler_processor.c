@@ -44,8 +44,8 @@ has_all (const TpsRpc *rpc, guint64 present)
   return TRUE;
 }
 
-/* Whether all required arguments are there, each of its type. The services refuse any other
- * call. */
+/* Returns whether all required arguments are present and have the right types. The services refuse
+ * any other call. */
 static gboolean
 is_complete (const TpsRpc *rpc, const TpsMessage *message)
 {
@@ -69,7 +69,7 @@ is_complete (const TpsRpc *rpc, const TpsMessage *message)
   return has_all (rpc, present);
 }
 
-/* Whether generated code may read the call. */
+/* Returns whether generated code may read the call. */
 static gboolean
 is_readable (const TpsHandlerService *service, const TpsMessage *message)
 {
@@ -83,7 +83,7 @@ is_readable (const TpsHandlerService *service, const TpsMessage *message)
 static gboolean process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out,
                          GError **error);
 
-/* The generated class above ours. */
+/* Returns the generated class from which this class is derived. */
 static ThriftProcessorClass *
 get_generated_class (ThriftProcessor *processor, const TpsHandlerService **service)
 {
@@ -99,7 +99,7 @@ get_generated_class (ThriftProcessor *processor, const TpsHandlerService **servi
   return klass;
 }
 
-/* A protocol to read the message from, which is taken over; the caller's. */
+/* Returns a protocol that reads the message and owns it; the caller owns the protocol. */
 static ThriftProtocol *
 protocol_new (TpsMessage *message)
 {
@@ -138,7 +138,7 @@ run (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError
                                               THRIFT_PROTOCOL (reading), out, error);
 }
 
-/* The library's callers pass errors on that are set already, and look at the error of a failure,
+/* Callers in the library pass errors that may be set already, and read the error of a failure,
  * which generated code does not always set. */
 static gboolean
 process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Generated processors that see what generated code does not: subclasses of them whose process()
- * looks at the whole call first. A call that lacks an argument, or has one of another type, would
- * reach the handler with 0 in its place; the plugin answers it instead, as it does without
- * generated code, with an error that names the argument. Bytes are checked before generated code
- * reads them. */
+/* Subclasses of generated processors whose process() checks the whole call first. If a call lacks
+ * an argument, or has one of another type, generated code would pass 0 to the handler. The plugin
+ * refuses such a call instead, as it does without generated code, with an error that names the
+ * argument. The bytes are checked before generated code reads them. */
 
 #pragma once
 
@@ -14,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-/* The subclass of the service's generated processor. Thread: one. */
+/* Returns the subclass of the service's generated processor. Thread: one. */
 GType tps_handler_processor_get_type (const TpsHandlerService *service);
 
 G_END_DECLS

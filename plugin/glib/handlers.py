@@ -1,10 +1,10 @@
-"""Writes handlers.h and handlers.c: for each service of the IDL a class whose methods turn the
-arguments of a generated C GLib handler into a message for a TpsPlugin, and the reply into its
-results (handler_call.h).
+"""Writes handlers.h and handlers.c: one class per service of the IDL. Its methods convert the
+arguments of a generated C GLib handler to a message for a TpsPlugin, and the reply to the results
+(handler_call.h).
 
 usage: handlers.py HEADER SOURCE FILE.thrift...
 
-Reads the part of the Thrift language that thrift/*.thrift uses; anything else is an error. The
+It parses the part of the Thrift language that thrift/*.thrift uses; anything else is an error. The
 compiler checks the signatures against those of the generated code.
 """
 
@@ -106,7 +106,7 @@ def snake(name):
 
 
 def base_name(thrift_type):
-    """Of a type, or of the elements of a list, without the file that it stands in."""
+    """The name of a type, or of a list's element type, without the file's prefix."""
     return re.search(r"(\w+)>?$", thrift_type).group(1)
 
 

@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 
 static gboolean
-check_bytes (const TpsWireTensor *wire, const TpsShape *shape, const gchar *what, GError **error)
+check_bytes (const TpsWireTensor *wire, const TpsShape *shape, const gchar *name, GError **error)
 {
   gsize n_bytes = wire->data != NULL ? wire->data->len : 0;
   g_autofree gchar *text = NULL;
@@ -14,13 +14,13 @@ check_bytes (const TpsWireTensor *wire, const TpsShape *shape, const gchar *what
     return TRUE;
   text = tps_shape_to_string (shape);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s.data has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT, what, n_bytes,
+               "%s.data has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT, name, n_bytes,
                text, tps_shape_n_bytes (shape));
   return FALSE;
 }
 
 gboolean
-tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *what, TpsTensorView *view,
+tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensorView *view,
                            GError **error)
 {
   TpsTensorView seen = { .data = wire->data != NULL ? wire->data->data : NULL };
@@ -28,12 +28,12 @@ tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *what, TpsTens
   if (wire->__isset_shared)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.shared is set, but this message has no shared memory", what);
+                   "%s.shared is set, but this message has no shared memory", name);
       return FALSE;
     }
   if (!tps_shape_init (&seen.shape, (gint) wire->dtype, wire->shape->len,
-                       (const gint64 *) (gconstpointer) wire->shape->data, what, error)
-      || !check_bytes (wire, &seen.shape, what, error))
+                       (const gint64 *) (gconstpointer) wire->shape->data, name, error)
+      || !check_bytes (wire, &seen.shape, name, error))
     return FALSE;
   *view = seen;
   return TRUE;

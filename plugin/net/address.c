@@ -22,13 +22,13 @@
 #define LISTEN_BACKLOG 1024
 #define MAX_LOCK_ATTEMPTS 500
 #define LOCK_PAUSE_US 10000
-#define NEXT_ADDRESS_MS 1000 /* a host that has another address is given so long to answer at one */
+#define NEXT_ADDRESS_MS 1000 /* time for one address of a host with several */
 
-/* What a Unix socket holds lies in pages that the sender fills and the receiver empties: as long as
- * they stay in the second level cache that costs half of what it costs from memory. Of 200 KiB to 4
- * MiB this was the fastest for messages from 1 to 64 MiB (2 MiB of cache a core): 16 MiB took 1.8
- * ms, and 2.9 ms with 4 MiB. Less makes a large message a long row of short writes and wake-ups.
- * The kernel takes less where net.core.wmem_max says so. */
+/* The sender fills pages of a Unix socket's buffer and the receiver empties them. If they stay in
+ * the second-level cache, this costs half as much as from memory. Of 200 KiB to 4 MiB, this size
+ * was the fastest for messages of 1 to 64 MiB (2 MiB of cache per core): 16 MiB took 1.8 ms, and
+ * 2.9 ms with 4 MiB. A smaller buffer divides a large message into many short writes and wake-ups.
+ * The kernel limits the size to net.core.wmem_max. */
 #define UNIX_BUFFER_BYTES (256 << 10)
 
 typedef struct
@@ -59,7 +59,7 @@ parse_unix (const gchar *text, const gchar *path, TpsAddress *address, GError **
   return TRUE;
 }
 
-/* The host is everything before the last colon; an IPv6 host stands in brackets. */
+/* The host is everything before the last colon; an IPv6 host must be in brackets. */
 static gboolean
 split_host (const gchar *text, const gchar *colon, gchar **host, GError **error)
 {
@@ -156,7 +156,7 @@ fill_numeric (const gchar *host, guint16 port, SocketAddress *to)
   return FALSE;
 }
 
-/* What the resolver knows, in its order; g_array_unref(). NULL: nothing. */
+/* Returns the addresses from the resolver, in its order (g_array_unref()); NULL: none. */
 static GArray *
 look_up (const TpsAddress *address, GError **error)
 {
@@ -188,7 +188,7 @@ look_up (const TpsAddress *address, GError **error)
   return all;
 }
 
-/* At least one; NULL: none. */
+/* Returns at least one address; NULL: none. */
 static GArray *
 resolve (const TpsAddress *address, GError **error)
 {
@@ -258,7 +258,7 @@ fail_listen (const TpsAddress *address, gint fd, const gchar *step, GError **err
   return -1;
 }
 
-/* Whether somebody accepts connections there. A full backlog (EAGAIN) is somebody, too. */
+/* Returns whether a process accepts connections there. A full backlog (EAGAIN) also means yes. */
 static gboolean
 is_answered (const SocketAddress *socket_address)
 {
@@ -273,7 +273,7 @@ is_answered (const SocketAddress *socket_address)
   return !refused;
 }
 
-/* Removes what a process that died left behind; sets errno otherwise. */
+/* Removes the socket of a process that has ended; sets errno otherwise. */
 static gboolean
 remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
 {
@@ -294,10 +294,11 @@ remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
   return unlink (address->path) == 0 || errno == ENOENT;
 }
 
-/* Between bind() and listen() a socket looks as one whose server has died. So that of two servers
- * that start at the same time one cannot remove the other's, the folder is locked meanwhile.
- * Returns its descriptor, whose close unlocks it; -1 if the folder cannot be opened or somebody
- * keeps it locked: then the socket is made without. */
+/* Between bind() and listen(), a socket looks like one whose server has ended. The folder is
+ * therefore locked meanwhile, so that of two servers that start at the same time, neither can
+ * remove the other's socket. Returns its descriptor, whose close unlocks it. Returns -1 if the
+ * folder cannot be opened, or if another process keeps it locked; the socket is then created
+ * without the lock. */
 static gint
 lock_folder (const TpsAddress *address)
 {
@@ -316,7 +317,8 @@ lock_folder (const TpsAddress *address)
   return -1;
 }
 
-/* With the folder locked. The mode is set before anybody can connect: that needs listen(). */
+/* Must be called with the folder locked. The mode is set before listen(), and so before any client
+ * can connect. */
 static gint
 make_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd, GError **error)
 {
@@ -361,7 +363,7 @@ listen_tcp (const TpsAddress *address, const SocketAddress *socket_address, gint
   return fd;
 }
 
-/* As clients should write it: the host as it was given, the port as it is. */
+/* Returns the address for clients: the host as given, and the actual port. */
 static gchar *
 bound_to_string (const TpsAddress *address, gint fd)
 {
@@ -400,7 +402,7 @@ tps_address_listen (const TpsAddress *address, gchar **bound, GError **error)
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
-/* Not the ports. */
+/* Compares the hosts without the ports. */
 static gboolean
 is_same_host (const SocketAddress *a, const SocketAddress *b)
 {
@@ -415,11 +417,10 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
          == ((const struct sockaddr_in *) &b->bytes)->sin_addr.s_addr;
 }
 
-/* What a host sends to itself goes through its memory: no link is shared, nothing gets lost. A
- * congestion control that paces (BBR) takes the pauses of the other end for the limit of a link and
- * keeps to that: 1 MiB took 0.14 or 0.38 ms, as it happened, and 64 MiB 26 ms instead of 12. Every
- * kernel has this one, every process may choose it. What goes to other hosts keeps the choice of
- * the system. */
+/* Traffic within a host goes through memory: no link is shared, and no packet is lost. A congestion
+ * control that paces (BBR) mistakes pauses of the other end for the limit of a link: 1 MiB took
+ * 0.14 or 0.38 ms at random, and 64 MiB 26 ms instead of 12. Every kernel has "reno", and every
+ * process may choose it. Traffic to other hosts keeps the system's choice. */
 static void
 choose_congestion_control (gint fd)
 {
@@ -433,9 +434,9 @@ choose_congestion_control (gint fd)
     setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
 }
 
-/* A host that is switched off, or behind a link that is cut, says nothing: without these, what was
- * sent to it counts as on its way for a quarter of an hour, and an idle connection of it stays for
- * two. Not sooner than a peer that is busy may let others wait before it reads on. */
+/* A host that is switched off, or behind a broken link, is silent. Without these options, bytes
+ * sent to it count as in flight for a quarter of an hour, and an idle connection to it stays for
+ * two hours. The limit must exceed the time for which a busy peer may stop reading. */
 static void
 notice_dead_hosts (gint fd)
 {
@@ -465,7 +466,7 @@ tps_socket_tune (gint fd)
         setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
       return;
     }
-  /* TCP sizes its buffers itself, and better, as long as nobody sets them. */
+  /* TCP tunes the sizes of its buffers itself unless a program sets them. */
   setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   notice_dead_hosts (fd);
   choose_congestion_control (fd);
@@ -482,7 +483,7 @@ fail_connect (const TpsAddress *address, GError **error)
   return -1;
 }
 
-/* A socket, or -1 with errno. */
+/* Returns a socket, or -1 with errno. */
 static gint
 begin_to_connect (const SocketAddress *to, gboolean *in_progress)
 {
@@ -500,7 +501,7 @@ begin_to_connect (const SocketAddress *to, gboolean *in_progress)
   return -1;
 }
 
-/* FALSE: it will not be, or takes too long. */
+/* Waits until the socket is connected. Returns FALSE on failure and after a timeout. */
 static gboolean
 is_connected_soon (gint fd)
 {
@@ -535,7 +536,7 @@ tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **
 }
 
 gboolean
-tps_socket_check (gint fd, const gchar *what, GError **error)
+tps_socket_check (gint fd, const gchar *where, GError **error)
 {
   gint code = 0;
   socklen_t n_bytes = sizeof code;
@@ -544,6 +545,6 @@ tps_socket_check (gint fd, const gchar *what, GError **error)
     code = errno;
   if (code == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", what, g_strerror (code));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", where, g_strerror (code));
   return FALSE;
 }

@@ -11,7 +11,7 @@
 #include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
 
-/* ---- what the loop waits for ---------------------------------------------------------------- */
+/* ---- events of the loop --------------------------------------------------------------------- */
 
 gboolean
 tps_connection_is_queue_full (const TpsConnection *connection)
@@ -68,7 +68,7 @@ tps_connection_update_interest (TpsConnection *connection)
     }
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- closing -------------------------------------------------------------------------------- */
 
 void
 tps_connection_drop_socket (TpsConnection *connection)
@@ -106,7 +106,8 @@ tear_down (TpsConnection *connection, const GError *error)
     tps_connection_drop_socket (connection);
   tps_mutex_unlock (&connection->lock);
 
-  /* Half a message goes now: calls that still run keep the connection, but not its memory. */
+  /* A partial message is freed now: calls that still run keep the connection alive, but not its
+   * memory. */
   g_clear_pointer (&connection->scanner, tps_scanner_free);
   connection->events.closed (connection, error, connection->user_data);
   if (connection->started)
@@ -153,7 +154,7 @@ tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gin
                       channel->ops->get_failure (channel));
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 TpsConnection *
 tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
@@ -314,7 +315,8 @@ tps_connection_close_when_sent (TpsConnection *connection)
 
 /* ---- stalls --------------------------------------------------------------------------------- */
 
-/* How much must move: `n_bytes` are announced and missing, or wait to be sent. */
+/* Returns the number of bytes that must move: `n_bytes` are announced and missing, or wait to be
+ * sent. */
 static guint64
 get_min_progress (gsize n_bytes)
 {
@@ -336,13 +338,13 @@ is_stalled (TpsProgress *progress, gboolean busy, guint64 position, guint64 min_
 
 /* With the lock held. */
 static void
-close_stalled (TpsConnection *connection, const gchar *what, guint64 min_progress,
+close_stalled (TpsConnection *connection, const gchar *stall, guint64 min_progress,
                gint64 patience_ns)
 {
   tps_connection_post_close (connection,
                              g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                                           "%s: less than %" G_GUINT64_FORMAT " bytes in %.0f s",
-                                          what, min_progress, (gdouble) patience_ns / 1e9));
+                                          stall, min_progress, (gdouble) patience_ns / 1e9));
 }
 
 void

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a connection gets from its start to its first byte of data, where its channel has
- * something to settle before:
+/* The opening of a connection, from its start to its first byte of data, if its channel has
+ * something to negotiate before:
  *
- *   recognize     on the loop, when the first byte has come -> the channel to go on with
+ *   recognize     on the loop, when the first byte has come -> the final channel
  *   shake_hands   on a worker, since a handshake computes for longer than a turn of the loop may
  *                 take -> back to the loop -> wait for the socket -> shake_hands ... -> the
  *                 connection is open
  *
- * While a worker has the channel the socket counts as being sent to (`sending`): it stays open,
- * and the loop does not watch it.
+ * While a worker uses the channel, `sending` is set: the socket stays open, and the loop does not
+ * watch it.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ fail_opening (TpsConnection *connection, GError *error)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Queued writers leave. Bytes that came behind the handshake are in the channel or in the
+/* Sends the queued writers. Bytes that came behind the handshake are in the channel or in the
  * socket. */
 static void
 be_open (TpsConnection *connection)
@@ -117,7 +117,7 @@ shake_hands (TpsConnection *connection)
 
 /* ---- the first byte ------------------------------------------------------------------------- */
 
-/* FALSE: the channel is not known yet, or never will be. */
+/* Returns FALSE if the channel is not known yet, or if the recognition failed. */
 static gboolean
 recognize (TpsConnection *connection)
 {

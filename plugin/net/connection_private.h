@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the files of a connection share; nobody else includes this.
+/* The state that the files of a connection share. Private to them.
  *
- *   connection.c           what the loop waits for, the end, pausing, stalls
+ *   connection.c           events of the loop, closing, pausing, stalls
  *   connection_open.c      from the start to an open channel
- *   connection_send.c      writers queued, gathered into sendmsg(), corked
- *   connection_receive.c   received into bodies, messages and descriptors handed out
+ *   connection_send.c      queued writers, gathered into sendmsg(), corked
+ *   connection_receive.c   reception into bodies; messages and descriptors are handed out
  *
- * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed
- * there, or by the thread that is just sending.
+ * Every close ends in tear_down(), which runs once on the loop's thread. It closes the descriptor,
+ * or leaves that to a thread that is sending at that time.
  */
 
 #pragma once
@@ -21,28 +21,29 @@
 
 G_BEGIN_DECLS
 
-/* Read or send at most so much before others get their turn. */
+/* Limit of the bytes that a connection receives or sends in one turn of the loop. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
-/* The same as time: messages may be costly, and so may bytes that the scanner walks over. A
- * connection waits at most so long for each of the others of its loop. The clock is read after
- * every second message, after every 16 KiB that go through the scanner, and after every 512 KiB of
- * bodies. */
+/* Limit of the time of a connection in one turn: messages may be costly, and so may bytes that the
+ * scanner processes. It bounds the wait of a connection for each other connection of its loop. The
+ * clock is read after every second message, after every 16 KiB that the scanner processes, and
+ * after every 512 KiB of bodies. */
 #define TPS_CONNECTION_FAIR_NS ((gint64) 200000)
 #define TPS_CONNECTION_LOOK_MESSAGES 2
 #define TPS_CONNECTION_LOOK_BYTES ((gsize) 16 << 10)
-#define TPS_CONNECTION_BODY_COST 32 /* bytes of a body that take as long as one for the scanner */
+#define TPS_CONNECTION_BODY_COST 32 /* so many body bytes take as long as one scanned byte */
 
-/* What a queued writer counts beside its bytes: a connection that takes none of its replies is not
- * read when four thousand small ones wait. */
+/* The charge of a queued writer in addition to its bytes. With it, a connection that does not take
+ * its replies is no longer read when four thousand small ones are queued. */
 #define TPS_CONNECTION_WRITER_BYTES ((gsize) 16 << 10)
 
-/* Less within the patience is a stall: a trickle must not hold memory. Of what holds much of it,
- * one part of so many. */
+/* Less progress than this within the patience is a stall, so that a slow trickle of bytes cannot
+ * hold memory. A large message or queue must move by at least its size divided by the second
+ * number. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
 #define TPS_CONNECTION_MIN_PROGRESS_PART 64
 
-/* How far something had come when it was last seen to move. */
+/* A position, and the time at which it last changed. */
 typedef struct
 {
   guint64 mark;
@@ -58,17 +59,17 @@ struct TpsConnection
   TpsNetChannel *channel;
   TpsCounter *received_bytes, *sent_bytes; /* borrowed; NULL = none */
 
-  /* The loop's thread only. */
+  /* Only used on the loop's thread: */
   TpsScanner *scanner;
   GByteArray *leftover; /* NULL = none */
-  guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
+  guint64 n_received;   /* plus TPS_CONNECTION_MIN_PROGRESS_BYTES for every message */
   gsize n_turn_bytes;   /* received in this turn of the loop */
   guint n_turn_messages;
-  /* bytes of the turn that went through the scanner, and a part of those of bodies */
+  /* bytes of the turn that the scanner processed, plus a share of those of bodies */
   gsize n_turn_scanned;
-  guint n_next_look;       /* messages of the turn after which the clock is read */
+  guint n_next_look;       /* number of messages in the turn before the clock is read */
   gsize n_next_look_bytes; /* the same in scanned bytes */
-  gint64 turn_began_ns;    /* 0 = it has not been looked at yet */
+  gint64 turn_began_ns;    /* 0 = the clock has not been read yet */
   TpsProgress receive_progress;
   TpsProgress send_progress;
   TpsProgress half_closed_progress;
@@ -76,10 +77,9 @@ struct TpsConnection
   gboolean started;
   gboolean gone;
   gboolean corked;
-  gboolean
-      takes_descriptors; /* those that are expected, or those that the kernel does not refuse */
+  gboolean takes_descriptors; /* descriptors are expected, or the kernel cannot refuse them */
 
-  atomic_ullong n_received_bytes; /* changed by the loop's thread alone */
+  atomic_ullong n_received_bytes; /* only changed by the loop's thread */
   atomic_bool may_read;           /* set under the lock, see tps_connection_update_interest() */
 
   TpsMutex lock; /* guards everything below */
@@ -87,35 +87,35 @@ struct TpsConnection
   TpsWatch *watch;
   guint32 interest;
   gboolean opening;         /* the channel is not open yet */
-  guint32 opening_interest; /* the events that the loop waits for meanwhile */
+  guint32 opening_interest; /* events that the loop waits for meanwhile */
   gboolean paused;
   gboolean half_closed;  /* the peer sends no more */
-  gboolean at_end;       /* and all that it has sent has been read */
+  gboolean at_end;       /* all bytes of the peer have been read */
   gboolean has_leftover; /* in `leftover`, or in the channel */
   gboolean continue_posted;
   gboolean sending;
   gboolean blocked;         /* the socket is full, or: */
-  gboolean needs_input;     /* nothing can be sent before something has been received */
-  gboolean receive_blocked; /* nothing can be received before the socket is writable */
+  gboolean needs_input;     /* the channel must receive before it can send */
+  gboolean receive_blocked; /* the channel must send before it can receive */
   gboolean close_when_sent;
   gboolean close_posted;
   gboolean dead;
   GError *close_error;
-  GQueue queue; /* of TpsWriter by their own links, the first of them sent up to `n_first_sent` */
+  GQueue queue; /* of TpsWriter by their own links; the first has been sent up to `n_first_sent` */
   gsize n_first_sent;
-  /* of the first writer: those before it, of `n_before_piece` bytes, have been sent */
+  /* position in the first writer: earlier pieces, of `n_before_piece` bytes, have been sent */
   guint first_piece;
   gsize n_before_piece;
   gsize n_queued;
   gsize max_queued;
-  TpsBudget *replies; /* a reference; NULL = without a limit */
+  TpsBudget *replies; /* a reference; NULL = no limit */
   guint64 n_sent;
 };
 
 /* ---- connection.c --------------------------------------------------------------------------- */
 
-/* With the lock held, whenever something that it guards has changed. What is left over comes before
- * what the socket has. */
+/* Must be called with the lock held after a change of any state that the lock guards. Leftover
+ * bytes are processed before further bytes of the socket. */
 void tps_connection_update_interest (TpsConnection *connection);
 
 /* With the lock held. */
@@ -130,16 +130,18 @@ tps_connection_may_read (TpsConnection *connection)
   return atomic_load_explicit (&connection->may_read, memory_order_relaxed);
 }
 
-/* With the lock held. Takes over `error`; the first one counts. */
+/* Closes the connection from the loop; with the lock held. Takes ownership of `error`; the first
+ * one is reported. */
 void tps_connection_post_close (TpsConnection *connection, GError *error);
 
-/* "connection lost while `doing`: …" */
+/* Returns "connection lost while `doing`: …". */
 GError *tps_connection_lost_error (const gchar *doing, gint code);
 
-/* The same for a failure of the channel, which may know more. */
+/* As tps_connection_lost_error(), for a failure of the channel, which may give a more precise
+ * error. */
 GError *tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code);
 
-/* NULL: the queue is empty. */
+/* Returns the first writer of the queue; NULL = the queue is empty. */
 static inline TpsWriter *
 tps_connection_pop_writer (GQueue *queue)
 {
@@ -148,36 +150,38 @@ tps_connection_pop_writer (GQueue *queue)
   return link != NULL ? link->data : NULL;
 }
 
-/* With the lock held, and nobody sending. Frees the writers: what they release must not call
- * back. */
+/* Closes the socket and frees the writers; with the lock held, and while no thread sends. The
+ * releases of the writers must not call back. */
 void tps_connection_drop_socket (TpsConnection *connection);
 
 /* ---- connection_open.c ---------------------------------------------------------------------- */
 
+/* Returns whether the channel must be opened before it can be used. */
 gboolean tps_connection_must_open (const TpsConnection *connection);
 
-/* The start has come, or the event that it waited for. The loop's thread. */
+/* Continues to open the channel, after the start or the event that it waited for. Thread: the
+ * loop's. */
 void tps_connection_go_on_opening (TpsConnection *connection, guint32 epoll_events);
 
 /* ---- connection_send.c ---------------------------------------------------------------------- */
 
-/* With the lock held: the end of the time in which `sending` was set, and the socket used
- * without the lock. */
+/* Ends the time in which `sending` is set and the socket is used without the lock; with the lock
+ * held. */
 void tps_connection_end_sending (TpsConnection *connection);
 
-/* The loop's thread. */
+/* Thread: the loop's. */
 void tps_connection_on_writable (TpsConnection *connection);
 
-/* While the loop's thread works through what came in, what it answers is queued; uncork sends
- * it. */
+/* While the loop's thread processes a received chunk, its replies are only queued (corked).
+ * Uncorking sends them. */
 void tps_connection_uncork (TpsConnection *connection);
 
 /* ---- connection_receive.c ------------------------------------------------------------------- */
 
-/* The watch's function. */
+/* The function of the watch. */
 void tps_connection_on_ready (guint32 epoll_events, gpointer data);
 
-/* Posted; takes over a reference. Goes on with what was left over. */
+/* Continues with leftover bytes. Posted; `data` is a reference, which it releases. */
 void tps_connection_continue_reading (gpointer data);
 
 G_END_DECLS

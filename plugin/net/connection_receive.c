@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* On the loop's thread: the channel receives into the body the scanner asks for, with a small
- * chunk behind it for what follows; without a body, into the chunk alone. A short read means the
- * socket is empty, so a small call costs one system call to receive. What the chunk still holds
- * when reading is to stop is kept in `leftover`.
+/* Reception, on the loop's thread. The channel receives into the body that the scanner needs,
+ * followed by a small chunk for the bytes behind it; without a body, it receives into the chunk
+ * alone. A short read means that the socket is empty, so a small call costs one system call to
+ * receive. If reading must stop, the rest of the chunk is kept in `leftover`.
  */
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "runtime/base/error.h"
 
 #define CHUNK_BYTES 4096
-#define MAX_LINGERED 32    /* times in a turn of the loop: timers wait meanwhile */
-#define MAX_DESCRIPTORS 16 /* with one recvmsg(): a flood of them must not use up the process's */
+#define MAX_LINGERED 32    /* per turn of the loop, because timers wait meanwhile */
+#define MAX_DESCRIPTORS 16 /* with one recvmsg(), to protect the process's limit of descriptors */
 
 static void
 fail_receiving (TpsConnection *connection, GError *error)
@@ -64,7 +64,8 @@ begin_turn (TpsConnection *connection)
   connection->turn_began_ns = 0;
 }
 
-/* Whether the messages of this turn, or the bytes of a long one, have taken their time. */
+/* Returns whether the messages of this turn, or the bytes of a long one, have used up their
+ * time. */
 static gboolean
 is_late (TpsConnection *connection)
 {
@@ -118,7 +119,7 @@ feed_corked (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
   tps_connection_uncork (connection);
 }
 
-/* The peer sends no more; whether it still receives is not known. */
+/* The peer sends no more; it is unknown whether it still receives. */
 static void
 note_half_closed (TpsConnection *connection)
 {
@@ -154,7 +155,7 @@ on_end (TpsConnection *connection)
     tps_connection_close_when_sent (connection);
 }
 
-/* An encrypted channel must answer its peer before it can go on. */
+/* An encrypted channel must send to its peer before it can continue. */
 static void
 await_output (TpsConnection *connection)
 {
@@ -164,7 +165,7 @@ await_output (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* FALSE when there is nothing to do with `n_bytes`: nothing came, or nothing will. */
+/* Returns FALSE if there are no bytes to process: none came, or none will. */
 static gboolean
 received_any (TpsConnection *connection, gssize n_bytes, gint code)
 {
@@ -179,9 +180,9 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   return FALSE;
 }
 
-/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. All that a peer can
- * send with one message: those that do not fit the kernel would close here, which may block
- * (descriptors.h). */
+/* Room for the descriptors of one recvmsg(), with the alignment that the kernel requires. It holds
+ * the maximum of one message, because the kernel would close descriptors without room here, which
+ * may block (descriptors.h). */
 typedef union
 {
   struct cmsghdr header;
@@ -205,15 +206,15 @@ new_descriptor_error (const TpsConnection *connection)
 {
   if (connection->events.descriptor == NULL)
     return g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL,
-                                "the peer sent file descriptors, which nobody has asked for");
+                                "the peer sent unexpected file descriptors");
   return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
                       "the peer sent more than %d file descriptors at once, or this process has "
                       "no room for them",
                       MAX_DESCRIPTORS);
 }
 
-/* FALSE when none is expected, there are too many, or not all of them came: then none is handed
- * out. */
+/* Returns FALSE if no descriptor is expected, there are too many, or some were cut off. Then none
+ * is handed out. */
 static gboolean
 take_descriptors (TpsConnection *connection, struct msghdr *message)
 {
@@ -245,7 +246,7 @@ count_received (TpsConnection *connection, guint64 n_bytes)
   connection->n_received += n_bytes;
 }
 
-/* Receives once. Returns the bytes it brought, 0 when the socket is empty for now. */
+/* Receives once. Returns the number of bytes, 0 if the socket is empty for now. */
 static gsize
 receive (TpsConnection *connection)
 {
@@ -301,8 +302,8 @@ receive_all (TpsConnection *connection)
       return;
 }
 
-/* Lets the peer run, where it waits for this core, and looks whether its next message has come: a
- * sleep and a wake-up cost more than a look that finds nothing. FALSE: nothing came. */
+/* Yields to the peer if it waits for this core, and checks for its next message: a sleep and a
+ * wake-up cost more than a check without result. Returns FALSE if nothing came. */
 static gboolean
 linger (TpsConnection *connection)
 {
@@ -316,7 +317,8 @@ linger (TpsConnection *connection)
   return connection->n_received != n_before;
 }
 
-/* The socket does not become readable for bytes that the channel has taken from it already. */
+/* Must run for bytes that the channel has taken from the socket already, because the socket does
+ * not become readable for them. */
 static void
 keep_unread (TpsConnection *connection)
 {
@@ -328,7 +330,7 @@ keep_unread (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Something has come, for which sending may have waited. */
+/* Bytes have come, for which sending may have waited. */
 static void
 send_after_input (TpsConnection *connection)
 {
@@ -395,7 +397,7 @@ tps_connection_on_ready (guint32 epoll_events, gpointer data)
   if ((epoll_events & EPOLLOUT) != 0)
     tps_connection_on_writable (connection);
   if (epoll_events == EPOLLOUT)
-    return; /* to look for what has not come costs a system call for each piece of what is sent */
+    return; /* a check would cost a system call for each piece that the peer sends */
   if (tps_connection_may_read (connection))
     on_readable (connection);
   else if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0)

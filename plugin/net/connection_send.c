@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to the
- * channel with the lock released. A writer with a file descriptor begins a batch, since a
- * descriptor goes with the first byte of the system call that sends it. What the socket does not
- * take waits for EPOLLOUT. While the loop's thread hands out the messages of one chunk it is
- * corked, so that their answers leave together.
+/* Sending, from any thread. Writers are queued. One thread at a time (`sending`) passes batches of
+ * them to the channel, with the lock released. A writer with a file descriptor begins a batch,
+ * since a descriptor goes with the first byte of its system call. Bytes that the socket does not
+ * take wait for EPOLLOUT. While the loop's thread hands out the messages of one chunk, the
+ * connection is corked, so that their replies leave together.
  */
 
 #include <errno.h>
@@ -15,15 +15,15 @@
 
 #define BATCH_PIECES 64
 
-/* Room for one descriptor, aligned as the kernel wants it. */
+/* Room for one descriptor, with the alignment that the kernel requires. */
 typedef union
 {
   struct cmsghdr header;
   guint8 bytes[CMSG_SPACE (sizeof (gint))];
 } OneDescriptor;
 
-/* The descriptor of the writer at the head goes with its first byte, so with the first batch that
- * carries any of it and never again. */
+/* The descriptor of the first writer goes with its first byte, so only with the first batch that
+ * carries any of it. */
 static void
 attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescriptor *room)
 {
@@ -42,7 +42,7 @@ attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescrip
   memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
 }
 
-/* Remembers where to go on: a message may have very many pieces. */
+/* Stores the position in the first writer, because a message may have very many pieces. */
 static void
 skip_sent_pieces (TpsConnection *connection)
 {
@@ -58,8 +58,8 @@ skip_sent_pieces (TpsConnection *connection)
     connection->n_before_piece += pieces[connection->first_piece++].iov_len;
 }
 
-/* The pieces of the writers at the head of the queue, without what has been sent. A writer with a
- * descriptor begins a batch. */
+/* Returns the unsent pieces of the first writers of the queue. A writer with a descriptor begins a
+ * batch. */
 static guint
 gather (TpsConnection *connection, struct iovec *pieces)
 {
@@ -92,7 +92,7 @@ gather (TpsConnection *connection, struct iovec *pieces)
   return n_pieces;
 }
 
-/* Moves what has been sent completely from the queue to `sent`. */
+/* Moves completely sent writers from the queue to `sent`. */
 static void
 consume (TpsConnection *connection, gsize n_bytes, GQueue *sent)
 {
@@ -149,8 +149,8 @@ count_bytes (const struct msghdr *message)
   return n_bytes;
 }
 
-/* One batch, the lock released meanwhile. FALSE when the socket takes no more: it is full when it
- * took less than it was given, so asking it again would only cost a system call. */
+/* Sends one batch, with the lock released meanwhile. Returns FALSE if the socket takes no more. It
+ * is full if it took less than it was given, and another attempt would only cost a system call. */
 static gboolean
 send_batch (TpsConnection *connection, GQueue *sent)
 {
@@ -189,7 +189,7 @@ send_batch (TpsConnection *connection, GQueue *sent)
   return code == EINTR;
 }
 
-/* With the lock held, released now and then. What is in `sent` is to be freed without the lock. */
+/* With the lock held, which is released at times. The caller must free `sent` without the lock. */
 static void
 flush (TpsConnection *connection, GQueue *sent)
 {
@@ -203,7 +203,7 @@ flush (TpsConnection *connection, GQueue *sent)
   while (connection->queue.head != NULL && send_batch (connection, sent))
     if (connection->n_sent - n_before >= TPS_CONNECTION_FAIR_BYTES)
       {
-        connection->blocked = TRUE; /* goes on from the loop */
+        connection->blocked = TRUE; /* the loop continues */
         break;
       }
   tps_connection_end_sending (connection);
@@ -243,12 +243,12 @@ tps_connection_on_writable (TpsConnection *connection)
   tps_mutex_lock (&connection->lock);
   connection->blocked = FALSE;
   connection->receive_blocked = FALSE;
-  flush (connection, &sent); /* says what to wait for: mostly still for this */
+  flush (connection, &sent); /* determines the next event, which is mostly EPOLLOUT again */
   tps_mutex_unlock (&connection->lock);
   free_sent (&sent);
 }
 
-/* What was queued under the cork leaves now. */
+/* Sends the writers that were queued under the cork. */
 void
 tps_connection_uncork (TpsConnection *connection)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The closing thread starts with the first descriptor and lives as long as the process. It may be
- * blocked by a peer (a file system in user space can hold up any close); then descriptors wait, up
- * to the process's limit of them.
+/* The closing thread starts with the first descriptor and lives as long as the process. A peer may
+ * block it (a file system in user space can delay any close). Descriptors then wait, up to the
+ * process's limit.
  */
 
 #include "plugin/net/descriptors.h"
@@ -22,7 +22,7 @@
 typedef struct
 {
   gint fd;
-  gboolean is_connection; /* may hold descriptors in its buffer */
+  gboolean is_connection; /* its buffer may contain descriptors */
 } Item;
 
 static TpsMutex lock = TPS_MUTEX_INIT;
@@ -31,8 +31,8 @@ static GArray *items; /* of Item, under the lock; NULL: the thread has not been 
 
 /* ---- the closing thread --------------------------------------------------------------------- */
 
-/* A socket with SO_LINGER would wait for its unsent bytes. For other files this fails, and means
- * nothing. */
+/* Prevents a socket with SO_LINGER from waiting for its unsent bytes. It fails for other files,
+ * which is harmless. */
 static void
 close_discarded (gint fd)
 {
@@ -62,7 +62,7 @@ close_received (struct msghdr *message)
         }
 }
 
-/* Nothing is added to the buffer after shutdown(), so this ends. */
+/* The loop ends, because nothing is added to the buffer after shutdown(). */
 static void
 drain_connection (gint fd)
 {
@@ -116,8 +116,8 @@ run (void *unused)
   return NULL;
 }
 
-/* With the lock held. FALSE: the process has no room for a thread. Signals are for the threads of
- * the program. */
+/* With the lock held. Returns FALSE if the process cannot start a thread. The thread blocks
+ * signals, which belong to the program's own threads. */
 static gboolean
 ensure_thread (void)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One turn: wait for readiness (spin.h says whether awake or asleep) -> run the watches -> run the
- * timers that are due -> run what was posted.
+/* One turn: wait for events (spin.h decides whether to spin or to sleep) -> run the watches -> run
+ * the timers that are due -> run posted functions.
  *
- * A watch that is removed while its turn's events are being handled may have events further down in
- * the same list, so it is only marked and freed at the end of the turn.
+ * A watch that is removed during a turn may have further events in the same list, so it is only
+ * marked, and freed at the end of the turn.
  */
 
 #include "plugin/net/loop.h"
@@ -42,11 +42,11 @@ struct TpsLoop
   TpsThread thread;
   gchar name[16];
 
-  /* The loop's thread only. */
+  /* Only used on the loop's thread: */
   TpsTimerHeap timers;
   TpsSpin spin;
   gint n_events;   /* of this turn */
-  gint64 woken_ns; /* when this turn's wait ended */
+  gint64 woken_ns; /* end of this turn's wait */
   guint slot;
   gint64 crowded_until_ns;
   GPtrArray *removed;
@@ -57,7 +57,7 @@ struct TpsLoop
 
 static _Thread_local const TpsLoop *current_loop;
 
-/* Of all loops of the process. */
+/* Shared by all loops of the process. */
 static TpsSpinners *spinners;
 static gint64 spin_budget_ns;
 
@@ -168,7 +168,7 @@ tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
   g_ptr_array_add (loop->removed, watch);
 }
 
-/* The wake descriptor has no watch. */
+/* The wake-up descriptor has no watch. */
 static void
 drain_wake_fd (TpsLoop *loop)
 {
@@ -192,7 +192,7 @@ run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
     }
 }
 
-/* Looking at the others costs something where these are busy, so it is not done all the time. */
+/* Checking the other loops costs time if they are busy, so it is not done in every turn. */
 static gboolean
 may_spin (TpsLoop *loop, gint64 now_ns)
 {
@@ -239,7 +239,7 @@ run_timers (TpsLoop *loop)
     func (user_data);
 }
 
-/* How long until the next timer: G_MAXINT64 = there is none. */
+/* Returns the time until the next timer; G_MAXINT64 = there is none. */
 static gint64
 get_wait_ns (TpsLoop *loop, gint64 now_ns)
 {
@@ -260,7 +260,7 @@ poll_events (TpsLoop *loop, struct epoll_event *events, gint wait_ms)
   return n_events;
 }
 
-/* Rounded up, so that a timer is due when the wait ends. */
+/* Rounds up, so that a timer is due when the wait ends. */
 static gint
 sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
 {
@@ -276,7 +276,7 @@ sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
   return n_events;
 }
 
-/* Gives the core to whoever wants it. FALSE: somebody wants it for more than a moment. */
+/* Yields the core to other threads. Returns FALSE if one needs it for more than a moment. */
 static gboolean
 yield (TpsLoop *loop, gint64 *now_ns)
 {
@@ -303,9 +303,8 @@ tps_loop_get_event_ns (const TpsLoop *loop)
   return loop->woken_ns;
 }
 
-/* Looks until something is there, for `budget_ns` at most; stops when somebody else wants the core.
- * Posts are seen without being woken. TRUE: something is there, `n_events` of it to be handled as
- * events. */
+/* Polls for events for at most `budget_ns`, and stops when another thread needs the core. Posts are
+ * seen without a wake-up. Returns TRUE if there is something to do; `n_events` of it are events. */
 static gboolean
 spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gint64 budget_ns,
                  gint *n_events)
@@ -338,7 +337,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
       result = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
                                 &n_events)
                    ? TPS_SPIN_FOUND
-                   : TPS_SPIN_VAIN;
+                   : TPS_SPIN_MISS;
       tps_spinners_leave (spinners);
     }
   if (result != TPS_SPIN_FOUND)
@@ -422,7 +421,7 @@ open_descriptors (TpsLoop *loop, GError **error)
   return FALSE;
 }
 
-/* Signals are for the threads of the program. */
+/* The loop's thread blocks signals, which belong to the program's own threads. */
 static gboolean
 start_thread (TpsLoop *loop, GError **error)
 {
@@ -469,7 +468,7 @@ tps_loop_new (const gchar *name, GError **error)
   return NULL;
 }
 
-/* What the last functions post runs on the caller's thread, which stands in for the loop's. */
+/* Functions posted by the last functions run on the caller's thread, in place of the loop's. */
 void
 tps_loop_free (TpsLoop *loop)
 {

@@ -20,7 +20,7 @@ refuse (gint fd, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* -1: it is no socket. */
+/* Returns -1 if it is not a socket. */
 static gint
 get_option (gint fd, gint option)
 {
@@ -39,7 +39,7 @@ host_to_text (gint family, gconstpointer host, in_port_t port)
   return g_strdup_printf (family == AF_INET6 ? "[%s]:%u" : "%s:%u", text, (guint) ntohs (port));
 }
 
-/* The name of an abstract socket begins with a zero byte, and may hold any others. */
+/* The name of an abstract socket begins with a zero byte and may contain any bytes. */
 static gchar *
 unix_to_text (const struct sockaddr_un *un, socklen_t n_bytes)
 {
@@ -54,7 +54,7 @@ unix_to_text (const struct sockaddr_un *un, socklen_t n_bytes)
   return g_strconcat ("unix:@", name, NULL);
 }
 
-/* NULL: neither TCP nor Unix. */
+/* Returns NULL if it is neither TCP nor Unix. */
 static gchar *
 get_address (gint fd)
 {
@@ -85,7 +85,7 @@ tps_passed_socket_prepare (gint fd, gchar **address, GError **error)
   gint flags = fcntl (fd, F_GETFL);
 
   if (flags < 0 || get_option (fd, SO_TYPE) != SOCK_STREAM)
-    return refuse (fd, "no stream socket; expected ListenStream= in the socket unit", error);
+    return refuse (fd, "not a stream socket; expected ListenStream= in the socket unit", error);
   if (get_option (fd, SO_ACCEPTCONN) != 1)
     return refuse (fd, "the socket does not listen; expected Accept=no in the socket unit", error);
   text = get_address (fd);

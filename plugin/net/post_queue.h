@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Functions that any thread posts to one loop, which runs them and sleeps when there are none. What
- * the loop asks for in every turn is asked for without the lock. */
+/* Functions that any thread posts to one loop. The loop runs them, and sleeps when there are none.
+ * The check in every turn of the loop takes no lock. */
 
 #pragma once
 
@@ -16,35 +16,36 @@ typedef void (*TpsPostedFunc) (gpointer user_data);
 
 typedef struct
 {
-  atomic_bool awake; /* the loop will look before it sleeps */
+  atomic_bool awake; /* the loop will check the queue before it sleeps */
   atomic_bool any;   /* written under the lock */
 
-  GArray *running; /* the loop's thread only; of Posted, swapped with `posted` */
+  GArray *running; /* of Posted, swapped with `posted`; loop's thread only */
 
-  TpsMutex lock; /* guards what follows, and that `awake` becomes FALSE */
+  TpsMutex lock; /* guards the following, and the change of `awake` to FALSE */
   GArray *posted;
 } TpsPostQueue;
 
 void tps_post_queue_init (TpsPostQueue *queue);
 void tps_post_queue_clear (TpsPostQueue *queue);
 
-/* Thread: any. First in, first out. TRUE: the loop sleeps, or is about to, and must be woken. */
+/* Adds a function; the functions run in the order of their posts. TRUE: the loop sleeps, or is
+ * about to, and the caller must wake it. Thread: any. */
 gboolean tps_post_queue_add (TpsPostQueue *queue, TpsPostedFunc func, gpointer user_data);
 
-/* What is being added right now may be missed: tps_post_queue_begin_sleep() will see it. The loop's
- * thread. */
+/* Returns whether there are functions. It may miss a concurrent post; tps_post_queue_begin_sleep()
+ * will see it. Thread: the loop's. */
 static inline gboolean
 tps_post_queue_has_any (TpsPostQueue *queue)
 {
   return atomic_load_explicit (&queue->any, memory_order_relaxed);
 }
 
-/* Runs what stands there now; what these functions post comes in the next turn. The loop's
- * thread. */
+/* Runs the functions that are queued now; functions that these post run in the next turn. Thread:
+ * the loop's. */
 void tps_post_queue_run (TpsPostQueue *queue);
 
-/* FALSE when there is something to run. TRUE: from now on who adds something is told to wake the
- * loop. The loop's thread. */
+/* Returns FALSE if there is a function to run. TRUE: from now on, callers of tps_post_queue_add()
+ * are told to wake the loop. Thread: the loop's. */
 gboolean tps_post_queue_begin_sleep (TpsPostQueue *queue);
 
 static inline void

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Round trips of 1 KiB over TCP, p50 in us, client and server on a core each: 50 asleep, 8 with
- * this; both on one core: 7.8 and 6.1. */
+/* Round trips of 1 KiB over TCP, p50 in us: with client and server on separate cores, 50 with
+ * sleeping and 8 with spinning; on one core, 7.8 and 6.1. */
 #define DEFAULT_BUDGET_US 50
 #define MAX_BUDGET_US 10000
 #define MAX_SCORE 16
@@ -14,8 +14,8 @@
 #define MAX_REST 65536
 #define MIN_SLOTS 16
 #define MIN_GAP_NS 20000
-#define MAX_LOST_NS 300000 /* and one part of so many of the time: */
-#define FORGIVEN_SHARE 16
+#define MAX_LOST_NS 300000 /* and this share of the time: */
+#define ALLOWED_SHARE 16
 
 void
 tps_spin_init (TpsSpin *spin, gint64 budget_ns)
@@ -29,13 +29,13 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
   return spin->budget_ns > 0 && spin->score >= MIN_SCORE && spin->n_resting == 0;
 }
 
-/* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or
- * three long waits are enough to stop, and where they are regularly a little too long at most a
- * quarter of them is spun. */
+/* The duration of a sleep includes the wake-up, which a spin avoids: hence twice the budget. Two or
+ * three long waits stop the spinning. If waits are regularly a little too long, at most a quarter
+ * of them is spun. */
 void
 tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
 {
-  if (result == TPS_SPIN_VAIN)
+  if (result == TPS_SPIN_MISS)
     spin->score /= 4;
   else if (waited_ns > 2 * spin->budget_ns)
     spin->score /= 2;
@@ -47,13 +47,14 @@ tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
     spin->rest--;
 }
 
-/* A look itself takes less than a microsecond, a message of the peer on the same core a few. */
+/* A poll takes less than a microsecond; processing a message of the peer on the same core takes a
+ * few. */
 gboolean
 tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns)
 {
   if (gap_ns < MIN_GAP_NS)
     return TRUE;
-  spin->lost_ns -= MIN (spin->lost_ns, (now_ns - spin->lost_at_ns) / FORGIVEN_SHARE);
+  spin->lost_ns -= MIN (spin->lost_ns, (now_ns - spin->lost_at_ns) / ALLOWED_SHARE);
   spin->lost_ns += gap_ns;
   spin->lost_at_ns = now_ns;
   if (spin->lost_ns <= MAX_LOST_NS)
@@ -74,8 +75,8 @@ tps_spin_choose_budget (const gchar *text, guint n_cores)
   return (gint64) budget_us * 1000;
 }
 
-/* A cache line each: they are written all the time, and read by one loop where it has few
- * neighbours. */
+/* One cache line each: a slot is written all the time, and other loops read it only while few loops
+ * are busy. */
 typedef struct
 {
   _Alignas(64) _Atomic gint64 last_event_ns;

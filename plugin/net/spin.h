@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a loop that has nothing to do looks for events again and again for a while (spins) before
- * it sleeps.
+/* The decision of an idle loop to spin, that is, to poll for events for a while before it sleeps.
  *
- * A sleeping thread is woken late, an idle core later still: that is longer than a small call
- * takes. Spinning pays where the next event is about to come, and costs a core where it is not, or
- * where somebody else needs the core. So a loop spins for a bounded time, only where its last waits
- * were short and hardly any other loop has work, and rests for many waits where another thread
- * wanted its core meanwhile. Decisions only: no clock, no system call.
+ * Waking a thread takes long, and longer on an idle core: more than the time of a small call.
+ * Spinning saves that time if the next event is near. Otherwise it wastes a core that another
+ * thread may need. A loop therefore spins for a bounded time, only if its last waits were short and
+ * hardly any other loop has work. It rests for many waits after another thread needed its core.
+ * This file only decides; it uses neither a clock nor a system call.
  */
 
 #pragma once
@@ -16,62 +15,66 @@
 
 G_BEGIN_DECLS
 
-/* Of one loop; its thread only. */
+/* The state of one loop; used by its thread only. */
 typedef struct
 {
-  gint64 budget_ns; /* a spin takes no longer; 0 = never */
+  gint64 budget_ns; /* limit of a spin; 0 = never */
   guint score;
-  guint rest;      /* waits to rest after the next contention, at least */
-  guint n_resting; /* waits to come without a spin */
-  gint64 lost_ns;  /* that others had the core while this loop spun, as far as it is not forgiven */
+  guint rest;      /* minimum number of waits to rest after the next contention */
+  guint n_resting; /* waits left without a spin */
+  /* time that others used the core during spins, less an allowance for interrupts */
+  gint64 lost_ns;
   gint64 lost_at_ns;
 } TpsSpin;
 
 void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 
-/* Whether the waits so far say that the next one will be short. */
+/* Returns whether the next wait will probably be short, by the waits so far. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
 typedef enum
 {
   TPS_SPIN_NONE,
   TPS_SPIN_FOUND,
-  TPS_SPIN_VAIN, /* the event came later */
+  TPS_SPIN_MISS, /* the event came later */
 } TpsSpinResult;
 
-/* A wait ended with an event after `waited_ns`. */
+/* Records that a wait ended with an event after `waited_ns`. */
 void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
-/* Between two looks, the later one at `now_ns`, `gap_ns` went by. Others had the core meanwhile
- * when that is long: the timer's interrupt, which takes tens of microseconds on a virtual machine
- * and says nothing, or a thread that needs it. FALSE: it has been a thread, by the share of the
- * time that was lost; the loop rests, four times as long each time. Spins that find something make
- * the next rest shorter again. */
+/* Records that `gap_ns` passed between two polls, of which the later one was at `now_ns`. If the
+ * gap is long, something else used the core: a timer interrupt, which takes tens of microseconds on
+ * a virtual machine and is no reason to stop, or another thread. The share of the lost time tells
+ * them apart. Returns FALSE if it was a thread: the loop then rests, four times as long each time.
+ * Successful spins shorten the next rest. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
-/* `text` (may be NULL) says how many microseconds a spin may take; otherwise it is what was
- * measured to be best: 50 us, and none on one core. */
+/* Returns the limit of a spin. `text` (may be NULL) is the limit in microseconds. The default is
+ * the best measured value: 50 us, and 0 on one core. */
 gint64 tps_spin_choose_budget (const gchar *text, guint n_cores);
 
-/* What the loops of a process know of each other. Half of the cores is for spinning, so none where
- * there is only one. Thread: any. */
+/* The spinning loops of a process. Half of the cores may spin, so none may on a single core.
+ * Thread: any. */
 typedef struct TpsSpinners TpsSpinners;
 
+/* Creates the state for a process on `n_cores` cores; the caller owns it. */
 TpsSpinners *tps_spinners_new (guint n_cores);
 void tps_spinners_free (TpsSpinners *spinners);
 
-/* A loop's slot, for life. When there are many loops some share one, and count as one. */
+/* Returns a slot, which the loop keeps. If there are many loops, some share a slot and count as
+ * one. */
 guint tps_spinners_take_slot (TpsSpinners *spinners);
 
-/* The loop in this slot had an event. */
+/* Records that the loop in this slot had an event. */
 void tps_spinners_add_event (TpsSpinners *spinners, guint slot, gint64 now_ns);
 
-/* More loops than may spin had an event in the last TPS_SPINNERS_RECENT_NS: all of them have a use
- * for the cores. */
+/* Too many loops are busy if more loops than may spin had an event in the last
+ * TPS_SPINNERS_RECENT_NS: all of them need the cores. */
 #define TPS_SPINNERS_RECENT_NS 2000000
 gboolean tps_spinners_is_crowded (const TpsSpinners *spinners, gint64 now_ns);
 
-/* FALSE when as many spin as may. TRUE: tps_spinners_leave() must follow. */
+/* Returns FALSE if the limit of spinning loops is reached. TRUE: the loop must call
+ * tps_spinners_leave() after the spin. */
 gboolean tps_spinners_enter (TpsSpinners *spinners);
 void tps_spinners_leave (TpsSpinners *spinners);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One-shot timers ordered by deadline, cancelled by id. Owns no clock and no thread; not
- * thread-safe. */
+/* One-shot timers ordered by deadline, cancelled by id. The heap has no clock and no thread; it is
+ * not thread-safe. */
 
 #pragma once
 
@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 
 typedef void (*TpsTimerFunc) (gpointer user_data);
 
-/* All zero is not a heap: init first. */
+/* Must be initialized; all zero is not a valid heap. */
 typedef struct
 {
   GPtrArray *timers; /* binary heap, the earliest first */
@@ -20,20 +20,20 @@ typedef struct
 } TpsTimerHeap;
 
 void tps_timer_heap_init (TpsTimerHeap *heap);
-void tps_timer_heap_clear (TpsTimerHeap *heap); /* what has not run never will */
+void tps_timer_heap_clear (TpsTimerHeap *heap); /* drops all timers without running them */
 
-/* Ids are never 0 and never reused. Timers of one deadline run in the order in which they were
- * added. */
+/* Adds a timer. Ids are never 0 and never reused. Timers with the same deadline run in the order of
+ * their additions. */
 guint64 tps_timer_heap_add (TpsTimerHeap *heap, gint64 deadline_ns, TpsTimerFunc func,
                             gpointer user_data);
 
-/* FALSE: it ran, was cancelled, or never was. */
+/* Returns FALSE if the timer ran, was cancelled, or never existed. */
 gboolean tps_timer_heap_cancel (TpsTimerHeap *heap, guint64 id);
 
-/* G_MAXINT64 when there is none. */
+/* Returns the earliest deadline; G_MAXINT64 if there is none. */
 gint64 tps_timer_heap_get_next_ns (const TpsTimerHeap *heap);
 
-/* Takes out the earliest timer if its time has come; run `func (user_data)` then. */
+/* Removes the earliest timer if it is due; the caller must then run `func (user_data)`. */
 gboolean tps_timer_heap_pop (TpsTimerHeap *heap, gint64 now_ns, TpsTimerFunc *func,
                              gpointer *user_data);
 

@@ -1,9 +1,9 @@
-"""Debian packages from the files of an installation.
+"""Builds Debian packages from the files of an installation.
 
 usage: deb.py FILES.tar INSTALL.PY DEBIAN OUT PACKAGE...
 
 DEBIAN is the folder with control (as in a source package), changelog, copyright and scripts. Writes
-OUT/PACKAGE.deb. The same input makes the same bytes: all times are that of the changelog.
+OUT/PACKAGE.deb. The same input gives the same bytes: all times are that of the changelog.
 """
 
 import email.utils
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-# Patterns of paths: the first one that matches says the package.
+# Patterns of paths: the first match determines the package.
 PLACES = (
     ("thriftps-gloo", r"/thriftps/libtps_gloo\.so$"),
     ("libthriftps0", r"\.so\.\d"),
@@ -75,7 +75,7 @@ def read(folder, name):
 
 
 def read_stanzas(text):
-    """Lists of (field, value), the value with its continuation lines."""
+    """Lists of (field, value), where a value includes its continuation lines."""
     for stanza in text.strip().split("\n\n"):
         yield re.findall(r"^(\S+?): ?(.*(?:\n .*)*)", stanza, re.MULTILINE)
 
@@ -110,7 +110,7 @@ class Package:
                 compress(path)
 
     def find_dependencies(self):
-        """What dpkg-shlibdeps says of the programs and libraries."""
+        """The result of dpkg-shlibdeps for the programs and libraries."""
         binaries = [path for path in self.list_files() if not os.path.islink(path) and is_elf(path)]
         if not binaries:
             return []

@@ -1,10 +1,10 @@
-"""Copies public headers, and those of ours that they include, for an installation.
+"""Copies public headers, and the headers of this tree that they include, for an installation.
 
 usage: headers.py FOLDER ROOT... -- HEADER...
 
-ROOT is a path from the root of the tree, HEADER a file that Bazel knows. A copy is
-FOLDER/thriftps/<path from the root>, and includes others as <thriftps/...>: a program's own
-"runtime/..." cannot come between.
+ROOT is a path from the root of the tree, HEADER a file of Bazel's. A copy is FOLDER/thriftps/<path
+from the root>. It includes others as <thriftps/...>, which a program's own "runtime/..." cannot
+hide.
 """
 
 import os
@@ -20,7 +20,7 @@ def find_ours(headers):
     files = {}
     for header in headers:
         if header.startswith("bazel-out/"):
-            continue  # generated: not of the public headers
+            continue  # generated: not a public header
         path = re.sub(r"^external/[^/]+/", "", header)
         if OURS.match(path):
             files[path] = header

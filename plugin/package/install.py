@@ -4,9 +4,8 @@
     ./bazelw run //plugin/package:install -- --prefix=/usr --destdir=/tmp/stage
     ./bazelw run //plugin/package:install -- --prefix=/usr/local --uninstall
 
-The names of all installed files are in PREFIX/share/thriftps/installed_files. --uninstall removes
-them, and the folders that are empty then. A configuration file that exists is neither replaced nor
-removed.
+PREFIX/share/thriftps/installed_files lists all installed files. --uninstall removes them, and the
+folders that are then empty. An existing configuration file is neither replaced nor removed.
 """
 
 import argparse
@@ -37,10 +36,10 @@ def parse(arguments):
     parser.add_argument(
         "--unitdir", default="lib/systemd/system", help="systemd units (%(default)s)"
     )
-    parser.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    parser.add_argument("--uninstall", action="store_true", help="remove the installed files")
     options = parser.parse_args(arguments)
     if not os.path.isabs(options.prefix):
-        # Bazel starts this program in a folder of its own.
+        # Bazel starts this program in another folder.
         options.prefix = os.path.join(
             os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd()), options.prefix
         )
@@ -55,7 +54,7 @@ def parse(arguments):
 
 
 def get_folders(options):
-    """Folders by the names that they have in the archive; absolute, without destdir."""
+    """The folders by their names in the archive; absolute, without destdir."""
 
     def below(folder):
         return os.path.normpath(os.path.join(options.prefix, folder))
@@ -66,7 +65,7 @@ def get_folders(options):
         "LIBDIR": below(options.libdir),
         "MODULEDIR": below(
             "lib/thriftps"
-        ),  # where programs and libraries look, see runtime/base/module.h
+        ),  # the place where programs and libraries look, see runtime/base/module.h
         "INCLUDEDIR": below("include"),
         "DATADIR": below("share"),
         "CONFDIR": os.path.join(below(options.sysconfdir), "thriftps"),
@@ -80,7 +79,7 @@ def to_path(name, folders):
 
 
 def fill_in(data, folders):
-    """@LIBDIR@ and so on, in the files whose names end with .in."""
+    """Replaces @LIBDIR@ and so on, in the files whose names end with .in."""
     for name, folder in folders.items():
         data = data.replace(b"@%s@" % name.encode(), folder.encode())
     return data
@@ -89,7 +88,7 @@ def fill_in(data, folders):
 def write(path, member, data):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
-        os.unlink(path)  # a library that is in use stays as it is for its users
+        os.unlink(path)  # programs that use the old library keep it
     if member.issym():
         os.symlink(member.linkname, path)
         return
@@ -139,7 +138,7 @@ def uninstall(options):
 
 
 def remove_empty(folder, top):
-    """The folder and those above it, up to `top`, which stays, while they are empty."""
+    """Removes the folder and those above it, below `top`, while they are empty."""
     while folder.startswith(top + "/") and os.path.isdir(folder) and not os.listdir(folder):
         os.rmdir(folder)
         folder = os.path.dirname(folder)

@@ -1,9 +1,10 @@
-"""A manual page from what a program prints with --help, which its table of options makes.
+"""Generates a manual page from the output of a program's --help, which its table of options
+generates.
 
 usage: man.py PAGE PROGRAM VERSION SUMMARY
 
-The text is `Usage: ...`, paragraphs, and items: lines that begin with two blanks, a name, and two
-blanks or more.
+The text consists of `Usage: ...`, paragraphs, and items. An item is a line with two blanks, a name,
+and two blanks or more.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Rules that make the files of an installation. See README.md."""
+"""Rules that build the files of an installation. See README.md."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
@@ -26,12 +26,12 @@ def _installed_headers_impl(ctx):
 
 installed_headers = rule(
     implementation = _installed_headers_impl,
-    doc = "A folder with the headers `roots` and all of ours that they include, as <thriftps/...>.",
+    doc = "A folder with the headers `roots` and the headers of this tree that they include, as <thriftps/...>.",
     attrs = {
         "deps": attr.label_list(
             mandatory = True,
             providers = [CcInfo],
-            doc = "The libraries that have them.",
+            doc = "The libraries of these headers.",
         ),
         "roots": attr.string_list(mandatory = True, doc = "Paths from the root of the tree."),
         "_tool": attr.label(default = "headers.py", allow_single_file = True),
@@ -65,7 +65,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 /usr/bin/python3 "$tool" roots "$symbols" > "$work/roots"
 /usr/bin/python3 "$tool" names "$symbols" > "$work/names"
 "$ld" -r -o "$linked" "@$work/roots" --start-group "$@" --end-group
-# What is not exported is local, so that it cannot clash with names of the program.
+# Names that are not exported become local, so that they cannot clash with names of the program.
 "$objcopy" --strip-debug --keep-global-symbols="$work/names" "$linked" "$work/thriftps.o"
 "$ar" rcsD "$archive" "$work/thriftps.o"
 """,
@@ -87,8 +87,8 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 
 one_object = rule(
     implementation = _one_object_impl,
-    doc = """Links what the functions of `symbols` need into one object. The output group `archive` is a
-static library of it whose other names are local.""",
+    doc = """Links the functions of `symbols` and all code that they need into one object. The output
+group `archive` is a static library of it whose other names are local.""",
     attrs = {
         "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
         "left_out": attr.label_list(doc = "Dependencies of `deps` that are not linked."),
@@ -126,14 +126,14 @@ def _files_tar_impl(ctx):
 
 files_tar = rule(
     implementation = _files_tar_impl,
-    doc = "An archive of `files`, the same bytes wherever it is made; see tar.py.",
+    doc = "A reproducible archive of `files`; see tar.py.",
     attrs = {
         "files": attr.label_keyed_string_dict(
             mandatory = True,
             allow_files = True,
-            doc = "Target: place, as tar.py takes it.",
+            doc = "From a target to its place, in the form of tar.py.",
         ),
-        "links": attr.string_dict(doc = "Place of a symbolic link: its contents."),
+        "links": attr.string_dict(doc = "From the place of a symbolic link to its contents."),
         "_tool": attr.label(default = "tar.py", allow_single_file = True),
     },
 )

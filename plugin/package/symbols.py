@@ -1,11 +1,11 @@
-"""The exported symbols of libthriftps.so, from the checked-in list debian/libthriftps0.symbols, whose
-format is that of dpkg-gensymbols.
+"""The exported symbols of libthriftps.so, from the checked-in list debian/libthriftps0.symbols in
+the format of dpkg-gensymbols.
 
-usage: symbols.py names LIST       one name a line
+usage: symbols.py names LIST       one name per line
        symbols.py script LIST      a version script
        symbols.py roots LIST       options for ld: the names that must be linked
-       symbols.py update VERSION   writes the list anew, from the headers that are installed; VERSION is
-                                   that of new names: ./bazelw run //plugin/package:symbols
+       symbols.py update VERSION   regenerates the list from the installed headers; VERSION is the
+                                   version of new names: ./bazelw run //plugin/package:symbols
 """
 
 import os
@@ -76,7 +76,7 @@ def find_declared(folder, cflags, compiler="gcc"):
 
 def update(version):
     path = os.path.join(os.environ["BUILD_WORKSPACE_DIRECTORY"], LIST)
-    folder = "plugin/package/include"  # of the runfiles
+    folder = "plugin/package/include"  # in the runfiles
     cflags = subprocess.run(
         ["pkg-config", "--cflags", "thrift_c_glib"],
         stdout=subprocess.PIPE,

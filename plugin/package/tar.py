@@ -1,11 +1,11 @@
-"""Packs the files of an installation, always in the same bytes.
+"""Packs the files of an installation reproducibly: the same input gives the same bytes.
 
 usage: tar.py TAR (PLACE FILE)...
 
 PLACE begins with the name of a folder that the installer chooses: BINDIR/..., LIBDIR/...
 (get_folders() of install.py). A * before it makes the file executable. A / at its end makes it a
-folder, for the file or for all files in the folder FILE. With @ at its end it is a symbolic link,
-and FILE its contents.
+folder, for the file or for all files in the folder FILE. An @ at its end makes it a symbolic link
+to FILE.
 """
 
 import io

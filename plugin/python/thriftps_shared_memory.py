@@ -1,7 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Tensors through memory that a Python client shares with a ThriftPS server on the same machine.
 
-Made of generated code, Thrift's Python library and the standard library; NumPy is used where arrays are asked for.
+The module needs generated code, Thrift's Python library and the standard library, and NumPy for
+arrays.
 
     import numpy
     from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -21,11 +22,12 @@ Made of generated code, Thrift's Python library and the standard library; NumPy 
         for batch in range(10):
             gradient = numpy.ones_like(weights)  # the model's
             with memory.call() as call:
-                answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=call.tensor(gradient))))
+                pushed = Gradient(dense=call.tensor(gradient))
+                answer = call.take(server.average_gradient(0, batch, 0, pushed))
                 weights -= 0.1 * call.array(answer.dense)
 
-A tensor that finds no room, and every tensor where the server offers no memory, travels inline: the results are the same.
-The rules of the memory stand in thrift/memory.thrift.
+If there is no room for a tensor, or if the server offers no shared memory, tensors travel inline,
+with the same results. thrift/memory.thrift has the rules of the memory.
 """
 
 import fcntl
@@ -62,8 +64,10 @@ _NUMPY_TYPES = {
 
 
 class DescriptorSocket(TSocket.TSocket):
-    """A TSocket on a Unix socket that receives a file descriptor where receive_descriptor() asks for one. Any other is closed: else
-    a server could fill this process with them."""
+    """A TSocket on a Unix socket that receives the file descriptor that receive_descriptor()
+    expects. It closes any other descriptor; otherwise a server could exhaust this process's
+    descriptors.
+    """
 
     def __init__(self, path):
         super().__init__(unix_socket=path)
@@ -71,14 +75,18 @@ class DescriptorSocket(TSocket.TSocket):
         self._descriptor = None
 
     def receive_descriptor(self, call):
-        """What call() returns, and the file descriptor, the caller's to close, that came with the answer it read."""
+        """The result of call(), and the file descriptor that came with its reply, which the caller
+        must close.
+        """
         self._is_awaited, self._is_cut_off = True, False
         try:
             answer = call()
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:
-                raise TException("this process has no room for another file descriptor, see `ulimit -n`" if self._is_cut_off
-                                 else "the server opened a segment and sent no descriptor of it")
+                raise TException(
+                    "this process has no room for another file descriptor, see `ulimit -n`"
+                    if self._is_cut_off
+                    else "the server opened a segment and sent no descriptor of it")
             return answer, descriptor
         finally:
             self._is_awaited = False
@@ -101,26 +109,32 @@ class DescriptorSocket(TSocket.TSocket):
             else:
                 os.close(descriptor)
         if not data:
-            raise TTransportException(TTransportException.END_OF_FILE, "the server closed the connection")
+            raise TTransportException(TTransportException.END_OF_FILE,
+                                      "the server closed the connection")
         return data
 
 
 class _Segment:
-    """One mapped segment. For REQUESTS its first `used` bytes belong to the call that is being made."""
+    """One mapped segment. The first `used` bytes of one for REQUESTS belong to the call that is
+    being made.
+    """
 
     def __init__(self, segment, use, n_bytes, descriptor):
         segment.validate()
-        # A file that could be cut off would end this process with SIGBUS.
+        # If the peer truncated the file, accesses would end this process with SIGBUS, so the seals
+        # are checked.
         status = os.fstat(descriptor)
-        if segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
-            raise TException("the server's shared memory is no file of %d bytes, for the %d asked for"
-                             % (segment.bytes, n_bytes))
+        if (segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode)
+                or status.st_size != segment.bytes):
+            raise TException("the server's shared memory is not a file of %d bytes (%d were "
+                             "requested)" % (segment.bytes, n_bytes))
         if not _seals(descriptor) & _F_SEAL_SHRINK:
             raise TException("the server's shared memory is not sealed against shrinking")
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if use == SegmentUse.REQUESTS else 0)
         self.id = segment.id
         try:
-            self.bytes = memoryview(mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
+            self.bytes = memoryview(
+                mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
         except OSError as error:
             raise TException("cannot map the server's shared memory: %s" % error) from error
         self.used = 0
@@ -129,25 +143,27 @@ class _Segment:
 def _seals(descriptor):
     try:
         return fcntl.fcntl(descriptor, _F_GET_SEALS)
-    except OSError:  # a file that has none
+    except OSError:  # a file without seals
         return 0
 
 
 class SharedMemory:
-    """The segments of one connection: one for the arguments of calls and one for answers. A context manager.
+    """The segments of one connection: one for the arguments of calls and one for replies. A context
+    manager.
 
     connection  the DescriptorSocket below `protocol`, open
-    protocol    as made for the connection; any service is reached through TMultiplexedProtocol on it
-    request_bytes, answer_bytes   sizes of the two segments, for all tensors of one call or one answer; 0 = none
+    protocol    the protocol of the connection; TMultiplexedProtocol on it reaches all services
+    request_bytes, answer_bytes   sizes of the two segments, for all tensors of one call or one
+                                  reply; 0 = none
 
-    One thread and one call at a time, as for any generated client.
+    Like a generated client, it must be used by one thread and for one call at a time.
     """
 
     def __init__(self, connection, protocol, request_bytes, answer_bytes):
         self._socket = connection
         self._memory = Memory.Client(TMultiplexedProtocol(protocol, "Memory"))
         self._requests = self._answers = None
-        limit = self._ask_limit(protocol)
+        limit = self._get_limit(protocol)
         if 0 < request_bytes <= limit:
             self._requests = self._open(SegmentUse.REQUESTS, request_bytes)
             limit -= request_bytes
@@ -156,7 +172,7 @@ class SharedMemory:
 
     @property
     def is_offered(self):
-        """Whether there is any shared memory; else everything travels inline."""
+        """Whether there is shared memory; without it, all tensors travel inline."""
         return self._requests is not None or self._answers is not None
 
     def call(self):
@@ -164,8 +180,11 @@ class SharedMemory:
         return Call(self)
 
     def close(self):
-        """Gives the segments back, where the connection still stands. Arrays of answers stay readable."""
-        segments = [segment.id for segment in (self._requests, self._answers) if segment is not None]
+        """Returns the segments to the server if the connection is still open. Arrays of replies
+        stay readable.
+        """
+        both = (self._requests, self._answers)
+        segments = [segment.id for segment in both if segment is not None]
         self._requests = self._answers = None
         if segments and self._socket.handle is not None:
             self._memory.close_segments(segments)
@@ -178,9 +197,10 @@ class SharedMemory:
             self.close()
 
     @staticmethod
-    def _ask_limit(protocol):
+    def _get_limit(protocol):
         try:
-            return Node.Client(TMultiplexedProtocol(protocol, "Node")).describe().max_shared_bytes or 0
+            node = Node.Client(TMultiplexedProtocol(protocol, "Node"))
+            return node.describe().max_shared_bytes or 0
         except TApplicationException:  # a server without the service
             return 0
 
@@ -188,7 +208,7 @@ class SharedMemory:
         try:
             segment, descriptor = self._socket.receive_descriptor(
                 lambda: self._memory.open_segment(SegmentKind.MEMFD, use, n_bytes))
-        except ServiceError:  # no room, another user: inline, then
+        except ServiceError:  # no room, or another user: tensors travel inline
             return None
         try:
             return _Segment(segment, use, n_bytes, descriptor)
@@ -197,11 +217,11 @@ class SharedMemory:
 
 
 class Call:
-    """One call, from writing its tensors to having used its answer. A context manager; not after an exception that says that the
-    connection is lost.
+    """One call, from the writing of its tensors to the end of the use of its reply. A context
+    manager. It must not be used after an exception that reports a lost connection.
 
-    Inside, tensor() makes arguments and take(), data() and array() read the answer; at the end the memory of both is free
-    for the next call, so what is to stay is copied before.
+    Within the context, tensor() makes arguments, and take(), data() and array() read the reply. The
+    end of the context frees the memory of both for the next call, so copy the values that you keep.
     """
 
     def __init__(self, memory):
@@ -209,46 +229,57 @@ class Call:
         self._lent = False
 
     def tensor(self, values, dtype=None, shape=None):
-        """A Tensor with the elements of `values`: an array of NumPy (with ml_dtypes, for BFLOAT16), a tensor of PyTorch on the
-        CPU, or what else has a dtype and numpy.asarray() takes, in any layout; or anything with bytes if dtype (a DType) and
-        shape are given. Beside an array they say what its bits are: nothing is converted. Copies once where shared memory
-        takes it, else the bytes go inline; an array that is not contiguous is copied once more."""
+        """A Tensor with the elements of `values`: an array of NumPy (with ml_dtypes, for BFLOAT16),
+        a tensor of PyTorch on the CPU, or another object with a dtype that numpy.asarray() accepts,
+        in any layout. Any object with bytes works if dtype (a DType) and shape are given. For an
+        array, they only describe its bits: nothing is converted. The bytes are copied once into
+        shared memory, or sent inline; an array that is not contiguous is copied a second time.
+        """
         if hasattr(values, "dtype"):
             found, values = _array_of(values)
             dtype = found if dtype is None else dtype
             if dtype is None:
                 raise TypeError("no DType for %s" % values.dtype)
         elif dtype is None or shape is None:
-            raise TypeError("%s has no dtype and shape: give dtype and shape" % type(values).__name__)
+            raise TypeError("%s has no dtype and shape: give dtype and shape"
+                            % type(values).__name__)
         shape = list(values.shape if shape is None else shape)
         data = _bytes_of(values)
         shared = self._place(data)
-        return Tensor(dtype, shape, shared=shared) if shared else Tensor(dtype, shape, data=bytes(data))
+        if shared:
+            return Tensor(dtype, shape, shared=shared)
+        return Tensor(dtype, shape, data=bytes(data))
 
     def take(self, answer):
-        """`answer`, as it is. Its memory is given back to the server at the end of the call, whether or not it is read."""
+        """Returns `answer` unchanged. Its memory is returned to the server at the end of the call,
+        even if it was not read.
+        """
         self._lent = self._lent or _has_slice(answer)
         return answer
 
     def data(self, tensor):
-        """The bytes of a tensor of the answer, in place: a memoryview that must not be used after the call."""
+        """The bytes of a tensor of the reply, in place: a memoryview that must not be used after
+        the call.
+        """
         if tensor.shared is None:
             return memoryview(tensor.data or b"")
         answers, shared = self._memory._answers, tensor.shared
         shared.validate()
         if answers is None or shared.segment != answers.id:
             raise TException("segment %d is not one for answers" % shared.segment)
-        if shared.offset < 0 or shared.length < 0 or shared.offset + shared.length > len(answers.bytes):
+        end = shared.offset + shared.length
+        if shared.offset < 0 or shared.length < 0 or end > len(answers.bytes):
             raise TException("[%d, + %d) is not in the segment of %d bytes"
                              % (shared.offset, shared.length, len(answers.bytes)))
         self._lent = True
-        return answers.bytes[shared.offset:shared.offset + shared.length]
+        return answers.bytes[shared.offset:end]
 
     def array(self, tensor):
-        """The same as a read-only NumPy array; of BFLOAT16 with the type of the module ml_dtypes."""
+        """As data(), as a read-only NumPy array; BFLOAT16 has the type of the module ml_dtypes."""
         import numpy
         tensor.validate()
-        values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype)).reshape(tensor.shape)
+        values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype))
+        values = values.reshape(tensor.shape)
         values.flags.writeable = False
         return values
 
@@ -259,7 +290,8 @@ class Call:
 
     def __exit__(self, kind, *_):
         answers = self._memory._answers
-        if self._lent and answers is not None and (kind is None or not issubclass(kind, TTransportException)):
+        is_connected = kind is None or not issubclass(kind, TTransportException)
+        if self._lent and answers is not None and is_connected:
             self._memory._memory.release_segments([answers.id])
 
     def _place(self, data):
@@ -273,15 +305,16 @@ class Call:
 
 
 def _array_of(values):
-    """The DType, or None where there is none, and the NumPy array of something that has a dtype."""
+    """The DType, or None if there is none, and the NumPy array of an object with a dtype."""
     import numpy
-    if str(values.dtype) == "torch.bfloat16":  # PyTorch makes no array of it
+    if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
         import torch
         return DType.BFLOAT16, values.detach().view(torch.int16).numpy()
     values = numpy.asarray(values)
     if values.dtype.name == "bfloat16":
         return DType.BFLOAT16, values
-    return next((dtype for dtype, name in _NUMPY_TYPES.items() if values.dtype == name), None), values
+    matches = (dtype for dtype, name in _NUMPY_TYPES.items() if values.dtype == name)
+    return next(matches, None), values
 
 
 def _numpy_type(dtype):
@@ -289,8 +322,9 @@ def _numpy_type(dtype):
         try:
             import ml_dtypes
         except ImportError as error:
-            raise ImportError("arrays of BFLOAT16 need the module ml_dtypes; without it data() gives the bits: "
-                              "numpy.frombuffer(call.data(tensor), \"<u2\")") from error
+            raise ImportError(
+                "arrays of BFLOAT16 need the module ml_dtypes; without it data() gives the bits: "
+                "numpy.frombuffer(call.data(tensor), \"<u2\")") from error
         return ml_dtypes.bfloat16
     if dtype not in _NUMPY_TYPES:
         raise TException("the tensor is of DType %s, which NumPy does not have" % dtype)
@@ -298,17 +332,17 @@ def _numpy_type(dtype):
 
 
 def _bytes_of(values):
-    """Those of a NumPy array, or of anything that memoryview() takes, row-major."""
+    """The bytes of a NumPy array, or of an object that memoryview() accepts, row-major."""
     if hasattr(values, "dtype"):
         import numpy
         values = numpy.ascontiguousarray(values).reshape(-1).view("u1")
     view = memoryview(values)
-    # cast() refuses zeros in a shape and what has gaps.
+    # cast() refuses shapes with zeros and views with gaps.
     return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
 
 
 def _has_slice(value):
-    """Whether a SharedSlice stands anywhere in a generated struct, or a list of them."""
+    """Whether a generated struct, or a list of them, contains a SharedSlice."""
     if isinstance(value, SharedSlice):
         return True
     if isinstance(value, (list, tuple)):

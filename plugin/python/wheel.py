@@ -1,14 +1,14 @@
-"""Packs a wheel, always in the same bytes.
+"""Packs a wheel reproducibly: the same input gives the same bytes.
 
 usage: wheel.py WHEEL README (PLACE FILE)...
 
-WHEEL is NAME-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. PLACE is a path in the wheel; with / at
-its end a folder, for the file or for all .py files in the folder FILE. Of two files with one place
-the first counts. `thriftps/_version.py` is made here.
+WHEEL is NAME-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. PLACE is a path in the wheel. If it ends
+with /, it is a folder, for the file or for all .py files in the folder FILE. If two files have the
+same place, the first one is used. `thriftps/_version.py` is generated here.
 
-A shared library may need the libraries that manylinux allows, of a C library that is not newer than
-X.Y; OpenSSL 3, which all systems with that C library have; and libraries that lie beside it. A
-library in BUNDLED is copied from this machine, with its licence.
+A shared library may need the libraries that manylinux allows, of a C library not newer than X.Y;
+OpenSSL 3, which all systems with that C library have; and libraries in its own folder. A library in
+BUNDLED is copied from this machine, with its licence.
 """
 
 import base64
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import zipfile
 
-# PEP 599 and 600: those of the list that we need.
+# The libraries of the lists of PEP 599 and 600 that the wheel needs.
 ALLOWED = {
     "ld-linux-aarch64.so.1",
     "ld-linux-x86-64.so.2",
@@ -30,13 +30,13 @@ ALLOWED = {
     "libpthread.so.0",
     "librt.so.1",
 }
-# Not bundled: its security updates come from the system.
+# Not bundled, because its security updates come from the system.
 OPENSSL = {"libcrypto.so.3", "libssl.so.3"}
 BUNDLED = {"libisal.so.2": "/usr/share/doc/libisal2/copyright"}
 
 NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
 GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)")
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can have
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip file
 
 METADATA = """\
 Metadata-Version: 2.1
@@ -99,7 +99,7 @@ def check_glibc(path, newest):
 
 
 def bundle(files, newest):
-    """Adds what shared libraries need. `files`: path by place."""
+    """Adds the libraries that shared libraries need. `files`: path by place."""
     for place, path in list(files.items()):
         if not place.endswith(".so"):
             continue
@@ -133,7 +133,7 @@ def main(arguments):
         for each, path in list_files(place, file):
             files.setdefault(each, path)
     bundle(files, newest)
-    files.pop("__init__.py", None)  # of the folder that has the generated packages
+    files.pop("__init__.py", None)  # from the folder of the generated packages
     contents = {place: read(path) for place, path in files.items()}
     contents[name + "/_version.py"] = b'__version__ = "%s"\n' % version.encode()
     info = "%s-%s.dist-info/" % (name, version)

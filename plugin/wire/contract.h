@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Every method of thrift/. */
+/* Descriptors of all methods of thrift/. */
 
 #pragma once
 

@@ -13,7 +13,7 @@ find_field (const TpsField *fields, gint16 id)
   return NULL;
 }
 
-/* `path` is that of the field. This is the hot path of small calls. */
+/* `path` is the path of the field. This is the hot path of small calls. */
 static inline gboolean
 read_field (const TpsField *field, TpsReader *in, const TpsFieldPath *path, TpsWireType type,
             gpointer object, GError **error)
@@ -54,7 +54,7 @@ gboolean
 tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path, gpointer object,
                  guint64 *seen, GError **error)
 {
-  const TpsField *next = fields; /* writers keep to the order of the fields */
+  const TpsField *next = fields; /* writers mostly write fields in order */
   TpsFieldPath at = { .parent = path };
   guint64 seen_here = 0;
   TpsWireType type;
@@ -74,7 +74,7 @@ tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path
       at.name = field->name;
       bit = (guint64) 1 << (field - fields);
       if (G_UNLIKELY (seen_here & bit))
-        return tps_field_refuse (&at, error, "is there twice");
+        return tps_field_refuse (&at, error, "occurs twice");
       if (!read_field (field, in, &at, type, object, error))
         return FALSE;
       seen_here |= bit;

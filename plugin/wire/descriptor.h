@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors: what a struct of thrift/ looks like on the wire and in C, said once, for reading and
+/* Descriptors: the layout of a struct of thrift/ on the wire and in C, defined once for reading and
  * for writing.
  *
  *   static const TpsField push_fields[] = {
@@ -13,14 +13,13 @@
  *   ok = tps_struct_read (&tps_push_id_struct, in, path, &push, error);
  *   tps_struct_write (&tps_push_id_struct, out, &push);
  *
- * The field numbers of the contract stand in these tables and nowhere else;
- * //tests/plugin/wire:contract_test compares them with thrift/. The kinds of values are in
- * value_kinds.h; a file may define its own.
+ * The field numbers of the contract occur only in these tables; //tests/plugin/wire:contract_test
+ * compares them with thrift/. value_kinds.h has the kinds of values; a file may define its own.
  *
  * Reading. Errors are TPS_ERROR_INVALID_ARGUMENT and begin with the path of the value:
  * "gradient.dense.shape is missing". Unknown fields are skipped, since a newer peer may send them.
- * The C struct must be zero before (or hold the values of fields that may be missing); the caller
- * clears it, after a failure too. Writing never fails. Thread: any.
+ * The C struct must be zero before, or contain the values of fields that may be missing. The caller
+ * must clear it, also after a failure. Writing never fails. Thread: any.
  */
 
 #pragma once
@@ -32,47 +31,44 @@ G_BEGIN_DECLS
 
 typedef struct TpsField TpsField;
 
-/* How values of one kind are read and written. `object` is the C struct that the field belongs
- * to. */
+/* Reads and writes values of one kind. `object` is the C struct that the field belongs to. */
 typedef struct
 {
   TpsWireType type;
 
-  /* The type in thrift/; NULL: it is named by what the field is `of`. */
+  /* The type in thrift/; NULL: the name of the field's `of`. */
   const gchar *idl_type;
 
   gboolean (*read) (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
                     GError **error);
   void (*write) (TpsWriter *out, const TpsField *field, gconstpointer object);
 
-  /* Whether an optional value is there to be written. NULL: always. */
+  /* Returns whether an optional value must be written. NULL: always. */
   gboolean (*is_set) (const TpsField *field, gconstpointer object);
 
-  /* Optional: the value of a field that was missing, where that is not zero or what stood there
-   * before. */
+  /* Optional: sets the value of a missing field, if that is not zero or the previous value. */
   void (*set_missing) (const TpsField *field, gpointer object);
 } TpsValueKind;
 
 typedef enum
 {
-  TPS_FIELD_DEFAULT,  /* may be missing when read, is always written */
-  TPS_FIELD_REQUIRED, /* must be there when read, is always written */
-  TPS_FIELD_OPTIONAL, /* may be missing when read, is written if it is set */
+  TPS_FIELD_DEFAULT,  /* optional when read, always written */
+  TPS_FIELD_REQUIRED, /* required when read, always written */
+  TPS_FIELD_OPTIONAL, /* optional when read, written if it is set */
 } TpsPresence;
 
-/* One field of a struct; a table of them ends with a field without a name. At most 64 in a
- * struct. */
+/* One field of a struct. A table of fields ends with a field without a name, and has at most 64. */
 struct TpsField
 {
   const gchar *name;
   gint16 id;
   TpsPresence presence;
   const TpsValueKind *kind;
-  gconstpointer of; /* what the kind needs to know: a TpsStruct, TpsEnum, TpsList, TpsLimit, … */
+  gconstpointer of; /* a parameter of the kind: a TpsStruct, TpsEnum, TpsList, TpsLimit, … */
   gsize offset;     /* of the value in the C struct */
 
-  /* Of a gboolean in the C struct that says whether an optional field is there; 0: its kind tells
-   * by the value. */
+  /* Offset of a gboolean in the C struct: whether an optional field is set. 0: the kind derives it
+   * from the value. */
   gsize has;
 };
 
@@ -85,34 +81,36 @@ typedef struct
   const gchar *name; /* in thrift/ */
   const TpsField *fields;
 
-  /* Optional, for a C struct of another form than that of the wire: these go by way of one that has
-   * it. */
+  /* Optional: for a C struct whose form differs from the wire's. These functions convert through a
+   * struct that has it. */
   gboolean (*read) (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error);
   void (*write) (TpsWriter *out, gconstpointer object);
 
-  /* Optional: whether an optional field of this struct is there to be written. */
+  /* Optional: returns whether an optional field of this struct must be written. */
   gboolean (*is_set) (gconstpointer object);
 } TpsStruct;
 
+/* Read and write a struct, with its begin and end. `path` names it in errors; NULL is the arguments
+ * struct. */
 gboolean tps_struct_read (const TpsStruct *type, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, GError **error);
 void tps_struct_write (const TpsStruct *type, TpsWriter *out, gconstpointer object);
 
-/* The same by the fields alone. `seen` (may be NULL): bit i is set if fields[i] was there. */
+/* As tps_struct_read(), by fields. `seen` (may be NULL): bit i is set if fields[i] was present. */
 gboolean tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, guint64 *seen, GError **error);
 
-/* Takes what it can: values of another type and those that their kind refuses count as missing. For
- * what a peer says of its failure, which must not be lost over a detail. */
+/* Reads all valid fields; values of another type, and those that their kind refuses, count as
+ * missing. For failures that a peer reports, which must not be lost because of a detail. */
 void tps_fields_read_leniently (const TpsField *fields, TpsReader *in, gpointer object);
 
-/* Without the begin and end of the struct. */
+/* Writes the fields without the begin and end of the struct. */
 void tps_fields_write (const TpsField *fields, TpsWriter *out, gconstpointer object);
 
-/* One field, set or not: its header and its value. */
+/* Writes the header and the value of one field, whether it is set or not. */
 void tps_field_write (const TpsField *field, TpsWriter *out, gconstpointer object);
 
-/* The header alone, for writers of values. */
+/* Writes a field header alone, for writers of values. */
 static inline void
 tps_field_begin (const TpsField *field, TpsWriter *out)
 {

@@ -10,8 +10,8 @@
 
 #define MAX_TEXT_BYTES 65536
 
-/* json-glib reads nested values by recursion without a bound. Counting every bracket, those in
- * strings and comments too, bounds the depth whatever the text is; a configuration has two. */
+/* json-glib parses nested values with unbounded recursion. A limit on all brackets, including those
+ * in strings and comments, bounds the depth of any text; a configuration has two. */
 #define MAX_BRACKETS 64
 
 static gboolean
@@ -34,7 +34,7 @@ check_text (const gchar *text, GError **error)
          || refuse (error, "the JSON text has more than 64 brackets", "");
 }
 
-/* The object of `text`; owned by `parser`. */
+/* Returns the object of `text`, which `parser` owns. */
 static JsonObject *
 parse_object (JsonParser *parser, const gchar *text, GError **error)
 {
@@ -57,7 +57,7 @@ parse_object (JsonParser *parser, const gchar *text, GError **error)
   return json_node_get_object (root);
 }
 
-/* Floating; NULL with an error. */
+/* Returns a floating reference; NULL on error. */
 static GVariant *
 variant_of (const gchar *key, JsonNode *node, GError **error)
 {
@@ -67,7 +67,7 @@ variant_of (const gchar *key, JsonNode *node, GError **error)
       case G_TYPE_INT64:
         return g_variant_new_int64 (json_node_get_int (node));
       case G_TYPE_DOUBLE:
-        if (isfinite (json_node_get_double (node))) /* 1e999 is read as infinity */
+        if (isfinite (json_node_get_double (node))) /* 1e999 is parsed as infinity */
           return g_variant_new_double (json_node_get_double (node));
         break;
       case G_TYPE_BOOLEAN:
@@ -96,7 +96,7 @@ dictionary_of (JsonObject *object, GError **error)
     {
       GVariant *value;
 
-      /* An escaped half of a surrogate pair makes text that is no UTF-8. */
+      /* An escaped half of a surrogate pair is not valid UTF-8. */
       if (!g_utf8_validate (key, -1, NULL))
         {
           refuse (error, "a key is not UTF-8", "");
@@ -139,7 +139,7 @@ check_model_keys (JsonObject *object, GError **error)
   return TRUE;
 }
 
-/* Borrowed; NULL where there is no string of that name. */
+/* Borrowed; NULL if there is no string of that name. */
 static const gchar *
 get_string (JsonObject *object, const gchar *key)
 {
@@ -194,11 +194,11 @@ object_of (GVariant *values)
     else if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
       json_object_set_string_member (object, key, g_variant_get_string (value, NULL));
     else
-      g_warn_if_reached (); /* no such value can come from JSON, see runtime/base/config.h */
+      g_warn_if_reached (); /* JSON cannot contain such a value, see runtime/base/config.h */
   return object;
 }
 
-/* Takes over `object`. */
+/* Takes ownership of `object`. */
 static gchar *
 text_of (JsonObject *object)
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* JSON objects of named arguments <-> GVariant dictionaries, see runtime/base/config.h. */
+/* JSON objects of named arguments <-> GVariant dictionaries, see runtime/base/config.h. Thread:
+ * any. */
 
 #pragma once
 
@@ -8,16 +9,16 @@
 
 G_BEGIN_DECLS
 
-/* The a{sv} of a JSON object of integers, numbers, booleans and strings; owned, not floating. ""
- * gives an empty one. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the key. Untrusted text is
- * welcome. */
+/* Parses a JSON object of integers, numbers, booleans and strings into an a{sv}, which the caller
+ * owns and which is not floating. "" gives an empty dictionary. The text may be untrusted. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, which names the key. */
 GVariant *tps_json_config_parse (const gchar *text, GError **error);
 
-/* The same for {"model_class": "…", "configurations": {…}}; `class_name` is owned by the caller.
- * "configurations" may be missing, other keys may not be there. */
+/* Parses {"model_class": "…", "configurations": {…}}; the caller owns the result and `class_name`.
+ * "configurations" may be missing; other keys are errors. Errors as above. */
 GVariant *tps_json_model_config_parse (const gchar *text, gchar **class_name, GError **error);
 
-/* The texts; owned by the caller. */
+/* Return the JSON texts, which the caller owns. */
 gchar *tps_json_config_to_string (GVariant *values);
 gchar *tps_json_model_config_to_string (const gchar *class_name, GVariant *values);
 

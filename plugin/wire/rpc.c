@@ -49,7 +49,7 @@ tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointe
 
   if (tps_rpc_read_result (rpc, in, type, result, &why))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the answer to %s:%s cannot be understood: %s",
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the reply to %s:%s cannot be decoded: %s",
                rpc->service, rpc->name, why->message);
   return FALSE;
 }

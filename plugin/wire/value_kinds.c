@@ -135,14 +135,14 @@ find_value (const TpsEnum *type, gint32 value)
   return NULL;
 }
 
-/* A choice of two is written out. */
+/* If there are two values, the error lists both. */
 static gboolean
 refuse_value (const TpsFieldPath *path, const TpsEnum *type, gint32 value, GError **error)
 {
   const TpsEnumValue *values = type->values;
 
   if (values[1].name == NULL || values[2].name != NULL)
-    return tps_field_refuse (path, error, "is %d, which is no %s", value, type->name);
+    return tps_field_refuse (path, error, "is %d, which is not a valid %s", value, type->name);
   return tps_field_refuse (path, error, "is %d, expected %d (%s) or %d (%s)", value,
                            values[0].value, values[0].name, values[1].value, values[1].name);
 }

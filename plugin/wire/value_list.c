@@ -18,7 +18,7 @@ read_elem (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32
   return list->elem.kind->read (in, &at, &list->elem, elem, error);
 }
 
-/* Appends zeroed elements, one for each that is read. */
+/* Appends a zeroed element for each one that is read. */
 static gboolean
 read_elems (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
             GArray *elems, GError **error)
@@ -116,7 +116,7 @@ read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpoin
   g_assert_not_reached ();
 }
 
-/* The elements, one after the other at `elem_size`, or pointers to them. */
+/* Returns the elements: consecutive, `elem_size` apart, or pointers to them. */
 static gconstpointer
 get_elems (const TpsList *list, const TpsField *field, gconstpointer object, guint *n_elems)
 {

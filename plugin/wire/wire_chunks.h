@@ -10,16 +10,15 @@
 
 G_BEGIN_DECLS
 
-/* Bytes: one of the two, or neither where they are absent. Both are borrowed by a writer until it
- * lets go of them. */
+/* Bytes in one of two forms, or none. A writer borrows both until it releases them. */
 typedef struct
 {
-  GBytes *received;           /* a reference of the body, or a copy where it is small */
-  const struct iovec *pieces; /* what goes out, from where it lies */
+  GBytes *received;           /* a reference of the body, or a copy if it is small */
+  const struct iovec *pieces; /* outgoing bytes in their own memory */
   guint n_pieces;
 } TpsChunkData;
 
-/* The CRC has not been checked. */
+/* A chunk; its CRC has not been checked. */
 typedef struct
 {
   gchar *transfer;
@@ -29,8 +28,8 @@ typedef struct
   TpsChunkData data;
 } TpsChunk;
 
-/* One struct for begin_transfer, run_transfer, get_chunk and end_transfer; each method uses its own
- * fields. */
+/* The arguments of begin_transfer, run_transfer, get_chunk and end_transfer; each method uses its
+ * own fields. */
 typedef struct
 {
   gchar *transfer;
@@ -46,14 +45,15 @@ typedef struct
   TpsChunkData message;
 } TpsLargeAnswer;
 
-/* Of what was read. */
+/* Clears a chunk that was read. */
 void tps_chunk_clear (TpsChunk *chunk);
 void tps_transfer_arguments_clear (TpsTransferArguments *arguments);
 void tps_large_answer_clear (TpsLargeAnswer *answer);
 
 extern const TpsRpc
-    tps_begin_transfer_rpc;            /* TpsTransferArguments -> gint32, chunks that are there */
-extern const TpsRpc tps_put_chunk_rpc; /* TpsChunk */
+    /* TpsTransferArguments -> gint32, number of received chunks */
+    tps_begin_transfer_rpc;
+extern const TpsRpc tps_put_chunk_rpc;    /* TpsChunk */
 extern const TpsRpc tps_run_transfer_rpc; /* TpsTransferArguments -> TpsLargeAnswer */
 extern const TpsRpc tps_get_chunk_rpc;    /* TpsTransferArguments -> TpsChunk */
 extern const TpsRpc tps_end_transfer_rpc; /* TpsTransferArguments */

@@ -32,7 +32,7 @@ typedef struct
 typedef struct
 {
   gchar *log;
-  GBytes *records; /* when written, borrowed until the writer lets go of it */
+  GBytes *records; /* a writer borrows it until it releases it */
   gint64 next_lsn;
   gint64 durable_lsn;
   gint64 oldest_lsn;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The methods that look rows up and update them; TableSpec is in wire_table_spec.c. */
+/* The methods for lookups and updates of rows; TableSpec is in wire_table_spec.c. */
 
 #include "plugin/wire/wire_embedding_table.h"
 
@@ -60,7 +60,7 @@ static const TpsValueKind bag_tensor_kind = { TPS_WIRE_STRUCT, "Tensor", read_ba
 
 /* ---- BagQuery, BagGradient ------------------------------------------------------------------ */
 
-/* As they are on the wire; in C they are views. */
+/* The wire's form of these structs; in C they are views. */
 typedef struct
 {
   gchar *table;
@@ -118,7 +118,7 @@ clear_wire (WireGradient *wire)
   tps_tensor_clear (&wire->gradient.tensor);
 }
 
-/* A view of the tensor into `view`, which is zero; its buffer is moved to `owned`. */
+/* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. */
 static void
 take_view (BagTensor *value, TpsTensorView *view, GPtrArray *owned)
 {
@@ -154,8 +154,8 @@ borrow_query (const TpsBagQuery *query)
 
 typedef void (*TakeBags) (GArray *elems, WireGradient *wire, GPtrArray *owned);
 
-/* Appends what is read to `elems`, which grows with it: a struct of the wire may be a byte, ours
- * are not. */
+/* Reads a list and appends its elements to `elems`, which grows with them: an element of one byte
+ * on the wire may have hundreds of bytes here. */
 static gboolean
 read_bags (TpsReader *in, const TpsFieldPath *path, const TpsStruct *type, TakeBags take,
            GArray *elems, GPtrArray *owned, GError **error)
@@ -263,7 +263,7 @@ write_gradients (TpsWriter *out, const TpsField *field, gconstpointer object)
     }
 }
 
-/* Both are of the arguments as a whole. */
+/* Both kinds have the whole arguments struct as their object. */
 static const TpsValueKind queries_kind = { TPS_WIRE_LIST, "list<BagQuery>", read_queries,
                                            write_queries };
 static const TpsValueKind gradients_kind = { TPS_WIRE_LIST, "list<BagGradient>", read_gradients,

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* thrift/embedding_table.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results.
- * Ownership as in wire_tensor.h.
+ * Ownership is as in wire_tensor.h.
  *
- * Arguments that were read own their tensors (large ones refer to the buffers that they were
- * received into) and offer views of them in the runtime's types. Structure and dtypes are checked
- * here, everything else by runtime/embedding. An absent optimizer, initializer or shard is filled
- * in as embedding_table.thrift says, absent numbers are NAN.
+ * Arguments that were read own their tensors (large ones refer to their receive buffers) and
+ * contain views of them in the runtime's types. This file checks structure and dtypes, and
+ * runtime/embedding checks the rest. An absent optimizer, initializer or shard has its default from
+ * embedding_table.thrift; absent numbers are NAN.
  */
 
 #pragma once
@@ -23,13 +23,13 @@ G_BEGIN_DECLS
 
 extern const TpsStruct tps_table_spec_struct; /* TpsTableSpec */
 extern const TpsList
-    tps_table_spec_list; /* GArray * of these, made where it is NULL, clears its elements */
+    tps_table_spec_list; /* GArray * of these, created if it is NULL; clears its elements */
 
 /* -- create_table, list_tables, drop_table -- */
 
 extern const TpsRpc tps_create_table_rpc; /* TpsTableSpec */
 extern const TpsRpc
-    /* -> GArray * of TpsTableSpec, made where it is NULL, clears its elements */
+    /* -> GArray * of TpsTableSpec, created if it is NULL; clears its elements. */
     tps_list_tables_rpc;
 extern const TpsRpc tps_drop_table_rpc; /* gchar * */
 
@@ -39,7 +39,8 @@ typedef struct
 {
   guint n_queries;
   TpsBagQuery *queries;
-  /* of TpsBuffer: what was read. NULL: everything is borrowed until the writer lets go of it */
+  /* Of TpsBuffer: memory of tensors that were read. NULL: all tensors are borrowed until the writer
+   * releases them. */
   GPtrArray *owned;
 } TpsLookupBagsArguments;
 
@@ -69,7 +70,7 @@ typedef struct
 {
   gchar *table;
   TpsGradient gradient; /* SPARSE */
-  TpsPushId push;       /* client NULL = none */
+  TpsPushId push;       /* client NULL = no push id */
 } TpsApplyRowGradientsArguments;
 
 typedef struct
@@ -86,7 +87,7 @@ typedef struct
   TpsTensor indices;
   TpsTensor values;
   gint64 lsn;     /* 0 = none */
-  TpsPushId push; /* client NULL = none */
+  TpsPushId push; /* client NULL = no push id */
 } TpsAssignRowsArguments;
 
 void tps_assign_rows_arguments_clear (TpsAssignRowsArguments *arguments);

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a call says that it failed: ServiceError of thrift/node.thrift, and Thrift's own
- * TApplicationException.
+/* Failures of calls: ServiceError of thrift/node.thrift, and Thrift's own TApplicationException.
  *
- * Reading takes what it can (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096
- * bytes, a transfer that is no name is none. Both are cleared by the caller. Thread: any.
+ * Reading is lenient (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096 bytes,
+ * and a transfer that is not a valid name becomes NULL. The caller must clear both structs. Thread:
+ * any.
  */
 
 #pragma once
@@ -26,6 +26,7 @@ typedef struct
 extern const TpsField tps_failure_field;
 extern const TpsEnum tps_error_code_enum;
 
+/* Reads the exception; the caller must clear it. */
 void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
 void tps_service_error_clear (TpsServiceError *failure);
 
@@ -35,6 +36,7 @@ typedef struct
   gint32 kind;
 } TpsApplicationException;
 
+/* Read and write the exception. The caller must clear one that was read. */
 void tps_application_exception_read (TpsReader *in, TpsApplicationException *exception);
 void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
 void tps_application_exception_clear (TpsApplicationException *exception);

@@ -6,7 +6,7 @@
 
 /* ---- SparseTensor --------------------------------------------------------------------------- */
 
-/* As it is on the wire; in C it is a gradient. */
+/* The wire's form; in C it is a gradient. */
 typedef struct
 {
   TpsTensor indices;
@@ -77,7 +77,7 @@ tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
   tps_writer_struct_end (out);
 }
 
-/* Leaves the weight to the gradient that it is a part of. */
+/* The caller sets the weight, which belongs to the gradient. */
 static gboolean
 read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer data, GError **error)
 {
@@ -125,7 +125,7 @@ enum
   GRADIENT_WEIGHT,
 };
 
-/* The sparse one fills several members of the gradient. */
+/* The sparse field sets several members of the gradient. */
 static const TpsField gradient_fields[] = {
   [GRADIENT_DENSE] = { "dense", 1, TPS_FIELD_OPTIONAL, &tps_kind_struct, &tps_device_tensor_struct,
                        G_STRUCT_OFFSET (TpsGradient, dense) },

@@ -26,7 +26,7 @@ typedef struct
 } TpsSegmentInfo;
 
 extern const TpsRpc tps_open_segment_rpc;     /* TpsOpenSegmentArguments -> TpsSegmentInfo */
-extern const TpsRpc tps_release_segments_rpc; /* GArray * of gint64, made where it is NULL */
-extern const TpsRpc tps_close_segments_rpc;   /* the same */
+extern const TpsRpc tps_release_segments_rpc; /* GArray * of gint64, created if it is NULL */
+extern const TpsRpc tps_close_segments_rpc;   /* as above */
 
 G_END_DECLS

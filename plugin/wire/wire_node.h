@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/node.thrift: the methods as TpsRpcs (rpc.h), with their results. The exception that all
- * methods throw is in wire_failure.h. */
+/* thrift/node.thrift: the methods as TpsRpcs (rpc.h), with their results. wire_failure.h has the
+ * exception of all methods. */
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 G_BEGIN_DECLS
 
-/* The numbers are those of the wire, and of TpsDurablePhase. */
+/* The phases have the numbers of the wire and of TpsDurablePhase. */
 typedef struct
 {
   gint32 phase;
   gint64 lsn, end_lsn;
-  gint64 bytes, end_bytes; /* end_bytes: 0 = not said */
+  gint64 bytes, end_bytes; /* end_bytes: 0 = unknown */
   gboolean has_remaining_ms;
   gint64 remaining_ms;
 } TpsDurabilityInfo;
@@ -26,14 +26,14 @@ typedef struct
 {
   gchar *name;
   gchar *version;
-  gint64 max_frame_bytes; /* 0 = not said */
-  gchar **services;       /* NULL = not said */
-  gchar **devices;        /* NULL = not said */
+  gint64 max_frame_bytes; /* 0 = unknown */
+  gchar **services;       /* NULL = unknown */
+  gchar **devices;        /* NULL = unknown */
   gboolean has_table_bytes;
-  gint64 table_bytes;         /* held by embedding tables */
-  gint64 max_table_bytes;     /* 0 = not said */
+  gint64 table_bytes;         /* memory of the embedding tables */
+  gint64 max_table_bytes;     /* 0 = unknown */
   gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
-  gboolean has_shared_device; /* it may lie in memory of the device of that UUID */
+  gboolean has_shared_device; /* segments may lie in memory of the device of that UUID */
   guint8 shared_device[TPS_DEVICE_UUID_BYTES];
   gboolean has_durability; /* the server has a data directory */
   TpsDurabilityInfo durability;
@@ -43,13 +43,13 @@ void tps_node_info_clear (TpsNodeInfo *info);
 
 extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */
 
-/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, made where it is NULL, frees its
- * elements. When written, the samples are borrowed until the writer lets go of them. */
+/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, created if it is NULL; frees its
+ * elements. A writer borrows the samples until it releases them. */
 extern const TpsRpc tps_get_metrics_rpc;
 extern const TpsRpc tps_clear_metrics_rpc;
 extern const TpsRpc tps_reload_certificates_rpc;
 extern const TpsRpc tps_reload_access_rpc;
-extern const TpsRpc tps_set_log_level_rpc; /* gchar * -> gchar *, both owned when they were read */
+extern const TpsRpc tps_set_log_level_rpc; /* gchar * -> gchar *, both owned after reading */
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* thrift/parameter_server.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results.
- * Ownership as in wire_tensor.h. */
+ * Ownership is as in wire_tensor.h. */
 
 #pragma once
 
@@ -30,7 +30,7 @@ typedef struct
 {
   gint32 trainer;
   TpsTensorList gradients;
-  TpsPushId push; /* client NULL = none */
+  TpsPushId push; /* client NULL = no push id */
   gint64 version;
 } TpsUpdateModelArguments;
 

@@ -9,15 +9,15 @@
 
 G_BEGIN_DECLS
 
-/* One struct for put, get, add and remove; each method uses its own fields, the others stay
+/* The arguments of put, get, add and remove; each method uses its own fields, and the others stay
  * zero. */
 typedef struct
 {
   gchar *key;        /* remove: the prefix */
-  GBytes *value;     /* put; when written, borrowed until the writer lets go of it */
+  GBytes *value;     /* put; a writer borrows it until it releases it */
   gint32 timeout_ms; /* get, >= 0 */
   gint64 amount;     /* add */
-  TpsPushId push;    /* add; client NULL = not given */
+  TpsPushId push;    /* add; client NULL = no push id */
 } TpsRendezvousArguments;
 
 void tps_rendezvous_arguments_clear (TpsRendezvousArguments *arguments);

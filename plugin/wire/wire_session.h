@@ -11,10 +11,10 @@ G_BEGIN_DECLS
 #define TPS_CONTEXT_MAX_ENTRIES 16
 #define TPS_CONTEXT_MAX_BYTES 4096 /* of all keys and values */
 
-/* gchar *, UTF-8 without NUL: a secret. */
+/* gchar *, UTF-8 without NUL. It is a secret. */
 extern const TpsRpc tps_authenticate_rpc;
 
-/* GHashTable * of gchar * to gchar *, which owns both; made where it is NULL. */
+/* GHashTable * of gchar * to gchar *, which owns both; created if it is NULL. */
 extern const TpsRpc tps_set_context_rpc;
 
 G_END_DECLS

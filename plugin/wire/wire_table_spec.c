@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* TableSpec, and the methods that make, list and drop tables. */
+/* TableSpec, and the methods that create, list and drop tables. */
 
 #include "plugin/wire/wire_embedding_table.h"
 
@@ -48,7 +48,7 @@ static const TpsEnum durability_enum = { "DurabilityMode", durabilities };
 
 /* ---- TableSpec ------------------------------------------------------------------------------ */
 
-/* As it is on the wire, where the shard is fields of the spec. */
+/* The wire's form, in which the fields of the shard belong to the spec. */
 typedef struct
 {
   TpsTableSpec spec;
@@ -126,7 +126,7 @@ static const TpsField spec_fields[] = {
   { NULL },
 };
 
-/* Names what the runtime calls "first_row". */
+/* Replaces the name in the runtime's error by "first_row". */
 static gboolean
 prefix_path (const TpsFieldPath *path, gboolean ok, GError **error)
 {
@@ -158,13 +158,13 @@ init_range_shard (TpsShard *shard, const WireSpec *wire, const TpsFieldPath *pat
   gint64 n_rows = wire->has_shard_rows ? wire->shard_rows : -1;
   TpsFieldPath at = { .parent = path, .name = "shard_rows" };
 
-  if (wire->has_shard_rows && n_rows < 0) /* not the -1 of the function below */
+  if (wire->has_shard_rows && n_rows < 0) /* -1 has a meaning for the function below */
     return tps_field_refuse (&at, error, "is %" G_GINT64_FORMAT ", expected >= 0", n_rows);
   return prefix_path (
       path, tps_shard_init_range (shard, wire->rows, wire->first_row, n_rows, error), error);
 }
 
-/* shard_rows says how many rows a range has; of other shards it only repeats what is known. */
+/* shard_rows is the number of rows of a range; for other shards it must equal the known number. */
 static gboolean
 check_shard_rows (const TpsShard *shard, const WireSpec *wire, const TpsFieldPath *path,
                   GError **error)
@@ -190,7 +190,7 @@ init_shard (TpsShard *shard, const WireSpec *wire, const TpsFieldPath *path, GEr
   return check_shard_rows (shard, wire, path, error);
 }
 
-/* Replaces the spec, which is zero or valid before. */
+/* Replaces the spec, which must be zero or valid before. */
 static gboolean
 read_spec (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
@@ -198,7 +198,7 @@ read_spec (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **er
   WireSpec wire = { 0 };
   gboolean ok;
 
-  tps_table_spec_init (&wire.spec, NULL, 1, 0); /* for what is absent */
+  tps_table_spec_init (&wire.spec, NULL, 1, 0); /* sets defaults for absent fields */
   ok = tps_fields_read (spec_fields, in, path, &wire, NULL, error)
        && init_shard (&wire.spec.shard, &wire, path, error);
   tps_table_spec_clear (spec);

@@ -12,7 +12,7 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped h
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A Tensor as it is on the wire: nothing about it has been checked. */
+/* A Tensor as on the wire, unchecked. */
 typedef struct
 {
   TpsShape shape; /* first: a TpsShape is the object of its two fields */
@@ -80,7 +80,7 @@ read_shared (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **
 
 static const TpsStruct slice_struct = { "SharedSlice", slice_fields, read_shared };
 
-/* Written by hand: elements go out from where they lie. */
+/* Never written by the table, because elements are sent from their own memory. */
 static const TpsValueKind data_kind = { TPS_WIRE_BINARY, "binary", read_data };
 
 static const TpsEnumValue dtypes[] = {
@@ -142,20 +142,21 @@ init_shape (TpsShape *shape, const WireTensor *received, const TpsFieldPath *pat
   if (tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
                       received->shape.dims, "", NULL))
     return TRUE;
-  where = tps_field_path_to_string (path); /* made for an error only: this is a hot path */
+  where = tps_field_path_to_string (path); /* computed only for an error: this is a hot path */
   return tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
                          received->shape.dims, where, error);
 }
 
-/* Integers steer access (ids, offsets): the peer must not change them after they have been
- * checked. */
+/* Integers (ids, offsets) control memory accesses, so the peer must not be able to change them
+ * after the check. */
 static gboolean
 steers_access (TpsDType dtype)
 {
   return dtype == TPS_DTYPE_INT32 || dtype == TPS_DTYPE_INT64;
 }
 
-/* Counted with what waits in the server: a slice may be named by many tensors. */
+/* Copies a slice into memory that is charged like pending messages, because many tensors may name
+ * the same slice. */
 static TpsBuffer *
 copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError **error)
 {
@@ -177,7 +178,7 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   return NULL;
 }
 
-/* The elements from shared memory: in place, or copied where that has to be. NULL: refused.
+/* Returns the elements from shared memory, in place or as a copy if one is required. NULL: refused.
  * `may_be_on_device`: they may lie in a device's memory. */
 static TpsBuffer *
 take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
@@ -216,7 +217,7 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received
   return g_steal_pointer (&buffer);
 }
 
-/* A copy of elements that stand in the head. */
+/* Returns a copy of elements that are in the head. */
 static TpsBuffer *
 copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
 {
@@ -327,7 +328,7 @@ encode_shape (TpsWriter *out, const TpsShape *shape)
   tps_field_write (&tensor_fields[TENSOR_SHAPE], out, shape);
 }
 
-/* In place of the elements. */
+/* Writes a slice in place of the elements. */
 static void
 encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
 {
@@ -335,7 +336,7 @@ encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
   tps_struct_write (&slice_struct, out, slice);
 }
 
-/* The same, where they could be put into shared memory. */
+/* Writes the elements into shared memory, if possible. */
 static gboolean
 encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {
@@ -362,7 +363,8 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
     tps_writer_binary (out, NULL, 0);
 }
 
-/* Elements in memory of `device`: into memory of it that the peer sees, else by way of the host. */
+/* Writes elements in memory of `device` into shared memory of that device, or else copies them to
+ * the host. */
 static void
 encode_device (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
 {

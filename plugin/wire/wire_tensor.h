@@ -2,17 +2,17 @@
 
 /* thrift/tensor.thrift: Tensor, SparseTensor, Gradient, PushId and Optimizer.
  *
- * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be
- * zero before, and is cleared by the caller, after a failure too. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, naming the value. A large tensor keeps a reference of the buffer that
- * it was received into; a small one is copied into a buffer of its own. One in shared memory lies
- * there, where its sender may change it: floating point only, integers are copied, and so is
- * everything where the reader says so. That may be memory of a device where it says so; elsewhere
- * such tensors are refused.
+ * Decoding. The reader must be positioned before the struct; `path` names the struct in errors. The
+ * output must be zero before, and the caller must clear it, also after a failure. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, which names the value. A large tensor keeps a reference of its
+ * receive buffer; a small one is copied into a buffer of its own. A floating-point tensor in shared
+ * memory stays there, where its sender may change it. Integers are copied, and so is every tensor
+ * if the reader's `copies_shared` is set. The functions that accept tensors in memory of a device
+ * say so; all others refuse them.
  *
- * Encoding: writes the struct alone, without a field header. Elements go out from where they lie:
- * the writer keeps references of their buffers. What lies in a device's memory and finds no room in
- * segments of it goes by way of the host, and where that fails the message cannot be ended.
+ * Encoding. The functions write the struct without a field header. Elements are not copied: the
+ * writer keeps references of their buffers. Elements in a device's memory for which its segments
+ * have no room are copied to the host. If that fails, the message cannot be ended.
  *
  * Elements are little-endian on the wire and in memory: this code is for little-endian machines.
  * Thread: any.
@@ -27,14 +27,17 @@
 
 G_BEGIN_DECLS
 
+/* Decode and encode a Tensor, see above. */
 gboolean tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor,
                             GError **error);
 void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);
 
-/* The elements are borrowed until the writer lets go of them, see writer.h. */
+/* As tps_tensor_encode(), but the writer borrows the elements until it releases them, see
+ * writer.h. */
 void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
 
-/* The same, of one dtype and number of dimensions: "PATH is FLOAT32 [3], expected INT64 [nnz]". */
+/* As tps_tensor_decode(), for one dtype and number of dimensions: "PATH is FLOAT32 [3], expected
+ * INT64 [nnz]". */
 gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype,
                                guint n_dims, const gchar *expected, TpsTensor *tensor,
                                GError **error);
@@ -43,7 +46,7 @@ gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType
 extern const TpsStruct tps_tensor_struct;
 extern const TpsStruct tps_kept_tensor_struct; /* outlives its call: copied from shared memory */
 extern const TpsStruct
-    tps_device_tensor_struct;              /* may lie in a device's memory, if floating point */
+    tps_device_tensor_struct;              /* floating point only: may lie in a device's memory */
 extern const TpsStruct tps_indices_struct; /* INT64 [nnz] */
 
 extern const TpsEnum tps_dtype_enum;
@@ -62,21 +65,21 @@ void tps_tensor_list_clear (TpsTensorList *list);
 /* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
 extern const TpsList tps_tensors;
 
-/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse.
- * The rest is left to tps_gradient_check(). Dense elements, if floating point, may lie in a
- * device's memory. */
+/* Decodes a gradient and checks its structure: shapes against bytes, [rows, dim] against the
+ * values, not both dense and sparse. tps_gradient_check() checks the rest. Dense floating-point
+ * elements may lie in a device's memory. */
 gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
-extern const TpsStruct tps_gradient_struct; /* the same as a descriptor */
+extern const TpsStruct tps_gradient_struct; /* as a descriptor */
 
-/* A SparseTensor: a SPARSE gradient of weight 1. */
+/* Decodes a SparseTensor as a SPARSE gradient of weight 1. */
 gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                                      GError **error);
 void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
 extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
 
-/* Names one push; see tensor.thrift. An optional one is set if it has a client. */
+/* The id of a push; see tensor.thrift. An optional one is set if it has a client. */
 typedef struct
 {
   gchar *client;

@@ -32,7 +32,7 @@ write_timeout (TpsWriter *out, const TpsField *field, gconstpointer object)
   tps_writer_i32 (out, (gint32) MIN (timeout_ns / NS_PER_MS, G_MAXINT32));
 }
 
-/* A text that is JSON of `parse`; newly allocated values, or NULL. */
+/* Parses a text that must be JSON of `parse`; returns newly allocated values, or NULL. */
 static GVariant *
 read_json (TpsReader *in, const TpsFieldPath *path, gchar **class_name, GError **error)
 {
@@ -106,7 +106,7 @@ static const TpsValueKind config_kind = { TPS_WIRE_BINARY, "string", read_config
 
 /* ---- TrainBatch, ServerAddress -------------------------------------------------------------- */
 
-/* Batches are trained with when the call has long been answered. */
+/* The tensors of batches are kept, because training continues after the reply. */
 static const TpsField batch_fields[] = {
   { "input", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_kept_tensor_struct,
     G_STRUCT_OFFSET (TpsTrainBatch, input) },
@@ -125,7 +125,7 @@ static const TpsField server_fields[] = {
 static const TpsStruct batch_struct = { "TrainBatch", batch_fields };
 static const TpsStruct server_struct = { "ServerAddress", server_fields };
 
-/* The plan made the arrays, and clears their elements. */
+/* The plan created the arrays, and clears their elements. */
 static const TpsList batches = {
   .elem = { .kind = &tps_kind_struct, .of = &batch_struct },
   .form = TPS_LIST_ARRAY,
@@ -200,7 +200,7 @@ static const TpsEnumValue states[] = {
 
 static const TpsEnum state_enum = { "TrainState", states };
 
-/* A TrainStatus as it is on the wire, where the error is two fields. */
+/* The wire's form of TrainStatus, in which the error is two fields. */
 typedef struct
 {
   TpsTrainStatus status;

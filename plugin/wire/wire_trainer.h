@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* thrift/trainer.thrift: the methods as TpsRpcs (rpc.h). TrainSpec is the runtime's TpsTrainPlan,
- * TrainStatus its TpsTrainStatus.
+ * and TrainStatus its TpsTrainStatus.
  *
- * Fields of TrainSpec that are not `required` may be missing: the plan keeps what
- * tps_train_plan_new() put there. Checked here: that numbers fit the plan, and the two JSON texts,
- * which become class and GVariant dictionary. Whether names are known and shapes fit is for
- * tps_trainer_train().
+ * Fields of TrainSpec that are not `required` may be missing: the plan then keeps the values of
+ * tps_train_plan_new(). Reading checks that numbers fit the plan, and parses the two JSON texts,
+ * which become a class name and GVariant dictionaries. tps_trainer_train() checks names and shapes.
  */
 
 #pragma once

@@ -435,7 +435,7 @@ class Tokens(AccessTest):
             self.write("rules.json", '{ "rules": [\n { "principals": 7 } ] }')
             failure = self.assert_fails(ErrorCode.INVALID_ARGUMENT, admin.of(Node).reload_access)
             self.assertEqual(failure.message, self.path("rules.json")
-                             + ':2: "principals" must be an array of at least one text')
+                             + ':2: "principals" must be a non-empty array of strings')
             self.assertEqual(admin.call("Node:clear_metrics")[0], None)  # the old rules hold
 
     def test_without_tokens_none_is_taken(self):

@@ -1,21 +1,24 @@
-"""Where CUDA's toolkit comes from.
+"""The origin of CUDA's toolkit.
 
     cuda_toolkit_repository(name = "thriftps_cuda")
 
-makes `:toolkit` (for the rules of rules.bzl), `:headers` (<cuda_runtime_api.h>, <cublas_v2.h>, <nccl.h>) and `:cudart`
-(the runtime library, static). Only --config=cuda asks for it; then the toolkit is, first found first taken:
+makes `:toolkit` (for the rules of rules.bzl), `:headers` (<cuda_runtime_api.h>, <cublas_v2.h>,
+<nccl.h>) and `:cudart` (the runtime library, static). Only --config=cuda needs it. The toolkit is
+the first of these that exists:
 
-  1. THRIFTPS_CUDA_PATH, then CUDA_PATH (--repo_env=..., or the environment). What is said there must be right.
-  2. /usr/local/cuda, /opt/cuda, /usr/lib/cuda, or where the nvcc on the PATH lies.
-  3. Wheels from PyPI, pinned with their hashes in wheels.lock; THRIFTPS_CUDA_PATH=wheels asks for these.
+  1. THRIFTPS_CUDA_PATH, then CUDA_PATH (--repo_env=..., or the environment). If one is set, it must
+     be valid.
+  2. /usr/local/cuda, /opt/cuda, /usr/lib/cuda, or the toolkit of the nvcc on the PATH.
+  3. Wheels from PyPI, pinned with their hashes in wheels.lock; THRIFTPS_CUDA_PATH=wheels selects
+     them.
 
-pip fetches the wheels from whatever index it is configured for. They are kept in Bazel's repository cache, under their
-hashes, and pip is not asked again.
+pip fetches the wheels from its configured index. They are kept in Bazel's repository cache, under
+their hashes, and are not fetched again.
 """
 
 _USUAL = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"]
 
-# What makes a folder a toolkit that we can use.
+# The files that a usable toolkit must have.
 _NEEDED = [
     "bin/nvcc",
     "include/cuda_runtime_api.h",
@@ -28,7 +31,7 @@ _STATIC_RUNTIMES = [
     "targets/x86_64-linux/lib/libcudart_static.a",
 ]
 
-# ---- an installed one ---------------------------------------------------------------------------
+# ---- an installed toolkit -----------------------------------------------------------------------
 
 def _first(repository_ctx, root, names):
     for name in names:
@@ -80,7 +83,7 @@ def _read_lock(repository_ctx):
     return wheels
 
 def _pip_download(repository_ctx, wheels):
-    """Fetches `wheels` with pip, which checks the hashes, into the folder pip/. Returns {sha256: path}."""
+    """Fetches `wheels` with pip, which checks the hashes, into pip/. Returns {sha256: path}."""
     python = repository_ctx.which("python3")
     if not python:
         fail("no CUDA toolkit is installed, and there is no python3 to fetch one with pip: " +
@@ -117,7 +120,7 @@ def _pip_download(repository_ctx, wheels):
     return {line[:64]: line[66:] for line in sums.stdout.strip().split("\n")}
 
 def _take_from_cache(repository_ctx, sha256, output, url):
-    # Bazel looks for the hash in its repository cache first, and only then at the address.
+    # Bazel first looks for the hash in its repository cache, and only then uses the address.
     return repository_ctx.download(
         url = url,
         output = output,
@@ -126,7 +129,7 @@ def _take_from_cache(repository_ctx, sha256, output, url):
     ).success
 
 def _fetch_wheels(repository_ctx):
-    """Lays out the tree that nvcc expects; returns its root."""
+    """Creates the tree that nvcc expects; returns its root."""
     wheels = _read_lock(repository_ctx)
     nowhere = "file:///thriftps/not/in/the/repository/cache"
     absent = [
@@ -174,7 +177,8 @@ def _release(repository_ctx, root):
     return line[0].split("release ")[1].strip() if line else "unknown"
 
 def _rules():
-    # A label of the main repository has no name in front, but "@" makes it that of everybody.
+    # A label of the main repository has no repository name; with "@" it is valid in all
+    # repositories.
     label = str(Label("//third_party/cuda:rules.bzl"))
     return label if label.startswith("@") else "@" + label
 

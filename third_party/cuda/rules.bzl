@@ -1,4 +1,4 @@
-"""Rules for CUDA: .cu files go through nvcc, everything else is C or C++ as ever.
+"""Rules for CUDA: .cu files are compiled by nvcc, all other files as usual as C or C++.
 
     cuda_library(
         name = "accumulate",
@@ -7,8 +7,9 @@
         deps = ["//runtime/base:core", "//runtime/tensor"],
     )
 
-makes, besides the library, `NAME_resources`: what `ptxas -v` says about each kernel (registers, spills,
-shared memory). Targets are skipped by `//...` unless --config=cuda; named without it, Bazel says so.
+makes the library and `NAME_resources`: the output of `ptxas -v` for each kernel (registers, spills,
+shared memory). Without --config=cuda, `//...` skips the targets, and Bazel reports an error if one
+is named.
 """
 
 load("//third_party:tps.bzl", "tps_cc_binary", "tps_cc_library")
@@ -18,13 +19,13 @@ CUDA_ONLY = select({
     "//conditions:default": ["//third_party/cuda:needs_config_cuda"],
 })
 
-# Looked at only where it is wanted, so that nobody else fetches a toolkit.
+# Only selected with the config, so that other builds do not fetch a toolkit.
 _TOOLKIT = select({
     "//third_party/cuda:enabled": "@thriftps_cuda//:toolkit",
     "//conditions:default": "//third_party/cuda:no_toolkit",
 })
 
-# Machine code for these, and PTX of the last for what comes later.
+# Machine code for these, and PTX of the last one for later generations.
 _GENERATIONS = select({
     "//third_party/cuda:all_generations": ["75", "80", "86", "89", "90", "100", "120"],
     "//conditions:default": ["90"],
@@ -63,7 +64,7 @@ def _gencode(generations):
     return flags + ["-gencode=arch=compute_{n},code=compute_{n}".format(n = generations[-1])]
 
 def _include_flags(compilation):
-    # Quotes only for ours: our cuda/ must not hide libcu++'s <cuda/...>.
+    # For our headers, only quoted includes: our cuda/ must not hide libcu++'s <cuda/...>.
     flags = ["-Xcompiler=-iquote," + folder for folder in compilation.quote_includes.to_list()]
     for folder in compilation.includes.to_list() + compilation.system_includes.to_list():
         flags.append("-isystem=" + folder)
@@ -81,7 +82,7 @@ def _compile(ctx, source, compilation):
         inputs = depset([source] + ctx.files.hdrs, transitive = [compilation.headers]),
         outputs = [compiled, resources],
         arguments = [toolkit.root, compiled.path, resources.path] + flags + ["-c", source.path],
-        # nvcc says on stderr what ptxas found; it is shown only where something went wrong.
+        # nvcc prints the report of ptxas on stderr; it is shown only after an error.
         command = "root=$1 object=$2 report=$3; shift 3; " +
                   "\"$root\"/bin/nvcc \"$@\" -o \"$object\" 2>\"$report\" || { cat \"$report\" >&2; exit 1; }",
         env = {"PATH": "/usr/bin:/bin", "THRIFTPS_NVCC": toolkit.release},
@@ -125,7 +126,9 @@ def cuda_library(
         tags = [],
         testonly = False,
         **kwargs):
-    """A cc_library of .cu files. `hdrs` are .h and .cuh; `deps` are cc_libraries and cuda_libraries."""
+    """A cc_library of .cu files. `hdrs` are .h and .cuh; `deps` are cc_libraries and
+    cuda_libraries.
+    """
     _cuda_objects(
         name = name + "_objects",
         srcs = srcs,
@@ -159,7 +162,8 @@ def cuda_library(
         **kwargs
     )
 
-# For C that calls CUDA: <cuda_runtime_api.h>, <cublas_v2.h>, <nccl.h>, and the runtime library.
+# For C code that calls CUDA: <cuda_runtime_api.h>, <cublas_v2.h>, <nccl.h>, and the runtime
+# library.
 CUDA_RUNTIME = select({
     "//third_party/cuda:enabled": ["@thriftps_cuda//:cudart"],
     "//conditions:default": [],

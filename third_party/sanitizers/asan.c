@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Asked for by the address sanitizer's run-time library before main(). */
+/* The address sanitizer's run-time library calls this before main(). */
 
 const char *__asan_default_options (void);
 const char *__lsan_default_suppressions (void);
@@ -11,13 +11,12 @@ __asan_default_options (void)
   return "check_initialization_order=1:"
          "detect_stack_use_after_return=1:"
          "strict_string_checks=1:"
-         /* An allocation that is too large returns NULL, as it does in a release: limits are
-          * tested. */
+         /* An allocation that is too large returns NULL, as in a release: tests check limits. */
          "allocator_may_return_null=1";
 }
 
-/* Each line: a function or library in the stack of the allocation, and why it is no leak of
- * ours. */
+/* Each line: a function or library in the stack of the allocation, and the reason why the leak is
+ * not ours. */
 const char *
 __lsan_default_suppressions (void)
 {

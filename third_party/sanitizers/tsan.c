@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Asked for by the thread sanitizer's run-time library before main(). */
+/* The thread sanitizer's run-time library calls this before main(). */
 
 const char *__tsan_default_options (void);
 const char *__tsan_default_suppressions (void);
@@ -13,23 +13,24 @@ __tsan_default_options (void)
          "history_size=4";
 }
 
-/* Each line: what is ignored, and why it is no race of ours. The libraries themselves are not
- * instrumented; what is seen of them are the libc functions that they call. */
+/* Each line: an ignored report, and the reason why the race is not ours. The libraries themselves
+ * are not instrumented; the sanitizer only sees the libc functions that they call. */
 const char *
 __tsan_default_suppressions (void)
 {
   return
-      /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks
+      /* GLib's locks are futexes, which the sanitizer does not see, so data that they guard seems
        * unguarded. */
       "called_from_lib:libglib-2.0.so.0\n"
       "called_from_lib:libgobject-2.0.so.0\n"
-      /* GLib jumps into the unlock of its recursive locks, so that only the lock counts as its
-       * own. */
+      /* GLib jumps into the unlock of its recursive locks, so the sanitizer attributes only the
+       * lock to GLib. */
       "mutex:_get_type_once$\n"
-      /* G_DEFINE_EXTENDED_ERROR keeps the quark behind g_once_init_enter(), a futex too. */
+      /* G_DEFINE_EXTENDED_ERROR guards the quark with g_once_init_enter(), which is also a
+       * futex. */
       "race:^tps_error_quark$\n"
-      /* Who frees a Gloo buffer waits, by the count of a shared_ptr, until the device's thread has
-       * let go of it. */
+      /* The thread that frees a Gloo buffer waits, by the count of a shared_ptr, until the device's
+       * thread has released it. */
       "race:gloo::transport::tcp::UnboundBuffer::\n"
       "race:gloo::transport::tcp::Pair::read\n";
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Asked for by the undefined behaviour sanitizer's run-time library before main(). */
+/* The undefined behaviour sanitizer's run-time library calls this before main(). */
 
 const char *__ubsan_default_options (void);
 

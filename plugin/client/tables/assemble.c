@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are sorted by table, and within one by their place in it; each run of equal names must then
- * be one whole table, all parts of a hash, or ranges that follow each other from the first row to
- * the last. */
+/* Sorts the parts by table and by their position in it. Each run of equal names must then be one
+ * complete table: all parts of a hash, or consecutive ranges from the first row to the last. */
 
 #include <string.h>
 
@@ -39,7 +38,7 @@ compare_parts (gconstpointer a, gconstpointer b)
     return order;
   if (left_place != right_place)
     return left_place < right_place ? -1 : 1;
-  /* Of parts without rows there may be many at one place, before the one with rows. */
+  /* Several parts without rows may have the same position, before the part with rows. */
   return (left->spec->shard.n_rows > 0) - (right->spec->shard.n_rows > 0);
 }
 
@@ -73,7 +72,7 @@ static gboolean G_GNUC_PRINTF (3, 4)
   return FALSE;
 }
 
-/* In everything but the place and the bytes; NULL = in nothing. */
+/* Names a difference in anything but position and size; NULL = none. */
 static gchar *
 dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {

@@ -8,16 +8,16 @@
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/base/error.h"
 
-/* What is needed only while a query is split. */
+/* State that is needed only during the split. */
 typedef struct
 {
   TpsBagSplit *split;
   const gint64 *indices;
   const gfloat *weights;
   guint *shard_of;       /* [n_indices] */
-  TpsBagPart **parts;    /* [n_shards], NULL where there are no ids */
-  gsize *bag_of_part;    /* [n_parts], 1 + the bag that the part's last one is of */
-  gint64 *slot_of_shard; /* [n_shards], of the bag at hand */
+  TpsBagPart **parts;    /* [n_shards], NULL if the shard has no ids */
+  gsize *bag_of_part;    /* [n_parts], 1 + the bag of the part's last bag */
+  gint64 *slot_of_shard; /* [n_shards], for the current bag */
 } Splitter;
 
 gsize
@@ -48,7 +48,7 @@ has_weights (const TpsBagQuery *query)
 
 /* -- splitting -- */
 
-/* Makes the parts with room for their ids and, in the worst case, as many bags. */
+/* Allocates the parts, each with room for its ids and for as many bags in the worst case. */
 static void
 init_parts (Splitter *splitter, gsize n_indices)
 {
@@ -181,7 +181,7 @@ split_bag (Splitter *splitter, gsize bag)
     g_array_append_val (split->spanning, spanning);
 }
 
-/* Without looking at the ids: the table is in one piece. */
+/* Does not read the ids: the table is in one piece. */
 static void
 pass_on (TpsBagSplit *split)
 {
@@ -296,7 +296,7 @@ tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, 
   return FALSE;
 }
 
-/* Puts the rows of the answers where they belong. */
+/* Copies the rows of the replies to their places. */
 static void
 scatter (const TpsBagSplit *split, gfloat *output, gfloat *scratch)
 {
@@ -393,5 +393,5 @@ tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows)
 
   g_assert (split->mode == TPS_SPLIT_ROWS);
   tps_tensor_init (rows, &shape);
-  scatter (split, tps_tensor_data (rows), tps_tensor_data (rows)); /* all have slots */
+  scatter (split, tps_tensor_data (rows), tps_tensor_data (rows)); /* all rows have slots */
 }

@@ -1,19 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One query over the shards of its table: what each shard is asked, and how their answers make one.
+/* The split of one query over the shards of its table, and the merge of their replies.
  *
- * Each shard that has ids of the query gets a query of its own: the bags that have ids there, with
- * those ids, in the order given. Its answer has a row for each of them. The row of a bag that lies
- * in one shard is the bag's; a bag that spans several has some slots of a scratch table, which its
- * rows go to and are pooled from, as rows of a small table:
+ * Each shard that has ids of the query receives a query of its own: the bags that have ids there,
+ * with those ids, in their order. Its reply has one row per bag. If a bag lies in one shard, that
+ * row is its result. If it spans several shards, it has some slots of a scratch table. The rows are
+ * copied into the slots and pooled from there, like rows of a small table:
  *
- *   POOLED  shards pool their parts; the parts are pooled again in the order of the shards
- *   EXACT   rows of bags that span several shards come one by one, and are pooled in the order of
- *           the indices
- *   ROWS    all rows come one by one, and stay in their slots in the order of the indices
+ *   POOLED  Shards pool their parts. The parts are pooled again in the order of the shards.
+ *   EXACT   Shards return the rows of bags that span several shards one by one. They are pooled in
+ *           the order of the indices.
+ *   ROWS    Shards return all rows one by one. They stay in their slots in the order of the
+ *           indices.
  *
- * Means are sums at the shards, and divided once, here. A query whose ids all lie in one shard is
- * passed on as it is.
+ * For a mean, shards return sums, and the division happens once, here. A query whose ids all lie in
+ * one shard is passed on unchanged.
  */
 
 #pragma once
@@ -30,7 +31,7 @@ typedef enum
   TPS_SPLIT_ROWS = 2,
 } TpsSplitMode;
 
-/* What one shard is asked. */
+/* The request to one shard. */
 typedef struct
 {
   guint shard;
@@ -38,8 +39,8 @@ typedef struct
   gint64 *indices; /* [n_indices] */
   gint64 *offsets; /* [n_bags] */
   gfloat *weights; /* [n_indices], or NULL */
-  gint64 *bags;    /* [n_bags], which bag of the query each is */
-  gint64 *slots;   /* [n_bags], of the scratch table; -1 = the bag lies here */
+  gint64 *bags;    /* [n_bags], the number of each bag in the query */
+  gint64 *slots;   /* [n_bags], in the scratch table; -1 = the bag lies in one shard */
   TpsTensor answer;
 } TpsBagPart;
 
@@ -54,35 +55,38 @@ typedef struct
   TpsPlacedTable *table; /* a reference */
   TpsBagQuery query;     /* borrowed */
   TpsSplitMode mode;
-  gboolean is_passed_on; /* one part: the query as it is; the part's arrays are NULL */
+  gboolean is_passed_on; /* there is one part, the unchanged query; the part's arrays are NULL */
   guint n_parts;
-  TpsBagPart *parts;       /* ascending shards; none where there are no ids */
-  GArray *spanning;        /* of TpsSpanningBag; NULL where is_passed_on */
+  TpsBagPart *parts;       /* in ascending order of shards; only those with ids */
+  GArray *spanning;        /* of TpsSpanningBag; NULL if is_passed_on */
   gsize n_slots;           /* of the scratch table */
   gfloat *slot_weights;    /* EXACT with weights: [n_slots] */
-  gpointer memory, floats; /* what the parts' arrays lie in */
+  gpointer memory, floats; /* memory of the parts' arrays */
 } TpsBagSplit;
 
-/* `query` is checked, its rows too; it and what it points to is borrowed until the split is
- * cleared. In the mode ROWS it has neither weights nor ids in one shard only. */
+/* Splits `query`, which must have been checked with its rows. It and its tensors are borrowed until
+ * the split is cleared. In the mode ROWS, the query must not have weights, and its ids must not all
+ * lie in one shard. */
 void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery *query,
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
 
+/* Returns the number of bags of the query. */
 gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 
-/* What the part's shard is asked; borrows from the split. */
+/* Returns the query for the part's shard; it borrows from the split. */
 TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 
-/* Takes the part's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked.
- * Thread: several parts at a time. */
+/* Takes ownership of the reply for a part. Errors: INVALID_ARGUMENT if it does not match the
+ * request. Thread: any; several parts at the same time. */
 gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* All answers are there: FLOAT32 [bags, dim], zero before. Not for ROWS. */
+/* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]; `output` must be
+ * zero before. Not for ROWS. */
 void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output);
 
-/* ROWS: FLOAT32 [n_indices, dim], zero before. */
+/* Merges the replies of ROWS into FLOAT32 [n_indices, dim]; `rows` must be zero before. */
 void tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows);
 
 G_END_DECLS

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Looking up bags and rows. */
+/* Lookups of bags and rows. */
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/remote_tables_private.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-/* Calls `done` and releases what it left. */
+/* Calls `done` and releases the tensors that it did not take. */
 static void
 give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, guint n_outputs)
 {
@@ -166,6 +166,6 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
   lookup->requests = g_new0 (TpsServerRequest, lookup->split.n_parts);
   for (guint i = 0; i < lookup->split.n_parts; i++)
     add_rows_of_part (lookup, i);
-  tps_servers_ask (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
-                   deadline_ns, on_rows_answered, lookup);
+  tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
+                    deadline_ns, on_rows_answered, lookup);
 }

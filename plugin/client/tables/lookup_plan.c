@@ -5,14 +5,14 @@
 #include "runtime/base/error.h"
 
 static void
-ask (TpsLookupPlan *plan, guint query, guint part)
+add_part (TpsLookupPlan *plan, guint query, guint part)
 {
   const TpsBagSplit *split = &plan->splits[query];
   guint server = split->table->servers[split->parts[part].shard];
-  TpsBagQuery asked = tps_bag_split_get_query (split, part);
+  TpsBagQuery part_query = tps_bag_split_get_query (split, part);
   TpsPartNumber number = { query, part };
 
-  g_array_append_val (plan->requests[server].queries, asked);
+  g_array_append_val (plan->requests[server].queries, part_query);
   g_array_append_val (plan->requests[server].parts, number);
 }
 
@@ -35,7 +35,7 @@ tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries, 
     {
       tps_bag_split_init (&plan->splits[i], tables[i], &queries[i], mode);
       for (guint part = 0; part < plan->splits[i].n_parts; part++)
-        ask (plan, i, part);
+        add_part (plan, i, part);
     }
   return plan;
 }

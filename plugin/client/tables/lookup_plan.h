@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Several queries over several servers: one request a server, and the answers put together. No
- * sockets here. */
+/* The plan of a lookup: several queries over several servers, with one request per server, and the
+ * merge of the replies. It uses no sockets. */
 
 #pragma once
 
@@ -15,11 +15,11 @@ typedef struct
   guint query, part;
 } TpsPartNumber;
 
-/* What one server is asked; nothing where `queries` is empty. */
+/* The request to one server; none if `queries` is empty. */
 typedef struct
 {
   GArray *queries; /* of TpsBagQuery, in the order of the caller's */
-  GArray *parts;   /* of TpsPartNumber: whose each of them is */
+  GArray *parts;   /* of TpsPartNumber: the origin of each query */
 } TpsLookupRequest;
 
 typedef struct
@@ -30,19 +30,19 @@ typedef struct
   TpsLookupRequest *requests; /* [n_servers] */
 } TpsLookupPlan;
 
-/* `tables` [n_queries], of which references are taken; checked queries, whose elements are
- * borrowed. */
+/* Creates a plan. `tables` [n_queries]: it takes references. The queries must have been checked;
+ * their elements are borrowed. */
 TpsLookupPlan *tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries,
                                     guint n_queries, TpsSplitMode mode, guint n_servers);
 void tps_lookup_plan_free (TpsLookupPlan *plan);
 
-/* Takes a server's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked.
- * Thread: several servers' at a time. */
+/* Takes ownership of the reply of a server. Errors: INVALID_ARGUMENT if it does not match the
+ * request. Thread: any; several servers at the same time. */
 gboolean tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tensors,
                                       guint n_tensors, GError **error);
 
-/* All answers are there. `outputs` [n_queries], zero before: FLOAT32 [bags, dim] each, for ROWS
- * [n_indices, dim]. */
+/* Merges the replies, all of which must have been taken. `outputs` [n_queries], zero before, become
+ * FLOAT32 [bags, dim] each, or [n_indices, dim] for ROWS. */
 void tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupPlan, tps_lookup_plan_free)

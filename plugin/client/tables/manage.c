@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Making, dropping and finding tables: calls that wait. */
+/* Creation, dropping and discovery of tables. All of these calls wait. */
 
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* What a failed create may take beyond its deadline to drop what it has made. */
+/* Time beyond its deadline in which a failed creation may drop the parts that it created. */
 #define ROLLBACK_NS ((gint64) 2 * 1000000000)
 
-/* Requests to some servers and what became of them. */
+/* Requests to some servers, and their outcomes. */
 typedef struct
 {
   TpsServers *servers;
@@ -55,8 +55,8 @@ batch_add (Batch *batch, guint server)
 static gboolean
 batch_run (Batch *batch, const TpsRpc *rpc, gint64 deadline_ns)
 {
-  return tps_servers_ask_sync (batch->servers, rpc, batch->requests, batch->n_requests, deadline_ns,
-                               batch->errors);
+  return tps_servers_call_sync (batch->servers, rpc, batch->requests, batch->n_requests,
+                                deadline_ns, batch->errors);
 }
 
 static gboolean
@@ -71,7 +71,7 @@ batch_propagate (const Batch *batch, GError **error)
   return FALSE;
 }
 
-/* -- listing -- */
+/* -- discovery -- */
 
 static void
 free_lists (GArray **lists)
@@ -84,7 +84,7 @@ free_lists (GArray **lists)
 typedef GArray *Lists;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, free_lists)
 
-/* What is not said stands for its default, as when a table is made. */
+/* An absent field has its default, as in a creation. */
 static gboolean
 read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
 {
@@ -98,7 +98,7 @@ read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
   return ok;
 }
 
-/* What each server holds; ended by NULL. */
+/* Returns the tables of each server, ended by NULL. */
 static GArray **
 ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
 {
@@ -140,7 +140,7 @@ tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError 
   if (found == NULL)
     return FALSE;
   for (guint i = 0; i < found->len; i++)
-    tps_remote_tables_know (tables, tps_placed_table_ref (found->pdata[i]));
+    tps_remote_tables_add (tables, tps_placed_table_ref (found->pdata[i]));
   return TRUE;
 }
 
@@ -171,7 +171,7 @@ tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **er
   return specs;
 }
 
-/* -- creating -- */
+/* -- creation -- */
 
 static TpsPlacedTable *
 place_table (const TpsRemoteTables *tables, const TpsTableSpec *spec,
@@ -219,7 +219,8 @@ find_shard (const TpsPlacedTable *table, guint server)
   return -1;
 }
 
-/* Why what a server has under the name is not the part that it is to have; NULL = it is. */
+/* Returns the difference between the server's table of this name and the part that the server
+ * should have; NULL = none. */
 static gchar *
 dup_conflict (const TpsPlacedTable *table, guint server, const TpsTableSpec *there)
 {
@@ -227,7 +228,7 @@ dup_conflict (const TpsPlacedTable *table, guint server, const TpsTableSpec *the
   g_auto (TpsTableSpec) part = { 0 };
 
   if (shard < 0)
-    return g_strdup ("no part of it is to be there");
+    return g_strdup ("this server must not have a part of it");
   tps_placed_table_init_part (table, (guint) shard, &part);
   return tps_table_spec_dup_difference (there, &part);
 }
@@ -241,12 +242,12 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
   if (conflict == NULL)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "server %u (%s): table %s is there already: %s", server,
+               "server %u (%s): table %s exists already: %s", server,
                tables->servers.addresses[server], table->spec.name, conflict);
   return FALSE;
 }
 
-/* Which shards are not there yet: is_missing [n_shards], FALSE before. */
+/* Finds the shards that do not exist yet: is_missing [n_shards], FALSE before. */
 static gboolean
 find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadline_ns,
               gboolean *is_missing, GError **error)
@@ -268,7 +269,8 @@ find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadl
   return TRUE;
 }
 
-/* Drops what may have been made: all but what was refused. Does what it can. */
+/* Drops all parts that may have been created, which are all but the refused ones. Ignores
+ * failures. */
 static void
 roll_back (TpsRemoteTables *tables, const TpsPlacedTable *table, const Batch *creates,
            gint64 deadline_ns)
@@ -329,14 +331,14 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
   if (!find_missing (tables, table, deadline_ns, is_missing, error)
       || !create_missing (tables, table, is_missing, deadline_ns, error))
     return FALSE;
-  tps_remote_tables_know (tables, g_steal_pointer (&table));
+  tps_remote_tables_add (tables, g_steal_pointer (&table));
   return TRUE;
 }
 
 /* -- dropping -- */
 
-/* What is gone already is as good as dropped: by an earlier try whose answer was lost, or by
- * somebody else. */
+/* A missing table counts as dropped: an earlier attempt whose reply was lost, or another client,
+ * may have dropped it. */
 static void
 forgive_not_found (Batch *batch)
 {
@@ -364,6 +366,6 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
   forgive_not_found (batch);
   if (!batch_propagate (batch, error))
     return FALSE;
-  tps_remote_tables_forget (tables, table);
+  tps_remote_tables_remove (tables, table);
   return TRUE;
 }

@@ -8,17 +8,17 @@
 
 G_BEGIN_DECLS
 
-/* Bags of one row each, one for each row that is a maximum somewhere: what a server would have
- * added to its rows for the maxima, which it collects by row first, is what it adds for the sums of
- * these. */
+/* Bags with one row each, one for each row that is a maximum somewhere. A server collects the
+ * gradients of maxima by row before it adds them to its rows; the sums of these bags are the same
+ * numbers. */
 typedef struct
 {
-  TpsBagGradient gradient; /* borrows from the rest */
+  TpsBagGradient gradient; /* borrows from the other fields */
   TpsTensor indices, offsets, values;
 } TpsMaxGradient;
 
-/* `maxima` is checked; `rows` FLOAT32 [n_indices, dim]: the rows of its indices, as they are now;
- * `table_rows`: how many the table has. */
+/* Expands `maxima`, which must have been checked. `rows` FLOAT32 [n_indices, dim]: the current rows
+ * of its indices. `table_rows`: number of rows of the table. */
 void tps_max_gradient_init (TpsMaxGradient *expanded, const TpsBagGradient *maxima,
                             TpsTensorView rows, gint64 table_rows);
 void tps_max_gradient_clear (TpsMaxGradient *expanded);

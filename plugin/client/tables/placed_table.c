@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The count is apart: its type is C's alone, and C++ reads the header. */
+/* The counter is separate, because its type exists only in C, and C++ includes the header. */
 typedef struct
 {
   TpsPlacedTable table;
@@ -89,7 +89,8 @@ tps_placed_table_init_part (const TpsPlacedTable *table, guint shard, TpsTableSp
   g_assert (is_valid);
 }
 
-/* Where the row would be if all shards were equally long, then the neighbours. */
+/* Starts at the shard that would have the row if all shards had the same length, and then tries its
+ * neighbours. */
 static void
 find_ranges (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows, guint *shards)
 {
@@ -129,9 +130,9 @@ tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *rows, g
 
 gboolean
 tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
-                             const gchar *what, GError **error)
+                             const gchar *name, GError **error)
 {
-  guint64 end = (guint64) table->spec.shard.rows; /* a negative row is above it too */
+  guint64 end = (guint64) table->spec.shard.rows; /* as unsigned, a negative row exceeds it, too */
   guint is_bad = FALSE;
 
   for (gsize i = 0; i < n_rows; i++)
@@ -142,7 +143,7 @@ tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gs
         g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                      "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
                      ") of table %s",
-                     what, i, rows[i], (gint64) end, table->spec.name);
+                     name, i, rows[i], (gint64) end, table->spec.name);
         return FALSE;
       }
   return TRUE;

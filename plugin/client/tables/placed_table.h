@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A table as a client knows it: what it is, and which server has which of its rows. */
+/* A table as a client knows it: its specification, and the server of each row. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Counted, and immutable once it is out. Shards are in the order of their numbers (HASH) or of
- * their rows (RANGE), each on a server of its own. */
+/* Reference-counted, and immutable once it is shared. Shards are in the order of their numbers
+ * (HASH) or of their rows (RANGE), each on a server of its own. */
 typedef struct
 {
   TpsTableSpec spec; /* resolved, of the whole table; `bytes` over all shards */
@@ -20,30 +20,31 @@ typedef struct
   gint64 *begins; /* RANGE: [n_shards + 1], the first rows, then the number of rows; else NULL */
 } TpsPlacedTable;
 
-/* To be filled in: `servers` and `begins` are zero. `spec` is resolved. */
+/* Creates a table whose `servers` and `begins` are zero; the caller must fill them in. `spec` must
+ * be resolved. */
 TpsPlacedTable *tps_placed_table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shards);
 TpsPlacedTable *tps_placed_table_new_whole (const TpsTableSpec *spec, guint server);
-/* Dealt over servers 0, 1, …: all of them, or as many as there are rows. */
+/* Creates a table on servers 0, 1, …: all of them, or as many as there are rows. */
 TpsPlacedTable *tps_placed_table_new_dealt (const TpsTableSpec *spec, TpsShardKind kind,
                                             guint n_servers);
 TpsPlacedTable *tps_placed_table_ref (TpsPlacedTable *table);
 void tps_placed_table_unref (TpsPlacedTable *table);
 
-/* The specification of one part, with which its server makes it; the caller clears it. */
+/* Initializes the specification of one part, as its server creates it; the caller must clear it. */
 void tps_placed_table_init_part (const TpsPlacedTable *table, guint shard, TpsTableSpec *part);
 
-/* shards[i] is the one that has rows[i], which lies in the table. */
+/* Sets shards[i] to the shard that has rows[i]. All rows must lie in the table. */
 void tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
                                    guint *shards);
 
-/* Whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "WHAT[17]: 300 is not in
- * [0, 300) of table emb". */
+/* Returns whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "NAME[17]: 300 is
+ * not in [0, 300) of table emb". */
 gboolean tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
-                                      const gchar *what, GError **error);
+                                      const gchar *name, GError **error);
 
-/* Puts tables together from what each server lists: lists [n_servers] of TpsTableSpec; `servers`
- * are their names in messages. An array that holds references, in the order of the names; NULL with
- * INVALID_ARGUMENT naming a table whose parts do not make one whole. */
+/* Assembles tables from the lists of the servers: lists [n_servers] of TpsTableSpec; `servers` are
+ * their names in messages. Returns an array of references in the order of the names, which the
+ * caller owns. Errors: INVALID_ARGUMENT, which names a table whose parts are incomplete. */
 GPtrArray *tps_placed_tables_assemble (GArray *const *lists, const gchar *const *servers,
                                        guint n_servers, GError **error);
 

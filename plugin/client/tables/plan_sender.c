@@ -78,6 +78,6 @@ tps_lookup_plan_send (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_
   sending->user_data = user_data;
   for (guint server = 0; server < plan->n_servers; server++)
     add_part (sending, plan, server);
-  tps_servers_ask (servers, &tps_lookup_bags_rpc, sending->requests, sending->n_parts, deadline_ns,
-                   on_answered, sending);
+  tps_servers_call (servers, &tps_lookup_bags_rpc, sending->requests, sending->n_parts, deadline_ns,
+                    on_answered, sending);
 }

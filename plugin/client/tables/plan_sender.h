@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lookup plan, sent: what lookups and the pushes of maxima have in common. */
+/* Sends a lookup plan; used by lookups and by pushes of maxima. */
 
 #pragma once
 
@@ -9,10 +9,11 @@
 
 G_BEGIN_DECLS
 
-/* `error` is NULL when all answers are in the plan; borrowed. On an I/O thread. */
+/* Called on an I/O thread when all replies are in the plan (`error` is NULL), or with an error,
+ * which is borrowed. */
 typedef void (*TpsPlanAnswered) (gpointer user_data, const GError *error);
 
-/* `plan` is borrowed until `answered`. */
+/* Sends the requests of `plan`, which is borrowed until `answered`. */
 void tps_lookup_plan_send (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_ns,
                            TpsPlanAnswered answered, gpointer user_data);
 

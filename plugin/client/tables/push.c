@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushing gradients of bags and rows. */
+/* Pushes of gradients of bags and rows. */
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/push_plan.h"
@@ -9,7 +9,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* Each request of a push has an id of its own: its server knows the ones that it has seen. */
+/* Each request of a push has an id of its own, because each server remembers its own ids. */
 static TpsPushId
 next_push (TpsRemoteTables *tables)
 {
@@ -20,12 +20,12 @@ next_push (TpsRemoteTables *tables)
 }
 
 static gboolean
-refuse_shape (TpsTensorView view, const gchar *what, const gchar *expected, GError **error)
+refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
 {
   g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
                                                 : tps_shape_to_string (&view.shape);
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", what, got,
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got,
                expected);
   return FALSE;
 }
@@ -38,7 +38,7 @@ typedef struct
   TpsPushPlan *plan;
   gint64 deadline_ns;
   guint n_requests;
-  TpsApplyBagGradientsArguments *arguments; /* borrow from the plan */
+  TpsApplyBagGradientsArguments *arguments; /* borrowed from the plan */
   TpsServerRequest *requests;
   TpsTablesApplied done;
   gpointer user_data;
@@ -91,8 +91,8 @@ send_bag_push (BagPush *push)
   push->requests = g_new0 (TpsServerRequest, servers->n_servers);
   for (guint server = 0; server < servers->n_servers; server++)
     add_bag_request (push, server);
-  tps_servers_ask (servers, &tps_apply_bag_gradients_rpc, push->requests, push->n_requests,
-                   push->deadline_ns, on_bags_applied, push);
+  tps_servers_call (servers, &tps_apply_bag_gradients_rpc, push->requests, push->n_requests,
+                    push->deadline_ns, on_bags_applied, push);
 }
 
 static void
@@ -118,13 +118,13 @@ check_gradients (const TpsBagGradient *gradients, guint n_gradients, const GPtrA
                             .n_dims = 2,
                             .dims = { n_bags, table->spec.dim } };
       const TpsTensorView *gradient = &gradients[i].gradient;
-      g_autofree gchar *what = NULL, *wanted = NULL;
+      g_autofree gchar *name = NULL, *wanted = NULL;
 
       if (tps_shape_equal (&gradient->shape, &expected) && (gradient->data != NULL || n_bags == 0))
         continue;
-      what = g_strdup_printf ("gradients[%u].gradient", i);
+      name = g_strdup_printf ("gradients[%u].gradient", i);
       wanted = tps_shape_to_string (&expected);
-      return refuse_shape (*gradient, what, wanted, error);
+      return refuse_shape (*gradient, name, wanted, error);
     }
   return TRUE;
 }
@@ -250,6 +250,6 @@ tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTen
   push->requests = g_new0 (TpsServerRequest, push->split.n_parts);
   for (guint i = 0; i < push->split.n_parts; i++)
     add_row_request (tables, push, i, values);
-  tps_servers_ask (&tables->servers, &tps_apply_row_gradients_rpc, push->requests,
-                   push->split.n_parts, deadline_ns, on_rows_applied, push);
+  tps_servers_call (&tables->servers, &tps_apply_row_gradients_rpc, push->requests,
+                    push->split.n_parts, deadline_ns, on_rows_applied, push);
 }

@@ -20,7 +20,7 @@ free_buffer (gpointer data)
   tps_buffer_unref (data);
 }
 
-/* What has to be looked up before the maxima's gradients can be given to rows. */
+/* Plans the lookup of the rows that are needed to give the gradients of maxima to rows. */
 static void
 plan_rows (TpsPushPlan *plan)
 {
@@ -81,7 +81,7 @@ tps_push_plan_free (TpsPushPlan *plan)
   g_free (plan);
 }
 
-/* Gradient number maxima[m] becomes one of rows. */
+/* Replaces gradient number maxima[m] by one of rows. */
 static void
 expand (TpsPushPlan *plan, guint m, const TpsTensor *rows)
 {
@@ -121,7 +121,7 @@ bag_count (const TpsBagQuery *query, gsize bag)
   return (gsize) (end - offsets[bag]);
 }
 
-/* The gradients of a part's bags: those of the whole bags. */
+/* Returns the gradients of a part's bags, which are those of the whole bags. */
 static TpsTensorView
 gather_gradient (TpsPushPlan *plan, const TpsBagGradient *whole, const TpsBagPart *part)
 {
@@ -190,7 +190,7 @@ push_nothing (TpsPushPlan *plan, const TpsPlacedTable *table, guint shard)
   g_array_append_val (plan->requests[table->servers[shard]].gradients, nothing);
 }
 
-/* Shards of the table of gradient `i` that have nothing to do count the step too. */
+/* Adds the step to shards of the table of gradient `i` that have no other part of the push. */
 static void
 count_step (TpsPushPlan *plan, guint i)
 {

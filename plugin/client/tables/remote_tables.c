@@ -9,16 +9,17 @@
 #include "plugin/wire/value_kinds.h"
 #include "runtime/base/error.h"
 
-/* -- life -- */
+/* -- creation and release -- */
 
-/* From the kernel, not from a generator in this process: a forked process has the same one. */
+/* The random numbers come from the kernel: a generator in the process would repeat them after a
+ * fork. */
 static gchar *
 random_name (void)
 {
   guint64 words[2];
   gssize n_bytes = getrandom (words, sizeof words, 0);
 
-  g_assert (n_bytes == sizeof words); /* never less for so few */
+  g_assert (n_bytes == sizeof words); /* so few bytes are always read completely */
   return g_strdup_printf ("client-%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", words[0],
                           words[1]);
 }
@@ -68,10 +69,10 @@ tps_remote_tables_free (TpsRemoteTables *tables)
   g_free (tables);
 }
 
-/* -- the tables that are known -- */
+/* -- known tables -- */
 
 void
-tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
+tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table)
 {
   tps_mutex_lock (&tables->lock);
   g_hash_table_replace (tables->tables, table->spec.name, table); /* the key is the value's */
@@ -79,7 +80,7 @@ tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
 }
 
 void
-tps_remote_tables_forget (TpsRemoteTables *tables, const TpsPlacedTable *table)
+tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table)
 {
   tps_mutex_lock (&tables->lock);
   if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
@@ -124,10 +125,10 @@ static gboolean
 check_query (const TpsPlacedTable *table, const TpsBagQuery *query, const gchar *list, guint i,
              GError **error)
 {
-  g_autofree gchar *what = g_strdup_printf ("%s[%u]", list, i);
-  g_autofree gchar *indices = g_strdup_printf ("%s.indices", what);
+  g_autofree gchar *query_name = g_strdup_printf ("%s[%u]", list, i);
+  g_autofree gchar *indices = g_strdup_printf ("%s.indices", query_name);
 
-  return tps_bag_query_check (query, what, error)
+  return tps_bag_query_check (query, query_name, error)
          && tps_placed_table_check_rows (table, query->indices.data,
                                          (gsize) query->indices.shape.dims[0], indices, error);
 }
@@ -173,7 +174,7 @@ tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indi
   return FALSE;
 }
 
-/* -- calls that end before anything is sent -- */
+/* -- calls that fail before any request -- */
 
 typedef struct
 {

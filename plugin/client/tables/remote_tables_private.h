@@ -1,20 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of the remote tables share. Only for them.
+/* The state that the parts of the remote tables share. Private to them.
  *
- * The happy path: lookup.c and push.c check a call and find its tables; a plan (lookup_plan.h,
- * push_plan.h) makes one request of it for each server; servers.h sends them, all at once; when the
- * last answer is in, the plan puts the answers together on the I/O thread that brought it, and
- * `done` is called there.
+ * The happy path: lookup.c and push.c check a call and find its tables. A plan (lookup_plan.h,
+ * push_plan.h) turns it into one request per server. servers.h sends the requests, all at the same
+ * time. When the last reply has arrived, the plan merges the replies on the I/O thread that
+ * received it, and `done` is called there.
  *
- * A call that fails before anything is sent ends by tps_servers_defer(): `done` never runs inside
- * the call.
+ * A call that fails before any request ends by tps_servers_defer(), because `done` must not run
+ * inside the call.
  *
- * Freeing cancels all clients, so that everything in flight ends with ABORTED, waits until all
- * calls have ended (what ends on one client may still ask another), and only then frees the
- * clients.
+ * The release first cancels all clients, so that all calls in flight end with ABORTED. It then
+ * waits until all calls have ended, because the end of a call on one client may start a request on
+ * another. Only then does it free the clients.
  *
- * Locks: `lock` only, never held while calling anything but the hash table. */
+ * Locks: only `lock`, which must not be held while calling anything but the hash table. */
 
 #pragma once
 
@@ -35,26 +35,26 @@ struct TpsRemoteTables
   GHashTable *tables; /* TpsPlacedTable by name */
 };
 
-/* The tables of all queries, at one moment: an array of references. Checks the queries, their rows
- * too; `stride` is from one query to the next. Errors: NOT_FOUND, INVALID_ARGUMENT, naming
- * "LIST[2].indices[17]". */
+/* Finds the tables of all queries under one lock and checks the queries with their rows; `stride`
+ * is the distance between queries. Returns an array of references. Errors: NOT_FOUND,
+ * INVALID_ARGUMENT, naming "LIST[2].indices[17]". */
 GPtrArray *tps_remote_tables_find_all (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                        guint n_queries, gsize stride, const gchar *list,
                                        GError **error);
 
-/* One table, a reference. Errors: NOT_FOUND. */
+/* Returns a reference of one table. Errors: NOT_FOUND. */
 TpsPlacedTable *tps_remote_tables_find (TpsRemoteTables *tables, const gchar *name, GError **error);
 
-/* INT64 [n], all in the table. Errors: INVALID_ARGUMENT. */
+/* Checks that `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
 gboolean tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indices,
                                           GError **error);
 
-/* Knows the table from now on; takes the reference over. */
-void tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table);
-/* Unless another one of the name is known by now. */
-void tps_remote_tables_forget (TpsRemoteTables *tables, const TpsPlacedTable *table);
+/* Adds the table to the known ones, and takes ownership of the reference. */
+void tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table);
+/* Removes the table from the known ones, unless another table has its name by now. */
+void tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table);
 
-/* Ends a call that failed before anything was sent; takes the error over. */
+/* Ends a call that failed before any request; takes ownership of the error. */
 void tps_remote_tables_fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done,
                                     gpointer user_data, GError *error);
 void tps_remote_tables_fail_push (TpsRemoteTables *tables, TpsTablesApplied done,

@@ -15,7 +15,8 @@ index_view (const gint64 *indices, gsize n)
   };
 }
 
-/* Makes the parts, each with room for its rows; numbers [n_shards] gets the part of each shard. */
+/* Creates the parts, each with room for its rows, and sets numbers [n_shards] to the part of each
+ * shard. */
 static void
 init_parts (TpsRowSplit *split, const gsize *counts, gboolean all_shards, guint *numbers)
 {
@@ -149,7 +150,7 @@ tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows)
 void
 tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view)
 {
-  /* Nobody writes to what is sent. */
+  /* The tensor is only sent, so its elements are never written. */
   tps_tensor_init_take (tensor, &view.shape,
                         tps_buffer_new_foreign ((gpointer) (guintptr) view.data,
                                                 tps_shape_n_bytes (&view.shape), NULL, NULL, NULL),

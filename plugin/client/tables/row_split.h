@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A list of rows over the shards of their table. Rows stay in the order given within each shard. No
- * sockets here. */
+/* The split of a list of rows over the shards of their table. Within each shard, rows keep their
+ * order. It uses no sockets. */
 
 #pragma once
 
@@ -14,7 +14,7 @@ typedef struct
 {
   guint shard;
   TpsTensorView indices; /* INT64 [n] */
-  gsize *positions; /* [n], where each stands in the whole list; NULL = all of them, in order */
+  gsize *positions; /* [n], position of each row in the whole list; NULL = all rows, in order */
   TpsTensor answer;
 } TpsRowPart;
 
@@ -23,31 +23,32 @@ typedef struct
   TpsPlacedTable *table; /* a reference */
   gsize n_rows;
   guint n_parts;
-  TpsRowPart *parts; /* ascending shards */
-  gint64 *indices;   /* what the parts' lie in */
+  TpsRowPart *parts; /* in ascending order of shards */
+  gint64 *indices;   /* memory of the parts' indices */
   gsize *positions;
 } TpsRowSplit;
 
-/* `indices` INT64 [n] is checked, its rows too, and borrowed. Parts are shards with rows; with
- * `all_shards` the others too. */
+/* Splits `indices`, INT64 [n], which must have been checked against the table and are borrowed. The
+ * parts are the shards with rows; with `all_shards`, all shards. */
 void tps_row_split_init (TpsRowSplit *split, TpsPlacedTable *table, TpsTensorView indices,
                          gboolean all_shards);
 void tps_row_split_clear (TpsRowSplit *split);
 
-/* Takes the rows of a part over. Errors: INVALID_ARGUMENT where they do not fit what was asked.
- * Thread: several parts at a time. */
+/* Takes ownership of the rows of a part. Errors: INVALID_ARGUMENT if they do not match the request.
+ * Thread: any; several parts at the same time. */
 gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* All answers are there: [n, dim] of the table's dtype, zero before. */
+/* Merges the replies, all of which must have been taken, into [n, dim] of the table's dtype; `rows`
+ * must be zero before. */
 void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 
-/* The part's rows of `values` [n, dim], any dtype. `gathered`, zero before, may borrow from
- * `values`. */
+/* Collects the part's rows of `values` [n, dim], of any dtype, into `gathered`, which must be zero
+ * before and may borrow from `values`. */
 void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
 
-/* A tensor that borrows what `view` shows. */
+/* Initializes a tensor that borrows the elements of `view`. */
 void tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view);
 
 G_END_DECLS

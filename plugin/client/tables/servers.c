@@ -66,7 +66,8 @@ tps_servers_cancel (TpsServers *servers)
     tps_client_cancel (servers->clients[i]);
 }
 
-/* No client goes before all calls have ended: what ends on one may ask another. */
+/* No client may be freed before all calls have ended, because the end of a call on one client may
+ * start a request on another. */
 void
 tps_servers_clear (TpsServers *servers)
 {
@@ -100,7 +101,7 @@ end_call (TpsServers *servers)
   tps_mutex_unlock (&servers->lock);
 }
 
-/* -- asking -- */
+/* -- requests -- */
 
 static void
 finish (FanOut *fan_out)
@@ -130,7 +131,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
     *failure = g_error_copy (error);
   else if (request->read != NULL && !request->read (result, type, request->result, &why))
     *failure = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                            "the answer to EmbeddingTable:%s cannot be understood: %s",
+                            "the reply to EmbeddingTable:%s cannot be decoded: %s",
                             fan_out->rpc->name, why->message);
   if (atomic_fetch_sub_explicit (&fan_out->n_open, 1, memory_order_acq_rel) == 1)
     finish (fan_out);
@@ -143,8 +144,8 @@ on_nothing_to_send (gpointer user_data, const GError *error)
 }
 
 void
-tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                 guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
+tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                  guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
 {
   FanOut *fan_out = g_new0 (FanOut, 1);
 
@@ -160,7 +161,7 @@ tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest 
   begin_call (servers);
   if (n_requests == 0)
     tps_servers_defer (servers, on_nothing_to_send, fan_out);
-  /* With the last one sent, `fan_out` may be gone. */
+  /* `fan_out` may be freed when the last request has been sent. */
   for (guint i = 0; i < n_requests; i++)
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
@@ -198,7 +199,7 @@ tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_dat
   tps_client_delay (servers->clients[0], tps_clock_now_ns (), on_deferred, deferred);
 }
 
-/* -- waiting -- */
+/* -- synchronous requests -- */
 
 typedef struct
 {
@@ -223,15 +224,15 @@ on_all_answered (gpointer user_data, GError *const *errors)
 }
 
 gboolean
-tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                      guint n_requests, gint64 deadline_ns, GError **errors)
+tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                       guint n_requests, gint64 deadline_ns, GError **errors)
 {
   Wait wait = { .n_requests = n_requests, .errors = errors };
   gboolean ok = TRUE;
 
   tps_mutex_init (&wait.lock);
   tps_cond_init (&wait.finished);
-  tps_servers_ask (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
+  tps_servers_call (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
   tps_mutex_lock (&wait.lock);
   while (!wait.done)
     tps_cond_wait (&wait.finished, &wait.lock);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Several servers, and requests to some of them at a time that end together. */
+/* Several servers, and requests to some of them that end together. */
 
 #pragma once
 
@@ -13,52 +13,54 @@ typedef struct
 {
   guint n_servers;
   TpsClient **clients; /* [n_servers] */
-  gchar **addresses;   /* [n_servers] as they were given, then NULL */
+  gchar **addresses;   /* [n_servers] as given by the caller, then NULL */
 
   TpsMutex lock; /* guards the next line */
-  guint n_calls; /* that have not ended */
+  guint n_calls; /* calls that have not ended */
   TpsCond idle;
 } TpsServers;
 
-/* One request; everything that it points to is borrowed until it has ended. */
+/* One request. All its pointers are borrowed until it has ended. */
 typedef struct
 {
   guint server;
   gconstpointer arguments;
-  TpsReadResult read; /* NULL = void. What it refuses is the server's fault: INTERNAL */
+  TpsReadResult read; /* NULL = void. Its errors are the server's fault and become INTERNAL. */
   gpointer result;
 } TpsServerRequest;
 
-/* errors [n_requests], NULL for those that succeeded; borrowed for the call. On the I/O thread of a
- * client: must not block. May ask again. */
+/* Called on the I/O thread of a client, and must not block. errors [n_requests] are NULL for
+ * requests that succeeded; they are borrowed for the call. The callback may send further
+ * requests. */
 typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
 
-/* Errors: INVALID_ARGUMENT for no addresses, or one that cannot be understood; then there is
- * nothing to clear. */
+/* Creates a client per address. Errors: INVALID_ARGUMENT if there is no address or one cannot be
+ * parsed; then there is nothing to clear. */
 gboolean tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
                            gsize max_message_bytes, TpsTls *tls, const gchar *token,
                            GError **error);
 void tps_servers_cancel (TpsServers *servers);
-/* Cancels, waits until everything has ended. */
+/* Cancels all calls, waits until they have ended, and frees the clients. */
 void tps_servers_clear (TpsServers *servers);
 
-/* Calls a method of several servers at a time, with the retries of plugin/client/retry.h.
- * `requests` is copied. `done` comes when all have ended, never before this returns. */
-void tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                      guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
-                      gpointer user_data);
+/* Calls a method of several servers at the same time, with the retries of plugin/client/retry.h.
+ * `requests` is copied. `done` is called when all requests have ended, never before this
+ * returns. */
+void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                       guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
+                       gpointer user_data);
 
-/* Calls `func` on an I/O thread, soon; with ABORTED after a cancel. */
+/* Calls `func` soon on an I/O thread; with ABORTED after a cancellation. */
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
-/* As tps_servers_ask(), waiting. errors [n_requests], NULL before, filled in. Whether all
- * succeeded. */
-gboolean tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc,
-                               const TpsServerRequest *requests, guint n_requests,
-                               gint64 deadline_ns, GError **errors);
+/* As tps_servers_call(), but waits. errors [n_requests] must be NULL before, and is filled in.
+ * Returns whether all requests succeeded. */
+gboolean tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc,
+                                const TpsServerRequest *requests, guint n_requests,
+                                gint64 deadline_ns, GError **errors);
 
-/* The first of the errors, with the name of its server; NULL where there is none. With `is_push` it
- * says on how many servers the push was applied, where those are any. */
+/* Returns the first of the errors, with the name of its server; NULL if there is none. With
+ * `is_push`, the message states the number of servers that applied the push, if any did. */
 GError *tps_servers_dup_error (const TpsServers *servers, const TpsServerRequest *requests,
                                guint n_requests, GError *const *errors, gboolean is_push);
 

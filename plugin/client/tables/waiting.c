@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The calls that wait, made of those that do not. */
+/* The synchronous forms of the asynchronous calls. */
 
 #include "plugin/client/tables/remote_tables_private.h"
 
@@ -22,7 +22,8 @@ wait_init (Wait *wait, TpsTensor *outputs, guint n_outputs)
   tps_cond_init (&wait->finished);
 }
 
-/* No limit here: the call itself ends by its deadline, and only then is what it borrows free. */
+/* The wait needs no deadline: the call ends at its own deadline, and it borrows its arguments until
+ * then. */
 static gboolean
 wait_end (Wait *wait, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptions of servers, tables and rounds, as JSON. Only for this folder. */
+/* Descriptions of servers, tables and rounds, as JSON. Private to this folder. */
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* All of them: a new string, owned by the caller. */
+/* All functions return a new string, which the caller owns. */
 GString *tps_python_node_info_to_json (const TpsNodeInfo *info);
 GString *tps_python_metrics_to_json (const GPtrArray *summaries);
 GString *tps_python_tables_to_json (const GArray *specs);

@@ -2,14 +2,14 @@
 
 /* The C client as flat functions, for Python's ctypes: the library inside the wheel.
  *
- * Each function that talks to a server starts a call and returns it; NULL is never returned.
- * Arguments that point to memory are borrowed until the call has ended, unless stated otherwise.
- * The caller waits for the end, reads the reply, and frees the call. Structs are passed as they are
- * in C; thriftps/_native.py declares them again, and tps_python_get_sizes() lets it check that both
- * agree. Not a public interface: it may change with every version.
+ * Each function that talks to a server starts a call and returns it, never NULL. Memory that
+ * arguments point to is borrowed until the call has ended, unless stated otherwise. The caller must
+ * wait for the end, read the reply, and free the call. Structs are passed as in C.
+ * thriftps/_native.py declares them again, and compares their sizes with tps_python_get_sizes().
+ * This is not a public interface: every version may change it.
  *
- * Thread: any. No function calls back into Python, so that Python's interpreter lock is not needed
- * by any I/O thread.
+ * Thread: any. No function calls back into Python, so no I/O thread needs Python's interpreter
+ * lock.
  */
 
 #pragma once
@@ -19,7 +19,7 @@
 
 G_BEGIN_DECLS
 
-/* The sizes of the structs below, in the order of _native.py; 0 ends the array. Static. */
+/* Returns the sizes of the structs below, in the order of _native.py; 0 ends the array. Static. */
 const gsize *tps_python_get_sizes (void);
 
 /* -- calls -- */
@@ -27,45 +27,47 @@ const gsize *tps_python_get_sizes (void);
 typedef struct TpsPythonCall TpsPythonCall;
 typedef struct TpsPythonQueue TpsPythonQueue;
 
-/* The outcome of a call; everything in it lives as long as the call. */
+/* The outcome of a call. Its contents live as long as the call. */
 typedef struct
 {
   gint32 code;           /* TpsErrorCode; 0 = success */
-  gint32 retry_after_ms; /* -1 = not said */
+  gint32 retry_after_ms; /* -1 = unknown */
   const gchar *message;  /* NULL on success */
-  gint64 number;         /* a version, a sum, an LSN; what the function says */
+  gint64 number;         /* a version, a sum or an LSN, by function */
   const gchar *text;     /* JSON; NULL = none */
   gconstpointer bytes;   /* a value; NULL = none */
   gsize n_bytes;
-  TpsTensorView *tensors; /* may be memory that can only be read */
-  gchar **names;          /* of the tensors; NULL = they have none */
+  TpsTensorView *tensors; /* may be read-only memory */
+  gchar **names;          /* of the tensors; NULL = none */
   guint n_tensors;
 } TpsPythonReply;
 
-/* FALSE: the call has not ended `timeout_ns` nanoseconds later; 0 = does not wait. */
+/* Waits for the end of the call for `timeout_ns` nanoseconds; 0 = does not wait. FALSE: it has not
+ * ended. */
 gboolean tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns);
 
-/* Borrowed; of a call that has ended. */
+/* Returns the reply of a call that has ended; borrowed. */
 const TpsPythonReply *tps_python_call_get_reply (TpsPythonCall *call);
 
-/* A call that has ended. */
+/* Frees a call, which must have ended. */
 void tps_python_call_free (TpsPythonCall *call);
 
-/* Puts `token` into `queue` when the call ends, or now if it has ended. At most once a call. */
+/* Puts `token` into `queue` when the call ends, or at once if it has ended. Must be called at most
+ * once per call. */
 void tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token);
 
-/* Tokens of calls that have ended, and a file descriptor (an eventfd) that is readable while there
- * may be any. */
+/* A queue of tokens of ended calls, with a file descriptor (an eventfd) that is readable while
+ * there may be tokens. */
 TpsPythonQueue *tps_python_queue_new (void);
 gint tps_python_queue_get_fd (const TpsPythonQueue *queue);
 
 /* Takes up to `n_max` tokens and returns their number. Does not wait. */
 guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max);
 
-/* Calls that are to notify it keep it until they end. */
+/* Releases the queue. Calls that will notify it keep it until they end. */
 void tps_python_queue_unref (TpsPythonQueue *queue);
 
-/* Encryption of TCP connections: names of PEM files and so on, as TpsTlsOptions. */
+/* Encryption of TCP connections: names of PEM files and so on, as in TpsTlsOptions. */
 typedef struct
 {
   const gchar *certificate;
@@ -76,7 +78,8 @@ typedef struct
 
 /* -- tables on any number of servers: plugin/client/remote_tables.h -- */
 
-/* NULL: `*failed` is a call that says why; owned by the caller. `tls`: NULL = plain connections. */
+/* Creates tables; the caller owns the result. NULL: `*failed` is a call with the error, which the
+ * caller owns. `tls` NULL = plain connections. */
 TpsRemoteTables *tps_python_tables_new (const gchar *const *addresses, guint n_addresses,
                                         const gchar *client, gboolean exact,
                                         const TpsPythonTls *tls, TpsPythonCall **failed);
@@ -91,10 +94,10 @@ typedef struct
   gint32 dtype; /* TpsDType */
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
-  const gchar *place; /* "cpu", "cuda:0/host"; NULL = not said */
-  gint32 durability;  /* TpsDurability; 0 = not said */
+  const gchar *place; /* "cpu", "cuda:0/host"; NULL = the server's default */
+  gint32 durability;  /* TpsDurability; 0 = the server's default */
   gint32 shard_kind;  /* TpsShardKind */
-  guint32 server;     /* of a table that is whole */
+  guint32 server;     /* of a table on one server */
 } TpsPythonTable;
 
 /* These four wait: the call has ended when they return. list: `text` is a list of objects. */
@@ -105,13 +108,13 @@ TpsPythonCall *tps_python_tables_drop (TpsRemoteTables *tables, const gchar *nam
 TpsPythonCall *tps_python_tables_discover (TpsRemoteTables *tables, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns);
 
-/* One tensor a query, FLOAT32 [bags, dim]. */
+/* The reply is one tensor per query, FLOAT32 [bags, dim]. */
 TpsPythonCall *tps_python_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                               guint n_queries, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_apply_bags (TpsRemoteTables *tables,
                                              const TpsBagGradient *gradients, guint n_gradients,
                                              gint64 timeout_ns);
-/* One tensor, [n, dim] of the table's dtype. */
+/* The reply is one tensor, [n, dim] of the table's dtype. */
 TpsPythonCall *tps_python_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name,
                                               const TpsTensorView *indices, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
@@ -120,7 +123,7 @@ TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gcha
 
 /* -- one server -- */
 
-/* As tps_python_tables_new(). */
+/* Creates a client; the result is as in tps_python_tables_new(). */
 TpsClient *tps_python_client_new (const gchar *address, gboolean no_shared_memory,
                                   const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_client_cancel (TpsClient *client);
@@ -130,7 +133,7 @@ void tps_python_client_free (TpsClient *client);
 TpsPythonCall *tps_python_describe (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_get_metrics (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns);
-/* `text`: the levels that held before. */
+/* `text`: the previous levels. */
 TpsPythonCall *tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns);
 
 /* ParameterServer. */
@@ -144,7 +147,8 @@ typedef struct
   gint64 rows;
 } TpsPythonGradient;
 
-/* A dense average is one tensor; a sparse one is indices and values, with its rows in `number`. */
+/* The reply of a dense average is one tensor; that of a sparse one is indices and values, with the
+ * number of rows in `number`. */
 TpsPythonCall *tps_python_average_gradient (TpsClient *client, gint32 trainer, gint64 batch,
                                             gint32 param_loc, const TpsPythonGradient *gradient,
                                             gint64 timeout_ns);
@@ -153,7 +157,7 @@ TpsPythonCall *tps_python_init_model (TpsClient *client, const gchar *const *nam
                                       const TpsTensorView *parameters, guint n_parameters,
                                       const TpsOptimizerSpec *optimizer, gint64 timeout_ns);
 
-/* Both: `number` is the model's version; tensors with their names. */
+/* Both replies: `number` is the model's version, and the tensors have names. */
 TpsPythonCall *tps_python_get_model (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_update_model (TpsClient *client, gint32 trainer,
                                         const TpsTensorView *gradients, guint n_gradients,
@@ -169,7 +173,8 @@ TpsPythonCall *tps_python_add (TpsClient *client, const gchar *key, gint64 amoun
                                const gchar *push_client, gint64 push_sequence, gint64 timeout_ns);
 TpsPythonCall *tps_python_remove (TpsClient *client, const gchar *prefix, gint64 timeout_ns);
 
-/* Durability. flush: `number` is the LSN. The next three: `text` is an object, of the snapshot. */
+/* Durability. flush: `number` is the LSN. The next three: `text` is an object that describes the
+ * snapshot. */
 TpsPythonCall *tps_python_flush (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_snapshot (TpsClient *client, gboolean is_incremental, gint64 timeout_ns);
 TpsPythonCall *tps_python_restore (TpsClient *client, const gchar *const *snapshots,
@@ -177,11 +182,12 @@ TpsPythonCall *tps_python_restore (TpsClient *client, const gchar *const *snapsh
 TpsPythonCall *tps_python_import_table (TpsClient *client, const TpsPythonTable *table,
                                         const gchar *const *files, const gchar *tensor,
                                         gint64 timeout_ns);
-/* `text` is an object, `bytes` the records. */
+/* `text` is an object, and `bytes` the records. */
 TpsPythonCall *tps_python_read_log (TpsClient *client, gint64 cursor, gint32 max_bytes,
                                     gint32 wait_ms, gint64 timeout_ns);
 
-/* EmbeddingTable, of tables that are whole on this server: rows and their LSNs; rows are set. */
+/* EmbeddingTable, for tables that are whole on this server: a lookup of rows with their LSNs, and
+ * an assignment of rows. */
 TpsPythonCall *tps_python_lookup_rows_with_lsns (TpsClient *client, const gchar *table,
                                                  const TpsTensorView *indices, gint64 timeout_ns);
 TpsPythonCall *tps_python_assign_rows (TpsClient *client, const gchar *table,

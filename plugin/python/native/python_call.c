@@ -27,7 +27,7 @@ set_error (TpsPythonCall *call, const GError *error)
   reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
 }
 
-/* After the unlock Python may free the call. */
+/* Python may free the call as soon as the lock is released. */
 void
 tps_python_call_end (TpsPythonCall *call, const GError *error)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call as Python sees it: its outcome, and everything that the outcome refers to. Only for this
- * folder. */
+/* One call as Python sees it: its outcome, with all memory that the outcome refers to. Private to
+ * this folder. */
 
 #pragma once
 
@@ -15,7 +15,7 @@ struct TpsPythonCall
 {
   TpsPythonReply reply; /* written before the call ends */
 
-  /* Memory that the reply refers to. */
+  /* Memory that the reply refers to: */
   GError *error;
   gchar *text;
   GBytes *bytes;
@@ -25,33 +25,34 @@ struct TpsPythonCall
   TpsMutex lock; /* guards the next lines */
   TpsCond ended;
   gboolean has_ended;
-  TpsPythonQueue *queue; /* to be notified; NULL = none */
+  TpsPythonQueue *queue; /* will be notified; NULL = none */
   guint64 token;
 };
 
+/* Creates a call; tps_python_call_end() must end it. */
 TpsPythonCall *tps_python_call_new (void);
 
-/* Ends the call; afterwards it belongs to Python alone. `error` (NULL = success) is copied. */
+/* Ends the call, which then belongs to Python alone. `error` (NULL = success) is copied. */
 void tps_python_call_end (TpsPythonCall *call, const GError *error);
 
-/* A call that has ended already. `error_taken` may be NULL. */
+/* Creates a call that has ended. `error_taken` may be NULL. */
 TpsPythonCall *tps_python_call_new_ended (GError *error_taken);
 
-/* Before the end: moves `n` tensors in. */
+/* Moves `n` tensors into the call; must be called before its end. */
 void tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n);
 void tps_python_call_take_text (TpsPythonCall *call, GString *json_taken);
 void tps_python_call_take_bytes (TpsPythonCall *call, GBytes *bytes_taken);
 
-/* Parameters and version. */
+/* Sets the parameters and the version. */
 void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model);
 
-/* A tensor that refers to borrowed elements. */
+/* Initializes a tensor that refers to borrowed elements. */
 void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
 
-/* Monotonic. */
+/* Returns a monotonic deadline. */
 gint64 tps_python_deadline (gint64 timeout_ns);
 
-/* `token` has ended. Consumes a reference of the queue. */
+/* Adds the `token` of an ended call. Consumes a reference of the queue. */
 void tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token);
 TpsPythonQueue *tps_python_queue_ref (TpsPythonQueue *queue);
 

@@ -69,8 +69,8 @@ tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token)
   tps_python_queue_unref (queue_taken);
 }
 
-/* The descriptor is emptied first: a token that is put in between makes it readable again. If
- * tokens are left over, so does the last line. */
+/* The descriptor is emptied first: a token that another thread adds meanwhile makes it readable
+ * again. If tokens remain, so does the last line. */
 guint
 tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
 {
@@ -91,6 +91,6 @@ tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
   tps_mutex_unlock (&queue->lock);
   n_events = 1;
   if (are_more && write (queue->fd, &n_events, sizeof n_events) < 0)
-    g_assert (errno == EAGAIN); /* readable already */
+    g_assert (errno == EAGAIN); /* it is readable already */
   return n;
 }

@@ -32,7 +32,7 @@ read_answer (Sent *sent, TpsReader *in, TpsWireType type, GError **error)
     answer->clear (result);
 }
 
-/* The arguments are freed first: they borrow from Python, which lets go of them when the call has
+/* The arguments are freed first: they borrow memory of Python, which releases it when the call has
  * ended. */
 static void
 on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A call to one server: method, arguments, and the reply that is made of its answer. Only for
+/* A call to one server: method, arguments, and the conversion of its result to a reply. Private to
  * this folder. */
 
 #pragma once
@@ -10,10 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* The struct that a method's answer is read into, and the reply that is made of it. */
+/* The struct for the result of a method, and its conversion to a reply. */
 typedef struct
 {
-  gsize n_bytes; /* of the result, zero before */
+  gsize n_bytes; /* of the result, which is zero before */
   void (*take) (TpsPythonCall *call, gpointer result);
   void (*clear) (gpointer result); /* NULL: nothing to clear */
 } TpsPythonAnswer;
@@ -29,17 +29,17 @@ typedef struct
 {
   const TpsRpc *rpc;
   gsize n_argument_bytes;
-  gconstpointer arguments;            /* copied, contents taken over; may be NULL */
+  gconstpointer arguments;            /* copied, and their contents taken; may be NULL */
   void (*clear_arguments) (gpointer); /* NULL: nothing to clear */
   const TpsPythonAnswer *answer;      /* NULL: void */
   TpsPythonRetry retry;
 } TpsPythonRequest;
 
-/* Sends it. Memory that the arguments borrow stays borrowed until the call has ended. */
+/* Sends the call. Memory that the arguments borrow stays borrowed until the call has ended. */
 TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsPythonRequest *request,
                                         gint64 timeout_ns);
 
-/* Results that several methods have. */
+/* Results of several methods. */
 extern const TpsPythonAnswer tps_python_number_answer; /* gint64 */
 
 G_END_DECLS

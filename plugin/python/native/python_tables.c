@@ -88,7 +88,7 @@ tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns)
   return call;
 }
 
-/* ---- calls that do not ---- */
+/* ---- asynchronous calls ---- */
 
 typedef struct
 {

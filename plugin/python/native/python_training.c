@@ -186,7 +186,7 @@ clear_value (gpointer result)
 
 static const TpsPythonAnswer value_answer = { sizeof (GBytes *), take_value, clear_value };
 
-/* Takes over the contents of the arguments. */
+/* Takes ownership of the contents of the arguments. */
 static TpsPythonCall *
 send_rendezvous (TpsClient *client, const TpsRpc *rpc, const TpsRendezvousArguments *arguments,
                  const TpsPythonAnswer *answer, gint64 timeout_ns)

@@ -15,7 +15,7 @@ tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GErro
   if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: device \"%s\" is none, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
+               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
                table->name, table->place);
   return FALSE;
 }

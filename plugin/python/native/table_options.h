@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* `spec` is zero before, and cleared by the caller. Errors: INVALID_ARGUMENT for a place that is
- * none. Thread: any. */
+/* Converts `table` to `spec`, which must be zero before; the caller must clear it. Errors:
+ * INVALID_ARGUMENT if the place is not valid. Thread: any. */
 gboolean tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error);
 
 G_END_DECLS

@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Reads the files of `files` into `*tls`, owned by the caller; NULL for NULL. Errors: those of
+/* Reads the files of `files` into `*tls`, which the caller owns; NULL gives NULL. Errors: those of
  * tps_tls_new(); `*tls` stays NULL. Thread: any. */
 gboolean tps_python_read_tls (const TpsPythonTls *files, TpsTls **tls, GError **error);
 

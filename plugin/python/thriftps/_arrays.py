@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Arrays of Python as tensors of the C client, and back, without a copy where possible."""
+"""Conversions between arrays of Python and tensors of the C client, without a copy if possible."""
 
 import array
 import ctypes
@@ -9,7 +9,7 @@ from thriftps._native import MAX_DIMS, TensorView
 
 try:
     import numpy
-except ImportError:  # arrays of the standard library take its place
+except ImportError:  # arrays of the standard library replace it
     numpy = None
 
 
@@ -32,7 +32,7 @@ _SIZES = {
     DType.INT32: 4,
     DType.INT64: 8,
 }
-# bfloat16 has no type in NumPy: "<V2" is how ml_dtypes describes it in the array interface.
+# bfloat16 has no type in NumPy; ml_dtypes describes it as "<V2" in the array interface.
 _TYPESTRS = {
     "<f4": DType.FLOAT32,
     "<f8": DType.FLOAT64,
@@ -135,8 +135,9 @@ def _view_of_list(values, dtype):
 
 
 def view(values, default=DType.FLOAT32):
-    """(TensorView, what keeps its elements alive): of an array of NumPy, a tensor of PyTorch on the
-    CPU, a buffer, or numbers in lists, which become `default`."""
+    """(TensorView, owner of the elements) of an array of NumPy, a tensor of PyTorch on the CPU, a
+    buffer, or numbers in lists, which become `default`.
+    """
     if numpy is not None and isinstance(values, numpy.ndarray):
         return _view_of_numpy(values)
     if hasattr(values, "data_ptr"):
@@ -147,7 +148,7 @@ def view(values, default=DType.FLOAT32):
 
 
 def view_of_ids(values):
-    """The same of integers, as INT64 with one dimension."""
+    """As view_of(), for integers, which become INT64 with one dimension."""
     if hasattr(values, "data_ptr"):
         if values.is_floating_point():
             raise TypeError("ids are integers, not %s" % values.dtype)
@@ -163,7 +164,7 @@ def view_of_ids(values):
 
 
 class _Elements:
-    """What NumPy makes an array of, which refers to `owner`."""
+    """An object from which NumPy makes an array, and which refers to `owner`."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -182,8 +183,10 @@ def _bfloat16():
 
 
 def wrap(tensor, owner):
-    """A read-only array of a TensorView that refers to `owner`: of NumPy, or a memoryview without
-    it. bfloat16 is of the module ml_dtypes where there is one, else its bits as uint16."""
+    """A read-only array of a TensorView, which refers to `owner`: of NumPy, or a memoryview without
+    NumPy. bfloat16 has the type of the module ml_dtypes if there is one; otherwise the array has
+    the bits as uint16.
+    """
     dtype = DType(tensor.dtype)
     shape = tuple(getattr(tensor, "dim%d" % i) for i in range(tensor.n_dims))
     n_bytes = _SIZES[dtype]

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Calls in flight: waited for, awaited, or left alone."""
+"""Calls in flight: waited for, awaited, or dropped."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger("thriftps")
 
-# So long Python does not look at signals while it waits.
+# The time for which a wait does not handle signals.
 _SLICE_NS = 200_000_000
-# So long a cancelled call may take to end.
+# The time that a cancelled call may take to end.
 _EXIT_NS = 10_000_000_000
 _N_TOKENS = 64
 
@@ -32,7 +32,7 @@ _is_exiting = False
 
 @atexit.register
 def _cancel_all() -> None:
-    """Before Python takes itself apart: calls in flight borrow memory of its objects."""
+    """Must run before Python's shutdown: calls in flight borrow memory of its objects."""
     global _is_exiting
     _is_exiting = True
     for client in list(clients):
@@ -40,7 +40,7 @@ def _cancel_all() -> None:
 
 
 class Reply:
-    """The outcome of a native call, which it frees with the last array that refers to it."""
+    """The outcome of a native call. It frees the call with the last array that refers to it."""
 
     __slots__ = ("pointer", "contents")
 
@@ -64,15 +64,15 @@ class Reply:
 class Call(Generic[T]):
     """A call that was sent. result() waits for its value; in a coroutine, `await call` does.
 
-    A call ends by its own deadline at the latest, whether or not its value is asked for. An
-    exception that nobody asks for is lost. Thread: any.
+    A call ends at its deadline at the latest, even if its value is not used. If nothing reads the
+    result, an exception is lost. Thread: any.
     """
 
     __slots__ = ("_pointer", "_kept", "_convert", "_reply", "_lock", "_is_notified", "_callbacks")
 
     def __init__(self, pointer: int, kept: Any, convert: Callable[[Reply], T]):
         self._pointer = pointer
-        self._kept = kept  # what the native call borrows
+        self._kept = kept  # memory that the native call borrows
         self._convert = convert
         self._reply: Optional[Reply] = None
         self._lock = threading.Lock()
@@ -84,8 +84,9 @@ class Call(Generic[T]):
         return self._reply is not None or self._wait(0)
 
     def result(self, timeout: Optional[float] = None) -> T:
-        """Waits for the value, or raises the call's error; TimeoutError after `timeout` seconds
-        (None: the call's own deadline ends the wait)."""
+        """Waits for the value, or raises the call's error. Raises TimeoutError after `timeout`
+        seconds (None: the call's own deadline ends the wait).
+        """
         if self._reply is None:
             if timeout is None:
                 while not self._wait(_SLICE_NS):
@@ -103,8 +104,9 @@ class Call(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[["Call[T]"], Any]) -> None:
-        """Calls callback(call) on a thread of this module when the call has ended; at once if it
-        has. Callbacks must not block; their exceptions are logged."""
+        """Calls callback(call) on a thread of this module when the call has ended, or at once if it
+        has. Callbacks must not block; their exceptions are logged.
+        """
         with self._lock:
             if self._reply is None:
                 self._callbacks.append(callback)
@@ -134,10 +136,10 @@ class Call(Generic[T]):
         return "<thriftps.Call: %s>" % state
 
     def __del__(self):
-        """A call that is dropped goes on; until its end something must keep what it borrows."""
+        """A dropped call continues, so its borrowed memory must be kept until it ends."""
         if self._reply is not None or self._is_notified or self._wait(0):
             return
-        if _is_exiting:  # it was cancelled, and no thread can be started any more
+        if _is_exiting:  # it was cancelled, and no thread can be started now
             self._wait(_EXIT_NS)
             return
         orphan = Call(self._pointer, self._kept, self._convert)
@@ -170,14 +172,14 @@ class Call(Generic[T]):
             watcher.watch(self, self._pointer)
 
     def _ended(self) -> None:
-        """The watcher says so, and holds the only reference of an orphan."""
+        """Called by the watcher, which holds the only reference of an orphan."""
         self._wait(0)
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception:  # other calls have callbacks, too
+            except Exception:  # further calls have callbacks, too
                 _log.exception("a callback of %r failed", self)
 
 
@@ -187,7 +189,7 @@ def _wake(future: asyncio.Future) -> None:
 
 
 class _Watcher:
-    """Keeps calls until they end, and tells them: on a thread of its own, or from an event loop."""
+    """Keeps calls until they end, and notifies them, on its own thread or from an event loop."""
 
     _process: Optional["_Watcher"] = None
     _loops: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
@@ -241,8 +243,8 @@ class _Watcher:
             self.take()
 
 
-# Arguments of native calls, from before the call until something else keeps them: an exception of a
-# signal handler, such as KeyboardInterrupt, may come between any two instructions.
+# The arguments of native calls, until another object keeps them: an exception of a signal handler,
+# such as KeyboardInterrupt, may be raised between any two instructions.
 _borrowed: Dict[object, Any] = {}
 
 
@@ -264,7 +266,7 @@ def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments
         while not lib.call_wait(pointer, _SLICE_NS):
             pass
     except BaseException:
-        Call(pointer, kept, convert)  # without a caller that waits: it goes on by itself
+        Call(pointer, kept, convert)  # no caller waits; the call continues by itself
         del _borrowed[ticket]
         raise
     del _borrowed[ticket]

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The C client by ctypes: plugin/python/native/native.h declared again."""
+"""The C client by ctypes: the declarations of plugin/python/native/native.h."""
 
 import ctypes
 import os
@@ -138,7 +138,7 @@ _TEXT = c_char_p
 _TEXTS = POINTER(c_char_p)
 _VIEW = POINTER(TensorView)
 
-# Name: result, arguments. A call is a c_void_p.
+# From a name to the result and the arguments. A call is a c_void_p.
 _FUNCTIONS = {
     "get_sizes": (POINTER(c_size_t), ()),
     "call_wait": (c_int32, (_POINTER, c_int64)),
@@ -198,7 +198,7 @@ _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libthriftps_py
 
 
 class _Library:
-    """The functions by their names, without the prefix tps_python_."""
+    """The functions by name, without the prefix tps_python_."""
 
     def __init__(self):
         try:
@@ -225,11 +225,11 @@ lib = _Library()
 
 
 class Handle:
-    """Something of the library that is freed with the last reference to it.
+    """An object of the library that is freed with its last reference.
 
-    Free functions wait for callbacks of the library, which never need Python, so they may run
-    wherever Python collects garbage. In a child of fork() the threads of the library do not exist:
-    handles of the parent are neither used nor freed there.
+    Free functions wait for callbacks of the library, which never need Python. They may therefore
+    run wherever Python collects garbage. The threads of the library do not exist in a child of
+    fork(), so handles of the parent are neither used nor freed there.
     """
 
     __slots__ = ("pointer", "_cancel", "_free", "_pid", "__weakref__")
@@ -245,7 +245,7 @@ class Handle:
         return self._pid == os.getpid()
 
     def cancel(self):
-        """Ends all its calls soon; later ones fail."""
+        """Ends all calls of the object soon; later ones fail."""
         if self.is_of_this_process():
             self._cancel(self.pointer)
 
@@ -275,6 +275,6 @@ class Closing:
 
 
 def texts(values):
-    """A NULL-terminated array of strings, which keeps them alive."""
+    """A NULL-terminated array of strings, which it keeps alive."""
     encoded = [value.encode() for value in values]
     return (c_char_p * (len(encoded) + 1))(*encoded, None)

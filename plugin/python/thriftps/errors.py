@@ -1,6 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Exceptions: one class for each code of thrift/node.thrift, and one for each way to lose a
-server."""
+"""Exceptions: one class for each code of thrift/node.thrift, and one for each kind of lost
+connection.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ __all__ = [
 
 
 class ErrorCode(enum.IntEnum):
-    """Why a call failed. Codes up to 12 are those of the wire (ErrorCode of thrift/node.thrift)."""
+    """The reason for the failure of a call. Codes up to 12 are those of the wire (ErrorCode of
+    thrift/node.thrift).
+    """
 
     INVALID_ARGUMENT = 1
     NOT_FOUND = 2
@@ -47,11 +50,10 @@ class ErrorCode(enum.IntEnum):
 
 
 class ThriftPSError(Exception):
-    """A call failed. The text is the message of the server, or of the client where no server
-    answered.
+    """A call failed. The text is the message of the server, or of the client if no server replied.
 
-    code            why
-    retry_after_ms  when the same call is worth another try; None: the server did not say so
+    code            the reason
+    retry_after_ms  milliseconds after which a retry can succeed; None: the server gave no time
     """
 
     code: ErrorCode = ErrorCode.INTERNAL
@@ -69,7 +71,7 @@ class ThriftPSError(Exception):
 
 
 class InvalidArgument(ThriftPSError, ValueError):
-    """The request is wrong and would be wrong again; the message names the argument."""
+    """The request is wrong and will be refused again; the message names the argument."""
 
     code = ErrorCode.INVALID_ARGUMENT
 
@@ -81,19 +83,19 @@ class NotFound(ThriftPSError, LookupError):
 
 
 class AlreadyExists(ThriftPSError):
-    """There is one of that name with another specification."""
+    """The name is in use with another specification."""
 
     code = ErrorCode.ALREADY_EXISTS
 
 
 class Stale(ThriftPSError):
-    """The call is older than what the server remembers or allows."""
+    """The call is older than the state that the server remembers or allows."""
 
     code = ErrorCode.STALE
 
 
 class Duplicate(ThriftPSError):
-    """The push id was used for other bytes."""
+    """The push id was used with other bytes."""
 
     code = ErrorCode.DUPLICATE
 
@@ -105,7 +107,7 @@ class DeadlineExceeded(ThriftPSError, TimeoutError):
 
 
 class ResourceExhausted(ThriftPSError):
-    """Too large, too many, no memory, or no room on the disk."""
+    """A limit on size, number, memory or disk space was reached."""
 
     code = ErrorCode.RESOURCE_EXHAUSTED
 
@@ -123,13 +125,13 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """The server does not know this client."""
+    """The server does not know the caller."""
 
     code = ErrorCode.UNAUTHENTICATED
 
 
 class PermissionDenied(ThriftPSError, PermissionError):
-    """The server does not allow this call."""
+    """The caller may not make this call."""
 
     code = ErrorCode.PERMISSION_DENIED
 
@@ -141,13 +143,13 @@ class Internal(ThriftPSError):
 
 
 class ConnectionLost(ThriftPSError, ConnectionError):
-    """No server answers at the address, or the connection was closed."""
+    """No server replies at the address, or the connection was closed."""
 
     code = ErrorCode.CONNECTION_LOST
 
 
 class ProtocolError(ThriftPSError, ConnectionError):
-    """The peer does not speak the protocol."""
+    """The peer violated the protocol."""
 
     code = ErrorCode.PROTOCOL
 
@@ -174,6 +176,6 @@ _CLASSES: Dict[int, Type[ThriftPSError]] = {
 
 
 def from_native(code: int, message: str, retry_after_ms: int) -> ThriftPSError:
-    """The exception of a TpsErrorCode (runtime/base/error.h), which is 100 above ErrorCode."""
+    """The exception of a TpsErrorCode (runtime/base/error.h), which is ErrorCode plus 100."""
     kind = _CLASSES.get(code - 100, Internal)
     return kind(message, None if retry_after_ms < 0 else retry_after_ms)

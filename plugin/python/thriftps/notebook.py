@@ -26,11 +26,11 @@ def progress(
     file=None,
     clock=time.monotonic,
 ) -> Iterator[T]:
-    """Yields the items, and writes how many there were, how fast, and how long the rest will take.
+    """Yields the items, and writes their number, their rate, and the remaining time.
 
-    total  None: that of len(), where the items have one
+    total  None: that of len(), if the items have one
     every  seconds between two lines, which replace each other
-    file   sys.stderr where it is None
+    file   None: sys.stderr
     """
     if total is None and hasattr(items, "__len__"):
         total = len(items)
@@ -60,7 +60,8 @@ def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:
 
 
 class Plot:
-    """Values over their positions, such as losses: an SVG in notebooks, a line of text elsewhere."""
+    """Values over their positions, such as losses: an SVG in notebooks, a line of text elsewhere.
+    """
 
     def __init__(self, values: Sequence[float], title: str = ""):
         self.values = [float(value) for value in values]

@@ -1,6 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""One server: averaged gradients, a model, rendezvous, durability, and what the server says of
-itself."""
+"""One server: averaged gradients, a model, rendezvous, durability, and reports about the server."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ _NONE, _DENSE, _SPARSE = 0, 1, 2
 
 
 class SparseGradient(NamedTuple):
-    """Some rows of a gradient [rows, dim]; values are [n, dim], and those of equal ids are added
-    up."""
+    """Some rows of a gradient [rows, dim]. Values are [n, dim]; those of equal ids are added up."""
 
     ids: Any
     values: Any
@@ -31,18 +29,17 @@ class SparseGradient(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Parameters by their names, in their order, after `version` - 1 updates."""
+    """Parameters by name, in their order, after `version` - 1 updates."""
 
     version: int
     parameters: Dict[str, Any]
 
 
 class Server(_native.Closing):
-    """One ThriftPS server. Connects with the first call, and again when the connection is lost.
+    """One ThriftPS server. Connects with the first call, and reconnects after a lost connection.
 
-    A context manager; timeouts, arrays, threads and names with _async are as in Tables. A call that
-    must not be sent twice (snapshot, restore, import_table) is not sent again when the connection
-    is lost.
+    A context manager; timeouts, arrays, threads and names with _async are as in Tables. After a
+    lost connection, a call that must not be sent twice (snapshot, restore, import_table) fails.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class Server(_native.Closing):
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: asks the server."""
+        """For notebooks: makes a call to the server."""
         try:
             return to_html(dict(address=self.address, **self.describe()))
         except errors.ThriftPSError as error:
@@ -84,7 +81,7 @@ class Server(_native.Closing):
     # ---- descriptions of the server ----
 
     def describe(self, *, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """Name, version, services, devices, limits, and the state of its data directory."""
+        """Name, version, services, devices, limits, and the state of the data directory."""
         return self._run(_to_json, None, lib.describe, timeout)
 
     def metrics(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
@@ -95,7 +92,7 @@ class Server(_native.Closing):
         self._run(nothing, None, lib.clear_metrics, timeout)
 
     def set_log_level(self, levels: str, *, timeout: Optional[float] = None) -> str:
-        """Changes the levels of the log, "info,net=debug", and returns the former ones."""
+        """Sets the levels of the log, "info,net=debug", and returns the previous ones."""
         return self._run(_to_text, None, lib.set_log_level, timeout, levels.encode())
 
     # ---- averaged gradients ----
@@ -110,14 +107,13 @@ class Server(_native.Closing):
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> Call:
-        """Takes part in the round (batch, bucket), and has the average of all trainers as its
-        value.
+        """Contributes to the round (batch, bucket). The value is the average of all trainers.
 
         trainer   in [0, trainers of the server)
         batch     0 or more; a greater one ends older rounds
-        bucket    0 or more, names this gradient among those of the batch
+        bucket    0 or more, the number of this gradient among those of the batch
         gradient  an array, or a SparseGradient; None takes part without data, with weight 0
-        weight    of this gradient in the average; 1 where it is None
+        weight    of this gradient in the average; None: 1
         """
         return self._average(
             self._start, _to_average, trainer, batch, bucket, gradient, weight, timeout
@@ -133,7 +129,7 @@ class Server(_native.Closing):
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
     ):
-        """The same, waiting: an array, or a SparseGradient."""
+        """As average_async(), but waits: returns an array, or a SparseGradient."""
         return self._average(
             self._run, _to_average, trainer, batch, bucket, gradient, weight, timeout
         )
@@ -152,7 +148,7 @@ class Server(_native.Closing):
         )
 
     def reset(self, *, timeout: Optional[float] = None) -> None:
-        """Forgets all rounds, the model and metrics; calls that wait get Aborted."""
+        """Discards all rounds, the model and the metrics. Pending calls fail with Aborted."""
         self._run(nothing, None, lib.reset_state, timeout)
 
     # ---- a model that the server trains ----
@@ -160,8 +156,9 @@ class Server(_native.Closing):
     def init_model(
         self, parameters: Dict[str, Any], optimizer: Optimizer, *, timeout: Optional[float] = None
     ) -> None:
-        """Sets the model, float32 arrays by their names. Every trainer may: AlreadyExists only if
-        they differ."""
+        """Sets the model, float32 arrays by name. Every trainer may call it; AlreadyExists only if
+        the models differ.
+        """
         views, kept = _to_views(parameters.values())
         names = _native.texts(parameters)
         self._run(
@@ -187,10 +184,10 @@ class Server(_native.Closing):
         version: int = 0,
         timeout: Optional[float] = None,
     ) -> Call:
-        """Takes part in an update, and has the new Model as its value.
+        """Contributes to an update. The value is the new Model.
 
-        gradients  one for each parameter, in the model's order
-        version    of the model that they were computed on; 0: not said
+        gradients  one per parameter, in the model's order
+        version    the model version that they were computed on; 0: unknown
         """
         return self._update(self._start, trainer, gradients, version, timeout)
 
@@ -202,7 +199,7 @@ class Server(_native.Closing):
         version: int = 0,
         timeout: Optional[float] = None,
     ) -> Model:
-        """The same, waiting."""
+        """As update_async(), but waits."""
         return self._update(self._run, trainer, gradients, version, timeout)
 
     def _update(self, call, trainer, gradients, version, timeout):
@@ -223,12 +220,13 @@ class Server(_native.Closing):
     # ---- rendezvous ----
 
     def put(self, key: str, value: bytes, *, timeout: Optional[float] = None) -> None:
-        """Sets a key; another put of it replaces the value."""
+        """Sets the value of a key, and replaces an earlier value."""
         self._run(nothing, value, lib.put, timeout, key.encode(), value, len(value))
 
     def get(self, key: str, *, wait: float = 0.0, timeout: Optional[float] = None) -> bytes:
-        """The value of a key, which may be put up to `wait` seconds later. NotFound: there is none,
-        and `wait` is 0."""
+        """The value of a key; waits up to `wait` seconds until it is set. NotFound: it is not set,
+        and `wait` is 0.
+        """
         if timeout is None:
             timeout = self.timeout + wait
         return self._run(_to_bytes, None, lib.get, timeout, key.encode(), round(wait * 1000))
@@ -253,13 +251,15 @@ class Server(_native.Closing):
     # ---- durability: servers with a data directory ----
 
     def flush(self, *, timeout: Optional[float] = None) -> int:
-        """Returns when all answered changes are on the disk, with the LSN up to which all are."""
+        """Waits until all replied changes are on the disk. Returns the LSN up to which all changes
+        are.
+        """
         return self._run(_to_number, None, lib.flush, timeout)
 
     def snapshot(
         self, *, incremental: bool = False, timeout: Optional[float] = None
     ) -> Dict[str, Any]:
-        """Writes a snapshot and describes it; lookups and pushes go on."""
+        """Writes a snapshot and describes it; lookups and pushes go on meanwhile."""
         return self._run(_to_json, None, lib.snapshot, timeout, incremental)
 
     def restore(
@@ -269,8 +269,9 @@ class Server(_native.Closing):
         *,
         timeout: Optional[float] = None,
     ) -> Dict[str, Any]:
-        """Makes tables from snapshots below the server's --import-dir; no tables: all of the first
-        snapshot. `tables`: arguments of Tables.create()."""
+        """Creates tables from snapshots below the server's --import-dir. `tables` has the arguments
+        of Tables.create(); None: all tables of the first snapshot.
+        """
         natives, kept = zip(*(_to_table(**each) for each in tables)) if tables else ((), ())
         array = (_native.Table * len(natives))(*natives)
         paths = _native.texts(snapshots)
@@ -289,8 +290,9 @@ class Server(_native.Closing):
         timeout: Optional[float] = None,
         **table,
     ) -> Dict[str, Any]:
-        """Makes a table from .safetensors or .npy files below the server's --import-dir. Further
-        arguments are those of Tables.create()."""
+        """Creates a table from .safetensors or .npy files below the server's --import-dir. Further
+        arguments are those of Tables.create().
+        """
         native, kept = _to_table(name, rows, dim, **table)
         paths = _native.texts(files)
         return self._run(
@@ -311,8 +313,8 @@ class Server(_native.Closing):
         wait: float = 0.0,
         timeout: Optional[float] = None,
     ) -> Tuple[bytes, Dict[str, Any]]:
-        """Records of the log from LSN `cursor` on, and log, next_lsn, durable_lsn and
-        oldest_lsn."""
+        """Records of the log from LSN `cursor` on, with log, next_lsn, durable_lsn and oldest_lsn.
+        """
         if timeout is None:
             timeout = self.timeout + wait
         return self._run(
@@ -322,7 +324,7 @@ class Server(_native.Closing):
     def lookup_with_lsns(
         self, table: str, ids, *, timeout: Optional[float] = None
     ) -> Tuple[Any, Any]:
-        """Rows of a table on this server, and the LSN of each row's last change."""
+        """Rows of a table on this server, with the LSN of each row's last change."""
         view, kept = _arrays.view_of_ids(ids)
         return self._run(
             _to_pair, kept, lib.lookup_rows_with_lsns, timeout, table.encode(), ctypes.byref(view)
@@ -331,8 +333,9 @@ class Server(_native.Closing):
     def assign(
         self, table: str, ids, values, *, lsn: int = 0, timeout: Optional[float] = None
     ) -> None:
-        """Sets rows of a table on this server. With an `lsn`, rows that have changed after it stay
-        as they are."""
+        """Sets rows of a table on this server. With an `lsn`, rows that changed after it stay as
+        they are.
+        """
         view, kept = _arrays.view_of_ids(ids)
         rows, kept_rows = _arrays.view(values)
         self._run(
@@ -355,7 +358,9 @@ class Server(_native.Closing):
         if handle is None:
             raise errors.Aborted("the client is closed")
         if not handle.is_of_this_process():
-            raise RuntimeError("thriftps.Server was made before fork(): make one in each process")
+            raise RuntimeError(
+                "thriftps.Server was created before fork(): create one in each process"
+            )
         timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
         return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
 
@@ -370,7 +375,7 @@ class Server(_native.Closing):
 
 
 def _to_gradient(gradient, weight):
-    """(native struct, what it refers to)"""
+    """(native struct, owner of its memory)"""
     if gradient is None:
         return _native.Gradient(_NONE, 0.0 if weight is None else weight), None
     weight = 1.0 if weight is None else weight

@@ -1,6 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What tables and models are made with: optimizers and first values. An argument that is None has
-the server's default, which is that of PyTorch where PyTorch has the same optimizer."""
+"""Specifications of tables and models: optimizers and initial values. None selects the server's
+default, which is that of PyTorch if PyTorch has the same optimizer.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def _or_nan(value: Optional[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """How gradients change values. Use a subclass."""
+    """An update rule. Use a subclass."""
 
     kind: ClassVar[int] = 0
     lr: float
@@ -62,7 +63,7 @@ class Adagrad(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class RowwiseAdagrad(Optimizer):
-    """Adagrad with one accumulator for each row."""
+    """Adagrad with one accumulator per row."""
 
     kind: ClassVar[int] = 3
     weight_decay: Optional[float] = None
@@ -93,7 +94,7 @@ class Ftrl(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """First values of rows, which depend on the seed and the row's id alone. Use a subclass."""
+    """Initial values of rows, which depend only on the seed and the row's id. Use a subclass."""
 
     kind: ClassVar[int] = 0
 
@@ -109,7 +110,7 @@ class Zeros(Initializer):
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(Initializer):
-    """In [low, high]."""
+    """Uniform distribution in [low, high]."""
 
     kind: ClassVar[int] = 2
     low: float = 0.0
@@ -119,7 +120,7 @@ class Uniform(Initializer):
 
 @dataclasses.dataclass(frozen=True)
 class Normal(Initializer):
-    """Drawn again until the value lies in [low, high], where these are given."""
+    """Normal distribution. Values outside [low, high], if given, are drawn again."""
 
     kind: ClassVar[int] = 3
     mean: float = 0.0

@@ -22,18 +22,18 @@ _SHARDS = {"whole": 0, "range": 1, "hash": 2}
 _DURABILITIES = {None: 0, "none": 1, "interval": 2, "commit": 3}
 
 
-def _choose(what: str, choices: Dict, value) -> int:
+def _choose(name: str, choices: Dict, value) -> int:
     try:
         return choices[value]
     except (KeyError, TypeError):
         names = ", ".join(repr(each) for each in choices)
         raise errors.InvalidArgument(
-            "%s is %r, expected one of %s" % (what, value, names)
+            "%s is %r, expected one of %s" % (name, value, names)
         ) from None
 
 
 def to_ns(timeout: float) -> int:
-    """Of a timeout in seconds."""
+    """The deadline of a timeout in seconds."""
     if not 0 < timeout < 1e9:
         raise errors.InvalidArgument(
             "timeout is %r, expected seconds, more than 0 and less than 1e9" % (timeout,)
@@ -42,14 +42,14 @@ def to_ns(timeout: float) -> int:
 
 
 def make_name() -> str:
-    """Of a client, for its push ids: unique among all clients and all times."""
+    """The client name in push ids: unique among all clients of all times."""
     return "python/%d/%s" % (os.getpid(), uuid.uuid4().hex)
 
 
 def to_native_table(
     name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server
 ):
-    """(native struct, what it refers to)"""
+    """(native struct, owner of its memory)"""
     strings = name.encode(), device.encode() if device is not None else None
     table = _native.Table(
         strings[0],
@@ -67,10 +67,10 @@ def to_native_table(
 
 
 class Bags(NamedTuple):
-    """Rows of a table that are pooled: bag b has ids[offsets[b] : offsets[b + 1]], the last bag
-    those up to the end.
+    """Rows of a table to pool: bag b has ids[offsets[b] : offsets[b + 1]], and the last bag the ids
+    up to the end.
 
-    weights  a factor for each id, with pooling "sum" only
+    weights  a factor per id, with pooling "sum" only
     """
 
     table: Union[str, "Table"]
@@ -81,14 +81,13 @@ class Bags(NamedTuple):
 
 
 class Tables(_native.Closing):
-    """Embedding tables on servers, as if each table were in one place:
-    plugin/client/remote_tables.h.
+    """Embedding tables on servers; see plugin/client/remote_tables.h for their placement.
 
     A context manager. Methods whose names end with _async send the call and return a Call at once.
-    Each call has a deadline, `timeout` seconds; until then it is sent again where a connection was
-    lost or the server says so, and a push that is sent again is applied once. Arrays of answers are
-    read-only, without a copy where memory is shared with the server: what is kept for long should
-    be copied. Arguments must not be changed before their call has ended. Thread: any.
+    Each call has a deadline, `timeout` seconds. Until then it is retried after a lost connection,
+    and if the server requests it; a push that is sent again is applied once. Arrays of replies are
+    read-only, and not copied if memory is shared with the server: copy an array that you keep for
+    long. Arguments must not be changed before their call has ended. Thread: any.
     """
 
     def __init__(
@@ -128,8 +127,8 @@ class Tables(_native.Closing):
         return self
 
     def __getitem__(self, name: str) -> "Table":
-        """The table, which discover() finds or create() makes; it is not asked whether it
-        exists."""
+        """The table, which must be known from discover() or create(); makes no call to the servers.
+        """
         return Table(self, name)
 
     def create(
@@ -147,16 +146,17 @@ class Tables(_native.Closing):
         durability: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> "Table":
-        """Makes a table, or finds the same one. AlreadyExists: there is another one of that name.
+        """Creates a table; succeeds if it exists with the same specification. AlreadyExists: the
+        name is in use with another specification.
 
-        optimizer    SGD(0.01) where it is None
-        initializer  Normal() where it is None
+        optimizer    None: SGD(0.01)
+        initializer  None: Normal()
         dtype        of the rows: "float32", "float16" or "bfloat16"
-        shard        "whole" on the server of that number, or dealt over all by "range" or "hash";
+        shard        "whole" on the server of that number, or sharded over all by "range" or "hash";
                      None: "whole" with one server, else "hash"
-        device       that works on the rows: "cpu", "cuda:0", "cuda:0/host"; None: the server's
+        device       the device that computes: "cpu", "cuda:0", "cuda:0/host"; None: the server's
                      default
-        durability   "none", "interval" or "commit", of servers with a data directory; None: the
+        durability   "none", "interval" or "commit", for servers with a data directory; None: the
                      server's default
         """
         if shard is None:
@@ -172,7 +172,7 @@ class Tables(_native.Closing):
         self._run(nothing, None, lib.tables_drop, timeout, name.encode())
 
     def discover(self, *, timeout: Optional[float] = None) -> "Tables":
-        """Asks all servers for their tables, which may be used from then on."""
+        """Lists the tables of all servers, and makes them known to this object."""
         self._run(nothing, None, lib.tables_discover, timeout)
         return self
 
@@ -181,28 +181,30 @@ class Tables(_native.Closing):
         return self._run(_to_table_list, None, lib.tables_list, timeout)
 
     def lookup_bags_async(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> Call:
-        """Pooled rows of several tables with one call a server: a list of float32 arrays, [bags,
-        dim] each."""
+        """Pooled rows of several tables with one call per server: a list of float32 arrays, [bags,
+        dim] each.
+        """
         queries, kept = to_queries(bags)
         return self._start(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
     def lookup_bags(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> List[Any]:
-        """The same, waiting."""
+        """As lookup_bags_async(), but waits."""
         queries, kept = to_queries(bags)
         return self._run(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
     def push_bags_async(
         self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
     ) -> Call:
-        """Gradients of pooled outputs, one for each of `bags`: one step of each table's optimizer,
-        applied once."""
+        """Pushes gradients of pooled outputs, one for each of `bags`: one step of each table's
+        optimizer, applied once.
+        """
         steps, kept = _to_bag_gradients(bags, gradients)
         return self._start(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
 
     def push_bags(
         self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
     ) -> None:
-        """The same, waiting."""
+        """As push_bags_async(), but waits."""
         steps, kept = _to_bag_gradients(bags, gradients)
         self._run(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
 
@@ -213,7 +215,9 @@ class Tables(_native.Closing):
         if handle is None:
             raise errors.Aborted("the client is closed")
         if not handle.is_of_this_process():
-            raise RuntimeError("thriftps.Tables was made before fork(): make one in each process")
+            raise RuntimeError(
+                "thriftps.Tables was created before fork(): create one in each process"
+            )
         timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
         return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
 
@@ -225,7 +229,7 @@ class Tables(_native.Closing):
 
 
 class Table:
-    """One table of Tables, by its name."""
+    """One table of Tables, by name."""
 
     def __init__(self, tables: Tables, name: str):
         self.tables = tables
@@ -237,7 +241,7 @@ class Table:
         return self._lookup(self.tables._start, _to_array, ids, timeout)
 
     def lookup(self, ids, *, timeout: Optional[float] = None):
-        """The same, waiting."""
+        """As lookup_async(), but waits."""
         return self._lookup(self.tables._run, _to_array, ids, timeout)
 
     def _lookup(self, call, convert, ids, timeout):
@@ -252,12 +256,13 @@ class Table:
         )
 
     def push_async(self, ids, gradients, *, timeout: Optional[float] = None) -> Call:
-        """Gradients [n, dim] of rows, float32 or of the table's dtype: one step of the table's
-        optimizer, applied once. Gradients of equal ids are added up first."""
+        """Pushes gradients [n, dim] of rows, float32 or of the table's dtype: one step of the
+        table's optimizer, applied once. Gradients of equal ids are added up first.
+        """
         return self._push(self.tables._start, ids, gradients, timeout)
 
     def push(self, ids, gradients, *, timeout: Optional[float] = None) -> None:
-        """The same, waiting."""
+        """As push_async(), but waits."""
         self._push(self.tables._run, ids, gradients, timeout)
 
     def _push(self, call, ids, gradients, timeout):
@@ -283,7 +288,7 @@ class Table:
     def lookup_bags(
         self, ids, offsets, pooling: str = "sum", weights=None, *, timeout: Optional[float] = None
     ):
-        """The same, waiting."""
+        """As lookup_bags_async(), but waits."""
         queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._run(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
@@ -297,8 +302,9 @@ class Table:
         *,
         timeout: Optional[float] = None,
     ) -> Call:
-        """The gradient of pooled rows, float32 [bags, dim]: one step of the table's optimizer,
-        applied once."""
+        """Pushes the gradient of pooled rows, float32 [bags, dim]: one step of the table's
+        optimizer, applied once.
+        """
         return self.tables.push_bags_async(
             [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
         )
@@ -313,13 +319,13 @@ class Table:
         *,
         timeout: Optional[float] = None,
     ) -> None:
-        """The same, waiting."""
+        """As push_bags_async(), but waits."""
         self.tables.push_bags(
             [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
         )
 
     def describe(self) -> Dict[str, Any]:
-        """As Tables.list() has it. NotFound: there is none of that name."""
+        """The description of the table, as in Tables.list(). NotFound: there is no such table."""
         for each in self.tables.list():
             if each["name"] == self.name:
                 return each
@@ -331,7 +337,7 @@ class Table:
         return "<thriftps.Table: %s on %s>" % (self.name, ", ".join(self.tables.addresses))
 
     def _repr_html_(self) -> str:
-        """For notebooks: asks the servers."""
+        """For notebooks: makes calls to the servers."""
         try:
             rows = self.describe()
         except errors.ThriftPSError as error:
@@ -340,7 +346,7 @@ class Table:
 
 
 def to_html(values: Dict[str, Any]) -> str:
-    """A table of two columns."""
+    """An HTML table of two columns."""
     from html import escape
 
     return "<table>%s</table>" % "".join(
@@ -352,13 +358,13 @@ def to_html(values: Dict[str, Any]) -> str:
 def connect(
     *addresses: str, timeout: float = 30.0, exact: bool = False, tls: Optional[Tls] = None
 ) -> Tables:
-    """Tables on the servers at these addresses, in their order, with those that they have already.
+    """Tables on the servers at these addresses, in their order, including those that exist already.
 
     addresses  "host:port", "[v6]:port" or "unix:/path"
-    timeout    seconds for each call that has none of its own
-    exact      pooled rows of tables on several servers have the same bits as those on one: rows are
-               pooled here
-    tls        encrypts TCP connections; None: they are plain
+    timeout    seconds, the default of all calls
+    exact      pooled rows of tables on several servers have the same bits as those on one server:
+               rows are pooled in the client
+    tls        encrypts TCP connections; None: no encryption
     """
     return Tables(addresses, timeout=timeout, exact=exact, tls=tls).discover()
 

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What encrypts connections to servers."""
+"""The encryption of connections to servers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ def _encode(path: Optional[Path]) -> Optional[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Tls:
-    """Encrypts TCP connections with TLS 1.3; those to Unix sockets stay as they are. The certificate
-    of a server must be for the host of its address: otherwise calls raise Unauthenticated.
+    """Encrypts TCP connections with TLS 1.3; connections to Unix sockets stay plain. The
+    certificate of a server must be for the host of its address. Otherwise calls raise
+    Unauthenticated.
 
-    authorities  PEM file with those that may have issued the server's certificate; None: those
-                 of the system
-    certificate  PEM file of this client, for servers that ask for one
+    authorities  PEM file with the certificate authorities that servers may use; None: those of the
+                 system
+    certificate  PEM file of this client, for servers that require one
     key          PEM file with its private key; None: it is in `certificate`
-    allow_tls_1_2  else TLS 1.3 only
+    allow_tls_1_2  permits TLS 1.2, too
 
-    InvalidArgument, from connect() or Server(): a file cannot be used.
+    connect() and Server() raise InvalidArgument if a file cannot be used.
     """
 
     authorities: Optional[Path] = None

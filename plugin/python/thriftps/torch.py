@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""PyTorch: embedding bags whose rows lie on servers, and averages for DistributedDataParallel.
+"""PyTorch: embedding bags whose rows are on servers, and averages for DistributedDataParallel.
 
     import thriftps.torch as tps
 
@@ -9,7 +9,7 @@
 
     ddp.register_comm_hook(tps.Averaging("unix:/run/ps.sock"), tps.averaging_hook)
 
-Works with PyTorch 1.13 and later, on the CPU; knows nothing of PyTorch's ABI.
+Works with PyTorch 1.13 and later, on the CPU, independent of PyTorch's ABI.
 """
 
 import ctypes
@@ -45,15 +45,16 @@ _DTYPES = {
 
 
 def _copy_to(tensor, view) -> torch.Tensor:
-    """Copies a native tensor's elements into `tensor`, which is contiguous and of its size and
-    dtype."""
+    """Copies a native tensor's elements into `tensor`, which must be contiguous and have the same
+    size and dtype.
+    """
     ctypes.memmove(tensor.data_ptr(), view.data, tensor.numel() * tensor.element_size())
     return tensor
 
 
 def _to_tensor(reply: Reply) -> torch.Tensor:
-    """A tensor of its own: received memory may be such that can only be read, and PyTorch knows no
-    such tensors."""
+    """A copy as a tensor: received memory may be read-only, and PyTorch has no read-only tensors.
+    """
     view = reply.contents.tensors[0]
     shape = [getattr(view, "dim%d" % i) for i in range(view.n_dims)]
     return _copy_to(torch.empty(shape, dtype=_DTYPES[view.dtype]), view)
@@ -63,8 +64,9 @@ def _to_tensor(reply: Reply) -> torch.Tensor:
 
 
 class _Pass:
-    """What one backward pass is to push. PyTorch keeps it, and drops it where the backward pass
-    fails."""
+    """The pushes of one backward pass. PyTorch keeps the object, and drops it if the backward pass
+    fails.
+    """
 
     def __init__(self, pusher):
         self._pusher = pusher
@@ -76,8 +78,9 @@ class _Pass:
 
 
 class _Pusher:
-    """Pushes of all modules on one Tables: those of a backward pass go out together when it ends,
-    and are one step of the optimizer of each table. Lookups wait for them."""
+    """Pushes of all modules on one Tables. The pushes of a backward pass are sent together at its
+    end, and are one step of the optimizer of each table. Lookups wait for them.
+    """
 
     _of_tables: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
     _creation = threading.Lock()
@@ -85,7 +88,7 @@ class _Pusher:
     def __init__(self, tables):
         self._tables = weakref.ref(tables)
         self._lock = threading.Lock()
-        self._pass = lambda: None  # a weak reference of the backward pass that runs
+        self._pass = lambda: None  # a weak reference of the running backward pass
         self._in_flight = None  # (call, bags)
         self._prefetched = weakref.WeakSet()
 
@@ -100,7 +103,7 @@ class _Pusher:
         return self  # as Tables
 
     def add(self, bags, gradient):
-        """Within a backward pass."""
+        """Must be called within a backward pass."""
         with self._lock:
             running = self._pass()
             if running is None:
@@ -112,7 +115,7 @@ class _Pusher:
             self._tell_prefetched(bags)
 
     def send(self, ended):
-        """At the end of a backward pass."""
+        """Runs at the end of a backward pass."""
         self.join()
         with self._lock:
             self._pass = lambda: None
@@ -122,15 +125,16 @@ class _Pusher:
             )
 
     def join(self):
-        """Waits until all pushes have been applied, and raises the error of one that failed."""
+        """Waits until all pushes have been applied, and raises the error of a failed one."""
         with self._lock:
             in_flight, self._in_flight = self._in_flight, None
         if in_flight is not None:
             in_flight[0].result()
 
     def prefetch(self, table, input):
-        """Rows of a batch to come; they are told of pushes that have not been applied yet, and of
-        later ones."""
+        """Fetches the rows of a future batch, and registers them for pushes that are pending or
+        follow.
+        """
         with self._lock:
             prefetched = _Prefetched(table, input)
             self._prefetched.add(prefetched)
@@ -145,8 +149,9 @@ class _Pusher:
 
 
 def step() -> None:
-    """Waits until the pushes of all backward passes so far have been applied. Lookups do so by
-    themselves; a program calls this before it looks at tables in another way, or ends."""
+    """Waits until the pushes of all earlier backward passes have been applied. Lookups do this by
+    themselves. A program must call it before it reads tables in another way, and before it ends.
+    """
     for pusher in list(_Pusher._of_tables.values()):
         pusher.join()
 
@@ -155,11 +160,11 @@ def step() -> None:
 
 
 class _Prefetched:
-    """Rows of a batch to come, without duplicates."""
+    """The rows of a future batch, without duplicates."""
 
     def __init__(self, table, input):
         self.table = table
-        self.pushed = []  # ids whose rows may have changed since
+        self.pushed = []  # ids whose rows may have changed since the fetch
         self._input, self._version = input, input._version
         self._unique, self.inverse = torch.unique(input.reshape(-1).long(), return_inverse=True)
         self._call = table._lookup(table.tables._start, _to_tensor, self._unique, None)
@@ -168,7 +173,7 @@ class _Prefetched:
         return self._input is input and self._version == input._version
 
     def get_rows(self):
-        """The rows as they are when all pushes of this process have been applied."""
+        """The rows after all pushes of this process."""
         rows = self._call.result().float()
         if self.pushed:
             changed = torch.isin(self._unique, torch.cat(self.pushed))
@@ -202,28 +207,28 @@ class _Lookup(torch.autograd.Function):
 
 
 class RemoteEmbeddingBag(torch.nn.Module):
-    """torch.nn.EmbeddingBag whose rows lie in a table on servers, which also have the optimizer of
+    """torch.nn.EmbeddingBag whose rows are in a table on servers, which also run the optimizer of
     the rows.
 
-    The backward pass pushes the gradients of all modules on `tables` together when it ends, in the
-    background: one step of each table's optimizer for each backward pass. The next forward pass, or
-    step(), waits for the push and raises its error. A push is applied once, whatever happens to
-    connections; with a data directory (durability="commit") also over restarts of a server. With
-    gradient accumulation each backward pass is a step; ranks of a distributed job push for
-    themselves.
+    At its end, a backward pass pushes the gradients of all modules on `tables` together, in the
+    background: one step of each table's optimizer per backward pass. The next forward pass, or
+    step(), waits for the push and raises its error. A push is applied once, even if connections are
+    lost; with a data directory (durability="commit"), also across restarts of a server. With
+    gradient accumulation, each backward pass is a step. Each rank of a distributed job makes its
+    own pushes.
 
     tables         thriftps.Tables, see connect()
-    name           of the table, which is made if there is none
-    num_embeddings, embedding_dim   None: a table that exists; `tables` must have found it
+    name           of the table, which is created if there is none
+    num_embeddings, embedding_dim   None: an existing table, which `tables` must have found
                                     (discover())
     mode           "sum", "mean" or "max"
     include_last_offset             as torch.nn.EmbeddingBag
     table          further arguments of Tables.create(): optimizer, initializer, dtype, shard,
                    device, durability
 
-    The table is no parameter: optimizers and DistributedDataParallel do not see it. state_dict()
-    has the name of the table and, of servers with a data directory, the LSN up to which its changes
-    are on their disks.
+    The table is not a parameter: optimizers and DistributedDataParallel do not see it. state_dict()
+    has the name of the table and, for servers with a data directory, the LSN up to which its
+    changes are on their disks.
     """
 
     def __init__(
@@ -251,12 +256,13 @@ class RemoteEmbeddingBag(torch.nn.Module):
         self.include_last_offset = include_last_offset
         self._pusher = _Pusher.of(tables)
         self._prefetched = None
-        # Else no output would require a gradient.
+        # Without it, no output would require a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` [bags, n],
-        or [n] with `offsets`."""
+        """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` is [bags,
+        n], or [n] with `offsets`.
+        """
         if per_sample_weights is not None:
             if self.mode != "sum":
                 raise InvalidArgument("per_sample_weights need mode='sum', not %r" % self.mode)
@@ -273,9 +279,9 @@ class RemoteEmbeddingBag(torch.nn.Module):
         return _Lookup.apply(self, prefetched, ids, offsets, per_sample_weights, self._anchor)
 
     def prefetch(self, input):
-        """Begins to fetch the rows of the next batch, each once; forward() with the same tensor
-        then uses them. Rows that this process pushes in between are fetched again, so that it sees
-        its own pushes; those of others it may see one batch later.
+        """Starts to fetch the rows of the next batch, each once; forward() with the same tensor
+        then uses them. Rows that this process pushes meanwhile are fetched again, so that forward()
+        sees the process's own pushes. It may see pushes of other processes one batch later.
         """
         self._prefetched = self._pusher.prefetch(self.table, input)
 
@@ -298,14 +304,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
         }
 
     def set_extra_state(self, state):
-        for what, mine in (
+        for key, mine in (
             ("table", self.table.name),
             ("rows", self.num_embeddings),
             ("dim", self.embedding_dim),
         ):
-            if state[what] != mine:
+            if state[key] != mine:
                 raise InvalidArgument(
-                    "the state is of a module whose %s is %r, not %r" % (what, state[what], mine)
+                    "the state is of a module whose %s is %r, not %r" % (key, state[key], mine)
                 )
         now = _get_lsns(self.table.tables)
         for address, lsn in state["lsns"].items():
@@ -318,8 +324,9 @@ class RemoteEmbeddingBag(torch.nn.Module):
     # ---- for this module ----
 
     def _to_bags(self, input, offsets):
-        """(ids [n], offsets [bags]), int64; copies, because a push reads them after the backward
-        pass has ended."""
+        """(ids [n], offsets [bags]), int64; copies, because a push reads them after the end of the
+        backward pass.
+        """
         if input.dim() == 2:
             if offsets is not None:
                 raise InvalidArgument(
@@ -359,14 +366,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
         self._pusher.add(self._to_query(ids, offsets, weights), gradient)
 
     def _weights_gradient(self, ids, offsets, gradient):
-        """Of each id: its row times the gradient of its bag."""
+        """For each id: its row times the gradient of its bag."""
         rows = _look_up(self.table, ids)
         bag_of = torch.bucketize(torch.arange(len(ids)), offsets, right=True) - 1
         return (rows * gradient[bag_of]).sum(1)
 
 
 def _get_lsns(tables):
-    """LSN by address, of servers with a data directory."""
+    """LSN by address, for servers with a data directory."""
     lsns = {}
     for address in tables.addresses:
         with Server(address, tls=tables.tls) as server:
@@ -378,25 +385,24 @@ def _get_lsns(tables):
 # ---- averaged gradients ----
 
 _RUNS = "thriftps.torch/runs"  # in the rendezvous: the number of runs so far
-_RUN = "thriftps.torch/run/"  # and the number of each run that begins
+_RUN = "thriftps.torch/run/"  # and the number of each run, by its name
 _MAX_STEPS_BITS = 40
 
 
 class Averaging:
     """The state of averaging_hook(): one trainer of a run, on one averaging server or several.
 
-    servers      address, or addresses: each bucket is averaged by one of them, started with
-                 --ntrainer=world
+    servers      address, or addresses: each bucket is averaged by one of them; all must be started
+                 with --ntrainer=world
     rank, world  None: those of torch.distributed
-    run          names this run, the same on all ranks, and never used before; None: rank 0 makes
-                 one and broadcasts it (torch.distributed)
-    timeout      seconds for each bucket: longer than the server waits for other trainers
+    run          the name of this run, the same on all ranks, and never used before; None: rank 0
+                 generates one and broadcasts it (torch.distributed)
+    timeout      seconds for each bucket; must exceed the server's timeout for other trainers
                  (--rpc-timeout)
-    tls          thriftps.Tls; None: TCP connections are plain
+    tls          thriftps.Tls; None: no encryption of TCP connections
 
-    Every run has batch numbers of its own, greater than those of the runs before it, so that jobs
-    follow each other on one server without a reset. A context manager. Not for use by several
-    threads.
+    The batch numbers of a run are greater than those of all earlier runs, so that jobs can follow
+    each other on one server without a reset. A context manager. Thread: one.
     """
 
     def __init__(self, servers, rank=None, world=None, *, run=None, timeout=60.0, tls=None):
@@ -407,7 +413,7 @@ class Averaging:
         self.servers = [Server(address, timeout=timeout, tls=tls) for address in addresses]
         self._steps = 0
         self._base = None
-        self._numbers = {}  # of parameters, by the first step
+        self._numbers = {}  # of parameters, in the first step
 
     def close(self):
         for server in self.servers:
@@ -428,11 +434,12 @@ class Averaging:
         )
 
     def start(self, gradient, key, is_last):
-        """Sends one bucket's gradient, a contiguous tensor on the CPU, in whose place the average
-        comes: the value of the Call is the same tensor. `is_last`: the bucket ends the step."""
+        """Sends one bucket's gradient, a contiguous tensor on the CPU, which the average then
+        replaces: the value of the Call is the same tensor. `is_last`: the bucket ends the step.
+        """
         if gradient.device.type != "cpu":
             raise InvalidArgument(
-                "the gradients are on %s: averages are of gradients on the CPU" % gradient.device
+                "the gradients are on %s, expected the CPU" % gradient.device
             )
         if self._base is None:
             self._base = self._get_number() << _MAX_STEPS_BITS
@@ -450,13 +457,14 @@ class Averaging:
         self._steps += is_last
         if (
             is_last and self._steps == 2 and self.rank == 0
-        ):  # every rank has taken part, so it knows the number
+        ):  # every rank has contributed, so every rank knows the number
             self.servers[0].remove(_RUN + self.run)
         return call
 
     def get_key(self, parameters):
-        """Of a bucket, by its first parameter and a digest of all of them: DistributedDataParallel
-        numbers buckets anew after the first step."""
+        """The number of a bucket, by its first parameter and a digest of all of them, because
+        DistributedDataParallel renumbers buckets after the first step.
+        """
         for parameter in parameters:
             self._numbers.setdefault(parameter, len(self._numbers))
         layout = repr(
@@ -465,7 +473,7 @@ class Averaging:
         return (zlib.crc32(layout.encode()) & 0x7FFF) << 16 | self._numbers[parameters[0]] & 0xFFFF
 
     def _get_number(self):
-        """Of this run: greater than that of any run before on any of the servers."""
+        """The number of this run: greater than that of any earlier run on any of the servers."""
         first = self.servers[0]
         if self.rank != 0:
             return int(first.get(_RUN + self.run, wait=first.timeout))
@@ -483,10 +491,11 @@ def _broadcast_name(rank):
     return names[0]
 
 
-# Without annotations: PyTorch compares them with types that it may have been built without.
+# No annotations: PyTorch compares them with types that its build may lack.
 def averaging_hook(state, bucket):
     """A communication hook of DistributedDataParallel: averages buckets on the servers of an
-    Averaging."""
+    Averaging.
+    """
     future = torch.futures.Future()
     call = state.start(bucket.buffer(), state.get_key(bucket.parameters()), bucket.is_last())
 

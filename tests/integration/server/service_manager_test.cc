@@ -160,7 +160,7 @@ TEST (ServiceManager, IsRefusedWhatIsNoSocket)
   auto server = StartWith ("LISTEN_FDS=1 LISTEN_FDNAMES=mine.socket", "", fds[0]);
   EXPECT_THAT (server->ReadErrors (),
                HasSubstr ("thriftps_server: socket 3 (mine.socket) of the service manager: "
-                          "descriptor 3: no stream socket"));
+                          "descriptor 3: not a stream socket"));
   EXPECT_EQ (server->Wait (), 1);
   close (fds[0]);
   close (fds[1]);

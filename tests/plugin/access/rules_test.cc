@@ -59,16 +59,16 @@ TEST (Rules, aBrokenFileIsRefusedWithLineAndReason)
       "rules.json:4: \"rihgts\" is unknown: a rule has principals, rights, methods, tables, "
       "tenant");
   EXPECT_EQ (refusal ("{ \"rules\": [\n { \"principals\": [\"a\"], \"rights\": [\"write\"] } ] }"),
-             "rules.json:2: \"write\" is no right: there are read, push and admin");
+             "rules.json:2: \"write\" is not a right, expected read, push or admin");
   EXPECT_EQ (refusal ("{ \"rules\": [\n\n { \"principals\": [\"a\"] } ] }"),
              "rules.json:3: a rule must have \"principals\" and \"rights\"");
   EXPECT_EQ (refusal ("{ \"rules\": [\n { \"principals\": [], \"rights\": [\"read\"] } ] }"),
-             "rules.json:2: \"principals\" must be an array of at least one text");
+             "rules.json:2: \"principals\" must be a non-empty array of strings");
   EXPECT_EQ (refusal ("{ \"rules\": [\n { \"principals\": [\n7], \"rights\": [\"read\"] } ] }"),
-             "rules.json:3: \"principals\" has an element that is no text");
+             "rules.json:3: \"principals\" has an element that is not a string");
   EXPECT_EQ (refusal ("{ \"rules\": [ 5 ] }"), "rules.json:1: a rule must be an object");
   EXPECT_EQ (refusal ("{ \"rules\": [ { \"tenant\": 5 } ] }"),
-             "rules.json:1: \"tenant\" must be a text");
+             "rules.json:1: \"tenant\" must be a string");
 }
 
 /* Of two members of a name json-glib keeps the last one, which a reader may not see. */
@@ -76,12 +76,12 @@ TEST (Rules, aMemberMustNotStandTwice)
 {
   EXPECT_EQ (refusal ("{ \"rules\": [ { \"principals\": [\"a\"],\n \"tables\": [\"a\"],\n"
                       " \"tables\": [\"*\"], \"rights\": [\"read\"] } ] }"),
-             "rules.json:3: \"tables\" is there twice");
+             "rules.json:3: \"tables\" occurs twice");
 }
 
 TEST (Rules, textThatIsNoJsonIsRefused)
 {
-  EXPECT_NE (refusal ("{ \"rules\": [\n { ] }").find ("rules.json:2: it is no JSON: "),
+  EXPECT_NE (refusal ("{ \"rules\": [\n { ] }").find ("rules.json:2: it is not JSON: "),
              std::string::npos);
   EXPECT_EQ (refusal (std::string (100000, '[')), "rules.json:0: it is nested more than 8 deep");
 }

@@ -58,7 +58,7 @@ TEST (Tokens, aBrokenLineIsNamedWithoutItsText)
              "tokens:2: the hash must be sha256: and 64 hexadecimal digits");
   EXPECT_EQ (refusal (good + "b" + std::string (ABC).substr (7)),
              "tokens:2: expected NAME sha256:HASH [TENANT]");
-  EXPECT_EQ (refusal (good + "b " + ABC), "tokens:2: this hash is there twice");
+  EXPECT_EQ (refusal (good + "b " + ABC), "tokens:2: this hash occurs twice");
   EXPECT_EQ (refusal (good + "b\x01 " + ABC),
              "tokens:2: the name must match [A-Za-z0-9_.:/@-]{1,128}");
   EXPECT_EQ (refusal (std::string ("a ") + ABC + " b c"),

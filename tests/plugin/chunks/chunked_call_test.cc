@@ -654,7 +654,7 @@ TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
   network.choose_chunk = [] (gint32) { return 1; };
   fetch_kept (pattern (5000));
   expect_error (TPS_ERROR_INTERNAL);
-  EXPECT_NE (std::string (error->message).find ("asked for"), std::string::npos) << error->message;
+  EXPECT_NE (std::string (error->message).find ("requested"), std::string::npos) << error->message;
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
 }
 

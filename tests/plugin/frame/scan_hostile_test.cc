@@ -236,7 +236,7 @@ TEST (ScanHostile, aBinaryFieldTwice)
 {
   Bytes data = field (TPS_WIRE_BINARY, 1) + be (3, 4) + "abc";
 
-  expect_bad_arguments (header () + data + data + STOP, "field 1 stands twice in one struct");
+  expect_bad_arguments (header () + data + data + STOP, "field 1 occurs twice in one struct");
 }
 
 TEST (ScanHostile, aFieldTwiceWithOthersBetween)
@@ -244,12 +244,12 @@ TEST (ScanHostile, aFieldTwiceWithOthersBetween)
   Bytes first = field (TPS_WIRE_BOOL, 200) + be (1, 1);
 
   expect_bad_arguments (header () + first + field (TPS_WIRE_BYTE, 7) + be (1, 1) + first + STOP,
-                        "field 200 stands twice");
+                        "field 200 occurs twice");
   expect_bad_arguments (header () + first + field (TPS_WIRE_I32, 200) + be (1, 4) + STOP,
-                        "field 200 stands twice");
+                        "field 200 occurs twice");
   expect_bad_arguments (compact_header () + compact_field (C_TRUE) + compact_field (C_TRUE, 2)
                             + compact_field (C_TRUE, 0) + varint (2) + STOP,
-                        "field 1 stands twice");
+                        "field 1 occurs twice");
 }
 
 TEST (ScanHostile, aFieldTwiceBeyondAByteOrBelowZero)
@@ -259,7 +259,7 @@ TEST (ScanHostile, aFieldTwiceBeyondAByteOrBelowZero)
       Bytes value = field (TPS_WIRE_BYTE, id) + be (1, 1);
 
       expect_bad_arguments (header () + value + value + STOP,
-                            "field " + std::to_string (id) + " stands twice");
+                            "field " + std::to_string (id) + " occurs twice");
     }
 }
 

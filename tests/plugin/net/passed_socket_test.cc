@@ -92,11 +92,11 @@ TEST (PassedSocket, MayBeOfAnyFamilyOfStreams)
 TEST (PassedSocket, RefusesWhatCannotAccept)
 {
   int fds[2];
-  EXPECT_THAT (Prepare (9999), HasSubstr ("refused: descriptor 9999: no stream socket"));
+  EXPECT_THAT (Prepare (9999), HasSubstr ("refused: descriptor 9999: not a stream socket"));
   ASSERT_EQ (pipe (fds), 0);
-  EXPECT_THAT (Prepare (fds[0]), HasSubstr ("no stream socket; expected ListenStream="));
+  EXPECT_THAT (Prepare (fds[0]), HasSubstr ("not a stream socket; expected ListenStream="));
   int datagrams = socket (AF_INET, SOCK_DGRAM, 0);
-  EXPECT_THAT (Prepare (datagrams), HasSubstr ("no stream socket"));
+  EXPECT_THAT (Prepare (datagrams), HasSubstr ("not a stream socket"));
   int unconnected = socket (AF_INET, SOCK_STREAM, 0);
   EXPECT_THAT (Prepare (unconnected), HasSubstr ("does not listen; expected Accept=no"));
   for (int fd : { fds[0], fds[1], datagrams, unconnected })

@@ -70,7 +70,7 @@ TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
           n_vain += in_vain;
           n_short += !wait_is_long;
           tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort,
-                             in_vain ? TPS_SPIN_VAIN : TPS_SPIN_NONE);
+                             in_vain ? TPS_SPIN_MISS : TPS_SPIN_NONE);
         }
       EXPECT_LE (n_vain, n_short) << "seed " << seed;
     }
@@ -84,7 +84,7 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
     {
       bool spins = tps_spin_is_worthwhile (&spin);
       n_spun += spins;
-      tps_spin_add_wait (&spin, kBudget + kBudget / 2, spins ? TPS_SPIN_VAIN : TPS_SPIN_NONE);
+      tps_spin_add_wait (&spin, kBudget + kBudget / 2, spins ? TPS_SPIN_MISS : TPS_SPIN_NONE);
     }
   EXPECT_GT (n_spun, 0);
   EXPECT_LE (n_spun, 250);

@@ -189,7 +189,7 @@ TEST_F (OldKernelTest, ADescriptorThatComesClosesTheConnectionAndBlocksNothing)
   WaitUntil ([this] { return closed_; });
   ExpectLoopIsFree ();
   EXPECT_EQ (error_code_, TPS_ERROR_PROTOCOL) << error_;
-  EXPECT_THAT (error_, testing::HasSubstr ("nobody has asked for"));
+  EXPECT_THAT (error_, testing::HasSubstr ("unexpected file descriptors"));
   EXPECT_EQ (NMessages (), 0u);
   WaitForDescriptors (n_before - 2); // the lingering one and the connection's own
 }

@@ -177,9 +177,9 @@ TEST (WireLookupBags, whatIsWrongIsNamed)
   EXPECT_EQ (query_refusal (instead (query_fields, 2, tensor (3, TPS_DTYPE_FLOAT64, { 2 }, 16))),
              "queries[1].offsets is FLOAT64 [2], expected INT64 [bags]");
   EXPECT_EQ (query_refusal (instead (query_fields, 3, i32 (4, 0))),
-             "queries[1].pooling is 0, which is no Pooling");
+             "queries[1].pooling is 0, which is not a valid Pooling");
   EXPECT_EQ (query_refusal (instead (query_fields, 3, i32 (4, 4))),
-             "queries[1].pooling is 4, which is no Pooling");
+             "queries[1].pooling is 4, which is not a valid Pooling");
   EXPECT_EQ (query_refusal ([] (TpsWriter *out) {
                whole (query_fields) (out);
                put_struct (out, 5, tensor_fields (TPS_DTYPE_FLOAT64, { 3 }, 24));

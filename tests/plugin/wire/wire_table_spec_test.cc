@@ -198,9 +198,9 @@ TEST (WireTableSpec, whatIsWrongIsNamed)
   EXPECT_EQ (spec_refusal (plus ({ text (12, "cuda 0") })),
              "spec.device is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
   EXPECT_EQ (spec_refusal (instead (spec_fields, 3, i32 (4, 7))),
-             "spec.dtype is 7, which is no DType");
+             "spec.dtype is 7, which is not a valid DType");
   EXPECT_EQ (spec_refusal (plus ({ structure (5, i32 (1, 4)) })),
-             "spec.initializer.kind is 4, which is no InitializerKind");
+             "spec.initializer.kind is 4, which is not a valid InitializerKind");
   EXPECT_EQ (spec_refusal (plus ({ structure (5,
                                               [] (TpsWriter *out) {
                                                 put_i32 (out, 1, 2);

@@ -278,7 +278,7 @@ TEST_F (Status, thatIsNoneIsRefused)
   };
 
   EXPECT_EQ (decode ([] (TpsWriter *out) { put_i32 (out, 1, 6); }),
-             "status.state is 6, which is no TrainState");
+             "status.state is 6, which is not a valid TrainState");
   EXPECT_EQ (decode ([] (TpsWriter *out) { put_string (out, 9, "short"); }),
              "status.parameters_digest has 5 bytes, expected 16");
   EXPECT_EQ (decode ([] (TpsWriter *out) {

@@ -1,6 +1,6 @@
-"""Stands in for rules_cc, which Bazel's own packages load: the native rules under its names.
+"""A replacement of rules_cc, which Bazel's own packages load: the native rules under its names.
 
-Debian's bazel-rules-cc 0.0.4 does not load on Bazel 4.2, and a download is not wanted.
+Debian's bazel-rules-cc 0.0.4 does not load in Bazel 4.2, and the build must not download anything.
 """
 
 cc_binary = native.cc_binary
