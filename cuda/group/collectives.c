@@ -163,8 +163,8 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
     {
       if (!isfinite (weights[p]) || weights[p] < 0)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
-                       "rank %u sent a weight that is none", p);
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
+                       p);
           return FALSE;
         }
       *sum += weights[p];

@@ -55,7 +55,7 @@ start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
 
   if (!tps_module_find (handle, "cuInit", &init, sizeof init))
     {
-      conclude_none (loaded, "%s is no driver (it has no cuInit)", name);
+      conclude_none (loaded, "%s is not a driver (it has no cuInit)", name);
       return FALSE;
     }
   code = init (0);
@@ -89,8 +89,8 @@ check_library (TpsLoadedLibrary *loaded, void *handle)
                                                                       TPS_DEVICE_LIBRARY_SYMBOL);
 
   if (library == NULL)
-    conclude_none (loaded,
-                   LIBRARY_NAME " is none of ours (no symbol " TPS_DEVICE_LIBRARY_SYMBOL ")");
+    conclude_none (loaded, LIBRARY_NAME
+                   " is not a library of this program (no symbol " TPS_DEVICE_LIBRARY_SYMBOL ")");
   else if (library->abi != TPS_DEVICE_LIBRARY_ABI)
     conclude_none (loaded,
                    LIBRARY_NAME " has ABI %u, this program %d; use the one it was built with",

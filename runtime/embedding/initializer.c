@@ -135,7 +135,7 @@ tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gcha
 
   if (tps_initializer_kind_name (initializer->kind) == NULL)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: %d is no initializer",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d",
                    what, (gint) initializer->kind);
       return FALSE;
     }

@@ -138,7 +138,7 @@ tps_gradient_check (const TpsGradient *gradient, GError **error)
     {
       g_set_error (
           error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "gradient has neither dense nor sparse data; only weight 0 goes without, this has weight %g",
+          "gradient has neither dense nor sparse data, which requires weight 0; its weight is %g",
           gradient->weight);
       return FALSE;
     }

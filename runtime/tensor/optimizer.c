@@ -147,7 +147,7 @@ tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **
 
   if (!is_known (spec->kind))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: %d is no optimizer",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown optimizer %d",
                    what, (gint) spec->kind);
       return FALSE;
     }

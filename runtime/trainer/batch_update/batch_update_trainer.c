@@ -195,7 +195,7 @@ check_model (const Training *self, const TpsModelVersion *model, GError **error)
     fits = tps_shape_equal (&model->parameters[i].tensor.shape, &ours->parameters[i].shape);
   if (!fits)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "the server's model is not the one that this trainer was told of");
+                 "the server's model is not the one that this trainer received");
   return fits;
 }
 

@@ -354,7 +354,7 @@ wait_for_buckets (TpsDdp *ddp, gint64 deadline_ns)
   names = name_in_flight (ddp);
   ddp->error = g_error_new (
       TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-      "batch %" G_GINT64_FORMAT ": no answer for bucket %s within %" G_GINT64_FORMAT " ms",
+      "batch %" G_GINT64_FORMAT ": no reply for bucket %s within %" G_GINT64_FORMAT " ms",
       ddp->options.context->state->batch_number, names, ddp->options.context->timeout_ns / 1000000);
 }
 

@@ -310,7 +310,7 @@ look_around (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
   if (gone < memory->size)
     {
       who = g_strdup_printf ("rank %u", gone);
-      return fail (error, who, "its process is gone");
+      return fail (error, who, "its process has ended");
     }
   if (tps_clock_now_ns () < deadline_ns)
     return TRUE;

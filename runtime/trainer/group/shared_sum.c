@@ -301,8 +301,8 @@ add_weights (const gdouble *weights, guint size, gdouble *sum, GError **error)
     {
       if (!isfinite (weights[r]) || weights[r] < 0)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
-                       "rank %u sent a weight that is none", r);
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
+                       r);
           return FALSE;
         }
       all += weights[r];

@@ -69,7 +69,7 @@ static gboolean
 refuse_part (const TpsBucketCall *call, guint rank, const gchar *what, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "sparse all-reduce of bucket %u: what rank %u sent is wrong: %s", call->index, rank,
+               "sparse all-reduce of bucket %u: invalid data from rank %u: %s", call->index, rank,
                what);
   return FALSE;
 }

@@ -201,7 +201,7 @@ Reduction::finish_weights (Mesh::Transfers *recvs)
     {
       if (!std::isfinite (weights_[peer]) || weights_[peer] < 0)
         throw Failure (TPS_ERROR_GROUP_BROKEN,
-                       "rank " + std::to_string (peer) + " sent a weight that is none");
+                       "rank " + std::to_string (peer) + " sent an invalid weight");
       sum += weights_[peer];
     }
   average_->weight = sum;
