@@ -11,8 +11,8 @@
 #define SHORTEST_PAUSE_US 20
 #define LONGEST_PAUSE_US 1000
 
-/* Between one look and the next: short collectives take some ten microseconds, a lost peer may take
- * minutes. */
+/* Sleeps between two polls. The time grows, because short collectives take some ten microseconds,
+ * while waiting for a lost peer may take minutes. */
 static void
 pause_between (guint n_looks)
 {
@@ -49,7 +49,8 @@ set_nccl_error (TpsCommunicator *self, ncclResult_t code, const gchar *what, GEr
                last != NULL ? last : "", last != NULL && *last != '\0' ? ")" : "");
 }
 
-/* How the communicator stands: ncclSuccess, ncclInProgress, or what broke it. */
+/* Returns the state of the communicator: ncclSuccess, ncclInProgress, or the error that broke
+ * it. */
 static ncclResult_t
 look (TpsCommunicator *self)
 {
@@ -115,8 +116,8 @@ tps_communicator_abort (TpsCommunicator *self)
 {
   if (self->comm == NULL)
     return;
-  /* On a lost device too: it ends NCCL's connections, by which the other ranks learn at once
-   * instead of at their deadline. */
+  /* Also on a lost device, because it ends NCCL's connections. The other ranks then learn of the
+   * failure at once instead of at their deadline. */
   tps_cuda_device_enter_lost (self->device);
   self->nccl->comm_abort (self->comm);
   self->comm = NULL;
