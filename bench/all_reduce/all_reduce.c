@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast the ranks of one host sum up their gradients: our process group through shared memory,
- * the same group through sockets, the memory traffic that such a sum cannot do without and, if
- * asked for, PyTorch's Gloo.
+/* Measures the speed at which the ranks of one host sum their gradients: our process group through
+ * shared memory, the same group through sockets, the memory traffic that such a sum needs at least
+ * and, optionally, PyTorch's Gloo.
  *
  * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
  * rank's data. Every rank checks a sum before it is timed.
@@ -23,7 +23,7 @@
 #define MIB ((gsize) 1 << 20)
 #define MAX_RANKS 64
 
-/* For the estimate: of the slowest system, nearly all of a round. */
+/* For the estimate: the speed of the slowest system, which takes nearly all of a round. */
 #define USUAL_CALL_S 0.0005
 #define USUAL_BYTES_PER_S 1e9
 #define USUAL_WARM_UP_S 0.1
@@ -34,7 +34,7 @@ static struct
   gchar *peer;
   gint n_ranks, n_calls;
   gint64 n_bytes;
-  gchar *role, *store; /* for children */
+  gchar *role, *store; /* for child processes */
   gint rank;
   gchar **given;
 } flags = { .n_ranks = 2 };
@@ -53,10 +53,10 @@ static const GOptionEntry entries[] = {
 
 typedef struct
 {
-  TpsPlugin *plugin; /* the store, where our ranks meet */
+  TpsPlugin *plugin; /* provides the store through which our ranks join */
   TpsServer *server;
   GPtrArray *systems;  /* of TpsAllReduceSystem */
-  TpsFigures *figures; /* the run's */
+  TpsFigures *figures; /* owned by the run */
   gsize sizes[8];
   guint n_sizes;
 } AllReduce;
@@ -132,7 +132,7 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
 
 /* -- tasks -- */
 
-/* About a tenth of a second each. */
+/* Chooses the number of calls for about a tenth of a second. */
 static guint
 choose_n_calls (gsize n_bytes)
 {

@@ -6,7 +6,7 @@
 
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsBatchUpdateOptions *o)
 {

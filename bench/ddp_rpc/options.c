@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsDdpRpcOptions *o)
 {
@@ -94,7 +94,7 @@ fill_defaults (TpsDdpRpcOptions *o)
   tps_flags_default_to (&o->table_device, "cpu");
 }
 
-/* Puts the name of the flag before what is wrong with its value. */
+/* Prefixes the error of a value with the name of its flag. */
 static gboolean
 blame_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
 {
@@ -119,7 +119,7 @@ check_names (TpsDdpRpcOptions *o, GError **error)
   return TRUE;
 }
 
-/* -- devices: "cuda" is chosen by the process whose role it is -- */
+/* -- devices: a process chooses the device for "cuda" itself -- */
 
 #define ON_HOST "/host"
 
@@ -143,14 +143,14 @@ tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *o, TpsTablePlace
   return FALSE;
 }
 
-/* The launcher's roles are all here. */
+/* Returns TRUE if this process runs such a role; the launcher's roles all run on this host. */
 static gboolean
 is_here (const TpsDdpRpcOptions *o, TpsWorldKind kind)
 {
   return o->world.rank < 0 || tps_world_get_kind (&o->world, (guint) o->world.rank) == kind;
 }
 
-/* Drivers are looked for only where a role wants one. */
+/* Loads drivers only if a role needs them. */
 static gboolean
 check_devices (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -199,7 +199,7 @@ check (TpsDdpRpcOptions *o, GError **error)
          && check_shape (o, error);
 }
 
-/* Peers do what the original does. */
+/* Peers support the original's options only. */
 static gboolean
 check_peer (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -219,7 +219,7 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
          || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
 
-/* Its passes are the sizes. */
+/* With --growth, the passes are the sizes. */
 static gboolean
 check_growth (const TpsDdpRpcOptions *o, GError **error)
 {

@@ -55,7 +55,7 @@ tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar 
                      tps_percentile (ms, percentiles[i].percent));
 }
 
-/* -- waiting, and skipped parts -- */
+/* -- waits and skipped parts -- */
 
 gboolean
 tps_durability_wait (TpsDurabilityBench *bench, gdouble seconds, GError **error)

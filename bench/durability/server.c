@@ -14,7 +14,7 @@
 #define RECOVERING 1
 #define LIVE 2
 #define POLL_US 1000
-#define ROWS_AT_ONCE 65536 /* of a call that fills or reads a table */
+#define ROWS_AT_ONCE 65536 /* in a call that fills or reads a table */
 
 struct TpsDurabilityServer
 {
@@ -102,7 +102,7 @@ connect_client (TpsDurabilityServer *server, GError **error)
   return server->client != NULL;
 }
 
-/* A server without a data directory says nothing of phases. */
+/* A server without a data directory does not report phases. */
 static gboolean
 wait_until_live (TpsDurabilityServer *server, GError **error)
 {
@@ -224,7 +224,8 @@ tps_durability_server_make_table (const TpsDurabilityServer *server,
   return tps_remote_create_table (server->client, &spec, get_deadline_ns (), error);
 }
 
-/* Ids first, first + step, ... below n_rows, at most ROWS_AT_ONCE; their number. */
+/* Fills `ids` with first, first + step, ... below n_rows, at most ROWS_AT_ONCE, and returns their
+ * number. */
 static gsize
 make_ids (gint64 *ids, const TpsDurabilityTable *table, gsize first, gsize step)
 {

@@ -16,7 +16,7 @@ make_small (TpsLookupOptions *o)
   o->seconds = MIN (o->seconds, 0.05);
 }
 
-/* Bags so long that their sums round would not have the checksum of all orders. */
+/* The sums of longer bags would round, so that the checksum would depend on the order. */
 #define MAX_BAG_LENGTH 10000
 
 static gboolean

@@ -156,7 +156,7 @@ call_until_the_end (gpointer data)
   return NULL;
 }
 
-/* The first error counts. */
+/* Returns the first error. */
 static gboolean
 join (Caller *callers, guint n, gint64 *n_calls, GError **error)
 {

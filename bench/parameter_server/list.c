@@ -37,7 +37,7 @@ print_ids (const gchar *flag, const gchar *built_in)
   printf ("\n");
 }
 
-/* Those that train on batches: this program deals them. */
+/* Lists the trainers that train on batches, which this program distributes. */
 static const gchar **
 list_trainers (void)
 {
@@ -123,7 +123,8 @@ check (const gchar *flag, gboolean is_known, GError **error)
   return is_known;
 }
 
-/* What the trainers of this launcher lack, they would say too late. */
+/* Checks the backend in the launcher, because its trainers would report a missing library too
+ * late. */
 static gboolean
 check_backend (const TpsBenchOptions *o, GError **error)
 {

@@ -9,7 +9,7 @@
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
 
-#define LEARNING_RATE 1e-4 /* the originals' */
+#define LEARNING_RATE 1e-4 /* from the originals */
 
 static void
 default_to (gint *value, gint number)
@@ -18,7 +18,7 @@ default_to (gint *value, gint number)
     *value = number;
 }
 
-/* What other flags leave open. Roles of one kind that are asked for take the place of the
+/* Sets the options that other flags have not set. If roles of one kind are given, they replace the
  * experiment's. */
 static void
 fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
@@ -58,7 +58,7 @@ take_experiment (TpsBenchOptions *o, GError **error)
   return experiment != NULL;
 }
 
-/* Who asks for roles of one kind gets none of the other unless that is asked for too. */
+/* If only one kind of a role is given, the number of the other kind is 0. */
 static void
 fill_roles (TpsBenchOptions *o)
 {
@@ -68,7 +68,7 @@ fill_roles (TpsBenchOptions *o)
   default_to (&o->nserver, o->ncudaserver > 0 ? 0 : 1);
 }
 
-/* What flags and environment left open. */
+/* Sets the options that flags and environment have not set. */
 static void
 fill_defaults (TpsBenchOptions *o)
 {
@@ -92,7 +92,7 @@ fill_defaults (TpsBenchOptions *o)
   tps_flags_default_to (&o->peer_transport, "default");
 }
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsBenchOptions *o, gboolean *list)
 {
@@ -200,8 +200,8 @@ tps_bench_options_count_servers (const TpsBenchOptions *options)
   return (guint) (options->nserver + options->ncudaserver);
 }
 
-/* Ranks: trainers of the CPU, of CUDA, servers of the CPU, of CUDA, the master. The launcher's
- * roles are all here. */
+/* The order of ranks: trainers on the CPU, trainers on CUDA, servers on the CPU, servers on CUDA,
+ * the master. The launcher's roles all run on this host. */
 static gboolean
 has_cuda_trainer_here (const TpsBenchOptions *o)
 {
@@ -220,7 +220,7 @@ has_cuda_server_here (const TpsBenchOptions *o)
   return o->ncudaserver > 0 && (rank < 0 || (rank >= first && rank < first + o->ncudaserver));
 }
 
-/* Drivers are looked for only where a role wants one. */
+/* Loads drivers only if a role needs them. */
 static gboolean
 check_devices (const TpsBenchOptions *o, GError **error)
 {
@@ -249,7 +249,7 @@ check_cuda (const TpsBenchOptions *o, GError **error)
   return FALSE;
 }
 
-/* In the originals' layout trainers have servers of their own kind. */
+/* In the originals' layout, trainers have servers of their own kind. */
 static gboolean
 check_kinds (const TpsBenchOptions *o, GError **error)
 {
@@ -300,7 +300,7 @@ check_world (const TpsBenchOptions *o, GError **error)
   return check_partition (o, error);
 }
 
-/* A peer's work must be ours. */
+/* Refuses options that the peer does not support. */
 static gboolean
 check_peer (const TpsBenchOptions *o, GError **error)
 {
@@ -327,7 +327,7 @@ check_words (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_word ("peer-transport", o->peer_transport, peer_transports, error);
 }
 
-/* Seeds have one value. */
+/* The seeds must have the same value. */
 static gboolean
 take_seeds (TpsBenchOptions *o, GError **error)
 {
@@ -449,7 +449,7 @@ tps_bench_options_clear (TpsBenchOptions *o)
   tps_run_flags_clear (&o->run);
 }
 
-/* "" where it was not given. */
+/* An unset seed is shown as "". */
 static void
 describe_seed (GPtrArray *lines, const gchar *name, gint64 seed)
 {

@@ -16,5 +16,5 @@ service Transfer {
   void push(1: Tensor tensor)
   Tensor pull(1: i64 n_bytes)
   Tensor echo(1: Tensor tensor)
-  void clear_metrics()          // a small call, as Node has it
+  void clear_metrics()          // a small call, as in the Node service
 }

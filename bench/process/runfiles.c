@@ -45,7 +45,7 @@ tps_bench_find_file (const gchar *name, GError **error)
   return NULL;
 }
 
-/* Symbolic links are removed and not followed. */
+/* Removes symbolic links without following them. */
 static void
 remove_folder (const gchar *path)
 {

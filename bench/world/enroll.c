@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: read the master's card -> look whether the rank is free -> put the own card -> find
- * it under the welcome key. */
+/* Sequence without failures: read the master's card, check that the rank is free, put the own card,
+ * find it under the welcome key. */
 
 #include "bench/world/enroll.h"
 
@@ -25,7 +25,7 @@ typedef struct
   gint64 deadline_ns;
 } Enrolment;
 
-/* Whether trying again can help: no process listens yet, or the key is not there yet. */
+/* Returns TRUE if a retry can help: no process is listening yet, or the key does not exist yet. */
 static gboolean
 is_early (const GError *error)
 {
@@ -34,7 +34,7 @@ is_early (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
-/* The master answers, but the key is not there. Takes over `cause`. */
+/* The master replies, but the key does not exist. Takes over `cause`. */
 static void
 fail_without_key (const Enrolment *self, GError *cause, GError **error)
 {
@@ -46,7 +46,7 @@ fail_without_key (const Enrolment *self, GError *cause, GError **error)
   g_error_free (cause);
 }
 
-/* A name that the master's host takes for loopback is a frequent reason. Takes over `cause`. */
+/* A frequent cause is a name that resolves to loopback on the master's host. Takes over `cause`. */
 static void
 fail_without_master (const Enrolment *self, GError *cause, GError **error)
 {
@@ -64,7 +64,8 @@ fail_without_master (const Enrolment *self, GError *cause, GError **error)
   g_error_free (cause);
 }
 
-/* Waits for the key up to the deadline. `gives_up` ends the wait between two tries. Owned. */
+/* Waits for the key until the deadline. `gives_up` can end the wait between two attempts. The
+ * result is owned by the caller. */
 static GBytes *
 wait_for (const Enrolment *self, const gchar *key,
           gboolean (*gives_up) (const Enrolment *self, GError **error), GError **error)
@@ -118,7 +119,7 @@ check_job (Enrolment *self, GError **error)
   return FALSE;
 }
 
-/* Whether `bytes`, the card of who has the rank, is this process's. */
+/* Checks that `bytes`, the card of the process with this rank, is this process's card. */
 static gboolean
 check_mine (const Enrolment *self, GBytes *bytes, GError **error)
 {
@@ -138,7 +139,8 @@ check_mine (const Enrolment *self, GBytes *bytes, GError **error)
   return FALSE;
 }
 
-/* A rank that is taken stays with its process: the card of that process must not be replaced. */
+/* Checks that the rank is free. A rank that is taken stays with its process, whose card must not be
+ * replaced. */
 static gboolean
 check_free (const Enrolment *self, const gchar *key, GError **error)
 {
@@ -149,7 +151,7 @@ check_free (const Enrolment *self, const gchar *key, GError **error)
   return taken == NULL || check_mine (self, taken, error);
 }
 
-/* The master has refused this role or another one. */
+/* Returns TRUE if the master has refused this role or another one. */
 static gboolean
 has_stopped (const Enrolment *self, GError **error)
 {

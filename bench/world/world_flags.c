@@ -10,7 +10,7 @@
 #define DEFAULT_PORT 29500
 #define DEFAULT_RPC_TIMEOUT 30
 
-/* Where launchers of fleets say who a process is. The first that is set wins. */
+/* Variables in which launchers of fleets pass the rank. The first that is set is used. */
 static const gchar *const rank_variables[] = { "RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                "PMI_RANK", "SLURM_PROCID",         NULL };
 static const gchar *const world_size_variables[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
@@ -82,8 +82,8 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
   return TRUE;
 }
 
-/* A world size of one means that no world was launched: every shell under such a launcher has
- * these variables. */
+/* A world size of one means that no world was launched: every shell under such a launcher has these
+ * variables. */
 static gboolean
 rank_from_environment (TpsWorld *world, GError **error)
 {
@@ -97,7 +97,7 @@ rank_from_environment (TpsWorld *world, GError **error)
   world->rank = rank;
   if (world->world_size == TPS_FLAGS_NOT_GIVEN)
     world->world_size = world_size;
-  /* torchrun gives MASTER_ADDR the host of rank 0. */
+  /* torchrun sets MASTER_ADDR to the host of rank 0. */
   if (g_getenv ("TORCHELASTIC_RUN_ID") != NULL)
     tps_flags_default_to (&world->master_rank, "first");
   return int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error);
@@ -175,7 +175,7 @@ check_job (const TpsWorld *world, GError **error)
   return tps_flags_refuse ("job", job, "1 to 64 of the characters A-Z a-z 0-9 _ . : -", error);
 }
 
-/* From the ranks that the fleet gave to those of the world: the master is the last. */
+/* Converts the ranks given by the fleet to those of the world, in which the master is the last. */
 static void
 deal_ranks (TpsWorld *world)
 {
@@ -239,7 +239,7 @@ tps_world_describe (const TpsWorld *world, GPtrArray *lines)
   tps_flags_add_number (lines, "startup-timeout", world->startup_timeout);
 }
 
-/* The job is compared by itself. Files are read by the master, or checked where they are used. */
+/* The job is compared separately. Files are read by the master, or checked where they are used. */
 gboolean
 tps_world_is_local_flag (const gchar *name)
 {
