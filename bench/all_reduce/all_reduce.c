@@ -40,11 +40,12 @@ static struct
 } flags = { .n_ranks = 2 };
 
 static const GOptionEntry entries[] = {
-  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes that sum up, 2 to 64 (2)", "N" },
+  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes, 2 to 64 (2)", "N" },
   { "bytes", 0, 0, G_OPTION_ARG_INT64, &flags.n_bytes,
-    "one size only, 4 to 1073741824 (default: a table of sizes)", "N" },
-  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls of a round (by the size)", "N" },
-  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: its Gloo on the same sizes", "NAME" },
+    "a single size, 4 to 1073741824 (default: a table of sizes)", "N" },
+  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls per round (depends on the size)", "N" },
+  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: PyTorch's Gloo with the same sizes",
+    "NAME" },
   { "role", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.role, NULL, NULL },
   { "rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &flags.rank, NULL, NULL },
   { "store", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.store, NULL, NULL },
@@ -281,7 +282,7 @@ parse_flags (gint argc, gchar **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
   g_option_context_set_summary (
-      context, "Measures how fast processes of this host sum up gradients: through shared memory, "
+      context, "Measures sums of gradients by processes of this host: through shared memory, "
                "through sockets, next to the\nmemory traffic of such a sum.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, entries, NULL);

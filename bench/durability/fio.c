@@ -106,7 +106,7 @@ tps_fio_read_rate (const gchar *json, TpsFioPattern pattern, gdouble *bytes_per_
     *bytes_per_s = find_rate (json_parser_get_root (parser), pattern);
   if (*bytes_per_s > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "fio says no rate: %.200s", json);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "fio printed no rate: %.200s", json);
   return FALSE;
 }
 

@@ -250,7 +250,8 @@ start_rocksdb (TpsDurabilityBench *bench, GError **error)
   if (program == NULL)
     {
       tps_durability_skip (bench, "RocksDB",
-                           "it was not there when this was built; apt-get install librocksdb-dev");
+                           "librocksdb was not installed when this program was built; apt-get "
+                           "install librocksdb-dev");
       return TRUE;
     }
   tps_engine_set_phase (bench->run->engine, "RocksDB starts");

@@ -89,7 +89,7 @@ receive_address (TpsDurabilityServer *server, GError **error)
       server->address = g_strdup (line + strlen (listening));
       return TRUE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not come up: %s", line);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not start: %s", line);
   return FALSE;
 }
 

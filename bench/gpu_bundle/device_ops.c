@@ -238,7 +238,7 @@ print_verdict (const Verdict *verdict)
 
   for (const gchar *c = verdict->behind->str; *c != '\0'; c++)
     n_behind += *c == ';';
-  printf ("%u of %u operations reach what is asked of them%s%s\n", verdict->n_asked - n_behind,
+  printf ("%u of %u operations reach their required rate%s%s\n", verdict->n_asked - n_behind,
           verdict->n_asked, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
 }
 
@@ -283,10 +283,10 @@ static gboolean
 parse (Flags *flags, int *argc, char ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "device", 0, 0, G_OPTION_ARG_STRING, &flags->device, "which one (cuda:0)", "NAME" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &flags->device, "device to measure (cuda:0)", "NAME" },
     { "mib", 0, 0, G_OPTION_ARG_INT, &flags->mib, "size of an array, a power of two (256)", "N" },
-    { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds, "the median of so many counts (30)",
-      "N" },
+    { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds,
+      "measured rounds, of which the median counts (30)", "N" },
     { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->is_smoke, "small arrays", NULL },
     { 0 },
   };

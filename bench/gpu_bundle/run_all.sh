@@ -217,7 +217,7 @@ part_huge_arrays () {
 }
 
 part_device_ops () {
-  local figure='/ operations reach what is asked of them/p'
+  local figure='/ operations reach their required rate/p'
   run device_ops cuda:0 ./bin/device_ops --device=cuda:0 "${size[@]}"
 }
 

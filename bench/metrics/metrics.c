@@ -20,7 +20,7 @@ static gboolean is_smoke;
 static const GOptionEntry flags[] = {
   { "threads", 0, 0, G_OPTION_ARG_INT, &n_threads, "Threads that change the same numbers", "N" },
   { "series", 0, 0, G_OPTION_ARG_INT, &n_series, "Series of a scrape", "N" },
-  { "smoke", 0, 0, G_OPTION_ARG_NONE, &is_smoke, "Much less of everything", NULL },
+  { "smoke", 0, 0, G_OPTION_ARG_NONE, &is_smoke, "A small run", NULL },
   { NULL },
 };
 
@@ -266,7 +266,7 @@ measure (void)
 gint
 main (gint argc, gchar **argv)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- what counting costs");
+  g_autoptr (GOptionContext) context = g_option_context_new ("- the cost of metrics");
   g_autoptr (GError) error = NULL;
 
   g_option_context_add_main_entries (context, flags, NULL);

@@ -63,7 +63,8 @@ check_trainer (const gchar *name, GError **error)
   names = list_trainers ();
   known = g_strjoinv (", ", (gchar **) (gsize) names);
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s \"%s\"; known: %s",
-               klass == NULL ? "unknown trainer" : "this program deals batches, and none are for",
+               klass == NULL ? "unknown trainer"
+                             : "this program distributes batches, which are not used by",
                name, known);
   return FALSE;
 }

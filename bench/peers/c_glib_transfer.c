@@ -278,7 +278,7 @@ run_row (TpsPeerTransferIf *client, const Row *row)
 
       if (!call (client, row, TPS_PEER_TENSOR (object), &error))
         {
-          printf ("error %s\n", error != NULL ? error->message : "a wrong answer");
+          printf ("error %s\n", error != NULL ? error->message : "a wrong reply");
           return;
         }
       ns[i] = now_ns () - before_ns;

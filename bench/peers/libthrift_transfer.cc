@@ -234,7 +234,7 @@ Call (TransferClient &client, const Row &row, const Tensor &tensor)
   else
     client.echo (answer, tensor);
   if (row.op != "push" && answer.data.size () != row.n_bytes)
-    throw std::runtime_error ("a wrong answer");
+    throw std::runtime_error ("a wrong reply");
 }
 
 void

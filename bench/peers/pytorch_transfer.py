@@ -75,7 +75,7 @@ def start_call(op, n_bytes, tensor):
 
 def check(op, n_bytes, answer):
     if op != "push" and answer.numel() * 4 != n_bytes:
-        raise RuntimeError("a wrong answer")
+        raise RuntimeError("a wrong reply")
 
 
 def run_row(op, n_bytes, n_in_flight, n_calls):

@@ -152,7 +152,7 @@ tps_child_receive_from_script (TpsChild *child, GError **error)
   else
     g_set_error (
         error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-        "%s; its last words are above (%s runs it and needs PyTorch: bench/peers/install, or package "
+        "%s; its output is above (%s runs it and needs PyTorch: bench/peers/install, or package "
         "python3-torch)",
         local->message, tps_bench_find_python ());
   return NULL;

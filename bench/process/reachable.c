@@ -50,7 +50,7 @@ tps_reachable_address (const gchar *host, GError **error)
                       NI_NUMERICHOST)
              != 0)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "no way to %s: %s", host,
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "no route to %s: %s", host,
                    g_strerror (errno));
       freeaddrinfo (found);
       return NULL;

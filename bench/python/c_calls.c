@@ -265,6 +265,6 @@ main (int argc, char **argv)
                  g_ascii_strtoll (argv[4], NULL, 10));
         return 0;
       }
-  fprintf (stderr, "c_calls: there is no operation \"%s\"\n", argv[2]);
+  fprintf (stderr, "c_calls: unknown operation \"%s\"\n", argv[2]);
   return 2;
 }

@@ -58,9 +58,9 @@ fail_without_master (const Enrolment *self, GError *cause, GError **error)
       error, TPS_ERROR, cause->code, "no master at %s%s%s%s within %d s (--startup-timeout): %s%s",
       where, is_name && address != NULL ? " (" : "", is_name && address != NULL ? address : "",
       is_name && address != NULL ? ")" : "", self->world->startup_timeout, cause->message,
-      is_name
-          ? "; if the master runs there, its host may take this name for loopback: see what the master says"
-          : "");
+      is_name ? "; if the master runs there, its host may resolve this name to loopback: see the "
+                "master's output"
+              : "");
   g_error_free (cause);
 }
 
@@ -134,7 +134,7 @@ check_mine (const Enrolment *self, GBytes *bytes, GError **error)
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
       "this is %s, but rank %d of that world is taken by %s at %s; a second world needs another --master-port, "
-      "and --job tells worlds apart",
+      "and --job distinguishes worlds",
       me, self->world->rank, them, tps_card_get (other, "address"));
   return FALSE;
 }

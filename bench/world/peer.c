@@ -43,7 +43,7 @@ receive_object (TpsPeer *peer, GError **error)
       || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer said something else than a JSON object: %.200s", line);
+                   "the peer did not print a JSON object: %.200s", line);
       return NULL;
     }
   return g_steal_pointer (&parser);

@@ -235,14 +235,14 @@ wait_for_stop (Role *role, GError **error)
         return TRUE;
       if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         {
-          g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master is gone: ");
+          g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master has ended: ");
           return FALSE;
         }
       /* The master's "not yet" has the same code as a call without a reply. */
       if (tps_clock_now_ns () - start_ns >= SILENCE_NS)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                       "the master at %s has not answered for %d s", role->master,
+                       "the master at %s has not replied for %d s", role->master,
                        (gint) (SILENCE_NS / SECOND_NS));
           return FALSE;
         }

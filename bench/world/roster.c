@@ -140,7 +140,7 @@ tps_roster_explain_loopback (const TpsWorld *world, gboolean any)
   return g_strdup_printf (
       "%s%s%s a loopback address, which roles on other hosts cannot reach; if there are any, give "
       "all of them and the master --master-addr=ADDRESS with an address of this host (%s)",
-      host, where, is_said ? " is" : "", others[0] != '\0' ? others : "it has none but loopback");
+      host, where, is_said ? " is" : "", others[0] != '\0' ? others : "it has only loopback");
 }
 
 static gboolean
@@ -158,7 +158,7 @@ name_missing (const TpsRoster *roster, GError **error)
         g_string_append_printf (names, "%s%s", n_missing++ > 0 ? ", " : "", role->name);
     }
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "%s %s not come up in %d s (--startup-timeout); the master waits at %s%s%s",
+               "%s %s not come up in %d s (--startup-timeout); the master listens at %s%s%s",
                names->str, n_missing > 1 ? "have" : "has", roster->world->startup_timeout,
                roster->address, loopback != NULL ? "; " : "", loopback != NULL ? loopback : "");
   return FALSE;

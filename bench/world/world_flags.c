@@ -29,7 +29,8 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "job", 0, 0, G_OPTION_ARG_STRING, &world->job,
       "name of this world; a role of another world is refused (drawn by the master)", "NAME" },
     { "rank", 0, 0, G_OPTION_ARG_INT, &world->rank,
-      "be this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, "
+      "run as this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, "
+      "PMIX_RANK, "
       "PMI_RANK, SLURM_PROCID)",
       "N" },
     { "world-size", 0, 0, G_OPTION_ARG_INT, &world->world_size,
@@ -51,7 +52,7 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "no-shared-memory", 0, 0, G_OPTION_ARG_NONE, &world->no_shared_memory,
       "large tensors through the Unix sockets too, as through TCP", NULL },
     { "rpc-timeout", 0, 0, G_OPTION_ARG_INT, &world->rpc_timeout,
-      "seconds that a call waits for others (30)", "S" },
+      "seconds that a call waits for other roles (30)", "S" },
     { "startup-timeout", 0, 0, G_OPTION_ARG_INT, &world->startup_timeout,
       "seconds that the roles wait for each other at the start (60)", "S" },
     { "socket-dir", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &world->socket_dir, NULL,
