@@ -281,7 +281,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=256, help="size of an array")
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
-    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="what device_ops printed")
+    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="output of device_ops")
     flags = parser.parse_args()
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False

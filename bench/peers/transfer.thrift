@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What //bench:transfer has every system do. On the wire a Tensor is the one of
+// The calls of //bench:transfer for every system. On the wire, Tensor equals the struct of
 // thrift/tensor.thrift.
 
 namespace c_glib TpsPeer
