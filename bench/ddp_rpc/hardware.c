@@ -162,7 +162,7 @@ tps_hardware_describe (const gchar *root)
 /* Returns the output of nvidia-smi with these arguments; NULL if it is missing or fails. Owned by
  * the caller. */
 static gchar *
-ask_nvidia_smi (const gchar *first, const gchar *second)
+run_nvidia_smi (const gchar *first, const gchar *second)
 {
   /* With a faulty driver, nvidia-smi may never end. */
   const gchar *argv[] = { "timeout", "10", "nvidia-smi", first, second, NULL };
@@ -180,9 +180,9 @@ ask_nvidia_smi (const gchar *first, const gchar *second)
 }
 
 gchar *
-tps_hardware_ask_gpu_topology (void)
+tps_hardware_get_gpu_topology (void)
 {
-  g_autofree gchar *output = ask_nvidia_smi ("topo", "-m");
+  g_autofree gchar *output = run_nvidia_smi ("topo", "-m");
 
   return output != NULL
              ? g_strdup_printf ("------------ nvidia-smi topo -m -----------\n\n%s\n", output)
@@ -206,9 +206,9 @@ tps_hardware_find_cuda_version (const gchar *output)
 }
 
 gchar *
-tps_hardware_ask_cuda_version (void)
+tps_hardware_get_cuda_version (void)
 {
-  g_autofree gchar *output = ask_nvidia_smi (NULL, NULL);
+  g_autofree gchar *output = run_nvidia_smi (NULL, NULL);
   gchar *version = output != NULL ? tps_hardware_find_cuda_version (output) : NULL;
 
   return version != NULL ? version : g_strdup ("none");

@@ -15,11 +15,11 @@ gchar *tps_hardware_describe (const gchar *root);
 
 /* Returns the output of `nvidia-smi topo -m` under a title; "" without this program or a driver.
  * Blocks for at most 10 seconds. Owned by the caller. */
-gchar *tps_hardware_ask_gpu_topology (void);
+gchar *tps_hardware_get_gpu_topology (void);
 
 /* Returns the version of CUDA that the driver supports, from nvidia-smi; "none" without either.
  * Owned by the caller. */
-gchar *tps_hardware_ask_cuda_version (void);
+gchar *tps_hardware_get_cuda_version (void);
 
 /* Finds the version in the output of nvidia-smi; NULL if there is none. Owned by the caller. */
 gchar *tps_hardware_find_cuda_version (const gchar *output);

@@ -99,7 +99,7 @@ fill_defaults (TpsDdpRpcOptions *o)
 
 /* Prefixes the error of a value with the name of its flag. */
 static gboolean
-blame_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
+prefix_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s=%s: %s", flag, value,
                cause->message);
@@ -115,9 +115,9 @@ check_names (TpsDdpRpcOptions *o, GError **error)
   TpsBagTask task;
 
   if (!tps_bag_task_find (o->task, &task, &cause))
-    return blame_flag ("task", o->task, cause, error);
+    return prefix_flag ("task", o->task, cause, error);
   if (!tps_optimizer_kind_find (o->optimizer, &kind, &cause))
-    return blame_flag ("optimizer", o->optimizer, cause, error);
+    return prefix_flag ("optimizer", o->optimizer, cause, error);
   o->table_optimizer = tps_optimizer_spec (kind, o->lr);
   return TRUE;
 }

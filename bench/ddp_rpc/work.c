@@ -150,8 +150,8 @@ static void
 print_head (G_GNUC_UNUSED gpointer user_data)
 {
   g_autofree gchar *hardware = tps_hardware_describe ("/");
-  g_autofree gchar *cuda = tps_hardware_ask_cuda_version ();
-  g_autofree gchar *topology = tps_hardware_ask_gpu_topology ();
+  g_autofree gchar *cuda = tps_hardware_get_cuda_version ();
+  g_autofree gchar *topology = tps_hardware_get_gpu_topology ();
 
   printf ("-------------------------------------------\n"
           "                  Info                     \n"

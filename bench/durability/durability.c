@@ -125,8 +125,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
     }
   bench->folder = g_steal_pointer (&pattern);
   set_tables (bench);
-  return tps_durability_server_ask (run->supervisor, bench->options->server_binary,
-                                    &bench->writes_snapshots, error)
+  return tps_durability_server_probe (run->supervisor, bench->options->server_binary,
+                                      &bench->writes_snapshots, error)
          && find_fio (bench, error) && prepare_parts (bench, error);
 }
 

@@ -41,8 +41,8 @@ find_program (const gchar *program, GError **error)
 }
 
 gboolean
-tps_durability_server_ask (TpsSupervisor *supervisor, const gchar *program,
-                           gboolean *writes_snapshots, GError **error)
+tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
+                             gboolean *writes_snapshots, GError **error)
 {
   g_autofree gchar *path = find_program (program, error);
   gchar help_flag[] = "--help";

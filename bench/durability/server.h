@@ -31,8 +31,8 @@ typedef struct
 } TpsDurabilityServerOptions;
 
 /* Runs the program with --help to find out if its servers write snapshots automatically. */
-gboolean tps_durability_server_ask (TpsSupervisor *supervisor, const gchar *program,
-                                    gboolean *writes_snapshots, GError **error);
+gboolean tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
+                                      gboolean *writes_snapshots, GError **error);
 
 typedef struct TpsDurabilityServer TpsDurabilityServer;
 

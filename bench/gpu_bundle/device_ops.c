@@ -215,7 +215,7 @@ typedef struct
 typedef struct
 {
   gdouble copy_gb_per_s; /* of the first case */
-  guint n_asked;         /* cases with a required rate */
+  guint n_required;      /* cases with a required rate */
   GString *behind;       /* cases that miss their required rate */
 } Verdict;
 
@@ -226,7 +226,7 @@ judge (Verdict *verdict, const Case *what, gdouble gb_per_s)
     verdict->copy_gb_per_s = gb_per_s;
   if (what->to_reach == 0)
     return;
-  verdict->n_asked++;
+  verdict->n_required++;
   if (gb_per_s < what->to_reach * verdict->copy_gb_per_s)
     g_string_append_printf (verdict->behind, "; %s", what->name);
 }
@@ -238,8 +238,8 @@ print_verdict (const Verdict *verdict)
 
   for (const gchar *c = verdict->behind->str; *c != '\0'; c++)
     n_behind += *c == ';';
-  printf ("%u of %u operations reach their required rate%s%s\n", verdict->n_asked - n_behind,
-          verdict->n_asked, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
+  printf ("%u of %u operations reach their required rate%s%s\n", verdict->n_required - n_behind,
+          verdict->n_required, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
 }
 
 /* Prints the line of a case. Returns FALSE if the result is wrong or the case failed. */

@@ -218,7 +218,7 @@ load (gpointer user_data, GError **error)
 
 /* Prints the originals' line of rank 0. */
 static void
-say_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
+print_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
 {
   if (epoch % 5 == 0)
     printf ("train epoch=%u\n", epoch);
@@ -308,7 +308,7 @@ tps_bench_work_get_program (const TpsBenchWork *work)
     .fill_server = fill_server,
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
-              .epoch_begins = say_epoch,
+              .epoch_begins = print_epoch,
               /* In the originals' layout, the trainers of each server diverge from those of other
                * servers. */
               .parameters_agree = !g_str_equal (o->partition, "trainers")

@@ -194,7 +194,7 @@ call_until_the_end (gpointer data)
 
 /* Connects all clients of the crowd. Returns FALSE with an error. */
 static gboolean
-gather_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
+start_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
 {
   for (guint i = 0; i < n; i++)
     {
@@ -207,7 +207,7 @@ gather_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
 
 /* Counts the calls of the crowd; returns the first error. */
 static gboolean
-dismiss_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
+join_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
 {
   gboolean ok = TRUE;
 
@@ -260,7 +260,7 @@ measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n,
   gint64 start_ns, n_calls;
   gboolean ok;
 
-  if (!gather_crowd (server, crowd, n, error))
+  if (!start_crowd (server, crowd, n, error))
     return FALSE;
   start_ns = tps_clock_now_ns ();
   for (guint i = 0; i < n; i++)
@@ -272,7 +272,7 @@ measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n,
     }
   ok = measure (bench, server, ms, error);
   atomic_store (&is_over, TRUE);
-  if (!dismiss_crowd (crowd, n, &n_calls, ok ? error : NULL))
+  if (!join_crowd (crowd, n, &n_calls, ok ? error : NULL))
     ok = FALSE;
   *calls_per_s = (gdouble) n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);
   return ok;

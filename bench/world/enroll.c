@@ -38,10 +38,10 @@ is_early (const GError *error)
 static void
 fail_without_key (const Enrolment *self, GError *cause, GError **error)
 {
-  g_autofree gchar *where = tps_world_get_master (self->world);
+  g_autofree gchar *place = tps_world_get_master (self->world);
 
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "the master at %s has not taken %s within %d s (--startup-timeout)", where,
+               "the master at %s has not taken %s within %d s (--startup-timeout)", place,
                tps_card_get (self->card, "name"), self->world->startup_timeout);
   g_error_free (cause);
 }
@@ -50,13 +50,13 @@ fail_without_key (const Enrolment *self, GError *cause, GError **error)
 static void
 fail_without_master (const Enrolment *self, GError *cause, GError **error)
 {
-  g_autofree gchar *where = tps_world_get_master (self->world);
+  g_autofree gchar *place = tps_world_get_master (self->world);
   g_autofree gchar *address = tps_reachable_resolve (self->world->master_addr);
   gboolean is_name = g_strcmp0 (address, self->world->master_addr) != 0;
 
   g_set_error (
       error, TPS_ERROR, cause->code, "no master at %s%s%s%s within %d s (--startup-timeout): %s%s",
-      where, is_name && address != NULL ? " (" : "", is_name && address != NULL ? address : "",
+      place, is_name && address != NULL ? " (" : "", is_name && address != NULL ? address : "",
       is_name && address != NULL ? ")" : "", self->world->startup_timeout, cause->message,
       is_name ? "; if the master runs there, its host may resolve this name to loopback: see the "
                 "master's output"
@@ -102,8 +102,8 @@ check_job (Enrolment *self, GError **error)
 {
   g_autoptr (GBytes) bytes = wait_for (self, TPS_WORLD_MASTER_KEY, NULL, error);
   g_autoptr (TpsCard) master = NULL;
-  g_autofree gchar *whom = NULL;
-  g_autofree gchar *where = NULL;
+  g_autofree gchar *name = NULL;
+  g_autofree gchar *place = NULL;
 
   if (bytes == NULL)
     return FALSE;
@@ -111,11 +111,11 @@ check_job (Enrolment *self, GError **error)
   master = tps_card_decode (bytes);
   if (self->world->job == NULL || g_str_equal (self->world->job, tps_card_get (master, "job")))
     return TRUE;
-  whom = tps_card_describe (master);
-  where = tps_world_get_master (self->world);
+  name = tps_card_describe (master);
+  place = tps_world_get_master (self->world);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "this role is of job %s, but at %s is the %s of job %s; use another --master-port",
-               self->world->job, where, whom, tps_card_get (master, "job"));
+               self->world->job, place, name, tps_card_get (master, "job"));
   return FALSE;
 }
 

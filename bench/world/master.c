@@ -24,7 +24,7 @@
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define LOOK_US 10000            /* between polls of the trainers */
+#define POLL_US 10000            /* between polls of the trainers */
 #define CALL_NS (30 * SECOND_NS) /* timeout of a short call */
 /* timeout of a status call; a late reply does not count as a sign of life */
 #define STATUS_NS SECOND_NS
@@ -88,7 +88,7 @@ lose (TpsMaster *master, TpsRole *role, const gchar *why)
 
 /* Forgets children that the world can spare. */
 static void
-forget_the_dead (TpsMaster *master)
+forget_ended_children (TpsMaster *master)
 {
   for (guint i = 0; i < master->roles->len && has_spare (master); i++)
     {
@@ -105,7 +105,7 @@ forget_the_dead (TpsMaster *master)
 static gboolean
 check_world (TpsMaster *master, GError **error)
 {
-  forget_the_dead (master);
+  forget_ended_children (master);
   return tps_interrupt_check (error) && tps_supervisor_check (master->supervisor, error);
 }
 
@@ -351,7 +351,7 @@ check_alive (TpsMaster *master, TpsRole *role, GError **error)
 /* Fetches the status of a trainer. Returns FALSE if its pass cannot succeed any more. A trainer
  * that does not reply keeps its last status, because another trainer may report a better error. */
 static gboolean
-look_at (TpsMaster *master, TpsRole *role, GError **error)
+poll_trainer (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
   TpsTrainStatus status = { 0 };
@@ -398,7 +398,7 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
  * little later. Only a trainer that has ended or does not respond counts as lost: any other failure
  * of its pass would affect the other trainers too. */
 static gboolean
-go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
+continue_without (TpsMaster *master, TpsRole *role, const GError *cause)
 {
   gint64 deadline_ns = in (PATIENCE_MS * G_GINT64_CONSTANT (1000000));
 
@@ -408,8 +408,8 @@ go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
     return FALSE;
   while (!role->is_lost && tps_clock_now_ns () < deadline_ns)
     {
-      forget_the_dead (master);
-      g_usleep (LOOK_US);
+      forget_ended_children (master);
+      g_usleep (POLL_US);
     }
   if (!role->is_lost)
     lose (master, role, cause->message);
@@ -426,7 +426,7 @@ start_trainers (TpsMaster *master, GError **error)
       g_autoptr (GError) local = NULL;
 
       if (!is_trainer (role) || start_trainer (master, role, &local)
-          || go_on_without (master, role, local))
+          || continue_without (master, role, local))
         continue;
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
@@ -439,7 +439,7 @@ look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
 
-  if (look_at (master, role, &local) || go_on_without (master, role, local))
+  if (poll_trainer (master, role, &local) || continue_without (master, role, local))
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&local));
   return FALSE;
@@ -447,7 +447,7 @@ look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
 
 /* Reports the epochs that have begun since the last call. */
 static void
-tell_epochs (TpsMaster *master, const TpsTrainStatus *status)
+report_epochs (TpsMaster *master, const TpsTrainStatus *status)
 {
   gint64 epoch = status->steps_done / MAX (master->steps_per_epoch, 1);
 
@@ -459,7 +459,7 @@ tell_epochs (TpsMaster *master, const TpsTrainStatus *status)
 
 /* Polls all trainers once. */
 static gboolean
-look_around (TpsMaster *master, gboolean *all_done, GError **error)
+poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
 {
   *all_done = TRUE;
   for (guint i = 0; i < master->roles->len; i++)
@@ -472,7 +472,7 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
         return FALSE;
       if (role->rank == 0)
         {
-          tell_epochs (master, &role->status);
+          report_epochs (master, &role->status);
           show_progress (master, &role->status);
         }
       *all_done = *all_done && (role->is_lost || role->status.state == TPS_TRAIN_SUCCEEDED);
@@ -500,7 +500,7 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
 
       if (!is_trainer (role) || has_lost_something (role))
         continue;
-      if (!look_at (master, role, error) && !has_lost_something (role))
+      if (!poll_trainer (master, role, error) && !has_lost_something (role))
         return FALSE;
       g_clear_error (error);
       *n_running += role->status.state == TPS_TRAIN_RUNNING;
@@ -526,7 +526,7 @@ wait_for_cause (TpsMaster *master, GError **error)
           g_propagate_error (error, g_steal_pointer (&cause));
           return;
         }
-      g_usleep (LOOK_US);
+      g_usleep (POLL_US);
     }
 }
 
@@ -547,8 +547,8 @@ wait_for_trainers (TpsMaster *master, GError **error)
 
   while (ok && !all_done)
     {
-      g_usleep (LOOK_US);
-      ok = check_world (master, error) && look_around (master, &all_done, error);
+      g_usleep (POLL_US);
+      ok = check_world (master, error) && poll_trainers (master, &all_done, error);
     }
   if (!ok && has_any_lost_something (master))
     wait_for_cause (master, error);
@@ -640,15 +640,15 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
 
 /* A child that has ended is the cause of all other errors, and makes a better message. */
 static void
-blame_the_dead (TpsMaster *master, GError **error)
+report_ended_child (TpsMaster *master, GError **error)
 {
-  g_autoptr (GError) death = NULL;
+  g_autoptr (GError) ended = NULL;
 
   if (tps_interrupt_is_set ()
-      || tps_supervisor_check_patiently (master->supervisor, PATIENCE_MS, &death))
+      || tps_supervisor_check_patiently (master->supervisor, PATIENCE_MS, &ended))
     return;
   g_clear_error (error);
-  g_propagate_error (error, g_steal_pointer (&death));
+  g_propagate_error (error, g_steal_pointer (&ended));
 }
 
 gboolean
@@ -660,7 +660,7 @@ tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error
       || !wait_for_trainers (master, error))
     {
       tps_roster_name_addresses (master->roster, *error);
-      blame_the_dead (master, error);
+      report_ended_child (master, error);
       cancel_trainers (master);
       return FALSE;
     }

@@ -14,9 +14,9 @@ static void
 die (TpsCudaDevice *device, const gchar *why)
 {
   tps_mutex_lock (&device->lock);
-  if (device->death == NULL)
+  if (device->loss == NULL)
     {
-      device->death = g_strdup (why);
+      device->loss = g_strdup (why);
       g_warning ("%s: this device is lost: %s", device->name, why);
     }
   tps_mutex_unlock (&device->lock);
@@ -44,10 +44,10 @@ check_alive (TpsCudaDevice *device, GError **error)
   gboolean is_alive;
 
   tps_mutex_lock (&device->lock);
-  is_alive = device->death == NULL;
+  is_alive = device->loss == NULL;
   if (!is_alive)
     g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: lost before: %s", device->name,
-                 device->death);
+                 device->loss);
   tps_mutex_unlock (&device->lock);
   return is_alive;
 }
@@ -155,7 +155,7 @@ tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error)
     return device;
   tps_mutex_clear (&device->start_lock);
   tps_mutex_clear (&device->lock);
-  g_free (device->death);
+  g_free (device->loss);
   g_free (device);
   return NULL;
 }

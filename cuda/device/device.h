@@ -35,8 +35,8 @@ typedef struct
   cudaStream_t memory_stream; /* orders allocations from the pool and returns to it */
   cudaMemPool_t pool;         /* CUDA's own; see memory.c */
 
-  pthread_mutex_t lock; /* guards `death` */
-  gchar *death;         /* the reason why the device is lost; NULL = it is usable */
+  pthread_mutex_t lock; /* guards `loss` */
+  gchar *loss;          /* the reason why the device is lost; NULL = it is usable */
 } TpsCudaDevice;
 
 typedef struct

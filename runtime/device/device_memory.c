@@ -68,7 +68,7 @@ take_stream (TpsDevice *device, GError **error)
 
 /* Waits for the queued copies. A stream that has failed cannot be used again, so it is freed. */
 static gboolean
-give_back (TpsStream *stream, GError **error)
+put_back (TpsStream *stream, GError **error)
 {
   const TpsDeviceOps *ops = stream->device->ops;
   Kept *kept;
@@ -110,7 +110,7 @@ tps_device_memory_copy (TpsDevice *device, gpointer to, gconstpointer from, gsiz
   if (stream == NULL)
     return FALSE;
   device->ops->copy (stream, to, from, n_bytes);
-  return give_back (stream, error);
+  return put_back (stream, error);
 }
 
 gboolean
@@ -121,7 +121,7 @@ tps_device_memory_clear (TpsDevice *device, gpointer memory, gsize n_bytes, GErr
   if (stream == NULL)
     return FALSE;
   device->ops->zero (stream, memory, n_bytes);
-  return give_back (stream, error);
+  return put_back (stream, error);
 }
 
 gboolean

@@ -296,7 +296,7 @@ find_gone (const TpsRankMemory *memory)
 
 /* Checks that all ranks are alive and that the deadline has not passed. */
 static gboolean
-look_around (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
+check_ranks (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
 {
   guint32 broken_by = memory->header->broken_by;
   guint gone = find_gone (memory);
@@ -336,7 +336,7 @@ wait_for_generation (TpsRankMemory *memory, guint32 generation, gint64 deadline_
       if (left_ns > 0)
         sleep_while (header, generation, MIN (left_ns, LOOK_NS));
       if (atomic_load_explicit (&header->generation, memory_order_acquire) == generation
-          && !look_around (memory, deadline_ns, error))
+          && !check_ranks (memory, deadline_ns, error))
         return FALSE;
     }
   return TRUE;
@@ -350,7 +350,7 @@ tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
 
   header->ranks[memory->rank].n_meetings++;
   if (header->broken_by != 0)
-    return look_around (memory, deadline_ns, error);
+    return check_ranks (memory, deadline_ns, error);
   if (atomic_fetch_add (&header->n_arrived, 1) + 1 < memory->size)
     return wait_for_generation (memory, generation, deadline_ns, error);
   header->n_arrived = 0;
