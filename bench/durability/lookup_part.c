@@ -91,7 +91,8 @@ select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
   return selected;
 }
 
-/* Runs both loads for the measured time, and returns its bounds. */
+/* Spends the measured time, a snapshot or a fixed time, while both loads run, and returns its
+ * bounds. */
 static gboolean
 spend_time (TpsDurabilityBench *bench, gboolean with_snapshot, gint64 *begin_ns, gint64 *end_ns,
             GError **error)

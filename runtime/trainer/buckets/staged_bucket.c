@@ -189,8 +189,8 @@ tps_staged_bucket_bring_up (TpsStagedBucket *self, TpsGradient *copy, GError **e
 
 /* -- from the host to the device -- */
 
-/* Copies elements that are not page-locked to page-locked memory, because a copy from other memory
- * would block. */
+/* Returns page-locked memory with the elements of `from`, which are copied if they lie elsewhere: a
+ * copy to the device from other memory would block. */
 static gpointer
 through (gpointer page_locked, const TpsTensor *from)
 {

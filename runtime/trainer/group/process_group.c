@@ -64,7 +64,7 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
   return FALSE;
 }
 
-/* A rank without others still uses a group of the device if the machine supports it. */
+/* On a device, a single rank still uses the group of the device if the machine supports it. */
 static TpsProcessGroup *
 new_alone (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
 {

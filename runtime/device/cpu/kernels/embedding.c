@@ -171,8 +171,8 @@ window_init (Window *window, const TpsBags *bags, const gfloat *table)
   window->begin = window->end = 0;
 }
 
-/* Returns the rows from position `first` on and their number, `*n`, at least 1. The following
- * ROWS_AHEAD rows can be prefetched. */
+/* Returns pointers to the rows from position `first` on. Reduces `*n` to the number of pointers in
+ * the window, at least 1. The following ROWS_AHEAD rows can be prefetched. */
 static const gfloat *const *
 rows_from (Window *window, gsize first, gsize *n)
 {
