@@ -42,6 +42,7 @@ typedef struct
   gint32 count;
 } TpsShard;
 
+/* Initialises the shard of the whole table. `rows` must be >= 1. */
 void tps_shard_init_whole (TpsShard *shard, gint64 rows);
 
 /* Initialise a shard. `n_rows` -1 means up to the end of the table. Errors:
@@ -51,6 +52,7 @@ gboolean tps_shard_init_range (TpsShard *shard, gint64 rows, gint64 first_row, g
 gboolean tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count,
                               GError **error);
 
+/* Returns TRUE if both shards have the same rows and the same division. */
 gboolean tps_shard_equal (const TpsShard *a, const TpsShard *b);
 
 /* Returns the slot of `row`, which must be in [0, rows), or -1 if the row lies in another shard. */

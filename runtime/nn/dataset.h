@@ -22,10 +22,14 @@ typedef struct
   gboolean (*generate) (GVariant *config, gint64 seed, TpsDataset *dataset, GError **error);
 } TpsDataClass;
 
+/* The registry of data. Find: errors (NULL) NOT_FOUND; the message lists the known names. Register:
+ * must be called before any trainer runs; `klass` must stay valid until the process ends. List:
+ * static names, NULL-terminated, in an array owned by the caller (g_free). */
 const TpsDataClass *tps_data_class_find (const gchar *name, GError **error);
 void tps_data_class_register (const TpsDataClass *klass);
 const gchar **tps_data_class_list (void);
 
+/* Releases the tensors. */
 void tps_dataset_clear (TpsDataset *dataset);
 
 /* Divides the samples into batches of `batch_size` (the last may be shorter) and distributes them

@@ -119,6 +119,9 @@ typedef struct
                             gdouble *loss, gfloat *output_gradient);
 } TpsCriterion;
 
+/* The registry of losses. Find: errors (NULL) NOT_FOUND; the message lists the known names.
+ * Register: must be called before any trainer runs; the entry must stay valid until the process
+ * ends. List: static names in an array owned by the caller (g_free). */
 const TpsCriterion *tps_criterion_find (const gchar *name, GError **error);
 void tps_criterion_register (const TpsCriterion *criterion);
 const gchar **tps_criterion_list (void);

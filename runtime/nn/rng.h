@@ -24,8 +24,10 @@ typedef struct
   gdouble normal; /* the second number of a pair */
 } TpsRng;
 
+/* Starts stream `stream` under `seed`. Nothing must be cleared. */
 void tps_rng_init (TpsRng *rng, gint64 seed, guint64 stream);
 
+/* Returns the next number, uniform over 32 bits. */
 guint32 tps_rng_next_u32 (TpsRng *rng);
 guint64 tps_rng_next_u64 (TpsRng *rng);
 

@@ -27,6 +27,7 @@ gsize tps_dtype_size (TpsDType dtype);
 /* Returns the name, such as "FLOAT32", or "UNKNOWN" for an invalid value. The string is static. */
 const gchar *tps_dtype_name (TpsDType dtype);
 
+/* Returns TRUE for floating-point types. `dtype` must be valid. */
 gboolean tps_dtype_is_floating (TpsDType dtype);
 
 /* Scalar conversions. They round to nearest, ties to even. An overflow gives infinity; a NaN stays

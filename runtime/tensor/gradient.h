@@ -28,6 +28,7 @@ typedef struct
   gint64 rows;       /* SPARSE: number of rows of the whole matrix */
 } TpsGradient;
 
+/* Releases the tensors; the gradient is NONE afterwards. */
 void tps_gradient_clear (TpsGradient *gradient);
 
 /* Moves ownership. `from` is empty afterwards; the previous contents of `to` are released. */

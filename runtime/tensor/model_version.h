@@ -14,6 +14,7 @@ typedef struct
   TpsTensor tensor;
 } TpsNamedTensor;
 
+/* Releases the name and the tensor. */
 void tps_named_tensor_clear (TpsNamedTensor *parameter);
 
 /* Immutable after it has been published, and reference-counted. Only tps_model_version_new()

@@ -47,6 +47,8 @@ typedef struct
 gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
                          const gchar *what, GError **error);
 
+/* Return the number of elements and of bytes of a valid shape, and TRUE if dtype and dimensions are
+ * equal. */
 gint64 tps_shape_n_elems (const TpsShape *shape);
 gsize tps_shape_n_bytes (const TpsShape *shape);
 gboolean tps_shape_equal (const TpsShape *a, const TpsShape *b);
@@ -74,6 +76,7 @@ void tps_tensor_init_ref (TpsTensor *tensor, const TpsTensor *other);
 /* Initialises `tensor` as the owner of a copy of the elements. */
 void tps_tensor_init_copy (TpsTensor *tensor, TpsTensorView view);
 
+/* Releases the elements; the tensor is empty afterwards. */
 void tps_tensor_clear (TpsTensor *tensor);
 
 /* Moves ownership. `from` is empty afterwards; the previous elements of `to` are released. */

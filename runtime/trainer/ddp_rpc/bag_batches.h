@@ -61,6 +61,7 @@ typedef struct
   TpsRng rng;
 } TpsBagBatches;
 
+/* Starts the sequence of batches. Nothing must be cleared. */
 void tps_bag_batches_init (TpsBagBatches *batches, const TpsBagBatchesOptions *options);
 
 /* Draws the next batch; an epoch follows the previous one without a break. */

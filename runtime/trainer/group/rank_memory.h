@@ -50,6 +50,7 @@ gboolean tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError
 /* Makes current and later meetings of all ranks fail. Thread: any, also during a meeting. */
 void tps_rank_memory_break (TpsRankMemory *memory);
 
+/* Releases the memory of this rank. */
 void tps_rank_memory_free (TpsRankMemory *memory);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRankMemory, tps_rank_memory_free)

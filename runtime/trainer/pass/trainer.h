@@ -57,6 +57,8 @@ gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **er
  * over the plan; creates its model and frees it. Errors: as above. */
 gboolean tps_trainer_check_plan (TpsTrainPlan *plan, GError **error);
 
+/* Fills a snapshot of the current pass, or of the last one. The caller must clear `status`. Thread:
+ * any. */
 void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
 
 /* Cancels the running pass, which soon ends as CANCELLED: its calls in flight are cancelled, and
