@@ -7,10 +7,10 @@
  *     returns to the GPU whenever the process synchronises, so that processes that share the GPU
  *     do not starve each other.
  *   - An allocation on one stream may reuse memory that another stream has freed, if the free is
- *     known to be complete: by an event that the first stream has waited for, or because it is over.
- *     An allocation never makes one stream wait for another implicitly.
- *   - If memory runs out, all unused memory is returned to the GPU, and the allocation is tried once
- *     more. */
+ *     known to be complete: by an event that the first stream has waited for, or because it is
+ *     over. An allocation never makes one stream wait for another implicitly.
+ *   - If memory runs out, all unused memory is returned to the GPU, and the allocation is tried
+ *     once more. */
 
 #include "cuda/device/device.h"
 
