@@ -1,17 +1,17 @@
 #!/bin/bash
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 #
-# Where the time of the hot paths goes, by perf, or by callgrind where there is no perf.
+# Profiles the hot paths with perf, or with callgrind if perf is missing.
 #
-#   bench/profile.sh              all of them, a minute or two
+#   bench/profile.sh              all paths, a minute or two
 #   bench/profile.sh push_shm averaging
 #   bench/profile.sh --list
 #
-# Each is a benchmark with flags; all its processes are sampled. What is printed are the libraries
-# (and the kernel) that the samples fell into, then the functions, without those that called them;
-# the recordings stay in a folder that is named at the end. Samples are of the CPU's clock, so that
-# virtual machines without counters do; time that a process sleeps is not in them. BENCH_BIN names
-# a folder of programs that have been built (bazel-bin/bench); without it they are built.
+# Each path is a benchmark with flags; all its processes are sampled. The output lists the libraries
+# (and the kernel) with their samples, and then the functions, without their callers. The recordings
+# stay in a folder that is named at the end. Samples follow the CPU clock, so that they work in
+# virtual machines without counters; sleeping processes are not sampled. BENCH_BIN names a folder of
+# built programs (bazel-bin/bench); without it the programs are built first.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What libtps_cuda.so exports: the one symbol. */
+/* The only exported symbol of libtps_cuda.so. */
 
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,7 @@ add_words (GString *words, const gchar *separator, TpsCudaDevice *device)
     g_string_append_printf (words, "%s%s", separator, device->name);
 }
 
-/* The devices that work; `error` is about the first that does not. */
+/* Adds the usable devices; `error` describes the first device that is not usable. */
 static void
 add_devices (gint n_devices, GPtrArray *devices, GString *words, GError **error)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast the ranks of one host sum up their gradients: our process group through shared memory,
- * the same group through sockets, the memory traffic that such a sum cannot do without and, if
- * asked for, PyTorch's Gloo.
+/* Measures the speed at which the ranks of one host sum their gradients: our process group through
+ * shared memory, the same group through sockets, the memory traffic that such a sum needs at least
+ * and, optionally, PyTorch's Gloo.
  *
  * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
  * rank's data. Every rank checks a sum before it is timed.
@@ -23,7 +23,7 @@
 #define MIB ((gsize) 1 << 20)
 #define MAX_RANKS 64
 
-/* For the estimate: of the slowest system, nearly all of a round. */
+/* For the estimate: the speed of the slowest system, which takes nearly all of a round. */
 #define USUAL_CALL_S 0.0005
 #define USUAL_BYTES_PER_S 1e9
 #define USUAL_WARM_UP_S 0.1
@@ -34,17 +34,18 @@ static struct
   gchar *peer;
   gint n_ranks, n_calls;
   gint64 n_bytes;
-  gchar *role, *store; /* for children */
+  gchar *role, *store; /* for child processes */
   gint rank;
   gchar **given;
 } flags = { .n_ranks = 2 };
 
 static const GOptionEntry entries[] = {
-  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes that sum up, 2 to 64 (2)", "N" },
+  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes, 2 to 64 (2)", "N" },
   { "bytes", 0, 0, G_OPTION_ARG_INT64, &flags.n_bytes,
-    "one size only, 4 to 1073741824 (default: a table of sizes)", "N" },
-  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls of a round (by the size)", "N" },
-  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: its Gloo on the same sizes", "NAME" },
+    "a single size, 4 to 1073741824 (default: a table of sizes)", "N" },
+  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls per round (depends on the size)", "N" },
+  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: PyTorch's Gloo with the same sizes",
+    "NAME" },
   { "role", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.role, NULL, NULL },
   { "rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &flags.rank, NULL, NULL },
   { "store", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.store, NULL, NULL },
@@ -53,10 +54,10 @@ static const GOptionEntry entries[] = {
 
 typedef struct
 {
-  TpsPlugin *plugin; /* the store, where our ranks meet */
+  TpsPlugin *plugin; /* provides the store through which our ranks join */
   TpsServer *server;
   GPtrArray *systems;  /* of TpsAllReduceSystem */
-  TpsFigures *figures; /* the run's */
+  TpsFigures *figures; /* owned by the run */
   gsize sizes[8];
   guint n_sizes;
 } AllReduce;
@@ -132,7 +133,7 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
 
 /* -- tasks -- */
 
-/* About a tenth of a second each. */
+/* Chooses the number of calls for about a tenth of a second. */
 static guint
 choose_n_calls (gsize n_bytes)
 {
@@ -281,7 +282,7 @@ parse_flags (gint argc, gchar **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
   g_option_context_set_summary (
-      context, "Measures how fast processes of this host sum up gradients: through shared memory, "
+      context, "Measures sums of gradients by processes of this host: through shared memory, "
                "through sockets, next to the\nmemory traffic of such a sum.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, entries, NULL);

@@ -10,10 +10,10 @@
 #define BLOCK_ELEMS 2048 /* stays in the first-level cache */
 #define MAX_THREADS 64
 
-/* One order. */
+/* One order: the shared state of its threads. */
 typedef struct
 {
-  gfloat *data[MAX_THREADS]; /* a rank's each */
+  gfloat *data[MAX_THREADS]; /* one for each rank */
   guint n_threads;
   gsize n_elems;
   guint n_calls;

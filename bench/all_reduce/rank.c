@@ -18,7 +18,7 @@ typedef struct
   const TpsAllReduceRank *options;
   TpsProcessGroup *group;
   sem_t done;
-  GError *error; /* of the call that has ended */
+  GError *error; /* of the last call */
 } Rank;
 
 static void
@@ -43,7 +43,7 @@ sum (Rank *rank, gfloat *data, gsize n_elems, GError **error)
   return FALSE;
 }
 
-/* Zeros, which stay what they are however often they are added up. */
+/* Sums zeros, which stay zeros in repeated sums. */
 static gint64
 run_timed (Rank *rank, gfloat *data, gsize n_elems, guint n_calls, GError **error)
 {
@@ -110,7 +110,7 @@ tps_all_reduce_run_rank (const TpsAllReduceRank *options)
     }
   sem_init (&rank.done, 0, 0);
   status = tps_all_reduce_serve (run, &rank);
-  rank.group->ops->abort (rank.group); /* the others may be gone already */
+  rank.group->ops->abort (rank.group); /* the other ranks may have ended already */
   rank.group->ops->free (rank.group);
   sem_destroy (&rank.done);
   return status;

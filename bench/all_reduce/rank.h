@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The roles of the benchmark's child processes. Each answers orders on its standard input, until
- * its end: for a line "BYTES CALLS" the data is summed up once and checked, then so many times; the
- * answer is "ok SECONDS", of the timed calls together, or "error TEXT".
+/* The roles of the benchmark's child processes. Each reads orders from its standard input until the
+ * end of the input. For a line "BYTES CALLS", the data are summed once and checked, and then summed
+ * CALLS times. The reply is "ok SECONDS", the total of the timed calls, or "error TEXT".
  */
 
 #pragma once
@@ -19,22 +19,22 @@ typedef struct
   const gchar *store; /* address of the rendezvous service */
 } TpsAllReduceRank;
 
-/* One rank of a process group of ours. Returns the exit status. */
+/* Runs one rank of one of our process groups. Returns the exit status. */
 gint tps_all_reduce_run_rank (const TpsAllReduceRank *options);
 
-/* The limit: one process whose threads add up what lies in memory that all of them map, each thread
- * its part, and write the sum to all places. */
+/* Runs the limit: one process whose threads sum data in memory that all of them map. Each thread
+ * sums its part and writes the result to all places. Returns the exit status. */
 gint tps_all_reduce_run_limit (guint n_threads);
 
-/* -- what both do -- */
+/* -- shared by both roles -- */
 
-/* Runs `reduce` for every order; it sums up `n_calls` times and returns nanoseconds, or -1 with an
+/* Executes `reduce` for every order. It sums `n_calls` times and returns nanoseconds, or -1 with an
  * error. */
 typedef gint64 (*TpsAllReduceRun) (gpointer user_data, gsize n_elems, guint n_calls,
                                    GError **error);
 gint tps_all_reduce_serve (TpsAllReduceRun run, gpointer user_data);
 
-/* What rank `rank` brings to the checked sum, and the sum of all. */
+/* The checked data: the contribution of rank `rank`, and the expected sum. */
 void tps_all_reduce_fill (gfloat *data, gsize n_elems, guint rank);
 gboolean tps_all_reduce_check (const gfloat *data, gsize n_elems, guint size, GError **error);
 

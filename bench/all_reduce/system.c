@@ -20,7 +20,7 @@ struct TpsAllReduceSystem
 static const struct
 {
   const gchar *name;
-  const gchar *role; /* of our program */
+  const gchar *role; /* role of our program */
 } kinds[TPS_ALL_REDUCE_N_KINDS] = {
   [TPS_ALL_REDUCE_SHARED] = { "shared memory", "shared" },
   [TPS_ALL_REDUCE_TCP] = { "tcp", "tcp" },
@@ -81,7 +81,7 @@ start_child (TpsAllReduceSystem *system, TpsSupervisor *supervisor, guint rank, 
   return TRUE;
 }
 
-/* "torch 1.13.0", from each of its ranks. */
+/* Receives "torch 1.13.0" from each of its ranks. */
 static gboolean
 receive_versions (TpsAllReduceSystem *system, GError **error)
 {

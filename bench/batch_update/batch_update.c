@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batch-updating benchmark: launches a world of trainers, a parameter server that has their
- * model, and a master, or is one of them. */
+/* The batch-updating benchmark: starts trainers, a parameter server with their model, and a master,
+ * or runs as one of them. */
 
 #include <locale.h>
 
@@ -16,7 +16,7 @@ main (gint argc, gchar **argv)
   TpsProgram program;
   gint status;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers are formatted the same everywhere */
   verdict = tps_batch_update_options_parse (&work.options, argc, argv, &error);
   if (tps_program_check_verdict ("batch_update", verdict, error, &status))
     {

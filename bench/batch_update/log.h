@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* One line at once: all roles write to the same terminal. Thread: any. */
+/* Writes each line at once, because all roles write to the same terminal. Thread: any. */
 void tps_batch_update_log (const gchar *format, ...) G_GNUC_PRINTF (1, 2);
 
 G_END_DECLS

@@ -6,14 +6,14 @@
 
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsBatchUpdateOptions *o)
 {
   const GOptionEntry entries[] = {
     { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "trainers (3)", "N" },
     { "batches", 0, 0, G_OPTION_ARG_INT, &o->batches,
-      "batches of each trainer, and so updates of a pass (4)", "N" },
+      "batches of each trainer, and therefore updates of a pass (4)", "N" },
     { "batch-size", 0, 0, G_OPTION_ARG_INT, &o->batch_size, "rows of a batch (20)", "N" },
     { "in-features", 0, 0, G_OPTION_ARG_INT, &o->in_features, "inputs of the linear layer (100)",
       "N" },
@@ -21,13 +21,14 @@ make_context (TpsBatchUpdateOptions *o)
     { "lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of the server's SGD (0.001)", "X" },
     { "momentum", 0, 0, G_OPTION_ARG_DOUBLE, &o->momentum, "its momentum (0.9)", "X" },
     { "min-trainers", 0, 0, G_OPTION_ARG_INT, &o->min_trainers,
-      "trainers that suffice for an update at its deadline (0: all)", "N" },
+      "number of trainers sufficient for an update at its deadline (0: all)", "N" },
     { "max-staleness", 0, 0, G_OPTION_ARG_INT, &o->max_staleness,
-      "updates that a gradient's model may be behind; an older one is refused, its trainer goes on with the newest (0)",
+      "largest age of a gradient's model in updates; older gradients are refused, and their "
+      "trainers fetch the newest (0)",
       "N" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of inputs and parameters (0)", "N" },
     { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose,
-      "log what every role does on stderr; without --peer also skips the warm-up", NULL },
+      "log the actions of every role to stderr; without --peer also skips the warm-up", NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   GOptionContext *context = g_option_context_new (NULL);
@@ -37,7 +38,7 @@ make_context (TpsBatchUpdateOptions *o)
       "Trains a model that lives on a batch-updating parameter server: each update applies the mean of one gradient\n"
       "from every trainer and hands all of them the new model. Every role is a process of its own; reports how long\n"
       "training took, and updates per second. Without flags: 3 trainers, 4 batches, as the original.\n"
-      "Underscores may stand for dashes in the names of flags.");
+      "Names of flags may have underscores instead of dashes.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, entries, NULL);
   tps_world_add_flags (context, &o->world);

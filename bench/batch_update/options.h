@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Fields are named for their flags; strings are owned. */
+/* Fields are named after their flags; strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -28,13 +28,13 @@ typedef struct
   gboolean verbose;
 } TpsBatchUpdateOptions;
 
-/* Parses `argv`, dashes and underscores alike, and the environment as all benchmarks do. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, with dashes or underscores in names, and the environment, as all benchmarks do.
+ * Errors: TPS_ERROR_INVALID_ARGUMENT. */
 TpsBenchVerdict tps_batch_update_options_parse (TpsBatchUpdateOptions *options, gint argc,
                                                 gchar **argv, GError **error);
 void tps_batch_update_options_clear (TpsBatchUpdateOptions *options);
 
-/* The flags and their values in use, one "name=value" each; owned. */
+/* Returns the flags and their current values as "name=value". Owned by the caller. */
 GPtrArray *tps_batch_update_options_describe (const TpsBatchUpdateOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBatchUpdateOptions, tps_batch_update_options_clear)

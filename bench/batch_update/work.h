@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the roles of the batch-updating benchmark do. */
+/* The roles of the batch-updating benchmark. */
 
 #pragma once
 
@@ -12,13 +12,13 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsBatchUpdateOptions options;
-  gboolean is_training; /* a pass was begun and has not been logged as finished */
+  gboolean is_training; /* a pass has begun and its end has not been logged */
 } TpsBatchUpdateWork;
 
-/* Its user_data is `work`, whose options are parsed. */
+/* Returns a program whose user_data is `work`. The options must be parsed. */
 TpsProgram tps_batch_update_get_program (const TpsBatchUpdateWork *work);
 
-/* In a trainer that is to log what it does. */
+/* Enables the log of a trainer. */
 void tps_batch_update_log_trainer (TpsBatchUpdateWork *work);
 
 G_END_DECLS

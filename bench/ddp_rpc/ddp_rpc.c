@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The DDP + RPC benchmark: launches a world of trainers, parameter servers with embedding tables
- * and a master, or is one of them. */
+/* The DDP + RPC benchmark: starts trainers, parameter servers with embedding tables and a master,
+ * or runs as one of them. */
 
 #include <locale.h>
 
@@ -16,7 +16,7 @@ main (gint argc, gchar **argv)
   TpsProgram program;
   gint status;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers are formatted the same everywhere */
   verdict = tps_ddp_rpc_options_parse (&work.options, argc, argv, &error);
   if (!tps_program_check_verdict ("ddp_rpc", verdict, error, &status))
     return status;

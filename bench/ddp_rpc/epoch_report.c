@@ -29,7 +29,7 @@ sum_of (const GArray *values, guint first, guint n)
   return sum;
 }
 
-/* Of a trainer, or of all (rank -1): NULL where no epoch was finished. Borrowed. */
+/* Returns the epochs of a trainer, or of all (rank -1); NULL if no epoch was finished. Borrowed. */
 static const GArray *
 get_epochs (TpsBenchResults *results, gint rank)
 {
@@ -50,7 +50,7 @@ count_trainers (TpsBenchResults *results)
   return tps_bench_results_get_outcomes (results)->len;
 }
 
-/* Samples per second of a trainer in one pass, or in all (`pass` -1). */
+/* Returns the samples per second of a trainer in one pass, or in all passes (`pass` -1). */
 static gdouble
 get_rate (TpsBenchResults *results, const TpsBenchOutcome *trainer, gint pass)
 {
@@ -137,7 +137,7 @@ tps_epoch_report_format_original (TpsBenchResults *results)
   return g_string_free (text, FALSE);
 }
 
-/* -- ours -- */
+/* -- our report -- */
 
 static const gchar *const rate_headers[] = {
   "", "samples/s", "epoch (ms)", "p50", "p75", "p90", "p95", "p99", "p95/p50", "samples"
@@ -256,7 +256,7 @@ tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GErro
          && write_grid (make_rates (results), folder, "rates.csv", error);
 }
 
-/* -- beside peers -- */
+/* -- comparison with peers -- */
 
 typedef struct
 {

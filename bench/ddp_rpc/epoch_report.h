@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What epochs took, and samples per second: the original's report to the letter, then what it means
- * to say.
+/* Times of epochs, and samples per second: first exactly the original's report, then a corrected
+ * one.
  *
  * The original's rates divide the samples of the last epoch by a percentile of all epochs' times.
- * Ours are all samples over all the time that epochs took; those of all trainers are the sum of
- * theirs.
+ * Ours are all samples divided by the total time of epochs; the rate of all trainers is the sum of
+ * their rates.
  */
 
 #pragma once
@@ -15,23 +15,24 @@
 
 G_BEGIN_DECLS
 
-/* The original's header and rows. Owned. */
+/* Formats the original's header and rows. Owned by the caller. */
 gchar *tps_epoch_report_format_original (TpsBenchResults *results);
 
-/* Samples per second, and times in milliseconds up to p99. Owned. */
+/* Formats samples per second, and times in milliseconds up to p99. Owned by the caller. */
 gchar *tps_epoch_report_format_rates (TpsBenchResults *results);
 
-/* Writes both as original.csv and rates.csv into `folder`. */
+/* Writes both as original.csv and rates.csv to `folder`. */
 gboolean tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);
 
-/* Medians of the passes of ours beside those of each peer (TpsPeer). Owned. */
+/* Formats medians over the passes, ours next to those of each peer (TpsPeer). Owned by the
+ * caller. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 
-/* Figures "epoch" and "samples/s" of ours and of each peer, everything else that was measured, and
+/* Adds the figures "epoch" and "samples/s" of ours and of each peer, all other measurements, and
  * ratios. */
 void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
-/* Samples per second of all trainers, one gdouble a pass; owned. */
+/* Returns the samples per second of all trainers, one gdouble per pass. Owned by the caller. */
 GArray *tps_epoch_report_list_rates (TpsBenchResults *results);
 
 G_END_DECLS

@@ -54,7 +54,7 @@ tps_growth_get_available_bytes (void)
   return (gsize) g_ascii_strtoull (found + sizeof key - 1, NULL, 10) * 1024;
 }
 
-/* Epochs of all trainers in one pass; owned, empty where there are none. */
+/* Returns the epochs of all trainers in one pass; may be empty. Owned by the caller. */
 static GArray *
 dup_epochs (TpsBenchResults *results, guint pass, guint n_passes)
 {

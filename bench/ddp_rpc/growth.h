@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables of growing sizes, one a pass: whether time grows with them. */
+/* Tables of growing sizes, one size per pass, to show the effect of the size on the time. */
 
 #pragma once
 
@@ -11,26 +11,26 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  GArray *rows;   /* of gint64: sizes that there is memory for */
-  gchar *skipped; /* what was left out, and why; "" = nothing */
+  GArray *rows;   /* of gint64: the sizes that fit into memory */
+  gchar *skipped; /* the sizes left out, with the reason; "" = none */
 } TpsGrowth;
 
-/* `bytes_a_row`: of all tables. `available_bytes` of memory are free: a size is left out that needs
- * more than 0.7 of it. At least the smallest stays. */
+/* `bytes_a_row` is the total over all tables. A size that needs more than 0.7 of `available_bytes`
+ * is left out, except for the smallest. */
 void tps_growth_init (TpsGrowth *growth, gsize bytes_a_row, gsize available_bytes);
 void tps_growth_clear (TpsGrowth *growth);
 
-/* Of this machine, as its kernel says; G_MAXSIZE where it does not. */
+/* Returns the available memory of this machine according to its kernel; G_MAXSIZE if unknown. */
 gsize tps_growth_get_available_bytes (void);
 
-/* A row for each size: samples per second and epochs of its pass. Owned. */
+/* Formats a row for each size: samples per second and epochs of its pass. Owned by the caller. */
 gchar *tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results);
 
-/* Writes the same as growth.csv into `folder`. */
+/* Writes the same as growth.csv to `folder`. */
 gboolean tps_growth_write_csv (const TpsGrowth *growth, TpsBenchResults *results,
                                const gchar *folder, GError **error);
 
-/* Figures "epoch, N rows" and what was left out. */
+/* Adds the figures "epoch, N rows" and the sizes left out. */
 void tps_growth_add_output (const TpsGrowth *growth, TpsBenchResults *results,
                             TpsBenchOutput *output);
 

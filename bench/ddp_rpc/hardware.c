@@ -4,11 +4,12 @@
 
 #include <string.h>
 
-/* Classes of PCI devices that compute: VGA, 3D and other display controllers, processing
+/* PCI classes of computing devices: VGA, 3D and other display controllers, processing
  * accelerators. */
 static const gchar *const gpu_classes[] = { "0x0300", "0x0302", "0x0380", "0x1200" };
 
-/* The file without white space at its ends, or NULL. Owned. */
+/* Returns the contents of the file without white space at the ends, or NULL. Owned by the
+ * caller. */
 static gchar *
 read_text (const gchar *folder, const gchar *name)
 {
@@ -20,7 +21,7 @@ read_text (const gchar *folder, const gchar *name)
   return g_strstrip (text);
 }
 
-/* Of "key : value" lines, the first value; owned, or NULL. */
+/* Returns the first value of `key` in lines "key : value", or NULL. Owned by the caller. */
 static gchar *
 find_value (const gchar *text, const gchar *key)
 {
@@ -67,7 +68,7 @@ compare_names (gconstpointer a, gconstpointer b)
   return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
 }
 
-/* In order; owned. */
+/* Returns the names in order. Owned by the caller. */
 static GPtrArray *
 list_folder (const gchar *path)
 {
@@ -158,11 +159,12 @@ tps_hardware_describe (const gchar *root)
   return g_string_free (text, FALSE);
 }
 
-/* What nvidia-smi says with these arguments; NULL where it is missing or fails. Owned. */
+/* Returns the output of nvidia-smi with these arguments; NULL if it is missing or fails. Owned by
+ * the caller. */
 static gchar *
-ask_nvidia_smi (const gchar *first, const gchar *second)
+run_nvidia_smi (const gchar *first, const gchar *second)
 {
-  /* A driver in trouble may never answer. */
+  /* With a faulty driver, nvidia-smi may never end. */
   const gchar *argv[] = { "timeout", "10", "nvidia-smi", first, second, NULL };
   g_autofree gchar *program = g_find_program_in_path ("nvidia-smi");
   g_autofree gchar *output = NULL;
@@ -178,9 +180,9 @@ ask_nvidia_smi (const gchar *first, const gchar *second)
 }
 
 gchar *
-tps_hardware_ask_gpu_topology (void)
+tps_hardware_get_gpu_topology (void)
 {
-  g_autofree gchar *output = ask_nvidia_smi ("topo", "-m");
+  g_autofree gchar *output = run_nvidia_smi ("topo", "-m");
 
   return output != NULL
              ? g_strdup_printf ("------------ nvidia-smi topo -m -----------\n\n%s\n", output)
@@ -204,9 +206,9 @@ tps_hardware_find_cuda_version (const gchar *output)
 }
 
 gchar *
-tps_hardware_ask_cuda_version (void)
+tps_hardware_get_cuda_version (void)
 {
-  g_autofree gchar *output = ask_nvidia_smi (NULL, NULL);
+  g_autofree gchar *output = run_nvidia_smi (NULL, NULL);
   gchar *version = output != NULL ? tps_hardware_find_cuda_version (output) : NULL;
 
   return version != NULL ? version : g_strdup ("none");

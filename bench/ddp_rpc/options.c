@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsDdpRpcOptions *o)
 {
@@ -24,7 +24,7 @@ make_context (TpsDdpRpcOptions *o)
     { "embedding-dim", 0, 0, G_OPTION_ARG_INT64, &o->embedding_dim,
       "columns of each table (64); times the number of servers: a multiple of 512", "N" },
     { "warmup-cycles", 0, 0, G_OPTION_ARG_INT, &o->warmup_cycles,
-      "epochs before those that are measured (5)", "N" },
+      "warm-up epochs before the measured ones (5)", "N" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   const GOptionEntry work[] = {
@@ -39,16 +39,18 @@ make_context (TpsDdpRpcOptions *o)
       "NAME" },
     { "lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of tables and layers (0.05)", "X" },
     { "sequential-lookups", 0, 0, G_OPTION_ARG_NONE, &o->sequential_lookups,
-      "look up one table after the other, as the original does, to see what concurrency brings",
+      "look up one table after the other, as the original does, to show the effect of concurrency",
       NULL },
     { "trainer-device", 0, 0, G_OPTION_ARG_STRING, &o->trainer_device,
-      "where the dense layers are computed: cpu, cuda (in turn, where there are several) or cuda:N (cpu)",
+      "device of the dense layers: cpu, cuda (in turn, if there are several) or cuda:N (cpu)",
       "DEVICE" },
     { "table-device", 0, 0, G_OPTION_ARG_STRING, &o->table_device,
-      "where rows are looked up and updated: cpu, cuda or cuda:N; with /host behind it they lie in the host's memory (cpu)",
+      "device of lookups and updates: cpu, cuda or cuda:N; with the suffix /host the rows are in "
+      "host memory (cpu)",
       "DEVICE" },
     { "growth", 0, 0, G_OPTION_ARG_NONE, &o->growth,
-      "a pass each with tables of 10,000, 100,000, 1,000,000 and 4,000,000 rows, as far as memory goes",
+      "one pass for each table size of 10,000, 100,000, 1,000,000 and 4,000,000 rows that fits "
+      "into memory",
       NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
@@ -58,7 +60,8 @@ make_context (TpsDdpRpcOptions *o)
       context,
       "Trains a model with T trainers whose dense layers are averaged by all-reduce, and whose embeddings lie in tables\n"
       "on P parameter servers, each a process of its own; reports how long epochs took, and samples per second.\n"
-      "Without flags: 8 trainers, 8 servers. Underscores may stand for dashes in the names of flags.");
+      "Without flags: 8 trainers, 8 servers. Names of flags may have underscores instead of "
+      "dashes.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, of_the_original, NULL);
   tps_world_add_flags (context, &o->world);
@@ -94,9 +97,9 @@ fill_defaults (TpsDdpRpcOptions *o)
   tps_flags_default_to (&o->table_device, "cpu");
 }
 
-/* Puts the name of the flag before what is wrong with its value. */
+/* Prefixes the error of a value with the name of its flag. */
 static gboolean
-blame_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
+prefix_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s=%s: %s", flag, value,
                cause->message);
@@ -112,14 +115,14 @@ check_names (TpsDdpRpcOptions *o, GError **error)
   TpsBagTask task;
 
   if (!tps_bag_task_find (o->task, &task, &cause))
-    return blame_flag ("task", o->task, cause, error);
+    return prefix_flag ("task", o->task, cause, error);
   if (!tps_optimizer_kind_find (o->optimizer, &kind, &cause))
-    return blame_flag ("optimizer", o->optimizer, cause, error);
+    return prefix_flag ("optimizer", o->optimizer, cause, error);
   o->table_optimizer = tps_optimizer_spec (kind, o->lr);
   return TRUE;
 }
 
-/* -- devices: "cuda" is chosen by the process whose role it is -- */
+/* -- devices: a process chooses the device for "cuda" itself -- */
 
 #define ON_HOST "/host"
 
@@ -143,14 +146,14 @@ tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *o, TpsTablePlace
   return FALSE;
 }
 
-/* The launcher's roles are all here. */
+/* Returns TRUE if this process runs such a role; the launcher's roles all run on this host. */
 static gboolean
 is_here (const TpsDdpRpcOptions *o, TpsWorldKind kind)
 {
   return o->world.rank < 0 || tps_world_get_kind (&o->world, (guint) o->world.rank) == kind;
 }
 
-/* Drivers are looked for only where a role wants one. */
+/* Loads drivers only if a role needs them. */
 static gboolean
 check_devices (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -199,7 +202,7 @@ check (TpsDdpRpcOptions *o, GError **error)
          && check_shape (o, error);
 }
 
-/* Peers do what the original does. */
+/* Peers support the original's options only. */
 static gboolean
 check_peer (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -211,7 +214,8 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
     {
       g_set_error (
           error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "--trainer-device=%s --table-device=%s: expected cpu beside --peer, which computes there",
+          "--trainer-device=%s --table-device=%s: expected cpu with --peer, which supports only "
+          "the CPU",
           o->trainer_device, o->table_device);
       return FALSE;
     }
@@ -219,7 +223,7 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
          || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
 
-/* Its passes are the sizes. */
+/* With --growth, the passes are the sizes. */
 static gboolean
 check_growth (const TpsDdpRpcOptions *o, GError **error)
 {

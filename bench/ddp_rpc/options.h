@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Fields are named for their flags; strings are owned. */
+/* Fields are named after their flags; strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -33,20 +33,21 @@ typedef struct
   gchar *trainer_device;
   gchar *table_device;
 
-  TpsOptimizerSpec table_optimizer; /* of --optimizer and --lr */
+  TpsOptimizerSpec table_optimizer; /* from --optimizer and --lr */
 } TpsDdpRpcOptions;
 
-/* Parses `argv`, dashes and underscores alike, and the environment as all benchmarks do. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, with dashes or underscores in names, and the environment, as all benchmarks do.
+ * Errors: TPS_ERROR_INVALID_ARGUMENT. */
 TpsBenchVerdict tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv,
                                            GError **error);
 void tps_ddp_rpc_options_clear (TpsDdpRpcOptions *options);
 
-/* Where this server's tables are to be. Errors: those of tps_device_choose(); INVALID_ARGUMENT. */
+/* Chooses the place of this server's tables. Errors: those of tps_device_choose();
+ * INVALID_ARGUMENT. */
 gboolean tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *options,
                                                  TpsTablePlace *place, GError **error);
 
-/* The flags and their values in use, one "name=value" each; owned. */
+/* Returns the flags and their current values as "name=value". Owned by the caller. */
 GPtrArray *tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDdpRpcOptions, tps_ddp_rpc_options_clear)

@@ -24,18 +24,18 @@ tps_ddp_rpc_work_clear (TpsDdpRpcWork *work)
   tps_ddp_rpc_options_clear (&work->options);
 }
 
-/* Rows of each table in the pass that has begun. */
+/* Returns the number of rows of each table in the current pass. */
 static gint64
 get_rows (const TpsDdpRpcWork *work)
 {
   const TpsDdpRpcOptions *o = &work->options;
-  guint pass = work->n_passes - (o->warmup_cycles > 0 ? 1 : 0); /* measured ones count from 1 */
+  guint pass = work->n_passes - (o->warmup_cycles > 0 ? 1 : 0); /* measured passes count from 1 */
 
   return o->growth ? g_array_index (work->growth.rows, gint64, MAX (pass, 1) - 1)
                    : o->number_embeddings;
 }
 
-/* -- servers: one table each, which is kept from pass to pass, as in the original -- */
+/* -- servers: one table each, which is kept between passes, as in the original -- */
 
 static gboolean
 fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *options,
@@ -46,7 +46,7 @@ fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *o
   return tps_ddp_rpc_options_choose_table_place (o, &options->table_place, error);
 }
 
-/* Servers differ, so that their tables are different functions of the ids. */
+/* Servers have different seeds, so that their tables are different functions of the ids. */
 static gboolean
 create_table (const TpsDdpRpcWork *work, TpsClient *client, guint server, GError **error)
 {
@@ -150,8 +150,8 @@ static void
 print_head (G_GNUC_UNUSED gpointer user_data)
 {
   g_autofree gchar *hardware = tps_hardware_describe ("/");
-  g_autofree gchar *cuda = tps_hardware_ask_cuda_version ();
-  g_autofree gchar *topology = tps_hardware_ask_gpu_topology ();
+  g_autofree gchar *cuda = tps_hardware_get_cuda_version ();
+  g_autofree gchar *topology = tps_hardware_get_gpu_topology ();
 
   printf ("-------------------------------------------\n"
           "                  Info                     \n"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the roles of the DDP + RPC benchmark do. */
+/* The roles of the DDP + RPC benchmark. */
 
 #pragma once
 
@@ -14,12 +14,12 @@ typedef struct
 {
   TpsDdpRpcOptions options;
   TpsGrowth growth; /* with --growth */
-  guint n_passes;   /* begun, the warm-up included */
+  guint n_passes;   /* passes begun, including the warm-up */
 } TpsDdpRpcWork;
 
 void tps_ddp_rpc_work_clear (TpsDdpRpcWork *work);
 
-/* Its options are parsed; it is the program's user_data. */
+/* Returns a program whose user_data is `work`. The options must be parsed. */
 TpsProgram tps_ddp_rpc_get_program (const TpsDdpRpcWork *work);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDdpRpcWork, tps_ddp_rpc_work_clear)

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of durability, next to the limits of the disk and to peers, all measured in one run.
+/* The cost of durability, compared with the limits of the disk and with peers, all measured in one
+ * run.
  *
  *   push      clients push to a new server with each durability; committed pushes are replayed
  *             after a kill
  *   snapshot  a large table is written, and read back by a server that was killed
- *   lookup    lookups beside pushes, without and during a snapshot
+ *   lookup    lookups during pushes, without and during a snapshot
  *   restart   the start of a server without tables
  *
  * Servers are real processes that are killed with SIGKILL. A task of the engine is a run of a part
@@ -44,7 +45,7 @@ static const TpsFigureStyle style = {
   .name = name_figure, .label = name_figure, .columns = columns, .has_units = TRUE
 };
 
-/* -- the life of the benchmark -- */
+/* -- parts of the benchmark's interface -- */
 
 static GPtrArray *
 describe (gpointer user_data)
@@ -124,8 +125,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
     }
   bench->folder = g_steal_pointer (&pattern);
   set_tables (bench);
-  return tps_durability_server_ask (run->supervisor, bench->options->server_binary,
-                                    &bench->writes_snapshots, error)
+  return tps_durability_server_probe (run->supervisor, bench->options->server_binary,
+                                      &bench->writes_snapshots, error)
          && find_fio (bench, error) && prepare_parts (bench, error);
 }
 
@@ -144,12 +145,12 @@ stop (gpointer user_data)
   g_clear_pointer (&bench->folder, tps_bench_remove_folder);
 }
 
-/* -- ratios beside those of the figures to their limits -- */
+/* -- ratios, in addition to those of figures to their limits -- */
 
 typedef struct
 {
   const gchar *name;
-  const gchar *system, *row; /* of ours */
+  const gchar *system, *row; /* names in our figures */
   const gchar *other_system, *other_row;
   const TpsQuantity *quantity;
   const gchar *better;

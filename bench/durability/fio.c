@@ -9,8 +9,8 @@
 
 #define FILE_NAME "fio.data"
 
-/* Of the sequential patterns: as many as keep a disk busy, and no queue that a single process would
- * not have. */
+/* For the sequential patterns: enough to keep a disk busy, and not more than a single process would
+ * have in flight. */
 #define BLOCKS_IN_FLIGHT 4
 
 gchar *
@@ -70,7 +70,7 @@ make_arguments (const TpsFioJob *job)
   return argv;
 }
 
-/* A member of an object; NULL where it is none, or of another type. */
+/* Returns a member of an object; NULL if it is missing or of another type. */
 static JsonNode *
 get_member (JsonNode *node, const gchar *name, JsonNodeType type)
 {
@@ -81,7 +81,7 @@ get_member (JsonNode *node, const gchar *name, JsonNodeType type)
   return member != NULL && json_node_get_node_type (member) == type ? member : NULL;
 }
 
-/* jobs[0].read.bw_bytes, or of write; 0 = there is none. */
+/* Returns jobs[0].read.bw_bytes, or that of write; 0 = missing. */
 static gdouble
 find_rate (JsonNode *root, TpsFioPattern pattern)
 {
@@ -99,14 +99,14 @@ gboolean
 tps_fio_read_rate (const gchar *json, TpsFioPattern pattern, gdouble *bytes_per_s, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new ();
-  const gchar *begin = g_strstr_len (json, -1, "{"); /* warnings come before */
+  const gchar *begin = g_strstr_len (json, -1, "{"); /* warnings precede the JSON */
 
   *bytes_per_s = 0;
   if (begin != NULL && json_parser_load_from_data (parser, begin, -1, NULL))
     *bytes_per_s = find_rate (json_parser_get_root (parser), pattern);
   if (*bytes_per_s > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "fio says no rate: %.200s", json);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "fio printed no rate: %.200s", json);
   return FALSE;
 }
 

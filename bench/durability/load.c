@@ -6,7 +6,7 @@
 
 #include "runtime/base/sync.h"
 
-#define N_SETS 16 /* of ids, so that drawing them takes no time from the calls */
+#define N_SETS 16 /* of ids, drawn in advance so that drawing does not take time from the calls */
 #define SEED 17
 
 typedef struct

@@ -8,12 +8,12 @@
 #define DURING "during a snapshot"
 #define PUSHES "push beside lookups"
 
-/* Clients that look up, and clients that push. */
+/* Clients that look up rows, and clients that push. */
 typedef struct
 {
   TpsDurabilityBench *bench;
   TpsDurabilityLoadShape shapes[2];
-  TpsDurabilityLoad *loads[2]; /* NULL = it does not run */
+  TpsDurabilityLoad *loads[2]; /* NULL = not running */
 } Mixed;
 
 static void
@@ -25,7 +25,7 @@ stop_mixed (Mixed *mixed)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mixed, stop_mixed)
 
-/* `mixed` is zero before. */
+/* `mixed` must be zero. */
 static gboolean
 start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
 {
@@ -51,7 +51,7 @@ start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
   return TRUE;
 }
 
-/* Calls of lookups, and of pushes; owned by the caller. */
+/* Returns the calls of lookups and of pushes, owned by the caller. */
 static gboolean
 finish_mixed (Mixed *mixed, GArray **lookups, GArray **pushes, GError **error)
 {
@@ -75,7 +75,7 @@ write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GEr
   return TRUE;
 }
 
-/* Calls that overlap [begin_ns, end_ns]. */
+/* Returns the calls that overlap [begin_ns, end_ns]. */
 static GArray *
 select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
 {
@@ -91,7 +91,8 @@ select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
   return selected;
 }
 
-/* The measured time is from *begin_ns to *end_ns, with both loads. */
+/* Spends the measured time, a snapshot or a fixed time, while both loads run, and returns its
+ * bounds. */
 static gboolean
 spend_time (TpsDurabilityBench *bench, gboolean with_snapshot, gint64 *begin_ns, gint64 *end_ns,
             GError **error)
@@ -131,7 +132,7 @@ run_lookups (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, 
 
 /* -- the plot -- */
 
-/* A snapshot, and later a restart, while clients go on. */
+/* Records a snapshot and, later, a restart during the clients' calls. */
 static gboolean
 record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
 {
@@ -150,7 +151,7 @@ record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
          && finish_mixed (mixed, &timeline->lookups, &timeline->pushes, error);
 }
 
-/* Once, in the last round. */
+/* Runs once, in the last round. */
 static gboolean
 run_timeline (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {

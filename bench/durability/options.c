@@ -14,22 +14,23 @@
 #define MAX_DEFAULT_BYTES ((gint64) 2 << 30)
 #define MIN_BYTES ((gint64) 1 << 20)
 
-/* What a run writes: logs at the speed of a fast disk, and what is reserved beforehand. */
+/* The disk space of a run: logs at the speed of a fast disk, and reserved segments. */
 #define LOG_BYTES_PER_S 2e9
 #define RESERVED_BYTES ((gdouble) (1 << 30))
-#define N_COPIES 4 /* of the table: two snapshots, one that is being written, and a file of fio */
+#define N_COPIES 4 /* of the table: two complete snapshots, one in progress, and a file of fio */
 
-/* -- room -- */
+/* -- disk space and memory -- */
 
 static gdouble
 count_disk_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
 {
-  gdouble log_s = 3 * o->seconds; /* a run, and one before it that is being removed */
+  gdouble log_s = 3 * o->seconds; /* the current run, and an earlier one that is being removed */
 
   return N_COPIES * (gdouble) n_bytes + log_s * LOG_BYTES_PER_S + RESERVED_BYTES;
 }
 
-/* Of the servers with both tables, and of the peers, which hold them again. */
+/* Counts the memory of the servers with both tables, and of the peers, which have copies of the
+ * tables. */
 static gdouble
 count_memory_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
 {
@@ -148,8 +149,7 @@ add_entries (GOptionContext *context, TpsDurabilityOptions *o)
 {
   const GOptionEntry entries[] = {
     { "disk", 0, 0, G_OPTION_ARG_FILENAME, &o->disk,
-      "a folder on the disk that is measured; everything is removed at the end (" DEFAULT_DISK ")",
-      "DIR" },
+      "a folder on the measured disk; all files are removed at the end (" DEFAULT_DISK ")", "DIR" },
     { "rows", 0, 0, G_OPTION_ARG_INT64, &o->n_rows, "rows of the table of pushes (1000000)", "N" },
     { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row (64)", "N" },
     { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a push or a lookup (2000)", "N" },
@@ -157,13 +157,13 @@ add_entries (GOptionContext *context, TpsDurabilityOptions *o)
     { "lookup-clients", 0, 0, G_OPTION_ARG_INT, &o->n_lookup_clients,
       "clients that look up during snapshots (1)", "N" },
     { "load-clients", 0, 0, G_OPTION_ARG_INT, &o->n_load_clients,
-      "clients that push beside lookups (2)", "N" },
+      "clients that push during lookups (2)", "N" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds, "length of a run of pushes or lookups (2)",
       "S" },
     { "bytes", 0, 0, G_OPTION_ARG_INT64, &o->n_bytes,
-      "size of the table of snapshots (2 GiB, or less where there is no room)", "N" },
+      "size of the table of snapshots (2 GiB, or less if it does not fit)", "N" },
     { "no-peers", 0, 0, G_OPTION_ARG_NONE, &o->no_peers,
-      "no RocksDB and no torch.save beside ThriftPS", NULL },
+      "only ThriftPS, without RocksDB and torch.save", NULL },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only, "one part: push, snapshot, lookup or restart",
       "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
@@ -192,7 +192,7 @@ tps_durability_options_parse (TpsDurabilityOptions *o, gint argc, gchar **argv, 
   g_option_context_set_summary (
       context,
       "Measures the cost of durability: pushes with and without a log, snapshots, restarts, and\n"
-      "lookups beside them, next to the limits of the disk (fio) and to peers.");
+      "lookups during them, compared with the limits of the disk (fio) and with peers.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   add_entries (context, o);
   tps_run_flags_add (context, &o->run, NULL);

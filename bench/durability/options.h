@@ -10,34 +10,34 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gchar *disk; /* a folder on the disk that is measured */
+  gchar *disk; /* a folder on the measured disk */
   gint64 n_rows, dim, n_ids;
-  gint n_clients;        /* that push */
-  gint n_lookup_clients; /* that look up beside `n_load_clients` that push */
+  gint n_clients;        /* for pushes */
+  gint n_lookup_clients; /* for lookups during the pushes of `n_load_clients` */
   gint n_load_clients;
   gdouble seconds;
-  gint64 n_bytes; /* of the table of snapshots; 0 until the room is known */
+  gint64 n_bytes; /* of the table of snapshots; 0 until the available space is known */
   gboolean no_peers;
-  gchar *only; /* a part; NULL = all */
+  gchar *only; /* a single part; NULL = all */
   gchar *server_binary;
   gchar *plot;
   TpsRunFlags run;
 } TpsDurabilityOptions;
 
-/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_durability_options_parse (TpsDurabilityOptions *options, gint argc, gchar **argv,
                                        GError **error);
 void tps_durability_options_clear (TpsDurabilityOptions *options);
 
-/* Lines "name=value". */
+/* Returns lines "name=value". Owned by the caller. */
 GPtrArray *tps_durability_options_describe (const TpsDurabilityOptions *options);
 
-/* Checks whether the disk has room for the run and the machine has memory for it; without --bytes,
- * chooses the largest size up to 2 GiB for which both hold. Errors: TPS_ERROR_RESOURCE_EXHAUSTED,
+/* Checks that the disk has enough space and the machine enough memory for the run. Without --bytes,
+ * chooses the largest size up to 2 GiB that fits. Errors: TPS_ERROR_RESOURCE_EXHAUSTED,
  * TPS_ERROR_INVALID_ARGUMENT (no such folder). */
 gboolean tps_durability_options_fit (TpsDurabilityOptions *options, GError **error);
 
-/* The same for a disk with `free_bytes` and a machine with `memory_bytes`, both available. */
+/* The same check for a disk with `free_bytes` and a machine with `memory_bytes`, both available. */
 gboolean tps_durability_options_fit_into (TpsDurabilityOptions *options, guint64 free_bytes,
                                           guint64 memory_bytes, GError **error);
 

@@ -55,7 +55,7 @@ tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar 
                      tps_percentile (ms, percentiles[i].percent));
 }
 
-/* -- waiting, and skipped parts -- */
+/* -- waits and skipped parts -- */
 
 gboolean
 tps_durability_wait (TpsDurabilityBench *bench, gdouble seconds, GError **error)
@@ -87,7 +87,7 @@ tps_durability_skip (TpsDurabilityBench *bench, const gchar *what, const gchar *
 static gboolean
 fill_large (TpsDurabilityBench *bench, GError **error)
 {
-  tps_engine_set_phase (bench->run->engine, "the table of snapshots is made");
+  tps_engine_set_phase (bench->run->engine, "creating the table of snapshots");
   return tps_durability_server_make_table (bench->large_server, &bench->large, error);
 }
 

@@ -5,7 +5,7 @@
 #include "bench/durability/parts.h"
 #include "runtime/base/error.h"
 
-#define SLICE_NS 10000000 /* of time: its longest call is a point */
+#define SLICE_NS 10000000 /* a slice of time; its longest call is a point */
 
 static gint64
 find_begin (const GArray *calls, gint64 begin_ns)
@@ -15,11 +15,12 @@ find_begin (const GArray *calls, gint64 begin_ns)
   return begin_ns;
 }
 
-/* The longest call of each slice of time in which one ended. */
+/* Writes the longest of the calls that ended in each slice of time. */
 static void
 write_points (FILE *out, const GArray *calls, gint64 begin_ns)
 {
-  g_autoptr (GArray) longest = g_array_new (FALSE, TRUE, sizeof (gint64)); /* ns, by slice */
+  /* ns, indexed by slice */
+  g_autoptr (GArray) longest = g_array_new (FALSE, TRUE, sizeof (gint64));
 
   for (guint i = 0; i < calls->len; i++)
     {

@@ -31,7 +31,7 @@ get_shape (const TpsDurabilityBench *bench)
                                     .is_push = TRUE };
 }
 
-/* Of tensors: ids and values. */
+/* Counts the bytes of tensors: ids and values. */
 static gdouble
 count_push_bytes (const TpsDurabilityBench *bench)
 {
@@ -39,7 +39,7 @@ count_push_bytes (const TpsDurabilityBench *bench)
          * (gdouble) (sizeof (gint64) + bench->pushed.dim * sizeof (gfloat));
 }
 
-/* -- ours -- */
+/* -- our servers -- */
 
 typedef struct
 {
@@ -47,10 +47,10 @@ typedef struct
   TpsDurabilityServerOptions options;
   TpsDurabilityServer *server;
   gboolean is_warm_up;
-  gdouble n_pushes; /* of n_ids rows, those that filled the table among them */
+  gdouble n_pushes; /* of n_ids rows, including the pushes that filled the table */
 } Run;
 
-/* Elements are whole numbers: their sum does not depend on the order of the pushes. */
+/* Elements are whole numbers, so their sum does not depend on the order of the pushes. */
 static gboolean
 check_table (const Run *run, GError **error)
 {
@@ -68,7 +68,7 @@ check_table (const Run *run, GError **error)
   return FALSE;
 }
 
-/* Beside the table, and the LSNs of its rows where there is a log. */
+/* Returns the memory in addition to the table and, with a log, the LSNs of its rows. */
 static gdouble
 get_memory_mib (const Run *run)
 {
@@ -116,7 +116,7 @@ measure_pushes (Run *run, GError **error)
   return check_table (run, error);
 }
 
-/* The server is killed, and applies everything again. */
+/* Kills the server, which then replays all pushes. */
 static gboolean
 measure_replay (Run *run, GError **error)
 {
@@ -133,7 +133,7 @@ measure_replay (Run *run, GError **error)
   return TRUE;
 }
 
-/* All rows are pushed to once, so that their memory is there. */
+/* Pushes to all rows once, so that their memory is allocated. */
 static gboolean
 fill_table (Run *run, GError **error)
 {
@@ -170,7 +170,7 @@ run_ours (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GEr
   return ok;
 }
 
-/* -- the limit: groups of as many pushes as there are clients, each group synced -- */
+/* -- the limit: writes of one push per client, each synced -- */
 
 static gboolean
 run_fio (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
@@ -195,7 +195,7 @@ run_fio (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GErr
 
 /* -- the peer -- */
 
-/* "ok", and then when each push began and ended, in ns. */
+/* Parses the reply: "ok", followed by the start and end of each push, in ns. */
 static gboolean
 add_answer (TpsDurabilityBench *bench, const gchar *answer, gboolean is_warm_up, GError **error)
 {
@@ -250,7 +250,8 @@ start_rocksdb (TpsDurabilityBench *bench, GError **error)
   if (program == NULL)
     {
       tps_durability_skip (bench, "RocksDB",
-                           "it was not there when this was built; apt-get install librocksdb-dev");
+                           "librocksdb was not installed when this program was built; apt-get "
+                           "install librocksdb-dev");
       return TRUE;
     }
   tps_engine_set_phase (bench->run->engine, "RocksDB starts");

@@ -14,7 +14,7 @@
 #define RECOVERING 1
 #define LIVE 2
 #define POLL_US 1000
-#define ROWS_AT_ONCE 65536 /* of a call that fills or reads a table */
+#define ROWS_AT_ONCE 65536 /* in a call that fills or reads a table */
 
 struct TpsDurabilityServer
 {
@@ -41,8 +41,8 @@ find_program (const gchar *program, GError **error)
 }
 
 gboolean
-tps_durability_server_ask (TpsSupervisor *supervisor, const gchar *program,
-                           gboolean *writes_snapshots, GError **error)
+tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
+                             gboolean *writes_snapshots, GError **error)
 {
   g_autofree gchar *path = find_program (program, error);
   gchar help_flag[] = "--help";
@@ -89,7 +89,7 @@ receive_address (TpsDurabilityServer *server, GError **error)
       server->address = g_strdup (line + strlen (listening));
       return TRUE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not come up: %s", line);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not start: %s", line);
   return FALSE;
 }
 
@@ -102,7 +102,7 @@ connect_client (TpsDurabilityServer *server, GError **error)
   return server->client != NULL;
 }
 
-/* A server without a data directory says nothing of phases. */
+/* A server without a data directory does not report phases. */
 static gboolean
 wait_until_live (TpsDurabilityServer *server, GError **error)
 {
@@ -224,7 +224,8 @@ tps_durability_server_make_table (const TpsDurabilityServer *server,
   return tps_remote_create_table (server->client, &spec, get_deadline_ns (), error);
 }
 
-/* Ids first, first + step, ... below n_rows, at most ROWS_AT_ONCE; their number. */
+/* Fills `ids` with first, first + step, ... below n_rows, at most ROWS_AT_ONCE, and returns their
+ * number. */
 static gsize
 make_ids (gint64 *ids, const TpsDurabilityTable *table, gsize first, gsize step)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A thriftps_server as a process of its own, which is killed and started again, and its tables. */
+/* A thriftps_server process that is killed and restarted, and its tables. */
 
 #pragma once
 
@@ -10,47 +10,48 @@
 
 G_BEGIN_DECLS
 
-/* No call takes that long. */
+/* An upper bound for any call. */
 #define TPS_DURABILITY_CALL_NS G_GINT64_CONSTANT (300000000000)
 
-/* How a server keeps its tables. Static. */
+/* A durability of the server's tables. Static. */
 typedef struct
 {
-  const gchar *name;       /* of the figures: "commit" */
-  const gchar *durability; /* of --durability; NULL = there is no data directory */
+  const gchar *name;       /* in figures: "commit" */
+  const gchar *durability; /* the value of --durability; NULL = no data directory */
 } TpsDurabilityMode;
 
 typedef struct
 {
   const gchar *program;    /* NULL = ours */
   const gchar *socket_dir; /* of its Unix socket */
-  gchar *data_dir; /* owned by the caller; made if it is missing; not used without a durability */
+  gchar *data_dir; /* owned by the caller; created if missing; not used without a durability */
   const TpsDurabilityMode *mode;
-  gboolean writes_snapshots; /* without being asked; it is told not to */
+  /* automatically; the server is started with the flag that disables it */
+  gboolean writes_snapshots;
 } TpsDurabilityServerOptions;
 
-/* Whether servers of that program write snapshots without being asked. Runs it with --help. */
-gboolean tps_durability_server_ask (TpsSupervisor *supervisor, const gchar *program,
-                                    gboolean *writes_snapshots, GError **error);
+/* Runs the program with --help to find out if its servers write snapshots automatically. */
+gboolean tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
+                                      gboolean *writes_snapshots, GError **error);
 
 typedef struct TpsDurabilityServer TpsDurabilityServer;
 
-/* Starts it and waits until it serves, so a recovery has ended. `seconds`, which may be NULL: from
- * before the start until then. Errors:
- * TPS_ERROR_UNAVAILABLE, TPS_ERROR_ABORTED. */
+/* Starts a server and waits until it serves, including its recovery. `seconds`, an output that may
+ * be NULL, is the time of that. Owned by the caller. Errors (NULL): TPS_ERROR_UNAVAILABLE,
+ * TPS_ERROR_ABORTED. */
 TpsDurabilityServer *tps_durability_server_start (TpsSupervisor *supervisor,
                                                   const TpsDurabilityServerOptions *options,
                                                   gdouble *seconds, GError **error);
 
-/* Sends SIGKILL, waits for the end, and frees. */
+/* Sends SIGKILL, waits for the end of the process and frees the server. */
 void tps_durability_server_kill (TpsDurabilityServer *server);
 
-/* Borrowed. */
+/* Returns the client of the server, borrowed. */
 TpsClient *tps_durability_server_get_client (const TpsDurabilityServer *server);
 TpsChild *tps_durability_server_get_child (const TpsDurabilityServer *server);
 const gchar *tps_durability_server_get_address (const TpsDurabilityServer *server);
 
-/* Bytes of its log since its start; 0 without one. */
+/* Returns the bytes of its log since its start; 0 without a log. */
 gboolean tps_durability_server_count_log (const TpsDurabilityServer *server, gint64 *n_bytes,
                                           GError **error);
 
@@ -60,15 +61,15 @@ typedef struct
 {
   const gchar *name;
   gsize n_rows, dim;
-  gboolean is_random; /* uniform values of [0, 1) at first; 0 otherwise */
+  gboolean is_random; /* uniform initial values in [0, 1); otherwise 0 */
 } TpsDurabilityTable;
 
-/* Its optimizer is SGD with learning rate 1. */
+/* Creates a table whose optimizer is SGD with learning rate 1. */
 gboolean tps_durability_server_make_table (const TpsDurabilityServer *server,
                                            const TpsDurabilityTable *table, GError **error);
 
-/* Clients that know the server's tables; owned by the caller. They go on after a restart of the
- * server. */
+/* Creates clients with access to the server's tables; owned by the caller. They survive a restart
+ * of the server. */
 TpsRemoteTables *tps_durability_server_connect (const gchar *address, GError **error);
 
 /* Pushes 1 to each element of every `step`th row. */
@@ -76,12 +77,12 @@ gboolean tps_durability_server_push_all (const TpsDurabilityServer *server,
                                          const TpsDurabilityTable *table, gsize step,
                                          GError **error);
 
-/* Sums up the elements of every `step`th row, and hashes them. Either result may be NULL. */
+/* Sums and hashes the elements of every `step`th row. Either result may be NULL. */
 gboolean tps_durability_server_read (const TpsDurabilityServer *server,
                                      const TpsDurabilityTable *table, gsize step, gdouble *sum,
                                      guint *hash, GError **error);
 
-/* Ids [n], and values [n, dim], as calls take them. */
+/* Views of ids [n] and of values [n, dim], as arguments of calls. */
 TpsTensorView tps_durability_view_ids (const gint64 *ids, gsize n);
 TpsTensorView tps_durability_view_rows (const gfloat *rows, gsize n, gsize dim);
 

@@ -9,12 +9,11 @@
 #define SNAPSHOT_ROW "snapshot"
 #define RESTORE_ROW "restore"
 
-/* Of the sequential writes and reads of the limit, and of the rows that are hashed: one in so
- * many. */
+/* The block size of the limit's sequential writes and reads, and the step of hashed rows. */
 #define BLOCK_BYTES ((gsize) 2 << 20)
 #define HASHED_STEP 61
-/* Rows that change before a snapshot, one in so many: a server whose state has not changed writes
- * none. */
+/* The step of the rows that change before a snapshot: a server whose state has not changed does not
+ * write one. */
 #define CHANGED_STEP 1024
 
 /* For the estimate. */
@@ -26,7 +25,7 @@ get_usual_s (const TpsDurabilityBench *bench)
   return (gdouble) bench->options->n_bytes / USUAL_BYTES_PER_S;
 }
 
-/* -- ours -- */
+/* -- our servers -- */
 
 static gboolean
 measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_bytes, GError **error)
@@ -61,7 +60,7 @@ measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_byt
   return TRUE;
 }
 
-/* From the start of the process until it serves. */
+/* Measures the time from the start of the process until it serves. */
 static gboolean
 measure_restore (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble n_bytes, GError **error)
 {
@@ -86,7 +85,8 @@ measure_restore (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble n_bytes
   return TRUE;
 }
 
-/* Twice: a snapshot contains what has ended, and the end of a push may be noted after its reply. */
+/* Pushes twice: a snapshot contains completed pushes, and a push may be recorded as complete only
+ * after its reply. */
 static gboolean
 change_some (const TpsDurabilityServer *server, const TpsDurabilityBench *bench, GError **error)
 {
@@ -158,7 +158,7 @@ run_torch (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GE
   return TRUE;
 }
 
-/* Without PyTorch there is no peer. */
+/* The peer needs PyTorch. */
 static gboolean
 has_torch (TpsDurabilityBench *bench)
 {

@@ -17,7 +17,7 @@
 #define EXIT_BAD_FLAG 2
 #define EXIT_INTERRUPTED 130
 #define STOP_PATIENCE_MS 3000
-#define WORTH_SAYING_S 5 /* a run that takes longer says so at its start */
+#define WORTH_SAYING_S 5 /* a longer run is announced at its start */
 
 typedef struct
 {
@@ -27,7 +27,7 @@ typedef struct
   TpsBenchRun run;
 } Life;
 
-/* A run may take long: it is too late at its end to find that nothing can be written. */
+/* Checks at the start that the outputs can be written, because a run may be long. */
 static gboolean
 check_outputs (const TpsRunFlags *flags, GError **error)
 {
@@ -49,7 +49,7 @@ check_outputs (const TpsRunFlags *flags, GError **error)
   return TRUE;
 }
 
-/* What is about to run, before anything does. */
+/* Prints the description of the run before it starts. */
 static void
 print_head (const Life *life)
 {
@@ -94,7 +94,7 @@ write_json (const Life *life, GError **error)
   return tps_bench_output_write_json (&output, life->flags->json, error);
 }
 
-/* A report that did not get out is a failed run. */
+/* A report that cannot be written is a failed run. */
 static gboolean
 finish_output (GError **error)
 {
@@ -189,7 +189,7 @@ tps_benchmark_get_folder (TpsBenchRun *run, GError **error)
 void
 tps_benchmark_init (void)
 {
-  setlocale (LC_CTYPE, ""); /* numbers stay as they are everywhere */
+  setlocale (LC_CTYPE, ""); /* numbers are formatted the same everywhere */
 }
 
 gint

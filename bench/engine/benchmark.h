@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a benchmark: its head, its systems, its rounds, its report, its exit status. */
+/* The life of a benchmark: its head, its systems, its rounds, its report and its exit status. */
 
 #pragma once
 
@@ -12,68 +12,66 @@
 
 G_BEGIN_DECLS
 
-/* What the parts of a benchmark work with. */
+/* The objects shared by the parts of a benchmark. */
 typedef struct
 {
   const gchar *name;
   gboolean has_said_length;
   TpsSupervisor *supervisor; /* of all its processes */
   TpsEngine *engine;
-  TpsFigures *figures; /* where the benchmark has a style for them */
+  TpsFigures *figures; /* NULL if the benchmark has no style for them */
   gchar *folder;       /* for sockets and files; tps_benchmark_get_folder() */
 } TpsBenchRun;
 
-/* A benchmark's own parts. Each is called with `user_data`. */
+/* The benchmark's own functions. Each is called with `user_data`. */
 typedef struct
 {
   const gchar *name; /* "transfer"; static */
-  /* Lines "name=value" of all flags in use; owned by the caller. */
+  /* Returns lines "name=value" of all flags; owned by the caller. */
   GPtrArray *(*describe) (gpointer user_data);
-  /* Optional. Before anything starts: errors in flags and in files that they name. */
+  /* Optional. Checks flags and the files that they name, before anything is started. */
   gboolean (*load) (gpointer user_data, GError **error);
-  /* Optional: what is worth knowing besides the host; owned by the caller. */
+  /* Optional: returns further notes on the environment; owned by the caller. */
   gchar *(*note) (gpointer user_data);
-  /* Optional: printed below. */
+  /* Optional: prints more below the head. */
   void (*print_head) (gpointer user_data);
   /* Starts the systems and adds their tasks. */
   gboolean (*prepare) (gpointer user_data, TpsBenchRun *run, GError **error);
-  /* Optional: the run has failed, `error` says why. Called before stop(). */
+  /* Optional: called after a failure, before stop(); `error` gives the reason. */
   void (*fail) (gpointer user_data, const GError *error);
-  /* Ends the systems, where prepare() has not succeeded too. Processes that are left are ended
-   * after it. */
+  /* Ends the systems, also after a failed prepare(). Remaining processes are ended afterwards. */
   void (*stop) (gpointer user_data);
 
-  /* Optional: what is in the run's figures is the report and goes to --json; the parts below come
-   * after it. */
+  /* Optional: the run's figures are printed as the report and written to --json; the output of the
+   * functions below follows. */
   const TpsFigureStyle *style;
-  /* Optional: the report on standard output. */
+  /* Optional: prints the report to standard output. */
   void (*print_report) (gpointer user_data);
-  /* Optional: figures, peers, ratios and facts for --json. */
+  /* Optional: adds figures, peers, ratios and facts to --json. */
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
-  /* Optional: other files that flags ask for. */
+  /* Optional: writes other files named by flags. */
   gboolean (*write_more) (gpointer user_data, GError **error);
 } TpsBenchmark;
 
-/* Runs it. Returns the exit status: 0 done, 1 a system failed, 2 a bad flag, 130 interrupted.
- * Errors are on stderr. */
+/* Runs the benchmark. Prints errors to stderr. Returns the exit status: 0 success, 1 a system
+ * failed, 2 a bad flag, 130 interrupted. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
-/* Says on stderr how long all tasks take that have been added, if that is known and long enough to
- * matter. For a benchmark whose systems take long to start; else it is said when they have
- * started. */
+/* Prints the expected length of all added tasks to stderr, if it is known and long. For benchmarks
+ * whose systems start slowly; others print it when the systems have started. */
 void tps_benchmark_say_length (TpsBenchRun *run);
 
-/* A folder that is removed at the end, with its files; made by the first call. Borrowed; NULL on
- * error. */
+/* Returns a folder that is removed with its files at the end; the first call creates it. Borrowed;
+ * NULL on error. */
 const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
 
-/* For main(): sets the locale of the text of --help, and says why `error` ends the program. Returns
- * the exit status 2. */
+/* For main(). tps_benchmark_init() sets the locale for the text of --help. The other function
+ * prints `error`, which ends the program, and returns the exit status 2. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
 
-/* --version. Returns the exit status 0. */
+/* Prints the version for --version. Returns the exit status 0. */
 gint tps_benchmark_print_version (const gchar *name);
 
 G_END_DECLS

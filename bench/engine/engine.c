@@ -10,9 +10,9 @@
 #include "runtime/base/sync.h"
 
 #define NOTHING G_MAXUINT
-#define LEAST_SHARE 0.02 /* of a run, to foretell its length */
+#define LEAST_SHARE 0.02 /* the fraction of a run that is needed for an estimate of its length */
 
-/* Indices into the tasks. */
+/* A range of tasks, as indices. */
 typedef struct
 {
   guint first, n_tasks;
@@ -23,15 +23,15 @@ struct TpsEngine
   guint n_rounds;
   GArray *rows;  /* of Row */
   GArray *tasks; /* of TpsTask */
-  GArray *times; /* of TpsTaskTime, one a task */
+  GArray *times; /* of TpsTaskTime, one for each task */
   void (*warm) (gpointer user_data);
   gpointer warm_data;
 
-  /* What runs. */
+  /* The current position. */
   guint round;   /* 0 = the warm-up */
   guint task;    /* index, or NOTHING */
-  gint64 run_ns; /* since when */
-  gchar *phase;  /* before the first task */
+  gint64 run_ns; /* start of the current run */
+  gchar *phase;  /* the work before the first task */
   TpsStatusLine line;
 };
 
@@ -114,7 +114,7 @@ tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpoint
 
 /* -- the estimate -- */
 
-/* Runs of a task that have not ended. */
+/* Counts the runs of a task that have not ended. */
 static guint
 count_left (TpsEngine *engine, guint i, gboolean is_measured)
 {
@@ -125,7 +125,7 @@ count_left (TpsEngine *engine, guint i, gboolean is_measured)
   return get_task (engine, i)->no_warm_up ? 0 : 1 - time->n_runs[0];
 }
 
-/* Of one run of a task. */
+/* Estimates the time of one run of a task. */
 static gdouble
 estimate_run (TpsEngine *engine, guint i, gboolean is_measured)
 {
@@ -141,8 +141,8 @@ get_elapsed (const TpsEngine *engine)
   return (gdouble) (tps_clock_now_ns () - engine->run_ns) / 1e9;
 }
 
-/* `run_s`: what the running task takes in all; NAN = as expected. A run that takes longer than
- * expected is about to end. */
+/* `run_s` is the total time of the running task; NAN = as expected. A run that has taken longer
+ * than expected is assumed to be about to end. */
 static gdouble
 estimate (TpsEngine *engine, gdouble run_s)
 {
@@ -158,7 +158,7 @@ estimate (TpsEngine *engine, gdouble run_s)
         if (!isfinite (one_s))
           one_s = estimate_run (engine, i, kind == 1);
         if (!isfinite (one_s) && i == engine->task)
-          one_s = run_s; /* the first run of a task foretells the others */
+          one_s = run_s; /* the first run of a task predicts the others */
 
         if (n_left > 0)
           left_s += n_left * one_s - (runs ? MIN (get_elapsed (engine), one_s) : 0);

@@ -149,7 +149,7 @@ enqueue_l1_loss (const Work *work, const Case *what)
                           tps_device_floats_of (work->state), work->n_elems);
 }
 
-/* Of square matrices. */
+/* Multiplies square matrices. */
 static void
 enqueue_gemm (const Work *work, const Case *what)
 {
@@ -177,7 +177,7 @@ enqueue_sgd (const Work *work, const Case *what)
                       work->n_elems);
 }
 
-/* Of all rows in the order of `indices`; NULL: one after the other. */
+/* Updates all rows in the order of `indices`; NULL: in sequence. */
 static void
 update_rows (const Work *work, const Case *what, const gint64 *indices)
 {
@@ -295,7 +295,7 @@ enqueue_coalesce (const Work *work, const Case *what)
                                 tps_device_ids_of (work->found_ids), a_of (work), &n_unique);
 }
 
-/* Rows in, unique rows out, each with its id. */
+/* Counts the input rows and the unique output rows, each with its id. */
 static gdouble
 bytes_coalesce (const Work *work, const Case *what)
 {
@@ -304,7 +304,7 @@ bytes_coalesce (const Work *work, const Case *what)
   return (gdouble) (rows_of (work, what) + tps_device_case_get_n_ids (work, what)) * row_bytes;
 }
 
-/* -- all -- */
+/* -- the list of cases -- */
 
 #define ELEMENTS(label, columns, n_bytes, ...)                                                     \
   {                                                                                                \

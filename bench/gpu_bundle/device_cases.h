@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What device_ops measures: each operation with the bytes that it must move at least. Results go to
- * `a`. */
+/* The operations measured by device_ops, each with the minimum number of bytes that it must move.
+ * Results are written to `a`. */
 
 #pragma once
 
@@ -13,7 +13,8 @@ typedef struct
 {
   TpsDevice *device;
   TpsStream *stream;
-  gsize n_elems;              /* a power of two, so that any odd factor permutes rows */
+  /* a power of two, so that multiplying by any odd factor permutes rows */
+  gsize n_elems;
   TpsBuffer *a, *b;           /* float [n_elems] each, above 0 */
   TpsBuffer *state;           /* float [2 * n_elems], above 0 */
   TpsBuffer *ids, *found_ids; /* gint64 [n_elems] each */
@@ -24,21 +25,21 @@ struct TpsDeviceCase
 {
   const gchar *name;
   gsize dim; /* of a row */
-  /* ids are so many times each of n_elems / dim / n_copies; 0: they are below `dim` */
+  /* ids are `n_copies` copies of n_elems / dim / n_copies ids; 0: they are below `dim` */
   gsize n_copies;
   gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *what);
-  gdouble to_reach;       /* of the copy; 0 = nothing is asked */
-  gdouble tolerance;      /* relative; 0 = the CPU's bits */
-  gdouble bytes_per_elem; /* where bytes is tps_device_case_bytes_per_elem() */
+  gdouble to_reach;       /* required fraction of the copy's rate; 0 = none */
+  gdouble tolerance;      /* relative; 0 = the bits must be the CPU's */
+  gdouble bytes_per_elem; /* if bytes is tps_device_case_bytes_per_elem() */
   TpsOptimizerKind optimizer;
   gdouble momentum;
 };
 
-/* The first is the copy. */
+/* Returns all cases; the first is the copy. */
 const TpsDeviceCase *tps_device_cases_get (guint *n_cases);
 
-/* Ids of the case are in [0, this). */
+/* Returns the number of ids of the case, which are in [0, this). */
 gsize tps_device_case_get_n_ids (const TpsDeviceWork *work, const TpsDeviceCase *what);
 
 static inline gfloat *

@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations of a device against its own copy: bytes that must move, divided by the time between
- * two events, beside the same of a copy within the device in the same run. Each is first run on few
- * elements on the CPU too, and compared: bit by bit where bits are promised.
+/* Compares the operations of a device with its copy: the bytes that an operation must move, divided
+ * by the time between two events, relative to the same rate of a copy within the device in the same
+ * run. Each operation first runs on a few elements, also on the CPU, and the results are compared,
+ * bit by bit where the bits are guaranteed.
  *
  *   device_ops --device=cuda:0 [--mib=256] [--rounds=30] [--smoke]
  *
- * Exit code: 0, or 1 where a result is wrong or the device fails, 2 for bad flags, 3 where there is
- * no such device.
+ * Exit code: 0; 1 if a result is wrong or the device fails; 2 for bad flags; 3 if there is no such
+ * device.
  */
 
 #include <math.h>
@@ -44,7 +45,7 @@ work_clear (Work *work)
   work->stream = NULL;
 }
 
-/* By way of the host, so that contents are the same on every device. */
+/* Copies through the host, so that the contents are the same on every device. */
 static TpsBuffer *
 bring_over (const Work *work, TpsBuffer *host, GError **error)
 {
@@ -104,7 +105,7 @@ work_init (Work *work, TpsDevice *device, gsize n_elems, const Case *what, GErro
 
 /* -- results -- */
 
-/* What `a` is after one call; owned by the caller. */
+/* Returns the contents of `a` after one call, owned by the caller. */
 static gfloat *
 result_of (TpsDevice *device, const Case *what, GError **error)
 {
@@ -132,7 +133,7 @@ is_right (const Case *what, const gfloat *wanted, const gfloat *got)
          <= what->tolerance * (fabs ((gdouble) *wanted) + 1e-6);
 }
 
-/* Elements that are not the CPU's; -1 with an error. */
+/* Returns the number of elements that differ from the CPU's; -1 with an error. */
 static gssize
 count_wrong (TpsDevice *device, const Case *what, GError **error)
 {
@@ -165,7 +166,7 @@ time_once (const Work *work, const Case *what, TpsEvent *events[2], gdouble *ms,
          && ops_of (work)->events_elapsed (events[0], events[1], ms, error);
 }
 
-/* The median; the first round warms up. */
+/* Returns the median; the first round is a warm-up. */
 static gboolean
 time_rounds (const Work *work, const Case *what, gint n_rounds, gdouble *median_ms, GError **error)
 {
@@ -213,9 +214,9 @@ typedef struct
 
 typedef struct
 {
-  gdouble copy_gb_per_s; /* of the first */
-  guint n_asked;         /* to reach a part of it */
-  GString *behind;       /* which do not */
+  gdouble copy_gb_per_s; /* of the first case */
+  guint n_required;      /* cases with a required rate */
+  GString *behind;       /* cases that miss their required rate */
 } Verdict;
 
 static void
@@ -225,7 +226,7 @@ judge (Verdict *verdict, const Case *what, gdouble gb_per_s)
     verdict->copy_gb_per_s = gb_per_s;
   if (what->to_reach == 0)
     return;
-  verdict->n_asked++;
+  verdict->n_required++;
   if (gb_per_s < what->to_reach * verdict->copy_gb_per_s)
     g_string_append_printf (verdict->behind, "; %s", what->name);
 }
@@ -237,11 +238,11 @@ print_verdict (const Verdict *verdict)
 
   for (const gchar *c = verdict->behind->str; *c != '\0'; c++)
     n_behind += *c == ';';
-  printf ("%u of %u operations reach what is asked of them%s%s\n", verdict->n_asked - n_behind,
-          verdict->n_asked, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
+  printf ("%u of %u operations reach their required rate%s%s\n", verdict->n_required - n_behind,
+          verdict->n_required, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
 }
 
-/* Its line. FALSE: wrong, or it failed. */
+/* Prints the line of a case. Returns FALSE if the result is wrong or the case failed. */
 static gboolean
 run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Verdict *verdict)
 {
@@ -282,10 +283,10 @@ static gboolean
 parse (Flags *flags, int *argc, char ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "device", 0, 0, G_OPTION_ARG_STRING, &flags->device, "which one (cuda:0)", "NAME" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &flags->device, "device to measure (cuda:0)", "NAME" },
     { "mib", 0, 0, G_OPTION_ARG_INT, &flags->mib, "size of an array, a power of two (256)", "N" },
-    { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds, "the median of so many counts (30)",
-      "N" },
+    { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds,
+      "measured rounds, of which the median counts (30)", "N" },
     { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->is_smoke, "small arrays", NULL },
     { 0 },
   };

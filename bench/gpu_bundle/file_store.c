@@ -13,7 +13,7 @@ typedef struct
   gchar *folder;
 } FileStore;
 
-/* Keys have no slash but those of their prefix. */
+/* Slashes in the key are replaced, because it names a file. */
 static gchar *
 dup_path (TpsStore *store, const gchar *key)
 {
@@ -22,7 +22,7 @@ dup_path (TpsStore *store, const gchar *key)
   return g_build_filename (((FileStore *) store)->folder, name, NULL);
 }
 
-/* Renamed into place, so that a reader never finds half of it. */
+/* Writes a temporary file and renames it, so that a reader never finds a partial value. */
 static gboolean
 file_put (TpsStore *store, const gchar *key, GBytes *value, GError **error)
 {
@@ -52,7 +52,7 @@ file_get (TpsStore *store, const gchar *key, gint64 deadline_ns, GError **error)
   return g_bytes_new_take (data, n_bytes);
 }
 
-/* The folder is removed by who made it. */
+/* Does nothing: the creator of the folder removes it. */
 static gboolean
 file_remove (TpsStore *store, const gchar *prefix, GError **error)
 {

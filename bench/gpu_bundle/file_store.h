@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A store of keys in a folder, where ranks of one machine meet without a server. */
+/* A store whose keys are files in a folder, for ranks of one machine without a server. */
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* The folder must be there. Freed through its table. */
+/* Creates a store; the folder must exist. Freed through its table of functions. */
 TpsStore *tps_file_store_new (const gchar *folder);
 
 G_END_DECLS

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Packs a folder that runs on another Linux machine with a driver and the CUDA libraries, and
-# nothing of ours.
+# Packs a folder that runs on another Linux machine, which has a driver and the CUDA libraries but
+# no files of this project.
 #
 #   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
 #
-# PROGRAMs that end in .py are scripts; those of bench/peers go where programs look for them.
-# Programs are stripped. The shared libraries that they need or load, but the C library's, go into
-# lib.tar.gz (OpenBLAS alone has 35 MiB, most of it code for other processors; the libraries of
-# HTTP 6 MiB). At most 48 MiB.
+# PROGRAMs that end in .py are scripts; scripts of bench/peers are stored where programs expect
+# them. Programs are stripped. The shared libraries that they need or load, except for the C
+# library, are packed into lib.tar.gz (OpenBLAS alone has 35 MiB, mostly code for other processors;
+# the libraries for HTTP have 6 MiB). The folder must not exceed 48 MiB.
 set -euo pipefail
 
 folder=$1 library=$2 script=$3 data=$4
@@ -30,13 +30,13 @@ for program in "$@"; do
   esac
 done
 strip "$folder/libtps_cuda.so"
-# Tests read it relative to where they run.
+# Tests read it relative to their working directory.
 install -D -m 644 "$data" "$folder/$data"
 
-# Programs load OpenBLAS when they first need it, so ldd does not tell (runtime/base/module.h).
+# Programs load OpenBLAS at its first use, so ldd does not list it (runtime/base/module.h).
 openblas=$(/sbin/ldconfig -p | sed -n 's/^[[:space:]]*libopenblas\.so\.0 .*=> //p' | head -n 1)
 
-# The C library and its loader are the other machine's.
+# The C library and its loader must be those of the other machine.
 {
   echo "$openblas"
   ldd "${programs[@]}" "$folder/libtps_cuda.so" "$openblas" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'

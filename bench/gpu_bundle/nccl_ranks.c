@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One rank of a process group on NCCL: sums, averages and gathers whose results are known, the time
- * of a large sum, and what happens when a rank is lost. Started once for each rank:
+/* One rank of a process group on NCCL: sums, averages and gathers with known results, the time of a
+ * large sum, and the loss of a rank. Started once for each rank:
  *
  *   nccl_ranks --rank=0 --size=2 --store=FOLDER & nccl_ranks --rank=1 --size=2 --store=FOLDER
  *
- * Exit code: 0, or 1 where a result is wrong or a call fails that should not, 2 for bad flags, 3
- * where there is no CUDA device or no NCCL.
+ * Exit code: 0; 1 if a result is wrong or a call fails unexpectedly; 2 for bad flags; 3 if there is
+ * no CUDA device or no NCCL.
  */
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ on_done (gpointer user_data, const GError *error)
   tps_mutex_unlock (&waiter->lock);
 }
 
-/* FALSE with the collective's error. */
+/* Returns FALSE with the error of the collective. */
 static gboolean
 waiter_wait (Waiter *waiter, GError **error)
 {
@@ -111,9 +111,9 @@ check (Rank *rank, gboolean is_right, const gchar *what, gsize n_elems)
   rank->n_wrong += is_right ? 0 : 1;
 }
 
-/* -- what is checked -- */
+/* -- checks -- */
 
-/* Whole numbers, so that the order of additions does not show. */
+/* Sums whole numbers, so that the order of additions does not matter. */
 static gboolean
 sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
 {
@@ -142,8 +142,8 @@ sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
   return TRUE;
 }
 
-/* The weighted mean of rank + 1, weights of rank + 1, is a fraction: the bits are those of one
- * division. */
+/* The weighted mean of rank + 1 with weights of rank + 1 is a fraction, so its bits are those of
+ * one division. */
 static gboolean
 average_halves (Rank *rank, gsize n_elems, GError **error)
 {
@@ -174,7 +174,7 @@ average_halves (Rank *rank, gsize n_elems, GError **error)
   return TRUE;
 }
 
-/* Rank r sends n_elems + r bytes of r. */
+/* Rank r sends n_elems + r bytes of value r. */
 static gboolean
 gather (Rank *rank, gsize n_elems, GError **error)
 {
@@ -212,7 +212,7 @@ compare_times (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* Of a bucket in the device's memory. */
+/* Measures a bucket in device memory. */
 static gboolean
 measure (Rank *rank, GError **error)
 {
@@ -241,7 +241,7 @@ measure (Rank *rank, GError **error)
   return TRUE;
 }
 
-/* The last rank is gone; the others must be told before the time-out is over. */
+/* The last rank leaves; the other ranks must learn of it before their timeout. */
 static void
 lose_a_rank (Rank *rank)
 {
@@ -326,7 +326,7 @@ join (Rank *rank, const Flags *flags, TpsStore *store, GError **error)
   return rank->group != NULL;
 }
 
-/* Where the machine has not what is needed. */
+/* Returns the status for a machine without the required hardware or library. */
 static gint
 status_of (const GError *error)
 {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The operations of device_ops in PyTorch 2.x on the same GPU: same sizes, same formulas for bytes, same columns.
+"""The operations of device_ops in PyTorch 2.x on the same GPU: same sizes, same formulas for bytes,
+same columns.
 
     pytorch_ops.py [--mib=256] [--rounds=30] [--beside=FILE]
 
-`--beside`: what device_ops printed; each of its operations is then put beside PyTorch's. Row-wise Adagrad and FTRL are
-not in PyTorch. Exit code 3, with a line that says why, where there is no PyTorch or no CUDA in it.
+FILE is the output of device_ops; each of its operations is then compared with PyTorch's. PyTorch
+has no row-wise Adagrad and no FTRL. Exit code 3, with a line that gives the reason, without PyTorch
+or without CUDA support in it.
 """
 
 import argparse
@@ -32,7 +34,7 @@ def load_torch():
 
 
 class Work:
-    """Arrays as device_ops has them; `dim` columns where rows are meant."""
+    """The arrays of device_ops; as rows, they have `dim` columns."""
 
     def __init__(self, torch, n_elems):
         self.torch = torch
@@ -81,7 +83,7 @@ def divide(work):
 
 
 def optimizer(name, bytes_per_elem, **options):
-    """A step of torch.optim, in its fused form where it has one."""
+    """A step of torch.optim, in its fused form if there is one."""
 
     def make(work):
         work.a.requires_grad_(True)
@@ -122,7 +124,7 @@ def pool(dim):
 
 
 def pool_gradient(dim):
-    """As rows with unique ids, as device_ops has them."""
+    """Rows with unique ids, as in device_ops."""
 
     def make(work):
         ids, n_bytes = pool_arguments(work, dim)
@@ -279,7 +281,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=256, help="size of an array")
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
-    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="what device_ops printed")
+    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="output of device_ops")
     flags = parser.parse_args()
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Runs what needs a GPU, on a machine with a driver and nothing of ours but this folder.
+# Runs everything that needs a GPU, on a machine with a driver and no other files of this project.
 #
 #   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
 #
 #   1  identity conformance tables cuda_ipc huge_arrays device_ops
-#   2  pytorch nccl                                    (beside PyTorch; one rank and two)
+#   2  pytorch nccl                                    (compared with PyTorch; one rank and two)
 #   3  parameter_server ddp_rpc cuda_rpc lookup        (on the CPU and on the GPU)
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
 #
-# A stage of a number ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out)
-# as soon as it is known, `PART NAME passed|failed|skipped [figure or reason]`, and what was said
-# to FOLDER/PART.log: a run that is killed loses nothing. A test that ends its process or fails
-# runs again by itself, and so do those after it. What the machine refuses is skipped, with the
-# reason. Exit code 1 where something failed. With THRIFTPS_SMOKE=1 benchmarks are small, and their
-# figures say nothing. THRIFTPS_PYTHON names the Python that holds PyTorch.
+# A numbered stage ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as
+# soon as it is known, `PART NAME passed|failed|skipped [figure or reason]`, and the output to
+# FOLDER/PART.log, so that a killed run loses nothing. A test that fails or ends its process runs
+# again alone, and the tests after it run again. Parts that the machine refuses are skipped, with
+# the reason. The exit code is 1 after any failure. With THRIFTPS_SMOKE=1 benchmarks are small, and
+# their figures are meaningless. THRIFTPS_PYTHON names the Python with PyTorch.
 set -u
 case ${1:-} in --out=*) out=$(mkdir -p "${1#--out=}" && cd "${1#--out=}" && pwd) || exit 2; shift ;; esac
 cd "$(dirname "$(readlink -f "$0")")" || exit 2
@@ -22,7 +22,7 @@ cd "$(dirname "$(readlink -f "$0")")" || exit 2
 PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops' 'pytorch nccl'
   'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
 LIMIT_S=525  # of a stage
-RUN_S=150    # of one thing that may hang
+RUN_S=150    # of a single command, which may hang
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 tar -C "$scratch" -xzf lib.tar.gz || exit 2
@@ -40,10 +40,10 @@ note () {  # PART NAME RESULT [FIGURE OR REASON]
 
 # -- the machine --
 
-# The Python with PyTorch, if any has it; else the first.
+# The first Python with PyTorch; without PyTorch, the first Python.
 find_python () {
   local candidate first=
-  if [ -n "${THRIFTPS_PYTHON:-}" ]; then  # what is said is meant
+  if [ -n "${THRIFTPS_PYTHON:-}" ]; then  # an explicit choice
     [ ! -x "$THRIFTPS_PYTHON" ] || echo "$THRIFTPS_PYTHON"
     return
   fi
@@ -59,7 +59,7 @@ find_python () {
   echo "$first"
 }
 
-# Folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python, whatever its prefix.
+# Folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python.
 nvidia_folders () {
   "$1" -c 'import glob, sys
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
@@ -72,7 +72,7 @@ if [ -n "$python" ]; then
   export LD_LIBRARY_PATH=$LD_LIBRARY_PATH${folders:+:$folders}
 fi
 
-# Empty where there is a device, else the line that says why there is none.
+# Empty if there is a device; otherwise the line with the reason why there is none.
 why_no_gpu () {
   local said status
   said=$(timeout --kill-after=5 60 ./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
@@ -80,24 +80,24 @@ why_no_gpu () {
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
 
-# Why tools that look into the driver do not work here; empty where they may.
+# The reason why tools that inspect the driver do not work here; empty if they may work.
 why_no_tools () {
   if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || dmesg 2>/dev/null | grep -qi gvisor; then
-    echo 'gVisor: the driver cannot be looked into'
+    echo 'gVisor: the driver cannot be inspected'
   fi
 }
 
 # -- running --
 
-# Seconds that are left to one thing; 0: none.
+# Seconds that remain for one command; 0: none.
 time_left () {  # LIMIT
   local left=$((stage_end - SECONDS))
   [ "$left" -gt 0 ] || left=0
   echo $((left < $1 ? left : $1))
 }
 
-# An exit code of 3 says that the machine has not what is needed; the last line says what.
-# `figure`, a script for sed, finds in what was said what stands in the results.
+# Exit code 3 means that the machine lacks a requirement, which the last line of output names.
+# `figure`, a script for sed, extracts the figure for the results from the output.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -118,14 +118,14 @@ run () {  # PART NAME COMMAND...
   esac
 }
 
-# The tests of a program, one a line.
+# The tests of a program, one per line.
 list_tests () {  # PROGRAM [FILTER]
   timeout --kill-after=5 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
     sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
 }
 
-# Runs the tests of a file, each on a line; what is left to do replaces them: those that failed or
-# did not come to their turn.
+# Runs the tests listed in a file, one per line, and replaces the list by the remaining tests: those
+# that failed or did not run.
 run_tests () {  # FILE COMMAND...
   local file=$1 limit
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -138,9 +138,9 @@ run_tests () {  # FILE COMMAND...
   mv "$scratch/left" "$file"
 }
 
-# A suite of tests. After a fault of the GPU everything in a process fails: what failed first, or
-# was running when the process ended, is run again alone, and the rest in a process of its own.
-# COMMAND... is the program, or a tool and the program.
+# A suite of tests. After a fault of the GPU, every later test of the process fails. So the test
+# that failed first, or ran when the process ended, runs again alone, and the rest in another
+# process. COMMAND... is the program, or a tool and the program.
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 culprit
   shift 4
@@ -206,7 +206,7 @@ part_tables () {
   suite tables 'on the GPU' ./bin/device_tables_on_gpu_test '*'
 }
 
-# A server and its trainers, processes each, with gradients in the GPU's memory.
+# A server and its trainers, each in a process, with gradients in GPU memory.
 part_cuda_ipc () {
   export THRIFTPS_SERVER=./bin/thriftps_server
   suite cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test '*'
@@ -217,7 +217,7 @@ part_huge_arrays () {
 }
 
 part_device_ops () {
-  local figure='/ operations reach what is asked of them/p'
+  local figure='/ operations reach their required rate/p'
   run device_ops cuda:0 ./bin/device_ops --device=cuda:0 "${size[@]}"
 }
 
@@ -233,9 +233,9 @@ part_pytorch () {
   run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$scratch/ours"
 }
 
-# Both ranks may share one GPU: NCCL before 2.30 refuses that within a host, so each gets a host of
-# its own, and they talk over the loopback interface. That is right, and slow. The exit code is the
-# first rank's, or the second's.
+# Both ranks may share one GPU. NCCL before 2.30 refuses that within a host, so each gets a host id
+# of its own, and they communicate over the loopback interface, which is correct but slow. The exit
+# code is the first rank's or, if that is 0, the second's.
 export TWO_RANKS='
   folder=$(mktemp -d "$1/ranks.XXXXXX")
   export NCCL_SOCKET_IFNAME=lo NCCL_MULTI_RANK_GPU_ENABLE=1
@@ -253,8 +253,8 @@ part_nccl () {
 
 # -- stage 3 --
 
-# p50 of a batch: in the first form of what `metrics for all trainer` says, in the second beside
-# PyTorch's.
+# p50 of a batch: the first form is from `metrics for all trainer`, and the second from the
+# comparison with PyTorch.
 BATCH='s/^| batch_level_metric,batch_all *|\( *[^ ]* *|\)\{5\} *\([^ ]*\) .*/a batch in \2 ms/p'
 BESIDE='s/^| all trainer\/batch_level_metric,batch_all *| *\([^ ]*\) *| *\([^ ]*\) *| *\([^ ]*\) *|$/a batch in \1 ms, PyTorch \2 ms: \3/p'
 
@@ -268,7 +268,7 @@ part_parameter_server () {
     ./bin/parameter_server "${size[@]}" --ncudatrainer=2 --ncudaserver=1 --no-shared-memory
 }
 
-# p50 of an epoch, and samples a second of all trainers.
+# p50 of an epoch, and samples per second of all trainers.
 EPOCH='s/^| All *| *\([^ ]*\) *| *[^ ]* *| *\([^ ]*\) .*/an epoch in \2 ms, \1 samples a second/p'
 
 part_ddp_rpc () {
@@ -278,7 +278,7 @@ part_ddp_rpc () {
   run ddp_rpc 'tables in host memory' ./bin/ddp_rpc "${size[@]}" --trainer-device=cuda --table-device=cuda/host
 }
 
-# Two trainers and a server with PyTorch's CUDA RPC, in turn with ours.
+# Two trainers and a server with PyTorch's CUDA RPC, alternating with ours.
 part_cuda_rpc () {
   local figure=$BESIDE reason
   if [ -z "$python" ]; then
@@ -330,7 +330,7 @@ part_sanitizer () {
   done
 }
 
-# Four kernels, the clocks as they are.
+# Four kernels, without locking the clocks.
 part_profile () {
   local tool reason kernel limit_s=60
   reason=$(why_no_tools)

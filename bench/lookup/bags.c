@@ -6,7 +6,7 @@
 
 #define SEED 7
 
-/* The value of every table at a place. */
+/* Returns the value of every table at a position. */
 static gfloat
 get_value (gsize row, gsize column)
 {

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The work of the local part: bags of random ids, and what their sums must come to.
+/* The work of the local part: bags of random ids, and the expected sums.
  *
- * Values are multiples of 1/256 below 1, and as many as are added up here are added without
- * rounding, whatever the order: every system must come to the same checksum.
- * bench/peers/pytorch_embedding_bag.py knows the formula too.
+ * Values are multiples of 1/256 below 1, so the sums here are exact in any order, and every system
+ * must compute the same checksum. bench/peers/pytorch_embedding_bag.py uses the same formula.
  */
 
 #pragma once
@@ -17,7 +16,7 @@ typedef struct
 {
   gsize n_rows, dim;
   gsize n_bags, bag_length; /* of a batch */
-  gsize n_sets;             /* batches have their ids from these in turn */
+  gsize n_sets;             /* sets of ids that batches use in turn */
 } TpsLookupShape;
 
 typedef struct
@@ -30,13 +29,13 @@ typedef struct
 void tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape);
 void tps_lookup_bags_clear (TpsLookupBags *bags);
 
-/* Of a set; borrowed. */
+/* Returns the ids of a set, borrowed. */
 const gint64 *tps_lookup_bags_get_ids (const TpsLookupBags *bags, gsize set);
 
-/* Rows [first, first + n) times `factor`, to `values` [n, dim]. */
+/* Writes rows [first, first + n), multiplied by `factor`, to `values` [n, dim]. */
 void tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat factor);
 
-/* Errors: TPS_ERROR_INTERNAL, "`system`: a wrong sum …". */
+/* Checks a checksum. Errors: TPS_ERROR_INTERNAL, "`system`: a wrong sum …". */
 gboolean tps_lookup_bags_check (const TpsLookupBags *bags, gsize set, gdouble checksum,
                                 const gchar *system, GError **error);
 

@@ -6,7 +6,7 @@
 
 #define WIDE 64 /* columns whose sums stay in registers */
 #define AHEAD_ROWS 48
-#define PAIR_OF_LINES 32 /* floats; the processor fetches lines in pairs */
+#define PAIR_OF_LINES 32 /* floats; the processor fetches cache lines in pairs */
 
 TPS_INLINE void
 prefetch_columns (const gfloat *columns, gsize n)
@@ -15,7 +15,7 @@ prefetch_columns (const gfloat *columns, gsize n)
     __builtin_prefetch (columns + i, 0, 2);
 }
 
-/* The columns from `columns` on, of row 0; how many is a constant in gather_wide(). */
+/* Adds columns from `columns` of row 0 on. Their number is a constant in gather_wide(). */
 TPS_INLINE void
 add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize dim,
          gsize n_columns)
@@ -30,7 +30,7 @@ add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize 
     }
 }
 
-/* Keeps the compiler from removing sums that are not used. */
+/* Keeps the compiler from removing unused sums. */
 TPS_INLINE void
 keep (const gfloat *sums)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The limit: reading rows in the order of some ids, each asked for a while before, and adding them
- * all up in registers; no bags, nothing written. (Copying rows to a stage in the first-level cache
- * took a quarter longer.)
+/* The limit: reads rows in the order of given ids, with prefetching, and adds all of them in
+ * registers. There are no bags, and nothing is written. (Copying rows to a buffer in the
+ * first-level cache took a quarter longer.)
  */
 
 #pragma once
@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Thread: any. */
+/* Reads the rows of `ids` [n]. Thread: any. */
 void tps_lookup_gather (const gfloat *table, const gint64 *ids, gsize n, gsize dim);
 
 G_END_DECLS

@@ -12,13 +12,13 @@
 
 #define TABLE "bags"
 #define ROWS_AT_ONCE 65536
-#define SHARES_PER_THREAD 4 /* so that no thread waits long for the last one */
+#define SHARES_PER_THREAD 4 /* small shares, so that threads finish at nearly the same time */
 
 struct TpsLookupLocal
 {
   const TpsLookupBags *bags;
   guint n_threads;
-  TpsWorkerPool *helpers; /* besides the calling thread; NULL where there is one thread */
+  TpsWorkerPool *helpers; /* in addition to the calling thread; NULL with a single thread */
   TpsStream *stream;
   TpsBuffer *table;
   TpsTensor output; /* of a batch */
@@ -56,7 +56,8 @@ floats_of (TpsBuffer *buffer)
 
 /* -- tables -- */
 
-/* A step of SGD with learning rate 1 from 0, against the values. */
+/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
+ * values. */
 static gboolean
 fill_some (TpsTableStore *store, const TpsLookupShape *shape, gsize first, gsize n, GError **error)
 {
@@ -140,7 +141,7 @@ tps_lookup_local_free (TpsLookupLocal *local)
   g_free (local);
 }
 
-/* -- batches that are dealt to threads here -- */
+/* -- batches that are distributed over threads here -- */
 
 static void
 run_share (Batch *batch, gsize begin, gsize end)

@@ -10,11 +10,11 @@
 
 #define PEER_SCRIPT "bench/peers/pytorch_embedding_bag.py"
 #define MAX_SETS 16
-#define USUAL_ROWS_PER_S 40e6 /* that a thread sums up, for the estimate */
+#define USUAL_ROWS_PER_S 40e6 /* of a thread, for the estimate */
 
 /* -- the peer -- */
 
-/* Its ids, in a file. */
+/* Writes the ids of the peer to a file. */
 static gchar *
 write_ids (const TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
@@ -60,7 +60,7 @@ start_peer (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   return version != NULL;
 }
 
-/* Rows a second, or -1. */
+/* Returns rows per second, or -1. */
 static gdouble
 run_peer (TpsLookup *lookup, guint n_threads, gsize n_batches, GError **error)
 {
@@ -87,7 +87,7 @@ run_peer (TpsLookup *lookup, guint n_threads, gsize n_batches, GError **error)
 
 /* -- bags in this process: a row of systems for each number of threads -- */
 
-/* Once through all ids, so that page tables and caches are what they will be. */
+/* One pass through all ids, which brings page tables and caches into their final state. */
 static gsize
 choose_n_batches (const TpsLookup *lookup, gboolean is_warm_up)
 {

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast rows of embedding tables are found: summed up in bags in this process, next to a raw
- * gather of the same rows and, if asked for, to PyTorch's EmbeddingBag; and looked up and pushed by
+/* Measures access to rows of embedding tables: pooling of bags in this process, compared with a raw
+ * gather of the same rows and, optionally, with PyTorch's EmbeddingBag; and lookups and pushes by
  * RPC.
  *
- * A task of the engine is a batch on one system with so many threads, or a transport. A figure is
- * the median of the rounds. Every system's sums, the rows that come by RPC, and the tables that
- * were pushed to are checked.
+ * A task of the engine is a batch on one system with a number of threads, or a transport. A figure
+ * is the median of the rounds. The sums of every system, the rows received by RPC, and the tables
+ * after the pushes are checked.
  */
 
 #include "bench/lookup/parts.h"

@@ -16,7 +16,7 @@ make_small (TpsLookupOptions *o)
   o->seconds = MIN (o->seconds, 0.05);
 }
 
-/* Bags so long that their sums round would not have the checksum of all orders. */
+/* The sums of longer bags would round, so that the checksum would depend on the order. */
 #define MAX_BAG_LENGTH 10000
 
 static gboolean
@@ -61,12 +61,12 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
 {
   const GOptionEntry entries[] = {
     { "rows", 0, 0, G_OPTION_ARG_INT64, &o->n_rows, "rows of the tables (1000000)", "N" },
-    { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row that is summed up (64)", "N" },
+    { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row for bags (64)", "N" },
     { "bags", 0, 0, G_OPTION_ARG_INT64, &o->n_bags, "bags of a batch (4096)", "N" },
     { "bag-length", 0, 0, G_OPTION_ARG_INT64, &o->bag_length, "ids of a bag (20)", "N" },
     { "batches", 0, 0, G_OPTION_ARG_INT64, &o->n_batches, "batches of a round (200)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads,
-      "besides one thread, so many (one a core, 2 at most)", "N" },
+      "number of threads, measured in addition to one thread (one per core, 2 at most)", "N" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &o->peer, "pytorch: its EmbeddingBag on the same ids",
       "NAME" },
     { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
@@ -78,13 +78,13 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
       "length of a round of load, of lookups and of pushes (1)", "S" },
     { "device", 0, 0, G_OPTION_ARG_STRING, &o->device,
-      "where the store's and the server's tables are: cpu, cuda, cuda:N, or cuda:N/host in memory of "
-      "the host (cpu)",
+      "place of the store's and the server's tables: cpu, cuda, cuda:N, or cuda:N/host for host "
+      "memory (cpu)",
       "DEVICE" },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
       "one part: local, remote (lookups by RPC) or push (pushes by RPC)", "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
-      "the thriftps_server that remote and push talk to, of any version (ours)", "FILE" },
+      "the thriftps_server for remote and push, of any version (ours)", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
@@ -108,7 +108,7 @@ tps_lookup_options_parse (TpsLookupOptions *o, gint argc, gchar **argv, GError *
                             .n_clients = 4,
                             .seconds = 1 };
   g_option_context_set_summary (
-      context, "Measures how fast rows of embedding tables are found: summed up in bags in this "
+      context, "Measures access to rows of embedding tables: pooled in bags in this "
                "process, next to a raw gather\nof the same rows, and looked up and pushed by RPC.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   add_entries (context, o);

@@ -14,7 +14,7 @@ typedef struct
 {
   TpsRunFlags run;
   gchar *peer, *only, *server_binary, *device;
-  TpsTablePlace place; /* of the device */
+  TpsTablePlace place; /* the place named by the device */
   gint64 n_rows, dim, n_bags, bag_length, n_batches;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;
@@ -24,12 +24,12 @@ typedef struct
 
 #define TPS_LOOKUP_PEER "pytorch"
 
-/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_lookup_options_parse (TpsLookupOptions *options, gint argc, gchar **argv,
                                    GError **error);
 void tps_lookup_options_clear (TpsLookupOptions *options);
 
-/* Lines "name=value"; owned by the caller. */
+/* Returns lines "name=value"; owned by the caller. */
 GPtrArray *tps_lookup_options_describe (const TpsLookupOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupOptions, tps_lookup_options_clear)

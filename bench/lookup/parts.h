@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of the benchmark: each starts what it measures, adds its tasks to the engine and its
- * samples to the figures. */
+/* The parts of the benchmark. Each starts its systems, adds its tasks to the engine and its samples
+ * to the figures. */
 
 #pragma once
 
@@ -18,29 +18,29 @@ G_BEGIN_DECLS
 typedef struct
 {
   const TpsLookupOptions *options;
-  TpsFigures *figures; /* the run's */
+  TpsFigures *figures; /* owned by the run */
 
-  /* Bags in this process. */
+  /* For bags in this process. */
   TpsLookupBags bags;
   TpsLookupLocal *locals[2]; /* one thread, and several */
   guint n_threads[2];
   guint n_locals;
   TpsChild *peer;
 
-  /* Rows by RPC. */
+  /* For rows by RPC. */
   TpsLookupServer *server;
   TpsLookupRemoteShape remote;
   TpsLookupPushes pushes[TPS_LOOKUP_N_PATTERNS];
 } TpsLookup;
 
-/* Main figures, all of them. */
+/* The quantities of all main figures. */
 extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_per_s,
     tps_lookup_calls;
 
-/* Bags: a row of systems for each number of threads. */
+/* Adds bags: a row of systems for each number of threads. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
-/* Lookups and pushes: a row of transports for each kind; the server has started. */
+/* Adds lookups and pushes: a row of transports for each kind. The server must have started. */
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 

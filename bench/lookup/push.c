@@ -5,12 +5,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define N_SETS 16 /* of ids, so that drawing them takes no time from the pushes */
+#define N_SETS 16 /* of ids, drawn in advance so that drawing does not take time from the pushes */
 #define SEED 13
 
 static const TpsLookupPattern patterns[TPS_LOOKUP_N_PATTERNS] = {
-  { "push 2000 x 64", "push/2000x64", 2000, 64, 4 }, /* a trainer's batch */
-  { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes: what a push costs by itself */
+  { "push 2000 x 64", "push/2000x64", 2000, 64, 4 }, /* the batch of a trainer */
+  { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes: the fixed cost of a push */
 };
 
 typedef struct
@@ -33,7 +33,7 @@ client_free (gpointer data)
   g_free (client);
 }
 
-/* NULL with an error. */
+/* Returns NULL with an error. */
 static Client *
 client_new (const TpsLookupPushes *pushes, const TpsLookupServer *server, guint transport,
             guint number, GError **error)
@@ -81,7 +81,7 @@ tps_lookup_pushes_prepare (TpsLookupPushes *pushes, const TpsLookupServer *serve
                                        error);
 }
 
-/* Elements are whole numbers: their sum does not depend on the order of the pushes. */
+/* Elements are whole numbers, so their sum does not depend on the order of the pushes. */
 static gboolean
 sum_up (const TpsLookupPushes *pushes, TpsRemoteTables *tables, gdouble *sum, GError **error)
 {

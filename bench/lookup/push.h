@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes of row gradients by RPC, under the load of several clients. */
+/* Pushes of row gradients by RPC under the load of several clients. */
 
 #pragma once
 
@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   const gchar *name;  /* "push 2000 x 64": rows of a push and floats of a row */
-  const gchar *table; /* of its own */
+  const gchar *table; /* the table of this pattern */
   gsize n_ids, dim;
   guint n_clients;
 } TpsLookupPattern;
@@ -22,14 +22,14 @@ typedef struct
 {
   const TpsLookupPattern *pattern;
   gsize n_rows;
-  gint64 n_pushes; /* that its table has seen */
+  gint64 n_pushes; /* total pushes to the table */
 } TpsLookupPushes;
 
-/* Makes the table of pattern number `i`. */
+/* Creates the table of pattern number `i`. */
 gboolean tps_lookup_pushes_prepare (TpsLookupPushes *pushes, const TpsLookupServer *server, guint i,
                                     gsize n_rows, const TpsTablePlace *place, GError **error);
 
-/* Pushes for `seconds`; then the sum of the table must be that of all pushes. Waits. */
+/* Pushes for `seconds`, and checks that the sum of the table equals that of all pushes. Blocks. */
 gboolean tps_lookup_pushes_run (TpsLookupPushes *pushes, const TpsLookupServer *server,
                                 guint transport, gdouble seconds, TpsLookupLoad *load,
                                 GError **error);

@@ -18,7 +18,7 @@ typedef struct
   GRand *dice;
   gint64 *ids;      /* [n_ids] */
   gfloat *expected; /* [dim] */
-  TpsTensor rows;   /* of the newest call */
+  TpsTensor rows;   /* of the last call */
 } Client;
 
 void
@@ -27,7 +27,8 @@ tps_lookup_remote_times_clear (TpsLookupRemoteTimes *times)
   g_clear_pointer (&times->ms, g_array_unref);
 }
 
-/* A step of SGD with learning rate 1 from 0, against the values. */
+/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
+ * values. */
 static gboolean
 fill_some (TpsRemoteTables *tables, gsize first, gsize n, gsize dim, GError **error)
 {
@@ -73,7 +74,7 @@ client_free (gpointer data)
   g_free (client);
 }
 
-/* NULL with an error. */
+/* Returns NULL with an error. */
 static Client *
 client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, guint transport,
             guint number, GError **error)
@@ -138,7 +139,7 @@ check_rows (Client *client, GError **error)
 
 /* -- runs -- */
 
-/* One call after the other. */
+/* Makes one call after the other. */
 static gboolean
 measure_calls (Client *client, GArray *ms, GError **error)
 {

@@ -20,17 +20,17 @@ typedef struct
 
 typedef struct
 {
-  GArray *ms; /* of gdouble: each call of a client alone */
+  GArray *ms; /* of gdouble: each call of a single client */
   TpsLookupLoad load;
 } TpsLookupRemoteTimes;
 
 void tps_lookup_remote_times_clear (TpsLookupRemoteTimes *times);
 
-/* Makes and fills the table. */
+/* Creates and fills the table. */
 gboolean tps_lookup_remote_prepare (const TpsLookupServer *server,
                                     const TpsLookupRemoteShape *shape, GError **error);
 
-/* Answers are checked. Waits. */
+/* Runs the lookups and checks their results. Blocks. */
 gboolean tps_lookup_remote_run (const TpsLookupServer *server, const TpsLookupRemoteShape *shape,
                                 guint transport, TpsLookupRemoteTimes *times, GError **error);
 

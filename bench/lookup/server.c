@@ -40,7 +40,7 @@ receive_address (TpsLookupServer *server, guint transport, GError **error)
       server->addresses[transport] = g_strdup (line + strlen (listening));
       return TRUE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not come up: %s", line);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the server did not start: %s", line);
   return FALSE;
 }
 
@@ -156,7 +156,7 @@ call_until_the_end (gpointer data)
   return NULL;
 }
 
-/* The first error counts. */
+/* Returns the first error. */
 static gboolean
 join (Caller *callers, guint n, gint64 *n_calls, GError **error)
 {

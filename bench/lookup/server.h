@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server of the parts that go over the wire: thriftps_server, a process of its own, with a Unix
- * and a TCP socket. */
+/* The server of the RPC parts: a thriftps_server process with a Unix socket and a TCP socket. */
 
 #pragma once
 
@@ -10,47 +9,47 @@
 
 G_BEGIN_DECLS
 
-#define TPS_LOOKUP_CALL_NS G_GINT64_CONSTANT (60000000000) /* no call takes that long */
-#define TPS_LOOKUP_ROWS_AT_ONCE 65536 /* of a call that fills or reads a table */
+#define TPS_LOOKUP_CALL_NS G_GINT64_CONSTANT (60000000000) /* an upper bound for any call */
+#define TPS_LOOKUP_ROWS_AT_ONCE 65536 /* in a call that fills or reads a table */
 
-/* "unix", "tcp"; static. */
+/* Returns "unix" or "tcp"; static. */
 #define TPS_LOOKUP_N_TRANSPORTS 2
 const gchar *tps_lookup_transport_name (guint transport);
 
 typedef struct TpsLookupServer TpsLookupServer;
 
-/* `program`: the path of a thriftps_server, of any version; NULL = ours. Errors:
- * TPS_ERROR_UNAVAILABLE. */
+/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. Owned by the caller.
+ * Errors (NULL): TPS_ERROR_UNAVAILABLE. */
 TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
                                           const gchar *socket_dir, GError **error);
 void tps_lookup_server_free (TpsLookupServer *server);
 
-/* A client that knows the server's tables; owned by the caller. */
+/* Creates a client with access to the server's tables; owned by the caller. */
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             GError **error);
 
-/* Makes a whole table of zeros, whose optimizer is SGD with learning rate 1. */
+/* Creates a whole table of zeros, whose optimizer is SGD with learning rate 1. */
 gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const gchar *name,
                                        gsize n_rows, gsize dim, const TpsTablePlace *place,
                                        GError **error);
 
-/* Ids [n], and values or rows [n, dim], as calls take them. */
+/* Views of ids [n] and of values or rows [n, dim], as arguments of calls. */
 TpsTensorView tps_lookup_view_ids (const gint64 *ids, gsize n);
 TpsTensorView tps_lookup_view_rows (const gfloat *rows, gsize n, gsize dim);
 
 /* -- load -- */
 
-/* One call of a client. */
+/* Makes one call of a client. */
 typedef gboolean (*TpsLookupCall) (gpointer client, GError **error);
 
 typedef struct
 {
-  gdouble calls_per_s;     /* of all clients together */
-  gdouble calls_per_cpu_s; /* of the server */
+  gdouble calls_per_s;     /* total of all clients */
+  gdouble calls_per_cpu_s; /* per second of the server's CPU time */
   gint64 n_calls;
 } TpsLookupLoad;
 
-/* Each client, on a thread of its own, calls again and again for `seconds`. */
+/* Runs each client on a thread of its own, with one call after the other, for `seconds`. */
 gboolean tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients,
                                  guint n_clients, TpsLookupCall call, gdouble seconds,
                                  TpsLookupLoad *load, GError **error);

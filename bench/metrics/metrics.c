@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What counting costs. Each row is the median of several rounds; each round checks its own sums. */
+/* The cost of metrics. Each row is the median of several rounds; each round checks its own sums. */
 
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static gboolean is_smoke;
 static const GOptionEntry flags[] = {
   { "threads", 0, 0, G_OPTION_ARG_INT, &n_threads, "Threads that change the same numbers", "N" },
   { "series", 0, 0, G_OPTION_ARG_INT, &n_series, "Series of a scrape", "N" },
-  { "smoke", 0, 0, G_OPTION_ARG_NONE, &is_smoke, "Much less of everything", NULL },
+  { "smoke", 0, 0, G_OPTION_ARG_NONE, &is_smoke, "A small run", NULL },
   { NULL },
 };
 
@@ -32,11 +32,11 @@ typedef struct
   TpsCounter *request_bytes;
   TpsCounter *reply_bytes;
   TpsHistogram *durations;
-  guint64 n_recorded; /* what the histogram should hold */
-  guint n_operations; /* of each thread */
+  guint64 n_recorded; /* the expected count of the histogram */
+  guint n_operations; /* per thread */
 } Numbers;
 
-/* From 1 us to 1 s, all buckets in turn: the worst for caches. */
+/* From 1 us to 1 s, through all buckets in turn: the worst case for caches. */
 static gint64
 choose_duration (guint i)
 {
@@ -123,7 +123,7 @@ run_work (void *data)
   return NULL;
 }
 
-/* Nanoseconds an operation. */
+/* Returns nanoseconds per operation. */
 static gdouble
 run_round (const Operation *operation, Numbers *numbers)
 {
@@ -147,7 +147,7 @@ print_row (const gchar *name, const gchar *unit, gdouble *values, guint64 n_wron
            values[N_ROUNDS - 1], unit, n_wrong);
 }
 
-/* How many results were wrong. */
+/* Returns the number of wrong results. */
 static guint64
 measure_operation (const Operation *operation, Numbers *numbers)
 {
@@ -266,7 +266,7 @@ measure (void)
 gint
 main (gint argc, gchar **argv)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- what counting costs");
+  g_autoptr (GOptionContext) context = g_option_context_new ("- the cost of metrics");
   g_autoptr (GError) error = NULL;
 
   g_option_context_add_main_entries (context, flags, NULL);

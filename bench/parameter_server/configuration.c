@@ -104,7 +104,7 @@ tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gc
     {
       g_autofree gchar *known = join_members (root);
 
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: no such id; there are: %s", where,
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: unknown id; known: %s", where,
                    known);
       return FALSE;
     }
@@ -134,7 +134,7 @@ check_known (JsonObject *root, const gchar *path, const gchar *const *known, GEr
         g_autofree gchar *list = g_strjoinv (", ", (gchar **) (gsize) known);
 
         g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "%s: \"%s\" is no class of a server or trainer; there are: %s", path,
+                     "%s: unknown class \"%s\" of a server or trainer; known: %s", path,
                      (const gchar *) at->data, list);
         ok = FALSE;
       }

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* JSON files of data and model ids, and of named arguments for server and trainer classes. The
- * entry shapes are the originals': {"ID": {"data_class" | "model_class": "CLASS", "configurations":
- * {…}}} and {"CLASS": {…}}.
+/* JSON files of data and model ids, and of named arguments for server and trainer classes. Entries
+ * have the originals' form: {"ID": {"data_class" | "model_class": "CLASS", "configurations": {…}}}
+ * and {"CLASS": {…}}.
  */
 
 #pragma once
@@ -17,22 +17,22 @@ typedef struct
   GVariant *arguments; /* a{sv} */
 } TpsBenchConfiguration;
 
-/* Looks up `id` in the file, or in the built-in text where `path` is NULL. `class_key` is
- * "data_class" or "model_class". Errors: TPS_ERROR_INVALID_ARGUMENT naming file and place;
- * NOT_FOUND for an unknown id, listing the known. */
+/* Finds `id` in the file, or in the built-in text if `path` is NULL. `class_key` is "data_class" or
+ * "model_class". Errors: TPS_ERROR_INVALID_ARGUMENT naming file and position; NOT_FOUND for an
+ * unknown id; the message lists the known ids. */
 gboolean tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gchar *id,
                                        const gchar *class_key, TpsBenchConfiguration *configuration,
                                        GError **error);
 
-/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it.
- * Owned. `known`: all classes that the file may name; a misspelled one must not pass for a class
- * without arguments. Errors: INVALID_ARGUMENT naming file and place. */
+/* Returns the named arguments of a class; an empty dictionary if `path` is NULL or has no entry for
+ * the class. Owned by the caller. `known` lists all classes that the file may name, so that a
+ * misspelled class is an error. Errors: INVALID_ARGUMENT naming file and position. */
 GVariant *tps_bench_arguments_load (const gchar *path, const gchar *class_name,
                                     const gchar *const *known, GError **error);
 
 void tps_bench_configuration_clear (TpsBenchConfiguration *configuration);
 
-/* The ids of the built-in text, owned by the caller. */
+/* Returns the ids of the built-in text, owned by the caller. */
 gchar **tps_bench_configuration_list (const gchar *built_in);
 
 /* The built-in files (generated from bench/parameter_server/configurations). */

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The originals' experiments by their names: --experiment. */
+/* The originals' experiments by name: --experiment. */
 
 #pragma once
 
@@ -26,11 +26,11 @@ typedef struct
   gint batch_size;
 } TpsExperiment;
 
-/* Static. Errors: TPS_ERROR_NOT_FOUND that lists the known ones. */
+/* Finds an experiment. Static. Errors: TPS_ERROR_NOT_FOUND; the message lists the known names. */
 const TpsExperiment *tps_experiment_find (const gchar *name, GError **error);
 
-/* The names of those that need a GPU, or of the others, separated by spaces; owned by the
- * caller. */
+/* Returns the names of the experiments that need a GPU, or of the others, separated by spaces;
+ * owned by the caller. */
 gchar *tps_experiment_list (gboolean with_gpu);
 
 G_END_DECLS

@@ -37,7 +37,7 @@ print_ids (const gchar *flag, const gchar *built_in)
   printf ("\n");
 }
 
-/* Those that train on batches: this program deals them. */
+/* Lists the trainers that train on batches, which this program distributes. */
 static const gchar **
 list_trainers (void)
 {
@@ -63,7 +63,8 @@ check_trainer (const gchar *name, GError **error)
   names = list_trainers ();
   known = g_strjoinv (", ", (gchar **) (gsize) names);
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s \"%s\"; known: %s",
-               klass == NULL ? "unknown trainer" : "this program deals batches, and none are for",
+               klass == NULL ? "unknown trainer"
+                             : "this program distributes batches, which are not used by",
                name, known);
   return FALSE;
 }
@@ -123,7 +124,8 @@ check (const gchar *flag, gboolean is_known, GError **error)
   return is_known;
 }
 
-/* What the trainers of this launcher lack, they would say too late. */
+/* Checks the backend in the launcher, because its trainers would report a missing library too
+ * late. */
 static gboolean
 check_backend (const TpsBenchOptions *o, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The names that flags can take: printed for --list, checked before anything starts. */
+/* The values of flags: printed for --list, checked before any process starts. */
 
 #pragma once
 
@@ -8,17 +8,17 @@
 
 G_BEGIN_DECLS
 
-/* All names that the registries know, a line each; or the version alone. */
+/* Prints all names of the registries, one per line, or only the version. */
 void tps_bench_print_list (gboolean version_only);
 
-/* Whether all names of `options`, and the classes of its data and model ids, are known and can be
- * had here. Errors: NOT_FOUND naming the flag and what it can be; UNAVAILABLE naming the flag and
- * what is missing. */
+/* Checks that all names in `options`, and the classes of its data and model ids, are known and
+ * usable on this machine. Errors: NOT_FOUND naming the flag and its possible values; UNAVAILABLE
+ * naming the flag and the missing library or device. */
 gboolean tps_bench_check_names (const TpsBenchOptions *options, const gchar *data_class,
                                 const gchar *model_class, GError **error);
 
-/* Names of all trainer and server classes, which configuration files may name; owned by the
- * caller. */
+/* Returns the names of all trainer and server classes, which configuration files may use; owned by
+ * the caller. */
 gchar **tps_bench_list_classes (void);
 
 G_END_DECLS

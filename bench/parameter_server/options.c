@@ -9,7 +9,7 @@
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
 
-#define LEARNING_RATE 1e-4 /* the originals' */
+#define LEARNING_RATE 1e-4 /* from the originals */
 
 static void
 default_to (gint *value, gint number)
@@ -18,7 +18,7 @@ default_to (gint *value, gint number)
     *value = number;
 }
 
-/* What other flags leave open. Roles of one kind that are asked for take the place of the
+/* Sets the options that other flags have not set. If roles of one kind are given, they replace the
  * experiment's. */
 static void
 fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
@@ -51,14 +51,14 @@ take_experiment (TpsBenchOptions *o, GError **error)
   if (o->experiment == NULL)
     return TRUE;
   if (o->run.smoke)
-    return tps_flags_refuse ("experiment", o->experiment, "no --smoke beside it", error);
+    return tps_flags_refuse ("experiment", o->experiment, "no --smoke with it", error);
   experiment = tps_experiment_find (o->experiment, error);
   if (experiment != NULL)
     fill_from (o, experiment);
   return experiment != NULL;
 }
 
-/* Who asks for roles of one kind gets none of the other unless that is asked for too. */
+/* If only one kind of a role is given, the number of the other kind is 0. */
 static void
 fill_roles (TpsBenchOptions *o)
 {
@@ -68,7 +68,7 @@ fill_roles (TpsBenchOptions *o)
   default_to (&o->nserver, o->ncudaserver > 0 ? 0 : 1);
 }
 
-/* What flags and environment left open. */
+/* Sets the options that flags and environment have not set. */
 static void
 fill_defaults (TpsBenchOptions *o)
 {
@@ -92,29 +92,29 @@ fill_defaults (TpsBenchOptions *o)
   tps_flags_default_to (&o->peer_transport, "default");
 }
 
-/* The tables are built for one set of options; GOption writes through their pointers. */
+/* The tables are built for one set of options, because GOption writes through their pointers. */
 static GOptionContext *
 make_context (TpsBenchOptions *o, gboolean *list)
 {
   const GOptionEntry roles[] = {
     { "experiment", 0, 0, G_OPTION_ARG_STRING, &o->experiment,
-      "one of the originals' experiments with its values, as ddp_cpu_rpc (--list names them); other flags go before",
+      "one of the originals' experiments, such as ddp_cpu_rpc (shown by --list); other flags "
+      "override its values",
       "NAME" },
-    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2; 0 beside CUDA trainers)",
+    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2; 0 with CUDA trainers)",
       "N" },
     { "ncudatrainer", 0, 0, G_OPTION_ARG_INT, &o->ncudatrainer,
       "trainers that compute on a GPU (0)", "N" },
-    { "nserver", 0, 0, G_OPTION_ARG_INT, &o->nserver, "CPU servers (1; 0 beside CUDA servers)",
-      "N" },
-    { "ncudaserver", 0, 0, G_OPTION_ARG_INT, &o->ncudaserver, "servers that add up on a GPU (0)",
+    { "nserver", 0, 0, G_OPTION_ARG_INT, &o->nserver, "CPU servers (1; 0 with CUDA servers)", "N" },
+    { "ncudaserver", 0, 0, G_OPTION_ARG_INT, &o->ncudaserver, "servers that average on a GPU (0)",
       "N" },
     { "trainer", 0, 0, G_OPTION_ARG_STRING, &o->trainer, "trainer class (DdpTrainer)", "NAME" },
     { "server", 0, 0, G_OPTION_ARG_STRING, &o->server,
-      "AverageParameterServer adds up gradients as they come, AverageBatchParameterServer when all are "
-      "there (AverageParameterServer)",
+      "AverageParameterServer adds gradients as they arrive, AverageBatchParameterServer when all "
+      "have arrived (AverageParameterServer)",
       "NAME" },
     { "filestore", 0, 0, G_OPTION_ARG_FILENAME, &o->filestore,
-      "accepted for the original's sake; trainers meet through the master", "FILE" },
+      "accepted for compatibility with the original; trainers join through the master", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   const GOptionEntry work[] = {
@@ -140,19 +140,21 @@ make_context (TpsBenchOptions *o, gboolean *list)
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
       "process group: gloo, nccl or multi (gloo)", "NAME" },
     { "preprocess-data", 0, 0, G_OPTION_ARG_STRING, &o->preprocess_data,
-      "what is done to the batches before a pass (preprocess_dummy_data: check that they fit the model)",
+      "preprocessing of the batches before a pass (preprocess_dummy_data: check that they fit "
+      "the model)",
       "NAME" },
     { "create-criterion", 0, 0, G_OPTION_ARG_STRING, &o->create_criterion, "loss (cel)", "NAME" },
     { "create-ddp-model", 0, 0, G_OPTION_ARG_STRING, &o->create_ddp_model,
-      "how the model is bound to buckets and hooks (basic_ddp_model)", "NAME" },
+      "binding of the model to buckets and hooks (basic_ddp_model)", "NAME" },
     { "hook-state", 0, 0, G_OPTION_ARG_STRING, &o->hook_state,
-      "what hooks keep from step to step: the number for their metrics (BasicHookState)", "NAME" },
+      "state of hooks: the step number for their metrics (BasicHookState)", "NAME" },
     { "iteration-step", 0, 0, G_OPTION_ARG_STRING, &o->iteration_step,
-      "what a step of training does (basic_iteration_step: forward, backward, optimizer)", "NAME" },
+      "training step (basic_iteration_step: forward, backward, optimizer)", "NAME" },
     { "reduce", 0, 0, G_OPTION_ARG_STRING, &o->reduce,
       "mean, or sum as the originals really do (mean)", "KIND" },
     { "compress", 0, 0, G_OPTION_ARG_STRING, &o->compress,
-      "gradients travel as they are (none), as fp16 or bf16, or topk:RATIO: that part of the dense ones, the largest (none)",
+      "compression of gradients: none, fp16, bf16, or topk:RATIO for the largest values of dense "
+      "gradients (none)",
       "KIND" },
     { "partition", 0, 0, G_OPTION_ARG_STRING, &o->partition,
       "size: a bucket has one owner among all servers; trainers: each server has its own trainers, as in "
@@ -167,7 +169,7 @@ make_context (TpsBenchOptions *o, gboolean *list)
   const GOptionEntry output[] = {
     { "peer-transport", 0, 0, G_OPTION_ARG_STRING, &o->peer_transport,
       "the peer's: default (shared memory where it can) or tcp (default)", "KIND" },
-    { "list", 0, 0, G_OPTION_ARG_NONE, list, "print all names that flags can take", NULL },
+    { "list", 0, 0, G_OPTION_ARG_NONE, list, "print the possible values of flags", NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   GOptionContext *context = g_option_context_new (NULL);
@@ -175,8 +177,8 @@ make_context (TpsBenchOptions *o, gboolean *list)
   g_option_context_set_summary (
       context,
       "Trains a small model with T trainers whose gradients are averaged by S parameter servers, each a "
-      "process of its own,\nand reports what every step cost. Without flags: 2 trainers, 1 server.\n"
-      "Underscores may stand for dashes in the names of flags.");
+      "process of its own,\nand reports the time of every step. Without flags: 2 trainers, 1 "
+      "server.\nNames of flags may have underscores instead of dashes.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, roles, NULL);
   tps_world_add_flags (context, &o->world);
@@ -200,8 +202,8 @@ tps_bench_options_count_servers (const TpsBenchOptions *options)
   return (guint) (options->nserver + options->ncudaserver);
 }
 
-/* Ranks: trainers of the CPU, of CUDA, servers of the CPU, of CUDA, the master. The launcher's
- * roles are all here. */
+/* The order of ranks: trainers on the CPU, trainers on CUDA, servers on the CPU, servers on CUDA,
+ * the master. The launcher's roles all run on this host. */
 static gboolean
 has_cuda_trainer_here (const TpsBenchOptions *o)
 {
@@ -220,7 +222,7 @@ has_cuda_server_here (const TpsBenchOptions *o)
   return o->ncudaserver > 0 && (rank < 0 || (rank >= first && rank < first + o->ncudaserver));
 }
 
-/* Drivers are looked for only where a role wants one. */
+/* Loads drivers only if a role needs them. */
 static gboolean
 check_devices (const TpsBenchOptions *o, GError **error)
 {
@@ -249,7 +251,7 @@ check_cuda (const TpsBenchOptions *o, GError **error)
   return FALSE;
 }
 
-/* In the originals' layout trainers have servers of their own kind. */
+/* In the originals' layout, trainers have servers of their own kind. */
 static gboolean
 check_kinds (const TpsBenchOptions *o, GError **error)
 {
@@ -300,7 +302,7 @@ check_world (const TpsBenchOptions *o, GError **error)
   return check_partition (o, error);
 }
 
-/* A peer's work must be ours. */
+/* Refuses options that the peer does not support. */
 static gboolean
 check_peer (const TpsBenchOptions *o, GError **error)
 {
@@ -308,10 +310,10 @@ check_peer (const TpsBenchOptions *o, GError **error)
     return TRUE;
   if (!g_str_equal (o->compress, "none"))
     return tps_flags_refuse ("compress", o->compress,
-                             "none beside --peer, which sends whole gradients", error);
+                             "none with --peer, which does not compress gradients", error);
   if (o->learning_rate != LEARNING_RATE)
-    return tps_flags_refuse ("learning-rate", "another", "1e-4 beside --peer, which has no other",
-                             error);
+    return tps_flags_refuse ("learning-rate", "another",
+                             "1e-4 with --peer, which supports no other", error);
   return TRUE;
 }
 
@@ -327,7 +329,7 @@ check_words (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_word ("peer-transport", o->peer_transport, peer_transports, error);
 }
 
-/* Seeds have one value. */
+/* The seeds must have the same value. */
 static gboolean
 take_seeds (TpsBenchOptions *o, GError **error)
 {
@@ -338,8 +340,7 @@ take_seeds (TpsBenchOptions *o, GError **error)
     o->seed = o->torch_seed != TPS_BENCH_NO_SEED ? o->torch_seed : 0;
   if (o->torch_seed == TPS_BENCH_NO_SEED || o->torch_seed == o->seed)
     return TRUE;
-  expected = g_strdup_printf ("--seed=%" G_GINT64_FORMAT " or nothing, since they are one",
-                              o->seed);
+  expected = g_strdup_printf ("--seed=%" G_GINT64_FORMAT "; both seeds must be equal", o->seed);
   return tps_flags_refuse ("torch-seed", text, expected, error);
 }
 
@@ -449,7 +450,7 @@ tps_bench_options_clear (TpsBenchOptions *o)
   tps_run_flags_clear (&o->run);
 }
 
-/* "" where it was not given. */
+/* An unset seed is shown as "". */
 static void
 describe_seed (GPtrArray *lines, const gchar *name, gint64 seed)
 {

@@ -9,10 +9,10 @@
 
 G_BEGIN_DECLS
 
-/* The value of a seed that was not given. */
+/* The value of an unset seed. */
 #define TPS_BENCH_NO_SEED G_MININT64
 
-/* Fields are named for their flags; strings are owned. */
+/* Fields are named after their flags; strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -54,19 +54,19 @@ typedef struct
   gdouble bucket_cap_mib;
 } TpsBenchOptions;
 
-/* Parses `argv`, dashes and underscores alike, then the environment of Slurm, MPI and
- * torchrun-style launchers for what the flags leave open (rank, world size, master address).
- * Relative paths are resolved against the folder the user stood in. Errors:
+/* Parses `argv`, with dashes or underscores in names. Unset flags are then read from the
+ * environment of Slurm, MPI and torchrun-style launchers (rank, world size, master address).
+ * Relative paths are resolved against the user's working directory. Errors:
  * TPS_ERROR_INVALID_ARGUMENT. */
 TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
                                          GError **error);
 void tps_bench_options_clear (TpsBenchOptions *options);
 
-/* Those of both kinds; the CUDA ones come last. */
+/* Counts both kinds; the CUDA ones come last. */
 guint tps_bench_options_count_trainers (const TpsBenchOptions *options);
 guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 
-/* The flags and their values in use, one "name=value" each, in the order of --help; owned by the
+/* Returns the flags and their current values as "name=value", in the order of --help. Owned by the
  * caller. */
 GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);
 

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parameter-server benchmark: launches a world of trainers, servers and a master, or is one of
- * them. */
+/* The parameter-server benchmark: starts trainers, servers and a master, or runs as one of them. */
 
 #include <locale.h>
 
@@ -16,7 +15,7 @@ main (gint argc, gchar **argv)
   TpsProgram program;
   gint status;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers are formatted the same everywhere */
   verdict = tps_bench_options_parse (&work.options, argc, argv, &error);
   if (!tps_program_check_verdict ("parameter_server", verdict, error, &status))
     return status;

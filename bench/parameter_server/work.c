@@ -42,7 +42,7 @@ count_trainers (const TpsBenchOptions *o, guint server)
   return MAX (n, 1);
 }
 
-/* The shipped server classes take no arguments: anything in the file is unknown. */
+/* The shipped server classes take no arguments, so any argument in the file is unknown. */
 static gboolean
 check_server_arguments (const TpsBenchOptions *o, GError **error)
 {
@@ -58,7 +58,7 @@ check_server_arguments (const TpsBenchOptions *o, GError **error)
   return tps_config_finish (&config);
 }
 
-/* Those of the CPU come first. FALSE: a CUDA server has none. */
+/* Servers on the CPU come first. Returns FALSE if a CUDA server has no device. */
 static gboolean
 choose_device (const TpsBenchOptions *o, guint server, TpsDevice **device, GError **error)
 {
@@ -177,7 +177,7 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   return plan;
 }
 
-/* What a trainer would refuse is refused before anything is launched. */
+/* Checks the plan before any process starts, because trainers would refuse an invalid one. */
 static gboolean
 check_plan (TpsBenchWork *work, GError **error)
 {
@@ -216,9 +216,9 @@ load (gpointer user_data, GError **error)
          && check_plan (work, error);
 }
 
-/* The originals' line of rank 0. */
+/* Prints the originals' line of rank 0. */
 static void
-say_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
+print_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
 {
   if (epoch % 5 == 0)
     printf ("train epoch=%u\n", epoch);
@@ -308,8 +308,9 @@ tps_bench_work_get_program (const TpsBenchWork *work)
     .fill_server = fill_server,
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
-              .epoch_begins = say_epoch,
-              /* In the originals' layout each server's trainers go their own way. */
+              .epoch_begins = print_epoch,
+              /* In the originals' layout, the trainers of each server diverge from those of other
+               * servers. */
               .parameters_agree = !g_str_equal (o->partition, "trainers")
                                   || tps_bench_options_count_servers (o) <= 1 },
     .load = load,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the roles of the parameter-server benchmark do. */
+/* The roles of the parameter-server benchmark. */
 
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct
 
 void tps_bench_work_clear (TpsBenchWork *work);
 
-/* Its options are parsed. */
+/* Returns a program whose user_data is `work`. The options must be parsed. */
 TpsProgram tps_bench_work_get_program (const TpsBenchWork *work);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchWork, tps_bench_work_clear)

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The stock Thrift C GLib library as a peer of //bench:transfer, with its generated code:
- * ThriftSimpleServer, the only server that it has, framed transport, binary protocol.
+/* The stock Thrift C GLib library, with its generated code, as a peer of //bench:transfer:
+ * ThriftSimpleServer (its only server), framed transport, binary protocol.
  *
  *   c_glib_transfer --serve=simple --address=127.0.0.1:0
  *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
  *
- * The server prints "listening on ADDRESS" and ends with its standard input; the load generator
- * reads rows and prints times (bench/transfer/system/row.h), with one connection and one call in
- * flight. */
+ * The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
+ * generator reads rows and prints times (bench/transfer/system/row.h), with one connection and one
+ * call in flight. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ make_limits (void)
                        LIMIT, NULL);
 }
 
-/* Framed transports with our limits: the library's factory makes them with its own. */
+/* Creates framed transports with our limits, because the library's factory uses its own. */
 
 typedef ThriftTransportFactory LargeFramesFactory;
 typedef ThriftTransportFactoryClass LargeFramesFactoryClass;
@@ -169,7 +169,7 @@ end_with_input (G_GNUC_UNUSED gpointer data)
   _exit (0);
 }
 
-/* ThriftServerSocket cannot tell which port it got: one that is free now is asked for. */
+/* ThriftServerSocket cannot report its port, so a port that is currently free is chosen first. */
 static gint
 find_port (void)
 {
@@ -215,7 +215,7 @@ serve (void)
 #define OPEN_TRIES 500
 #define OPEN_PAUSE_US 10000
 
-/* The server says where it listens a moment before it does. */
+/* Retries, because the server prints its address shortly before it listens. */
 static gboolean
 open_patiently (ThriftTransport *transport, GError **error)
 {
@@ -278,7 +278,7 @@ run_row (TpsPeerTransferIf *client, const Row *row)
 
       if (!call (client, row, TPS_PEER_TENSOR (object), &error))
         {
-          printf ("error %s\n", error != NULL ? error->message : "a wrong answer");
+          printf ("error %s\n", error != NULL ? error->message : "a wrong reply");
           return;
         }
       ns[i] = now_ns () - before_ns;

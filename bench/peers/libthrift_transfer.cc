@@ -5,9 +5,9 @@
 //   libthrift_transfer --serve=threaded|nonblocking --address=127.0.0.1:0
 //   libthrift_transfer --load=... --address=127.0.0.1:PORT
 //
-// The server prints "listening on ADDRESS" and ends with its standard input; the load generator
-// reads rows and prints times (bench/transfer/system/row.h), with a thread and a connection for
-// each connection of a row.
+// The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
+// generator reads rows and prints times (bench/transfer/system/row.h), with a thread and a
+// connection for each connection of a row.
 
 #include <thrift/TConfiguration.h>
 #include <thrift/concurrency/ThreadFactory.h>
@@ -70,7 +70,7 @@ public:
   push (const Tensor &) override
   {
   }
-  // What is pulled is the same tensor again and again, as a table or a model would be.
+  // Pulls return the same tensor every time, as with a table or a model.
   void
   pull (Tensor &result, const int64_t n_bytes) override
   {
@@ -94,7 +94,7 @@ private:
   Tensor pulled_;
 };
 
-// An accepted connection has the library's limits, not ours.
+// Sets our limits on accepted connections, which otherwise have the library's.
 class LargeFrames : public transport::TTransportFactory
 {
 public:
@@ -105,7 +105,7 @@ public:
   }
 };
 
-// The library counts the bytes of all messages of a connection against the limit of one.
+// The library compares the total bytes of a connection with the limit of a single message.
 class LargeSockets : public transport::TServerSocket
 {
 public:
@@ -234,7 +234,7 @@ Call (TransferClient &client, const Row &row, const Tensor &tensor)
   else
     client.echo (answer, tensor);
   if (row.op != "push" && answer.data.size () != row.n_bytes)
-    throw std::runtime_error ("a wrong answer");
+    throw std::runtime_error ("a wrong reply");
 }
 
 void
@@ -287,7 +287,7 @@ Load (const std::string &address)
       in >> row.op >> row.n_bytes >> row.n_connections >> row.n_in_flight >> row.n_calls;
       try
         {
-          connections.clear (); // new ones for each row: see LargeSockets
+          connections.clear (); // each row needs new connections: see LargeSockets
           while (connections.size () < row.n_connections)
             connections.emplace_back (address);
           RunRow (row, connections);
@@ -317,7 +317,7 @@ int
 main (int argc, char **argv)
 {
   const std::string serve = Flag (argc, argv, "serve");
-  GlobalOutput.setOutputFunction ([] (const char *) {}); // it speaks of every connection that ends
+  GlobalOutput.setOutputFunction ([] (const char *) {}); // it logs every connection that ends
   if (serve == "threaded")
     return ServeThreaded ();
   if (serve == "nonblocking")

@@ -4,8 +4,9 @@
 
     pytorch_all_reduce.py --rank=N --ranks=N --store=FILE
 
-The ranks meet in FILE. Each prints "torch VERSION" when all have come. For each line "BYTES CALLS" it sums up so many floats so
-often and answers "ok SECONDS"; it ends with its standard input.
+The ranks join through FILE. Each prints "torch VERSION" when all have joined. For each line "BYTES
+CALLS" it sums that many bytes of floats CALLS times and replies "ok SECONDS". It ends at the end of
+its standard input.
 """
 
 import argparse
@@ -20,7 +21,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 import torch
 import torch.distributed as dist
 
-PERIOD = 61  # of what is summed up in a check: small integers, so that sums are exact
+PERIOD = 61  # of checked data: small integers, so that sums are exact
 
 
 def check(rank, n_ranks, n_elems):
@@ -56,7 +57,7 @@ def main():
         try:
             check(arguments.rank, arguments.ranks, n_bytes // 4)
             print("ok %.9f" % run(torch.zeros(n_bytes // 4), n_calls), flush=True)
-        except Exception as error:  # whatever it is, the benchmark says it
+        except Exception as error:  # the benchmark reports any error
             print("error " + str(error).splitlines()[0], flush=True)
     os._exit(0)
 

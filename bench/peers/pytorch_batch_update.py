@@ -1,17 +1,17 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The batch-updating benchmark on PyTorch's own RPC, as a peer to measure against.
+"""The batch-updating benchmark on PyTorch's own RPC, as a peer.
 
-Does on CPU what //bench:batch_update does: trainers send the gradients of one linear layer to a server over
-torch.distributed.rpc; it steps SGD with their mean and answers all of them with the model, as a module. Started by the
-benchmark, one process for the whole world; it reads one command a line from stdin and answers with one JSON object a
-line on stdout:
+It does the work of //bench:batch_update on the CPU. Trainers send the gradients of one linear layer
+to a server over torch.distributed.rpc. The server applies their mean by SGD and replies to all of
+them with the model, as a module. The benchmark starts one process for the whole world. It reads one
+command per line from stdin and replies with one JSON object per line on stdout:
 
     pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...}}
     quit   ->  ends
 
-The first line it prints, when all processes are up, is {"ready": true, "torch": "1.13.1"}.
-Everything else goes to stderr. Times are milliseconds of the monotonic clock.
+When all processes have started, it prints the line {"ready": true, "torch": "1.13.1"}. All other
+output goes to stderr. Times are milliseconds of the monotonic clock.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import os
 import threading
 import time
 
-# Read when torch is loaded. Without them every role says at its end that it ends.
+# Read when torch is loaded. Without them every role prints a message when it ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -30,7 +30,7 @@ from pytorch_world import World, die_with_parent, free_ports
 
 
 class BatchUpdateServer:
-    """Has the model; the last gradient of a round steps it and answers everybody."""
+    """Owns the model; the last gradient of a round updates it and completes all calls."""
 
     def __init__(self, args):
         torch.manual_seed(args.seed)
@@ -71,7 +71,7 @@ class BatchUpdateServer:
 
 
 def run_trainer(args, rank, server):
-    """One pass; what it measured."""
+    """Runs one pass and returns its measurements."""
     torch.manual_seed(args.seed * 1000003 + rank)
     loss_function = torch.nn.L1Loss()
     targets = torch.zeros(args.batch_size, args.out_features)

@@ -1,20 +1,23 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The DDP + RPC benchmark on PyTorch's own RPC, as a peer to measure against.
+"""The DDP + RPC benchmark on PyTorch's own RPC, as a peer.
 
-Does on CPU what //bench:ddp_rpc does, the way PyTorch's benchmark_ddp_rpc.py does it: trainers look up embedding bags on
-all parameter servers by torch.distributed.rpc, one after the other, run the dense layers under DDP over gloo, and let
-distributed autograd and DistributedOptimizer (SGD) update tables and layers. Table gradients are dense as there, or
-sparse with --sparse. Numbers of trainers and servers are free, and all values are those of the command line.
+It does the work of //bench:ddp_rpc on the CPU, in the way of PyTorch's benchmark_ddp_rpc.py.
+Trainers look up embedding bags on all parameter servers by torch.distributed.rpc, one after the
+other, and run the dense layers under DDP over gloo. Distributed autograd and DistributedOptimizer
+(SGD) update tables and layers. Table gradients are dense as in the original, or sparse with
+--sparse. The numbers of trainers and servers, and all values, come from the command line.
 
-Started by the benchmark, one process for the whole world; it reads one command a line from stdin and answers with one
-JSON object a line on stdout:
+The benchmark starts one process for the whole world. It reads one command per line from stdin and
+replies with one JSON object per line on stdout:
 
-    pass   ->  {"trainer": {"0": {"epoch_metric,epoch": [ms, ...]}, ...}, "samples": {"0": [in the pass, in its last epoch]}}
+    pass   ->  {"trainer": {"0": {"epoch_metric,epoch": [ms, ...]}, ...},
+                "samples": {"0": [in the pass, in its last epoch]}}
     quit   ->  ends
 
-The first pass is the warm-up and has --warmup-cycles epochs (none: there is no such pass). The first line, when all
-processes are up, is {"ready": true, "torch": "1.13.1"}. Everything else goes to stderr. Times are of the monotonic clock.
+The first pass is the warm-up and has --warmup-cycles epochs (with 0, there is no warm-up). When all
+processes have started, it prints the line {"ready": true, "torch": "1.13.1"}. All other output goes
+to stderr. Times are those of the monotonic clock.
 """
 
 import argparse
@@ -23,7 +26,7 @@ import random
 import sys
 import time
 
-# Read when torch is loaded. Without them every role says at its end that it ends.
+# Read when torch is loaded. Without them every role prints a message when it ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -41,7 +44,7 @@ WIDTH = 512
 
 
 class HybridModel(nn.Module):
-    """Bags on the parameter servers side by side, reshaped to rows of the width of the dense layers."""
+    """Bags of all parameter servers as columns, reshaped to the width of the dense layers."""
 
     def __init__(self, tables):
         super().__init__()
@@ -77,7 +80,7 @@ def draw_batches(rng, args):
 
 def run_trainer(args, tables, rank, epochs):
     rng = random.Random(args.seed * 1000003 + rank)
-    torch.manual_seed(args.seed)  # the same layers everywhere, as DDP would see to
+    torch.manual_seed(args.seed)  # the same layers everywhere, which DDP would ensure too
     model = HybridModel(tables)
     torch.manual_seed(args.seed * 1000003 + rank)
     parameters = []
@@ -112,7 +115,8 @@ def run_pass(args, tables, epochs):
 def run_master(args, commands):
     tables = [rpc.remote(f"ps{number}", make_table, args=(args, number), timeout=0) for number in range(args.number_ps)]
     for table in tables:
-        rpc.rpc_sync(table.owner(), list_parameters, args=(table,), timeout=0)  # until it is made
+        # Waits until the table exists.
+        rpc.rpc_sync(table.owner(), list_parameters, args=(table,), timeout=0)
     commands.send({"ready": True, "torch": torch.__version__})
     is_warm_up = args.warmup_cycles > 0
     while commands.recv() == "pass":

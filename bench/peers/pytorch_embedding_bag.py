@@ -4,9 +4,10 @@
 
     pytorch_embedding_bag.py --rows=N --dim=N --bags=N --bag-length=N --ids=FILE
 
-FILE holds the ids as int64, one set of a batch after the other. It prints "torch VERSION" when its table is filled
-(bench/lookup/bags.h has the formula). For each line "THREADS BATCHES" it sums up so many batches and answers
-"ok SECONDS CHECKSUM", the sum of all outputs of the last one; it ends with its standard input.
+FILE contains the ids as int64, one batch after the other. The script prints "torch VERSION" when
+its table is filled (the formula is in bench/lookup/bags.h). For each line "THREADS BATCHES" it
+pools that many batches and replies "ok SECONDS CHECKSUM", where the checksum is the sum of all
+outputs of the last batch. It ends at the end of its standard input.
 """
 
 import argparse

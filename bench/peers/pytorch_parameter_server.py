@@ -1,21 +1,24 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The parameter-server benchmark on PyTorch's own RPC, as a peer to measure against.
+"""The parameter-server benchmark on PyTorch's own RPC, as a peer.
 
-Does what //bench:parameter_server does: DDP trainers whose communication hook sends gradient buckets to an averaging
-server over torch.distributed.rpc (or all-reduces them over gloo). Started by the benchmark, one process for the whole
-world; it reads one command a line from stdin and answers with one JSON object a line on stdout:
+It does the work of //bench:parameter_server: DDP trainers whose communication hook sends gradient
+buckets to an averaging server over torch.distributed.rpc (or all-reduces them over gloo). The
+benchmark starts one process for the whole world. It reads one command per line from stdin and
+replies with one JSON object per line on stdout:
 
-    pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...}, "server": {...}}
+    pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...},
+                "server": {...}}
     quit   ->  ends
 
-The first line it prints, when all processes are up, is {"ready": true, "torch": "1.13.1", ...}.
-Everything else goes to stderr. Times are milliseconds of the monotonic clock; a CUDA trainer's batch ends when its GPU
-has done it.
+When all processes have started, it prints the line {"ready": true, "torch": "1.13.1", ...}. All
+other output goes to stderr. Times are milliseconds of the monotonic clock; a batch of a CUDA
+trainer ends when its GPU is done.
 
-CUDA roles follow those of the CPU of their kind in rank; a role's GPU is its rank modulo the number of GPUs. Tensors go
-from GPU to GPU, or within one, by TensorPipe's device maps; what goes to or comes from a role of the CPU is moved by the
-role. Never run on a GPU so far. `--check` says what is missing for CUDA roles and ends: exit code 3, or 0 when nothing is.
+CUDA roles follow the CPU roles of their kind in rank; the GPU of a role is its rank modulo the
+number of GPUs. Tensors move between GPUs, or within one, by TensorPipe's device maps. A role copies
+tensors from and to CPU roles itself. Never run on a GPU so far. `--check` prints the missing
+requirements of CUDA roles and ends, with exit code 3, or 0 if nothing is missing.
 """
 
 import argparse
@@ -25,7 +28,7 @@ import sys
 import threading
 import time
 
-# Read when torch is loaded. Without them every role says at its end that it ends.
+# Read when torch is loaded. Without them every role prints a message when it ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -49,7 +52,7 @@ BATCH = "parameter_server_batch_metric,param_index_batch"
 AVERAGE = "method_metric,average computation"
 
 
-# Of this process's role; the master's is the CPU.
+# The device of this process's role; the CPU for the master.
 _device = torch.device("cpu")
 
 
@@ -69,7 +72,7 @@ def device_of(args, rank):
 
 
 def why_no_cuda():
-    """None where CUDA roles can be."""
+    """The reason why CUDA roles are impossible, or None."""
     if not torch.cuda.is_available() or torch.cuda.device_count() == 0:
         return f"PyTorch {torch.__version__} (CUDA {torch.version.cuda}) finds no GPU"
     return None
@@ -94,7 +97,7 @@ class Metrics:
 
 
 class DummyModel(torch.nn.Module):
-    """EmbeddingBag (mean over a fixed-length bag), linear layers in a row, softmax."""
+    """EmbeddingBag (mean over a fixed-length bag), consecutive linear layers, softmax."""
 
     def __init__(self, num_embeddings, embedding_dim, dense_input_size, dense_output_size, dense_layers_count, sparse):
         super().__init__()
@@ -128,13 +131,13 @@ def unpack_sparse(parts):
 
 
 class AverageParameterServer:
-    """Adds each gradient as it arrives; the last one of a round divides and answers everybody."""
+    """Adds each gradient as it arrives; the last one of a round completes all calls."""
 
     def __init__(self, n_trainers):
         self.n_trainers = n_trainers
         self.lock = threading.Lock()
         self.metrics = Metrics()
-        # Each call comes with a stream of its own: the sums need one that they share.
+        # Each call has a stream of its own, but the sums need a common one.
         self.stream = torch.cuda.Stream(_device) if _device.type == "cuda" else None
         self.reset()
 
@@ -156,7 +159,7 @@ class AverageParameterServer:
         return total / float(self.n_trainers)
 
     def fold(self, param_loc, parts):
-        """Takes a gradient in; the average when it was the round's last, else None."""
+        """Adds a gradient; returns the average if it was the last of the round, else None."""
         parts = [part.to(_device) if torch.is_tensor(part) else part for part in parts]
         self.take_in(param_loc, unpack_sparse(parts) if len(parts) > 1 else parts[0])
         if len(self.waiting[param_loc]) < self.n_trainers:
@@ -167,7 +170,7 @@ class AverageParameterServer:
         return mean
 
     def fold_on_stream(self, param_loc, parts):
-        """The same on the stream of the sums: after what the call's own stream has queued, before what it will."""
+        """The same on the stream of the sums, after the earlier work of the call's stream."""
         current = torch.cuda.current_stream(_device)
         self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
@@ -200,7 +203,7 @@ class AverageParameterServer:
         return future
 
     def answer(self, param_loc, mean):
-        """Everybody gets it where their gradient came from."""
+        """Each trainer receives the average on the device of its gradient."""
         replies = {}
         for future, is_on_gpu in self.waiting[param_loc]:
             if is_on_gpu not in replies:
@@ -219,7 +222,7 @@ class AverageParameterServer:
 
 
 class AverageBatchParameterServer(AverageParameterServer):
-    """Keeps all gradients of a round and adds them up at its end."""
+    """Keeps all gradients of a round and adds them at its end."""
 
     def take_in(self, param_loc, gradient):
         self.gradients.setdefault(param_loc, []).append(gradient)
@@ -291,7 +294,7 @@ _group = None
 
 
 def run_trainer(args, batches, server, server_is_on_gpu):
-    """One pass; answers with the trainer's metrics."""
+    """Runs one pass and returns the trainer's metrics."""
     torch.manual_seed(args.seed)
     metrics = Metrics()
     model = DummyModel(**args.model).to(_device)
@@ -324,7 +327,7 @@ def run_master(args, commands):
     n_equal = len(batches) // n_trainers(args)
     if n_equal == 0:
         sys.exit("peer pytorch: fewer batches than trainers")
-    # PyTorch's DDP hangs on unequal counts: what does not divide is left out here.
+    # PyTorch's DDP hangs on unequal counts, so the remainder is left out.
     dealt = [batches[r :: n_trainers(args)][:n_equal] for r in range(n_trainers(args))]
     per_server = n_trainers(args) // max(n_servers(args), 1)
     first = n_trainers(args)

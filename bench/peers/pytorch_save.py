@@ -4,8 +4,9 @@
 
     pytorch_save.py FILE BYTES
 
-It prints "torch VERSION" when it holds a tensor of so many bytes. For each line "save" it writes the tensor to FILE, syncs the
-file, removes it, and answers "ok SECONDS" (without the removal); it ends with its standard input.
+It prints "torch VERSION" when it has created a tensor of BYTES bytes. For each line "save" it
+writes the tensor to FILE, syncs the file, removes it, and replies "ok SECONDS" (without the
+removal). It ends at the end of its standard input.
 """
 
 import os

@@ -5,9 +5,9 @@
     pytorch_transfer.py --serve=default|tcp --address=127.0.0.1:0
     pytorch_transfer.py --load=default|tcp --address=127.0.0.1:PORT
 
-The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
-times (bench/transfer/system/row.h). "default" lets TensorPipe choose its transports (shared memory between processes of one
-host), "tcp" keeps it to TCP.
+The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
+generator reads rows and prints times (bench/transfer/system/row.h). With "default", TensorPipe
+chooses its transports (shared memory between processes of one host); "tcp" restricts it to TCP.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-# Read when torch is loaded. Without them every role says at its end that it ends.
+# Read when torch is loaded. Without them every role prints a message when it ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -29,11 +29,11 @@ _pulled = {}
 
 
 def push(tensor):
-    """The tensor has arrived whole by now."""
+    """The tensor has arrived completely."""
 
 
 def pull(n_bytes):
-    """The same tensor again and again, as a table or a model would be."""
+    """Returns the same tensor every time, as with a table or a model."""
     if n_bytes not in _pulled:
         _pulled[n_bytes] = torch.full((n_bytes // 4,), 0.5)
     return _pulled[n_bytes]
@@ -60,7 +60,8 @@ def free_port():
 
 def serve(kind):
     address = "127.0.0.1:%d" % free_port()
-    # The rendezvous waits for the client, which is started when the address is known, and may keep the interpreter's lock.
+    # The rendezvous waits for the client, which starts when the address is known, and may hold the
+    # interpreter's lock.
     print("listening on " + address, flush=True)
     threading.Thread(target=join, args=(0, kind, address), daemon=True).start()
     sys.stdin.read()
@@ -75,11 +76,12 @@ def start_call(op, n_bytes, tensor):
 
 def check(op, n_bytes, answer):
     if op != "push" and answer.numel() * 4 != n_bytes:
-        raise RuntimeError("a wrong answer")
+        raise RuntimeError("a wrong reply")
 
 
 def run_row(op, n_bytes, n_in_flight, n_calls):
-    tensor = torch.full((n_bytes // 4,), 0.5)  # written memory: untouched pages are all one page
+    # The memory must be written, because untouched pages share a single page.
+    tensor = torch.full((n_bytes // 4,), 0.5)
     flying = collections.deque()
     times = []
     started = 0
@@ -101,7 +103,7 @@ def load(kind, address):
         try:
             seconds, times = run_row(op, int(n_bytes), int(n_in_flight), int(n_calls))
             print("ok %.9f %s" % (seconds, " ".join(map(str, times))), flush=True)
-        except Exception as error:  # whatever it is, the benchmark says it
+        except Exception as error:  # the benchmark reports any error
             print("error " + str(error).splitlines()[0], flush=True)
     os._exit(0)
 

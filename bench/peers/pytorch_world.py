@@ -1,14 +1,15 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A world of PyTorch processes that runs a pass when it is told to, for the peers of the benchmarks.
+"""A world of PyTorch processes that runs a pass on request, for the peers of the benchmarks.
 
-The process that the benchmark starts is the world's keeper: it reads one command a line from stdin and prints what the
-world's master answers, one JSON object a line:
+The benchmark starts the keeper of the world. It reads one command per line from stdin and prints
+the replies of the world's master, one JSON object per line:
 
-    (start)  ->  the master's first answer, when all processes are up: {"ready": true, "torch": "1.13.1"}
-    pass     ->  what the pass measured
+    (start)  ->  when all processes have started: {"ready": true, "torch": "1.13.1"}
+    pass     ->  the measurements of the pass
     quit     ->  ends
 
-Between passes the roles are stopped: TensorPipe polls without rest, which would slow the system that is measured then.
+Between passes the roles are stopped: TensorPipe polls continuously, which would slow the measured
+system.
 """
 
 import ctypes
@@ -21,8 +22,8 @@ import warnings
 
 import torch.multiprocessing as mp
 
-# PyTorch deprecates calls that all versions have and that the scripts therefore use; some of its
-# warnings go round the interpreter's filter.
+# The scripts use calls that exist in all versions of PyTorch but are deprecated; some of the
+# warnings bypass the interpreter's filter.
 warnings.showwarning = lambda *_, **__: None
 
 
@@ -37,14 +38,17 @@ def free_ports(n):
 
 
 def die_with_parent():
-    """So that no role outlives a launcher that was killed."""
+    """Ensures that no role outlives a killed launcher."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 class World:
-    """`run_role (rank, args, commands)` runs in a process for each rank; the master's receives "pass" and "quit" from
-    `commands` and sends its answers there, the others leave it alone."""
+    """Runs `run_role (rank, args, commands)` in a process for each rank.
+
+    The master receives "pass" and "quit" from `commands` and sends its replies there; the other
+    roles must not use it.
+    """
 
     def __init__(self, n_roles, run_role, args):
         mp.set_start_method("fork")

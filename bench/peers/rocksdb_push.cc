@@ -4,14 +4,14 @@
  *
  *   rocksdb_push FOLDER ROWS DIM IDS CLIENTS
  *
- * It holds a table of ROWS rows of DIM floats in memory and every row that was pushed to in RocksDB
- * too. A push adds 1 to IDS random rows and writes them as one batch, which is on the disk before
- * the next push of the client. RocksDB commits batches of several clients together. Nothing is sent
- * over a network, and each client has rows of its own, so that none waits for another one's locks:
- * both favour the peer.
+ * It keeps a table of ROWS rows of DIM floats in memory, and stores every updated row in RocksDB
+ * too. A push adds 1 to IDS random rows and writes them as one batch, which must be on the disk
+ * before the next push of the client. RocksDB commits batches of several clients together. Two
+ * simplifications favour the peer: nothing is sent over a network, and each client has rows of its
+ * own, so that clients do not wait for each other's locks.
  *
- * It prints "RocksDB VERSION". For each line "SECONDS" its clients push for that long; it answers
- * "ok" with the begin and the end of each push in ns, or says what failed. It ends with its
+ * It prints "RocksDB VERSION". For each line "SECONDS", its clients push for that long; the reply
+ * is "ok" with the start and end of each push in ns, or an error. It ends at the end of its
  * standard input. */
 
 #include <rocksdb/db.h>
@@ -49,7 +49,7 @@ now_ns ()
       .count ();
 }
 
-/* The rows number, number + n_clients, ... are its own. */
+/* Owns the rows number, number + n_clients, ... */
 class Client
 {
 public:

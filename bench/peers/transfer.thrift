@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What //bench:transfer has every system do. On the wire a Tensor is the one of
+// The calls of //bench:transfer for every system. On the wire, Tensor equals the struct of
 // thrift/tensor.thrift.
 
 namespace c_glib TpsPeer
@@ -16,5 +16,5 @@ service Transfer {
   void push(1: Tensor tensor)
   Tensor pull(1: i64 n_bytes)
   Tensor echo(1: Tensor tensor)
-  void clear_metrics()          // a small call, as Node has it
+  void clear_metrics()          // a small call, as in the Node service
 }

@@ -23,7 +23,7 @@ struct TpsChild
   TpsSupervisor *supervisor;
   gchar *name;
   gint to, from, pid;
-  GString *received; /* behind the last whole line */
+  GString *received; /* bytes after the last whole line */
 };
 
 TpsChild *
@@ -65,8 +65,8 @@ tps_child_send (TpsChild *child, const gchar *line, GError **error)
   return FALSE;
 }
 
-/* More bytes, while signals and children are looked after. FALSE without an error: its output has
- * ended. */
+/* Reads more bytes; handles signals and ended children meanwhile. FALSE without an error: the
+ * child's output has ended. */
 static gboolean
 read_more (TpsChild *child, GError **error)
 {
@@ -152,7 +152,7 @@ tps_child_receive_from_script (TpsChild *child, GError **error)
   else
     g_set_error (
         error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-        "%s; its last words are above (%s runs it and needs PyTorch: bench/peers/install, or package "
+        "%s; its output is above (%s runs it and needs PyTorch: bench/peers/install, or package "
         "python3-torch)",
         local->message, tps_bench_find_python ());
   return NULL;

@@ -26,7 +26,7 @@ with_dashes (gint argc, gchar **argv)
   return copy;
 }
 
-/* GOption's own --help writes an ellipsis, which locales other than UTF-8 show as garbage. */
+/* GOption's own --help prints an ellipsis, which is unreadable in locales without UTF-8. */
 static void
 print_help (GOptionContext *context)
 {

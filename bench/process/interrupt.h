@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Ctrl-C and SIGTERM as a flag that long work looks at. */
+/* Ctrl-C and SIGTERM as a flag, which long work must check. */
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* From now on SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGPIPE is
- * ignored. */
+/* After this call, SIGINT and SIGTERM set the flag; a second signal ends the process at once.
+ * SIGPIPE is ignored. */
 void tps_interrupt_install (void);
 
 gboolean tps_interrupt_is_set (void);
 
-/* TPS_ERROR_ABORTED "interrupted" when the flag is set, else TRUE. */
+/* Returns TRUE unless the flag is set. Errors: TPS_ERROR_ABORTED "interrupted". */
 gboolean tps_interrupt_check (GError **error);
 
 G_END_DECLS

@@ -14,7 +14,7 @@
 
 #include "runtime/base/error.h"
 
-/* Connecting a datagram socket picks the route, and with it the local address. */
+/* Connecting a datagram socket selects the route, and with it the local address. */
 static gboolean
 find_source (const struct addrinfo *target, struct sockaddr_storage *source, socklen_t *length)
 {
@@ -50,7 +50,7 @@ tps_reachable_address (const gchar *host, GError **error)
                       NI_NUMERICHOST)
              != 0)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "no way to %s: %s", host,
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "no route to %s: %s", host,
                    g_strerror (errno));
       freeaddrinfo (found);
       return NULL;
@@ -59,7 +59,7 @@ tps_reachable_address (const gchar *host, GError **error)
   return g_strdup (text);
 }
 
-/* Numeric, without a port; NULL where that cannot be. Owned. */
+/* Returns a numeric address without a port, or NULL if that fails. Owned by the caller. */
 static gchar *
 to_text (const struct sockaddr *address, socklen_t length)
 {

@@ -40,12 +40,12 @@ tps_bench_find_file (const gchar *name, GError **error)
       if (g_file_test (path, G_FILE_TEST_EXISTS))
         return g_steal_pointer (&path);
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s is not in %s, nor beside the program",
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s is neither in %s nor next to the program",
                name, runfiles);
   return NULL;
 }
 
-/* Symbolic links are removed and not followed. */
+/* Removes symbolic links without following them. */
 static void
 remove_folder (const gchar *path)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line on stderr that says how far something is: rewritten in place on a terminal, a new line
- * every few seconds elsewhere. */
+/* A line on stderr that shows progress: rewritten in place on a terminal, and a new line every few
+ * seconds otherwise. */
 
 #pragma once
 
@@ -18,13 +18,13 @@ typedef struct
 
 void tps_status_line_init (TpsStatusLine *line);
 
-/* Whether it is time to show something. */
+/* Returns TRUE if a new text is due. */
 gboolean tps_status_line_is_due (TpsStatusLine *line);
 
-/* `text`: without an end. */
+/* Shows `text`, which must not end with a newline. */
 void tps_status_line_show (TpsStatusLine *line, const gchar *text);
 
-/* Takes it off a terminal. */
+/* Clears the line on a terminal. */
 void tps_status_line_end (TpsStatusLine *line);
 
 G_END_DECLS

@@ -4,10 +4,10 @@
  *
  * usage: c_calls ADDRESS OPERATION FIRST N_CALLS SIZE
  *
- * OPERATION is average (SIZE: floats), lookup (SIZE: rows of the table "bench") or call. FIRST
- * numbers the first call: batches and ids depend on the number. Prints the nanoseconds of each
- * call, a line each, and then "check" and a sum of the last answer. The first WARM_UP calls, FIRST
- * - WARM_UP and so on, are not counted. */
+ * OPERATION is average (SIZE: floats), lookup (SIZE: rows of the table "bench") or call. FIRST is
+ * the number of the first call, on which batches and ids depend. Prints the nanoseconds of each
+ * call, one per line, and then "check" with a sum of the last reply. The WARM_UP calls before FIRST
+ * are not measured. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@
 #define N_IDS 20
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
 
-/* One operation: `run` makes call number `i` and returns a sum of its answer. */
+/* An operation: `run` makes call number `i` and returns a sum of its reply. */
 typedef struct
 {
   const gchar *address;
@@ -59,7 +59,7 @@ sum (const TpsTensor *tensor)
 
 typedef struct
 {
-  TpsMutex lock; /* guards the next lines */
+  TpsMutex lock; /* guards the members below */
   TpsCond cond;
   gboolean done;
   TpsGradient average;
@@ -142,8 +142,8 @@ lookup_begin (State *state)
     state->offsets[bag] = bag * N_IDS;
 }
 
-/* Call by call, so that the ids are made outside the measured time: python_calls.py has the same
- * formula. */
+/* Prepares each call separately, so that the ids are computed outside the measured time.
+ * python_calls.py uses the same formula. */
 static void
 lookup_prepare (State *state, gint64 i)
 {
@@ -205,7 +205,7 @@ call_end (State *state)
   tps_client_free (state->client);
 }
 
-/* -- all of them -- */
+/* -- list of operations -- */
 
 typedef struct
 {
@@ -265,6 +265,6 @@ main (int argc, char **argv)
                  g_ascii_strtoll (argv[4], NULL, 10));
         return 0;
       }
-  fprintf (stderr, "c_calls: there is no operation \"%s\"\n", argv[2]);
+  fprintf (stderr, "c_calls: unknown operation \"%s\"\n", argv[2]);
   return 2;
 }

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The calls of the Python package beside those of the C client. See README.md."""
+"""Compares the calls of the Python package with those of the C client. See README.md."""
 
 import argparse
 import atexit
@@ -19,7 +19,7 @@ LR = 0.05
 
 
 class Config:
-    """How large and how often; `smoke` takes seconds."""
+    """Sizes and numbers of calls; `smoke` takes seconds."""
 
     def __init__(self, smoke, rounds):
         self.rounds = rounds or (2 if smoke else 10)
@@ -36,7 +36,7 @@ class Config:
         return {"average": self.n_floats, "lookup": self.n_rows, "call": 0}[operation]
 
 
-# Of the runfiles, where Bazel's own files are.
+# In the runfiles, next to Bazel's own files.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SERVER = os.path.join(ROOT, "plugin/app/thriftps_server")
 C_CALLS = os.path.join(ROOT, "bench/python/c_calls")
@@ -230,7 +230,7 @@ def run_calls(address, config, report):
 
 
 def run_training(address, config, report):
-    """False: PyTorch is not installed."""
+    """Returns False if PyTorch is not installed."""
     try:
         import torch
     except ImportError:
@@ -262,11 +262,11 @@ def print_table(output):
 
 def main():
     parser = argparse.ArgumentParser(prog="python", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="small and few, for tests")
-    parser.add_argument("--rounds", type=int, default=0, help="how often each row (10)")
+    parser.add_argument("--smoke", action="store_true", help="small sizes and few calls, for tests")
+    parser.add_argument("--rounds", type=int, default=0, help="runs of each row (10)")
     parser.add_argument("--json", metavar="FILE", help="all samples, and the ratios")
     options = parser.parse_args()
-    if options.json:  # Bazel starts this program in a folder of its own
+    if options.json:  # Bazel starts this program in another folder
         options.json = os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), options.json)
     config, report = Config(options.smoke, options.rounds), Report()
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ typedef struct
 struct TpsFigures
 {
   const TpsFigureStyle *style;
-  GArray *all;    /* of Figure, in the order in which they first came */
+  GArray *all;    /* of Figure, in the order of their first samples */
   GArray *limits; /* of TpsFigureLimit */
 };
 
@@ -71,7 +71,7 @@ get_limit (const TpsFigures *figures, guint i)
   return &g_array_index (figures->limits, TpsFigureLimit, i);
 }
 
-/* NULL where the system is none. */
+/* Returns NULL if the system is not a limit. */
 static const TpsFigureLimit *
 find_limit (const TpsFigures *figures, const gchar *system)
 {
@@ -92,7 +92,7 @@ tps_figures_add_limit (TpsFigures *figures, const TpsFigureLimit *limit)
   g_array_append_val (figures->limits, added);
 }
 
-/* `suffix` and `unit` may be NULL: any. */
+/* `suffix` and `unit` may be NULL, which matches any. */
 static const Figure *
 find_figure (const TpsFigures *figures, const gchar *system, const gchar *row, const gchar *suffix,
              const gchar *unit)
@@ -160,7 +160,7 @@ tps_figures_get_samples (const TpsFigures *figures, const gchar *system, const g
   return figure != NULL ? figure->samples : NULL;
 }
 
-/* NAN for NULL. */
+/* Returns NAN for NULL. */
 static gdouble
 get_median (const Figure *figure)
 {
@@ -199,7 +199,7 @@ append_header (GString *text, const TpsFigures *figures)
   g_string_append_c (text, '\n');
 }
 
-/* Of the main figure, to all limits but itself. */
+/* Appends the ratios of the main figure to all limits except itself. */
 static void
 append_ratios (GString *text, const TpsFigures *figures, const Figure *figure)
 {

@@ -8,7 +8,7 @@
 struct TpsGrid
 {
   GPtrArray *headers; /* of gchar * */
-  GPtrArray *rows;    /* of GStrv, one text a column */
+  GPtrArray *rows;    /* of GStrv, one text per column */
 };
 
 TpsGrid *
@@ -42,7 +42,7 @@ tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
   g_ptr_array_add (grid->rows, cells);
 }
 
-/* Digits behind the decimal point, or behind the "e" where there is no point; -1 where there is
+/* Returns the digits after the decimal point or, without one, after the "e"; -1 if there is
  * neither. */
 static gint
 n_after_point (const gchar *text)
@@ -54,8 +54,8 @@ n_after_point (const gchar *text)
   return at == NULL ? -1 : (gint) strlen (at + 1);
 }
 
-/* Pads the numbers of a column at the right, so that their points line up once they are
- * right-aligned. */
+/* Pads the numbers of a column on the right, so that right alignment aligns their decimal
+ * points. */
 static void
 align_points (TpsGrid *grid, guint column)
 {
@@ -118,7 +118,7 @@ tps_grid_free_to_string (TpsGrid *grid)
       widths[i] = column_width (grid, i);
     }
   append_rule (text, widths, n_columns, '-');
-  /* Without rows no column is known to be one of numbers. */
+  /* Without rows, no column is known to be numeric. */
   append_cells (text, (gchar *const *) grid->headers->pdata, widths, n_columns,
                 grid->rows->len == 0 ? n_columns : 1);
   append_rule (text, widths, n_columns, '=');

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Percentiles as every report shows them. */
+/* Percentiles for all reports. */
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* As numpy.percentile: linear between the two nearest. `values` are of gdouble, in any order; NAN
- * where there are none. */
+/* Interpolates linearly between the two nearest values, as numpy.percentile does. `values` are of
+ * gdouble, in any order; NAN if there are none. */
 gdouble tps_percentile (const GArray *values, gdouble percent);
 
 G_END_DECLS

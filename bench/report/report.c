@@ -256,7 +256,7 @@ tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GErro
   if (g_mkdir_with_parents (folder, 0777) != 0)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "--csv: cannot make the folder %s: %s", folder, g_strerror (errno));
+                   "--csv: cannot create the folder %s: %s", folder, g_strerror (errno));
       return FALSE;
     }
   for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)

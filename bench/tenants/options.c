@@ -26,14 +26,14 @@ static void
 add_entries (GOptionContext *context, TpsTenantsOptions *o)
 {
   const GOptionEntry entries[] = {
-    { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup that is measured (20)", "N" },
+    { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a measured lookup (20)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
       "lookups of a round, one after the other (2000)", "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "connections of the other tenant (32)",
       "N" },
     { "flood-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_flood_ids, "rows of its lookups (2000)", "N" },
     { "limit", 0, 0, G_OPTION_ARG_INT64, &o->limit,
-      "its limit on rows a second, where it has one (200000)", "N" },
+      "limit on its rows per second, in the run with a limit (200000)", "N" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
@@ -50,8 +50,9 @@ tps_tenants_options_parse (TpsTenantsOptions *o, gint argc, gchar **argv, GError
     .n_ids = 20, .n_calls = 2000, .n_clients = 32, .n_flood_ids = 2000, .limit = 200000
   };
   g_option_context_set_summary (
-      context, "Measures what a tenant notices of another one: the time of its lookups alone, "
-               "beside a flood of\nthe other's lookups, and beside a flood that has a limit.");
+      context,
+      "Measures the effect of one tenant on another: the time of a tenant's lookups alone, "
+      "during a flood of\nthe other's lookups, and during a flood with a limit.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   add_entries (context, o);
   tps_run_flags_add (context, &o->run, NULL);

@@ -15,12 +15,12 @@ typedef struct
   gint n_clients;
 } TpsTenantsOptions;
 
-/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_tenants_options_parse (TpsTenantsOptions *options, gint argc, gchar **argv,
                                     GError **error);
 void tps_tenants_options_clear (TpsTenantsOptions *options);
 
-/* Lines "name=value"; owned by the caller. */
+/* Returns lines "name=value"; owned by the caller. */
 GPtrArray *tps_tenants_options_describe (const TpsTenantsOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTenantsOptions, tps_tenants_options_clear)

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a tenant notices of another one: the time of its lookups alone, beside many connections of
- * the other that look up as fast as they can, and beside the same when the other tenant has a limit
- * on rows.
+/* The effect of one tenant on another: the time of a tenant's lookups alone, during lookups of the
+ * other tenant at full speed on many connections, and the same with a limit on the other tenant's
+ * rows.
  *
- * The server is in this process. Peers on TCP are the crowd, those on the Unix socket are quiet. A
- * figure is a percentile of all lookups of all rounds. Every row that comes is checked.
+ * The server is in this process. Peers on TCP belong to the crowd, and peers on the Unix socket to
+ * the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received row is
+ * checked.
  */
 
 #include <stdatomic.h>
@@ -22,11 +23,11 @@
 #define TABLE "rows"
 #define N_ROWS 100000
 #define DIM 16
-#define CALL_NS G_GINT64_CONSTANT (60000000000) /* no call takes that long */
+#define CALL_NS G_GINT64_CONSTANT (60000000000) /* an upper bound for any call */
 /* For the estimate. */
 #define USUAL_CALL_S 0.0002
 
-/* One with and one without limits. */
+/* One server has limits, and one has none. */
 typedef struct
 {
   TpsAccess *access;
@@ -191,9 +192,9 @@ call_until_the_end (gpointer data)
   return NULL;
 }
 
-/* Connects all; FALSE with an error. */
+/* Connects all clients of the crowd. Returns FALSE with an error. */
 static gboolean
-gather_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
+start_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
 {
   for (guint i = 0; i < n; i++)
     {
@@ -204,9 +205,9 @@ gather_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
   return TRUE;
 }
 
-/* Calls that the crowd made; the first error counts. */
+/* Counts the calls of the crowd; returns the first error. */
 static gboolean
-dismiss_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
+join_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
 {
   gboolean ok = TRUE;
 
@@ -250,7 +251,7 @@ measure (const Bench *bench, const Server *server, GArray *ms, GError **error)
   return TRUE;
 }
 
-/* The lookups of the quiet tenant while `n` connections of the crowd call. */
+/* Measures the lookups of the quiet tenant while `n` connections of the crowd make calls. */
 static gboolean
 measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n, GArray *ms,
                 gdouble *calls_per_s, GError **error)
@@ -259,7 +260,7 @@ measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n,
   gint64 start_ns, n_calls;
   gboolean ok;
 
-  if (!gather_crowd (server, crowd, n, error))
+  if (!start_crowd (server, crowd, n, error))
     return FALSE;
   start_ns = tps_clock_now_ns ();
   for (guint i = 0; i < n; i++)
@@ -271,7 +272,7 @@ measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n,
     }
   ok = measure (bench, server, ms, error);
   atomic_store (&is_over, TRUE);
-  if (!dismiss_crowd (crowd, n, &n_calls, ok ? error : NULL))
+  if (!join_crowd (crowd, n, &n_calls, ok ? error : NULL))
     ok = FALSE;
   *calls_per_s = (gdouble) n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);
   return ok;

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
-#define ENOUGH_BYTES 2000 /* of differences */
+#define ENOUGH_BYTES 2000 /* of differences in a message */
 
 struct TpsCard
 {
@@ -24,7 +24,7 @@ card_new (void)
   return card;
 }
 
-/* Escapes keep each line one line, whatever a value holds; so they stay in messages. */
+/* Values are escaped, so that each remains one line. They stay escaped in messages. */
 static void
 add (TpsCard *card, const gchar *name, const gchar *value)
 {
@@ -75,7 +75,8 @@ tps_card_encode (const TpsCard *card)
   return g_string_free_to_bytes (text);
 }
 
-/* What should have been escaped is, so that a foreign card cannot write to a terminal. */
+/* Escapes the text again if necessary, so that a foreign card cannot write control characters to a
+ * terminal. */
 TpsCard *
 tps_card_decode (GBytes *bytes)
 {
@@ -91,7 +92,7 @@ tps_card_decode (GBytes *bytes)
   return card;
 }
 
-/* NULL if there is no such line. Borrowed. */
+/* Returns NULL if there is no such line. Borrowed. */
 static const gchar *
 find (const TpsCard *card, const gchar *name, gsize n_bytes)
 {
@@ -126,7 +127,7 @@ tps_card_describe (const TpsCard *card)
                           tps_card_get (card, "pid"), tps_card_get (card, "host"));
 }
 
-/* The flags of the role that the master has with another value, or does not have. */
+/* Adds the flags of the role that the master lacks or has with another value. */
 static void
 add_differences (const TpsCard *role, const TpsCard *master, GString *text)
 {
@@ -146,7 +147,7 @@ add_differences (const TpsCard *role, const TpsCard *master, GString *text)
     }
 }
 
-/* The flags that the master alone has. */
+/* Adds the flags that only the master has. */
 static void
 add_missing (const TpsCard *role, const TpsCard *master, GString *text)
 {
@@ -174,7 +175,7 @@ tps_card_check (const TpsCard *role, const TpsCard *master, GError **error)
     if (!g_str_equal (tps_card_get (role, names[i]), tps_card_get (master, names[i])))
       g_string_append_printf (text, "; %s %s, the master has %s", names[i],
                               tps_card_get (role, names[i]), tps_card_get (master, names[i]));
-  if (text->len == 0) /* flags of another program or version would only add noise */
+  if (text->len == 0) /* with another program or version, differences of flags would be noise */
     {
       add_differences (role, master, text);
       add_missing (role, master, text);

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The card of a process: what it tells the master when it registers, and what the master tells the
- * roles.
+/* The card of a process: its description of itself, exchanged between roles and master at
+ * registration.
  *
  * A card is a list of lines "name=value". The identity comes first (job, version, program, name,
- * host, pid, nonce, address); lines that begin with "--" are the flags in use. A card travels as
- * text, so a release can read the cards of another one and say that the versions differ.
+ * host, pid, nonce, address). Lines that begin with "--" are the current flags. A card is text, so
+ * that a release can read the cards of another release and report different versions.
  */
 
 #pragma once
@@ -18,31 +18,31 @@ G_BEGIN_DECLS
 
 typedef struct TpsCard TpsCard;
 
-/* The card of this process. `address`: where it serves. `flags`: lines "name=value"
- * (TpsProgram.describe); both are copied. The nonce is random: it tells a process from another one
- * of the same name. */
+/* Creates the card of this process. `address` is its service address. `flags` are lines
+ * "name=value" (TpsProgram.describe). Both are copied. The nonce is random: it distinguishes
+ * processes of the same name. */
 TpsCard *tps_card_new (const TpsWorld *world, const gchar *name, const gchar *address,
                        const GPtrArray *flags);
 void tps_card_free (TpsCard *card);
 
-/* Owned by the caller. Decoding accepts any bytes: a line that makes no sense is a line without a
- * meaning. */
+/* tps_card_encode()'s result is owned by the caller. Decoding accepts any bytes: an unknown line is
+ * ignored. */
 GBytes *tps_card_encode (const TpsCard *card);
 TpsCard *tps_card_decode (GBytes *bytes);
 
-/* The value of a line of the identity, escaped as C strings are; "" if there is none. Borrowed. */
+/* Returns the value of a line of the identity, escaped like a C string; "" if there is none.
+ * Borrowed. */
 const gchar *tps_card_get (const TpsCard *card, const gchar *name);
 
-/* Where the process serves; owned by the caller. */
+/* Returns the service address of the process; owned by the caller. */
 gchar *tps_card_dup_address (const TpsCard *card);
 
-/* "trainer1 (pid 12 on host3)"; owned by the caller. */
+/* Returns "trainer1 (pid 12 on host3)"; owned by the caller. */
 gchar *tps_card_describe (const TpsCard *card);
 
-/* Whether the process of `role` may take part in the world of `master`: the same program and
- * version, and the same flags except those that belong to one process alone
- * (tps_world_is_local_flag()). Errors: TPS_ERROR_INVALID_ARGUMENT that names both processes and
- * every difference with both values. */
+/* Checks that the process of `role` may take part in the world of `master`. Program, version and
+ * flags must be equal, except for flags of a single process (tps_world_is_local_flag()). Errors:
+ * TPS_ERROR_INVALID_ARGUMENT naming both processes and every difference with both values. */
 gboolean tps_card_check (const TpsCard *role, const TpsCard *master, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCard, tps_card_free)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: read the master's card -> look whether the rank is free -> put the own card -> find
- * it under the welcome key. */
+/* Sequence without failures: read the master's card, check that the rank is free, put the own card,
+ * find it under the welcome key. */
 
 #include "bench/world/enroll.h"
 
@@ -25,7 +25,7 @@ typedef struct
   gint64 deadline_ns;
 } Enrolment;
 
-/* Whether trying again can help: no process listens yet, or the key is not there yet. */
+/* Returns TRUE if a retry can help: no process is listening yet, or the key does not exist yet. */
 static gboolean
 is_early (const GError *error)
 {
@@ -34,37 +34,38 @@ is_early (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
-/* The master answers, but the key is not there. Takes over `cause`. */
+/* The master replies, but the key does not exist. Takes over `cause`. */
 static void
 fail_without_key (const Enrolment *self, GError *cause, GError **error)
 {
-  g_autofree gchar *where = tps_world_get_master (self->world);
+  g_autofree gchar *place = tps_world_get_master (self->world);
 
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "the master at %s has not taken %s within %d s (--startup-timeout)", where,
+               "the master at %s has not taken %s within %d s (--startup-timeout)", place,
                tps_card_get (self->card, "name"), self->world->startup_timeout);
   g_error_free (cause);
 }
 
-/* A name that the master's host takes for loopback is a frequent reason. Takes over `cause`. */
+/* A frequent cause is a name that resolves to loopback on the master's host. Takes over `cause`. */
 static void
 fail_without_master (const Enrolment *self, GError *cause, GError **error)
 {
-  g_autofree gchar *where = tps_world_get_master (self->world);
+  g_autofree gchar *place = tps_world_get_master (self->world);
   g_autofree gchar *address = tps_reachable_resolve (self->world->master_addr);
   gboolean is_name = g_strcmp0 (address, self->world->master_addr) != 0;
 
   g_set_error (
       error, TPS_ERROR, cause->code, "no master at %s%s%s%s within %d s (--startup-timeout): %s%s",
-      where, is_name && address != NULL ? " (" : "", is_name && address != NULL ? address : "",
+      place, is_name && address != NULL ? " (" : "", is_name && address != NULL ? address : "",
       is_name && address != NULL ? ")" : "", self->world->startup_timeout, cause->message,
-      is_name
-          ? "; if the master runs there, its host may take this name for loopback: see what the master says"
-          : "");
+      is_name ? "; if the master runs there, its host may resolve this name to loopback: see the "
+                "master's output"
+              : "");
   g_error_free (cause);
 }
 
-/* Waits for the key up to the deadline. `gives_up` ends the wait between two tries. Owned. */
+/* Waits for the key until the deadline. `gives_up` can end the wait between two attempts. The
+ * result is owned by the caller. */
 static GBytes *
 wait_for (const Enrolment *self, const gchar *key,
           gboolean (*gives_up) (const Enrolment *self, GError **error), GError **error)
@@ -101,8 +102,8 @@ check_job (Enrolment *self, GError **error)
 {
   g_autoptr (GBytes) bytes = wait_for (self, TPS_WORLD_MASTER_KEY, NULL, error);
   g_autoptr (TpsCard) master = NULL;
-  g_autofree gchar *whom = NULL;
-  g_autofree gchar *where = NULL;
+  g_autofree gchar *name = NULL;
+  g_autofree gchar *place = NULL;
 
   if (bytes == NULL)
     return FALSE;
@@ -110,15 +111,15 @@ check_job (Enrolment *self, GError **error)
   master = tps_card_decode (bytes);
   if (self->world->job == NULL || g_str_equal (self->world->job, tps_card_get (master, "job")))
     return TRUE;
-  whom = tps_card_describe (master);
-  where = tps_world_get_master (self->world);
+  name = tps_card_describe (master);
+  place = tps_world_get_master (self->world);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "this role is of job %s, but at %s is the %s of job %s; use another --master-port",
-               self->world->job, where, whom, tps_card_get (master, "job"));
+               self->world->job, place, name, tps_card_get (master, "job"));
   return FALSE;
 }
 
-/* Whether `bytes`, the card of who has the rank, is this process's. */
+/* Checks that `bytes`, the card of the process with this rank, is this process's card. */
 static gboolean
 check_mine (const Enrolment *self, GBytes *bytes, GError **error)
 {
@@ -133,12 +134,13 @@ check_mine (const Enrolment *self, GBytes *bytes, GError **error)
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
       "this is %s, but rank %d of that world is taken by %s at %s; a second world needs another --master-port, "
-      "and --job tells worlds apart",
+      "and --job distinguishes worlds",
       me, self->world->rank, them, tps_card_get (other, "address"));
   return FALSE;
 }
 
-/* A rank that is taken stays with its process: the card of that process must not be replaced. */
+/* Checks that the rank is free. A rank that is taken stays with its process, whose card must not be
+ * replaced. */
 static gboolean
 check_free (const Enrolment *self, const gchar *key, GError **error)
 {
@@ -149,7 +151,7 @@ check_free (const Enrolment *self, const gchar *key, GError **error)
   return taken == NULL || check_mine (self, taken, error);
 }
 
-/* The master has refused this role or another one. */
+/* Returns TRUE if the master has refused this role or another one. */
 static gboolean
 has_stopped (const Enrolment *self, GError **error)
 {

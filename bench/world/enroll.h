@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A role finds its master and registers with it: the role's side of roster.h. */
+/* Registration of a role with its master: the role's side of roster.h. */
 
 #pragma once
 
@@ -9,15 +9,16 @@
 
 G_BEGIN_DECLS
 
-/* Returns when the master has taken this process as its role. `address` is where it serves, `flags`
- * are those of tps_card_new(). The master may come up later, within --startup-timeout. Errors:
- * DEADLINE_EXCEEDED or those of connections (no master), INVALID_ARGUMENT (the master is of another
- * world), ALREADY_EXISTS (another process has the rank; the message names both), ABORTED (the
- * master has ended the run, and why), ABORTED after a signal. */
+/* Registers this process as a role; returns when the master has accepted it. `address` is its
+ * service address; `flags` are those of tps_card_new(). The master may start later, within
+ * --startup-timeout. Blocks. Errors: DEADLINE_EXCEEDED or those of connections (no master),
+ * INVALID_ARGUMENT (the master is of another world), ALREADY_EXISTS (another process has the rank;
+ * the message names both), ABORTED (the master has ended the run, with the reason, or a signal has
+ * arrived). */
 gboolean tps_enroll (TpsClient *master, const TpsWorld *world, const gchar *name,
                      const gchar *address, const GPtrArray *flags, GError **error);
 
-/* Tells the master that this role has seen the stop, so that the master may go. */
+/* Confirms to the master that this role has seen the stop, so that the master may end. */
 void tps_enroll_confirm_stop (TpsClient *master, const TpsWorld *world);
 
 G_END_DECLS

@@ -7,9 +7,9 @@
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
-#define SOCKET_PATH_BYTES 108 /* sun_path, with its end */
+#define SOCKET_PATH_BYTES 108 /* of sun_path, including the terminator */
 
-/* Checked here once, so that not every role says so. */
+/* Checked once here; otherwise every role would report it. */
 gchar *
 tps_launch_make_socket_dir (const TpsWorld *world, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Starts this program once more for each role of the world. */
+/* Starts this program again for each role of the world. */
 
 #pragma once
 
@@ -9,11 +9,12 @@
 
 G_BEGIN_DECLS
 
-/* A folder for the world's Unix sockets; owned: tps_bench_remove_folder(), with what killed roles
- * left in it. */
+/* Creates a folder for the world's Unix sockets. The caller must remove it with
+ * tps_bench_remove_folder(), which also removes the files of killed roles. Errors: INVALID_ARGUMENT
+ * (the path is too long for a socket). */
 gchar *tps_launch_make_socket_dir (const TpsWorld *world, GError **error);
 
-/* All trainers and servers, with the flags that this process was given. */
+/* Starts all trainers and servers, with the flags of this process. */
 gboolean tps_launch_roles (const TpsWorld *world, TpsSupervisor *supervisor,
                            const gchar *socket_dir, guint master_port, GError **error);
 

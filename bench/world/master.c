@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() takes every role
- * (roster.h) -> each pass: prepare the servers, hand every trainer its plan, look at all of them
- * until they are done, fetch the metrics. Failures end the pass with an error that names the role:
- * a child that died, a trainer whose pass failed or whose heartbeat stands still, a call that did
- * not come back, Ctrl-C. Where a benchmark can do without some trainers, the loss of one is said,
- * and the pass goes on.
+/* Sequence without failures: tps_master_new() starts the rendezvous. tps_master_meet_roles()
+ * registers every role (roster.h). Each pass prepares the servers, sends every trainer its plan,
+ * polls the trainers until they are done, and fetches the metrics.
+ *
+ * Failures end the pass with an error that names the role: a child that has ended, a trainer whose
+ * pass has failed or whose heartbeat has stopped, a call without a reply, Ctrl-C. If a benchmark
+ * can spare some trainers, the loss of one is reported and the pass continues.
  */
 
 #include "bench/world/master.h"
@@ -23,13 +24,15 @@
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define LOOK_US 10000            /* between looks at the trainers */
-#define CALL_NS (30 * SECOND_NS) /* for a call that should not take time */
-#define STATUS_NS SECOND_NS      /* for a status; a late one counts as no sign of life */
-#define PATIENCE_MS 300          /* until the end of a child is seen whose connection has closed */
-#define CAUSE_NS SECOND_NS       /* until the trainer says why whose peers have lost it */
+#define POLL_US 10000            /* between polls of the trainers */
+#define CALL_NS (30 * SECOND_NS) /* timeout of a short call */
+/* timeout of a status call; a late reply does not count as a sign of life */
+#define STATUS_NS SECOND_NS
+/* until the end of a child becomes visible after its connection has closed */
+#define PATIENCE_MS 300
+#define CAUSE_NS SECOND_NS /* until the trainer that its peers have lost reports its error */
 #define STILL_NS \
-  (15 * SECOND_NS) /* how long a heartbeat may stand still, on top of a round's time */
+  (15 * SECOND_NS) /* the time that a heartbeat may stop, in addition to the timeout of a round */
 
 struct TpsMaster
 {
@@ -38,17 +41,17 @@ struct TpsMaster
   const TpsMasterWork *work;
   gpointer user_data;
   TpsRoster *roster;
-  GPtrArray *roles; /* the roster's */
-  gchar *failure;   /* why the run failed */
+  GPtrArray *roles; /* owned by the roster */
+  gchar *failure;   /* the reason why the run failed */
   guint n_passes;
   guint n_lost;        /* trainers */
-  guint n_epochs;      /* of the running pass that have begun */
-  gboolean is_warm_up; /* the running pass */
-  TpsEngine *engine;   /* shows how far a pass is */
+  guint n_epochs;      /* epochs begun in the running pass */
+  gboolean is_warm_up; /* of the running pass */
+  TpsEngine *engine;   /* shows the progress of a pass */
   guint steps_per_epoch, epochs;
   TpsPlugin *plugin;
   TpsServer *server;
-  gchar *address; /* that the rendezvous listens on */
+  gchar *address; /* of the rendezvous */
   TpsClient *self;
 };
 
@@ -66,7 +69,7 @@ connect_to (const gchar *address, GError **error)
   return tps_client_new (&options, error);
 }
 
-/* -- trainers that a pass can do without -- */
+/* -- trainers that a pass can spare -- */
 
 static gboolean
 has_spare (const TpsMaster *master)
@@ -83,9 +86,9 @@ lose (TpsMaster *master, TpsRole *role, const gchar *why)
            master->world->n_trainers - master->n_lost, master->world->n_trainers);
 }
 
-/* Children whose end the world survives. */
+/* Forgets children that the world can spare. */
 static void
-forget_the_dead (TpsMaster *master)
+forget_ended_children (TpsMaster *master)
 {
   for (guint i = 0; i < master->roles->len && has_spare (master); i++)
     {
@@ -98,11 +101,11 @@ forget_the_dead (TpsMaster *master)
     }
 }
 
-/* Signals and children, looked at while anything is waited for. */
+/* Checks signals and children, during every wait. */
 static gboolean
 check_world (TpsMaster *master, GError **error)
 {
-  forget_the_dead (master);
+  forget_ended_children (master);
   return tps_interrupt_check (error) && tps_supervisor_check (master->supervisor, error);
 }
 
@@ -117,7 +120,7 @@ check_roles (gpointer user_data, GError **error)
 
 /* -- the rendezvous -- */
 
-/* Whose host --master-addr must be. */
+/* Explains that --master-addr must be an address of this host. */
 static void
 explain_listen (const TpsWorld *world, const gchar *host, GError **error)
 {
@@ -165,7 +168,7 @@ serve (TpsMaster *master, GError **error)
   return master->self != NULL;
 }
 
-/* From here on roles can register. */
+/* From this call on, roles can register. */
 static gboolean
 open_roster (TpsMaster *master, const GPtrArray *flags, GError **error)
 {
@@ -252,7 +255,7 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
     }
 }
 
-/* The benchmark says what, the master who and where. */
+/* The benchmark provides the work, and the master the names and addresses. */
 static TpsTrainPlan *
 make_plan (TpsMaster *master, guint trainer, GError **error)
 {
@@ -266,12 +269,13 @@ make_plan (TpsMaster *master, guint trainer, GError **error)
   plan->rank = trainer;
   plan->world_size = master->world->n_trainers;
   plan->rpc_timeout_ns = master->world->rpc_timeout * SECOND_NS;
-  /* No rendezvous: every role uses the address at which it has found this master. */
+  /* Without a rendezvous in the plan, every role uses the address at which it has found this
+   * master. */
   add_servers (master, plan);
   return plan;
 }
 
-/* A trainer that takes part. */
+/* Returns TRUE for a trainer that takes part. */
 static gboolean
 is_trainer (const TpsRole *role)
 {
@@ -344,10 +348,10 @@ check_alive (TpsMaster *master, TpsRole *role, GError **error)
   return FALSE;
 }
 
-/* Asks a trainer how it is; FALSE when its pass cannot succeed any more. A trainer that does not
- * answer keeps its last status: one of the others may know more, and says so. */
+/* Fetches the status of a trainer. Returns FALSE if its pass cannot succeed any more. A trainer
+ * that does not reply keeps its last status, because another trainer may report a better error. */
 static gboolean
-look_at (TpsMaster *master, TpsRole *role, GError **error)
+poll_trainer (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
   TpsTrainStatus status = { 0 };
@@ -371,7 +375,7 @@ look_at (TpsMaster *master, TpsRole *role, GError **error)
   return status.state != TPS_TRAIN_RUNNING || check_alive (master, role, error);
 }
 
-/* Of the first trainer: all go in step. */
+/* Shows the progress of the first trainer: all trainers run in step. */
 static void
 show_progress (TpsMaster *master, const TpsTrainStatus *status)
 {
@@ -390,11 +394,11 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
-/* The end of a child tells more than the end of its connection, and is seen a moment later. Only a
- * trainer that is gone or silent is a loss: what is wrong with its pass would happen to the others
- * too. */
+/* The end of a child is a better explanation than the end of its connection, and becomes visible a
+ * little later. Only a trainer that has ended or does not respond counts as lost: any other failure
+ * of its pass would affect the other trainers too. */
 static gboolean
-go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
+continue_without (TpsMaster *master, TpsRole *role, const GError *cause)
 {
   gint64 deadline_ns = in (PATIENCE_MS * G_GINT64_CONSTANT (1000000));
 
@@ -404,8 +408,8 @@ go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
     return FALSE;
   while (!role->is_lost && tps_clock_now_ns () < deadline_ns)
     {
-      forget_the_dead (master);
-      g_usleep (LOOK_US);
+      forget_ended_children (master);
+      g_usleep (POLL_US);
     }
   if (!role->is_lost)
     lose (master, role, cause->message);
@@ -422,7 +426,7 @@ start_trainers (TpsMaster *master, GError **error)
       g_autoptr (GError) local = NULL;
 
       if (!is_trainer (role) || start_trainer (master, role, &local)
-          || go_on_without (master, role, local))
+          || continue_without (master, role, local))
         continue;
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
@@ -435,15 +439,15 @@ look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
 
-  if (look_at (master, role, &local) || go_on_without (master, role, local))
+  if (poll_trainer (master, role, &local) || continue_without (master, role, local))
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&local));
   return FALSE;
 }
 
-/* Tells of the epochs that have begun since. */
+/* Reports the epochs that have begun since the last call. */
 static void
-tell_epochs (TpsMaster *master, const TpsTrainStatus *status)
+report_epochs (TpsMaster *master, const TpsTrainStatus *status)
 {
   gint64 epoch = status->steps_done / MAX (master->steps_per_epoch, 1);
 
@@ -453,9 +457,9 @@ tell_epochs (TpsMaster *master, const TpsTrainStatus *status)
     master->work->epoch_begins (master->user_data, master->n_epochs);
 }
 
-/* One look at all trainers. */
+/* Polls all trainers once. */
 static gboolean
-look_around (TpsMaster *master, gboolean *all_done, GError **error)
+poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
 {
   *all_done = TRUE;
   for (guint i = 0; i < master->roles->len; i++)
@@ -468,7 +472,7 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
         return FALSE;
       if (role->rank == 0)
         {
-          tell_epochs (master, &role->status);
+          report_epochs (master, &role->status);
           show_progress (master, &role->status);
         }
       *all_done = *all_done && (role->is_lost || role->status.state == TPS_TRAIN_SUCCEEDED);
@@ -476,7 +480,8 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
   return TRUE;
 }
 
-/* Its group, a connection or a device: UNAVAILABLE on the wire, all of them. */
+/* Returns TRUE if the trainer has lost its group, a connection or a device: all are UNAVAILABLE on
+ * the wire. */
 static gboolean
 has_lost_something (const TpsRole *role)
 {
@@ -484,7 +489,7 @@ has_lost_something (const TpsRole *role)
          && g_error_matches (role->status.error, TPS_ERROR, TPS_ERROR_UNAVAILABLE);
 }
 
-/* FALSE with the cause. `n_running`: trainers that may still say it. */
+/* Returns FALSE with the cause. `n_running` counts the trainers that may still report it. */
 static gboolean
 look_for_cause (TpsMaster *master, guint *n_running, GError **error)
 {
@@ -495,7 +500,7 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
 
       if (!is_trainer (role) || has_lost_something (role))
         continue;
-      if (!look_at (master, role, error) && !has_lost_something (role))
+      if (!poll_trainer (master, role, error) && !has_lost_something (role))
         return FALSE;
       g_clear_error (error);
       *n_running += role->status.state == TPS_TRAIN_RUNNING;
@@ -503,8 +508,8 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
   return TRUE;
 }
 
-/* A trainer that has lost its group knows which rank it lost; why is what that one says, or its
- * end. Its peers may be heard first. */
+/* A trainer that has lost its group knows the lost rank. The cause is the error of that rank, or
+ * its end. Its peers may report first. */
 static void
 wait_for_cause (TpsMaster *master, GError **error)
 {
@@ -521,7 +526,7 @@ wait_for_cause (TpsMaster *master, GError **error)
           g_propagate_error (error, g_steal_pointer (&cause));
           return;
         }
-      g_usleep (LOOK_US);
+      g_usleep (POLL_US);
     }
 }
 
@@ -542,8 +547,8 @@ wait_for_trainers (TpsMaster *master, GError **error)
 
   while (ok && !all_done)
     {
-      g_usleep (LOOK_US);
-      ok = check_world (master, error) && look_around (master, &all_done, error);
+      g_usleep (POLL_US);
+      ok = check_world (master, error) && poll_trainers (master, &all_done, error);
     }
   if (!ok && has_any_lost_something (master))
     wait_for_cause (master, error);
@@ -562,8 +567,8 @@ cancel_trainers (TpsMaster *master)
     }
 }
 
-/* All trainers began with the same parameters and applied the same averages: they must end with the
- * same bits. */
+/* All trainers began with the same parameters and applied the same averages, so they must end with
+ * the same bits. */
 static gboolean
 check_digests (TpsMaster *master, GError **error)
 {
@@ -633,17 +638,17 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
   return TRUE;
 }
 
-/* A child that died is the reason of whatever else went wrong, and the better text. */
+/* A child that has ended is the cause of all other errors, and makes a better message. */
 static void
-blame_the_dead (TpsMaster *master, GError **error)
+report_ended_child (TpsMaster *master, GError **error)
 {
-  g_autoptr (GError) death = NULL;
+  g_autoptr (GError) ended = NULL;
 
   if (tps_interrupt_is_set ()
-      || tps_supervisor_check_patiently (master->supervisor, PATIENCE_MS, &death))
+      || tps_supervisor_check_patiently (master->supervisor, PATIENCE_MS, &ended))
     return;
   g_clear_error (error);
-  g_propagate_error (error, g_steal_pointer (&death));
+  g_propagate_error (error, g_steal_pointer (&ended));
 }
 
 gboolean
@@ -655,7 +660,7 @@ tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error
       || !wait_for_trainers (master, error))
     {
       tps_roster_name_addresses (master->roster, *error);
-      blame_the_dead (master, error);
+      report_ended_child (master, error);
       cancel_trainers (master);
       return FALSE;
     }

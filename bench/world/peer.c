@@ -23,14 +23,14 @@ make_argv (const gchar *script, gchar **arguments)
 {
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
 
-  /* The calls of the scripts are those that old and new versions of PyTorch have; new ones warn
-   * that some are deprecated. */
+  /* The scripts use calls that exist in old and new versions of PyTorch; new versions warn that
+   * some are deprecated. */
   g_strv_builder_add_many (argv, tps_bench_find_python (), "-W", "ignore", script, NULL);
   g_strv_builder_addv (argv, (const char **) (gsize) arguments);
   return g_strv_builder_end (argv);
 }
 
-/* The next line as a JSON object. */
+/* Receives the next line as a JSON object. */
 static JsonParser *
 receive_object (TpsPeer *peer, GError **error)
 {
@@ -43,7 +43,7 @@ receive_object (TpsPeer *peer, GError **error)
       || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer said something else than a JSON object: %.200s", line);
+                   "the peer did not print a JSON object: %.200s", line);
       return NULL;
     }
   return g_steal_pointer (&parser);
@@ -81,7 +81,7 @@ void
 tps_peer_free (TpsPeer *peer)
 {
   g_clear_pointer (&peer->child,
-                   tps_child_free); /* the end of its input: it shuts its world down */
+                   tps_child_free); /* closes its input, at whose end it shuts its world down */
   tps_bench_results_free (peer->results);
   g_free (peer->version);
   g_free (peer);
@@ -127,7 +127,7 @@ take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
                json_node_get_object (metrics));
 }
 
-/* "samples": {rank: [in the pass, in its last epoch], …}, where they are counted. */
+/* Reads "samples": {rank: [in the pass, in its last epoch], …}, if they are counted. */
 static void
 take_samples (TpsBenchResults *results, JsonObject *answer)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer system doing the same work beside ours, one pass at a time on command.
+/* A peer system that does the same work as ours, one pass at a time on request.
  *
- * A peer is a script in bench/peers that is run by Python. It says `{"torch": version}` in a line
- * when it is ready; for each line "pass" it runs one pass and answers with a line `{"trainer":
- * {rank: {"type,name": [ms, …]}}, "server": …, "samples": {rank: [in the pass, in its last
- * epoch]}}`; at the end of its input it shuts its world down.
+ * A peer is a Python script in bench/peers. It prints a line `{"torch": version}` when it is ready.
+ * For each line "pass" it runs one pass and replies with a line `{"trainer": {rank: {"type,name":
+ * [ms, …]}}, "server": …, "samples": {rank: [in the pass, in its last epoch]}}`. At the end of its
+ * input it shuts its world down.
  */
 
 #pragma once
@@ -18,18 +18,18 @@ G_BEGIN_DECLS
 typedef struct TpsPeer TpsPeer;
 
 /* Starts the script (named from the repository's root) with `arguments` (NULL-terminated) through
- * the supervisor and waits until it is ready. `name` ("pytorch") names it in JSON, `title`
- * ("PyTorch") in reports; both are static. Errors: TPS_ERROR_UNAVAILABLE that says what is missing
- * (PyTorch, the script). */
+ * the supervisor, and waits until it is ready. `name` ("pytorch") is its name in JSON, and `title`
+ * ("PyTorch") in reports; both are static. Owned by the caller. Errors (NULL):
+ * TPS_ERROR_UNAVAILABLE naming the missing package or script. */
 TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title,
                          const gchar *script, gchar **arguments, GError **error);
 void tps_peer_free (TpsPeer *peer);
 
-/* Runs one pass; what it measured goes to the peer's results, unless it is a warm-up. Blocks until
- * it is done or the peer is gone. */
+/* Runs one pass and adds its measurements to the peer's results, unless it is a warm-up. Blocks
+ * until the pass is done or the peer has ended. */
 gboolean tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error);
 
-/* All borrowed. */
+/* All results are borrowed. */
 const gchar *tps_peer_get_name (const TpsPeer *peer);
 const gchar *tps_peer_get_title (const TpsPeer *peer);
 const gchar *tps_peer_get_version (const TpsPeer *peer); /* of PyTorch */

@@ -36,7 +36,7 @@ load (gpointer user_data, GError **error)
   return run->program->load (run->user_data, error);
 }
 
-/* The port that the master really has: 0 means a free one. */
+/* Sets the actual port of the master: 0 means any free port. */
 static void
 set_port (GPtrArray *flags, guint port)
 {
@@ -77,7 +77,7 @@ print_head (gpointer user_data)
     run->program->print_head (run->user_data);
 }
 
-/* -- passes: a row of ours and the peers' -- */
+/* -- passes: ours and the peers' form a row -- */
 
 static gboolean
 run_ours (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
@@ -124,7 +124,7 @@ add_passes (Run *run, TpsEngine *engine)
     tps_engine_on_warm (engine, say_warm, NULL);
 }
 
-/* Where the roles of other hosts find this world. */
+/* Prints the address for roles on other hosts. */
 static void
 print_world (const Run *run)
 {
@@ -139,7 +139,7 @@ print_world (const Run *run)
   fflush (stdout);
 }
 
-/* The launcher and a master alone differ in who starts the roles. */
+/* A launcher starts the roles; a single master does not. */
 static gboolean
 launch_roles (Run *run, TpsBenchRun *bench, GError **error)
 {

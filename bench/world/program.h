@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a benchmark program, which is a launcher, or one of the roles that it starts: its
- * parts, its passes in turn with those of its peers, its report.
+/* The life of a benchmark program, which is a launcher or one of the roles that it starts: its
+ * parts, its passes in turn with those of its peers, and its report.
  */
 
 #pragma once
@@ -15,54 +15,56 @@
 
 G_BEGIN_DECLS
 
-/* Of `user_data`, which is the benchmark's own. */
+/* The functions of a benchmark, called with its `user_data`. */
 typedef struct
 {
   TpsFillServer fill_server;
   TpsMasterWork work;
-  gboolean no_warm_up; /* measure from the first pass on */
+  gboolean no_warm_up; /* measure from the first pass */
 
-  /* Before anything starts, not in roles: what can be found wrong with flags and files now. */
+  /* Checks flags and files before any process starts; not called in roles. */
   gboolean (*load) (gpointer user_data, GError **error);
 
-  /* Lines "name=value" of all flags in use; owned by the caller. */
+  /* Returns lines "name=value" of all flags; owned by the caller. */
   GPtrArray *(*describe) (gpointer user_data);
 
-  /* Optional: printed below the flags. */
+  /* Optional: prints more below the flags. */
   void (*print_head) (gpointer user_data);
 
-  /* Starts the peers that were asked for and adds them (TpsPeer *) to `peers`. */
+  /* Starts the requested peers and adds them (TpsPeer *) to `peers`. */
   gboolean (*start_peers) (gpointer user_data, TpsSupervisor *supervisor, GPtrArray *peers,
                            GError **error);
 
-  /* The report on stdout. */
+  /* Prints the report to stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
 
-  /* Optional: the tables of the report as files in `folder`, which is there; else those of all
-   * roles. */
+  /* Optional: writes the tables of the report as files to `folder`, which exists. The default is
+   * the tables of all roles. */
   gboolean (*write_csv) (gpointer user_data, TpsBenchResults *ours, const gchar *folder,
                          GError **error);
 
-  /* Figures, peers, ratios and facts for --json. */
+  /* Adds figures, peers, ratios and facts to --json. */
   void (*add_output) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers,
                       TpsBenchOutput *output);
 } TpsProgram;
 
-/* Exit status: 0 done, 1 a role or a pass failed, 2 a bad flag, 130 interrupted. */
+/* Runs the program. Returns the exit status: 0 success, 1 a role or a pass failed, 2 a bad flag,
+ * 130 interrupted. */
 gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                       gpointer user_data);
 
-/* Whether to go on after parsing the flags; else `*status` is the exit status, and what is to be
- * said was said. */
+/* Returns TRUE if the program must continue after parsing the flags. Otherwise the error has been
+ * printed and `*status` is the exit status. */
 gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
                                     gint *status);
 
-/* -- reports that do for most -- */
+/* -- reports shared by most programs -- */
 
-/* Tables of all roles, the outcome, and the ratios to each peer. */
+/* Prints the tables of all roles, the outcome, and the ratios to each peer. */
 void tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrArray *peers);
 
-/* All series of all roles, the outcome; the peers' and the ratios of what both have. */
+/* Adds all series of all roles and the outcome, those of the peers, and the ratios of common
+ * series. */
 void tps_program_add_figures (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
 G_END_DECLS

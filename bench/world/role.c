@@ -18,7 +18,8 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define STOP_POLL_MS 200
-#define SILENCE_NS (15 * SECOND_NS) /* of a master that a role takes for cut off */
+/* after which a role assumes that the connection to the master is broken */
+#define SILENCE_NS (15 * SECOND_NS)
 
 typedef struct
 {
@@ -26,13 +27,13 @@ typedef struct
   gchar *name;
   gchar *master;
   TpsTrainerReach reach;
-  gchar *host; /* where others reach this process */
+  gchar *host; /* the address of this process for other roles */
   TpsMetrics *metrics;
-  TpsTrainer *trainer; /* NULL in a server */
+  TpsTrainer *trainer; /* NULL for a server */
   TpsDevice *device;   /* of a server; NULL = the CPU */
   TpsPlugin *plugin;
   TpsServer *server;
-  TpsClient *client; /* of the master */
+  TpsClient *client; /* to the master */
 } Role;
 
 static void
@@ -54,7 +55,7 @@ role_clear (Role *role)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
 
-/* What a server works on; NULL = the CPU. */
+/* Returns the device of a server; NULL = the CPU. */
 static TpsDevice *
 find_device (const TpsPluginOptions *options)
 {
@@ -103,7 +104,7 @@ is_wildcard (const gchar *host)
   return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
 }
 
-/* The numeric address of --bind: other hosts may take a name for something else. */
+/* Returns the numeric address of --bind, because a name may mean something else on other hosts. */
 static gchar *
 resolve_bind (const gchar *bind, GError **error)
 {
@@ -115,7 +116,7 @@ resolve_bind (const gchar *bind, GError **error)
   return address;
 }
 
-/* Unix sockets say that the whole world is on this machine. */
+/* Unix sockets imply that the whole world is on this machine. */
 static gboolean
 find_host (Role *role, GError **error)
 {
@@ -140,7 +141,7 @@ listen_unix (Role *role, GError **error)
   return tps_server_listen (role->server, address, error);
 }
 
-/* The first free port of --port-range, or any. */
+/* Listens on the first free port of --port-range, or on any port. */
 static gboolean
 listen_tcp (Role *role, GError **error)
 {
@@ -177,7 +178,8 @@ serve (Role *role, GError **error)
          && tps_server_start (role->server, error);
 }
 
-/* Where others reach this role: a server that listens on all addresses does not know. Owned. */
+/* Returns the address of this role for others, which a server that listens on all addresses does
+ * not know. Owned by the caller. */
 static gchar *
 get_address (const Role *role)
 {
@@ -215,8 +217,8 @@ end (Role *role, GBytes *stop, GError **error)
   return n_bytes == 0;
 }
 
-/* Returns when the master says so; an error when the run has failed, or the master is gone or has
- * been silent for long. */
+/* Returns when the master ends the run. Errors: the run has failed, or the master has ended or has
+ * not responded for a long time. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
 {
@@ -233,14 +235,14 @@ wait_for_stop (Role *role, GError **error)
         return TRUE;
       if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         {
-          g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master is gone: ");
+          g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master has ended: ");
           return FALSE;
         }
-      /* The master says "not yet" with the same code as a call that was not answered. */
+      /* The master's "not yet" has the same code as a call without a reply. */
       if (tps_clock_now_ns () - start_ns >= SILENCE_NS)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                       "the master at %s has not answered for %d s", role->master,
+                       "the master at %s has not replied for %d s", role->master,
                        (gint) (SILENCE_NS / SECOND_NS));
           return FALSE;
         }

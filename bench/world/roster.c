@@ -12,8 +12,8 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
-#define STOP_NS (SECOND_NS / 2) /* for all roles to have seen the stop */
-#define MEET_MS 100             /* between looks at everything else */
+#define STOP_NS (SECOND_NS / 2) /* for all roles to see the stop */
+#define MEET_MS 100             /* between checks of everything else */
 
 static gint64
 in (gint64 span_ns)
@@ -69,7 +69,7 @@ tps_roster_free (TpsRoster *roster)
   g_free (roster);
 }
 
-/* -- meeting -- */
+/* -- registration -- */
 
 static gboolean
 welcome (TpsRoster *roster, TpsRole *role, GBytes *bytes, GError **error)
@@ -86,7 +86,7 @@ welcome (TpsRoster *roster, TpsRole *role, GBytes *bytes, GError **error)
   return role->client != NULL && tps_remote_put (roster->self, key, bytes, in (CALL_NS), error);
 }
 
-/* `*has_come` is FALSE while there is no card. */
+/* `*has_come` is FALSE while the card does not exist. */
 static gboolean
 look_for (TpsRoster *roster, TpsRole *role, gint32 timeout_ms, gboolean *has_come, GError **error)
 {
@@ -104,7 +104,7 @@ look_for (TpsRoster *roster, TpsRole *role, gint32 timeout_ms, gboolean *has_com
   return FALSE;
 }
 
-/* Waits for the first that is missing, looks for the others. */
+/* Waits for the first missing role, and polls the others. */
 static gboolean
 look_for_all (TpsRoster *roster, gboolean *all_there, GError **error)
 {
@@ -140,7 +140,7 @@ tps_roster_explain_loopback (const TpsWorld *world, gboolean any)
   return g_strdup_printf (
       "%s%s%s a loopback address, which roles on other hosts cannot reach; if there are any, give "
       "all of them and the master --master-addr=ADDRESS with an address of this host (%s)",
-      host, where, is_said ? " is" : "", others[0] != '\0' ? others : "it has none but loopback");
+      host, where, is_said ? " is" : "", others[0] != '\0' ? others : "it has only loopback");
 }
 
 static gboolean
@@ -158,7 +158,7 @@ name_missing (const TpsRoster *roster, GError **error)
         g_string_append_printf (names, "%s%s", n_missing++ > 0 ? ", " : "", role->name);
     }
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "%s %s not come up in %d s (--startup-timeout); the master waits at %s%s%s",
+               "%s %s not come up in %d s (--startup-timeout); the master listens at %s%s%s",
                names->str, n_missing > 1 ? "have" : "has", roster->world->startup_timeout,
                roster->address, loopback != NULL ? "; " : "", loopback != NULL ? loopback : "");
   return FALSE;
@@ -178,8 +178,8 @@ is_loopback (const TpsRole *role)
   return tps_reachable_is_loopback (host);
 }
 
-/* A role whose name of the master's host means loopback serves there; roles of other hosts cannot
- * reach it. */
+/* If a role resolves the name of the master's host to loopback, it serves there, and roles of other
+ * hosts cannot reach it. */
 static gboolean
 check_reach (const TpsRoster *roster, GError **error)
 {
@@ -237,7 +237,7 @@ wait_until_stopped (TpsRoster *roster, TpsRole *role, gint64 deadline_ns)
   g_clear_pointer (&stopped, g_bytes_unref);
 }
 
-/* Whether it is there, taken or not. */
+/* Returns TRUE if the role has registered, accepted or not. */
 static gboolean
 has_come (TpsRoster *roster, TpsRole *role)
 {
@@ -268,7 +268,7 @@ tps_roster_stop (TpsRoster *roster, const gchar *failure)
 
 /* -- names -- */
 
-/* The place of `address` in `text`, whole: not the beginning of a longer port. */
+/* Finds the whole `address` in `text`, not as the prefix of a longer port. */
 static const gchar *
 find_address (const gchar *text, const gchar *address)
 {
@@ -280,7 +280,7 @@ find_address (const gchar *text, const gchar *address)
   return found;
 }
 
-/* "trainer1: 10.0.0.2:4013" has its name. */
+/* Returns TRUE if the name already precedes the address, as in "trainer1: 10.0.0.2:4013". */
 static gboolean
 is_named (const gchar *text, const gchar *found, const gchar *name)
 {

@@ -10,7 +10,7 @@
 #define DEFAULT_PORT 29500
 #define DEFAULT_RPC_TIMEOUT 30
 
-/* Where launchers of fleets say who a process is. The first that is set wins. */
+/* Variables in which launchers of fleets pass the rank. The first that is set is used. */
 static const gchar *const rank_variables[] = { "RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                "PMI_RANK", "SLURM_PROCID",         NULL };
 static const gchar *const world_size_variables[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
@@ -29,7 +29,8 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "job", 0, 0, G_OPTION_ARG_STRING, &world->job,
       "name of this world; a role of another world is refused (drawn by the master)", "NAME" },
     { "rank", 0, 0, G_OPTION_ARG_INT, &world->rank,
-      "be this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, "
+      "run as this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, "
+      "PMIX_RANK, "
       "PMI_RANK, SLURM_PROCID)",
       "N" },
     { "world-size", 0, 0, G_OPTION_ARG_INT, &world->world_size,
@@ -51,7 +52,7 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "no-shared-memory", 0, 0, G_OPTION_ARG_NONE, &world->no_shared_memory,
       "large tensors through the Unix sockets too, as through TCP", NULL },
     { "rpc-timeout", 0, 0, G_OPTION_ARG_INT, &world->rpc_timeout,
-      "seconds that a call waits for others (30)", "S" },
+      "seconds that a call waits for other roles (30)", "S" },
     { "startup-timeout", 0, 0, G_OPTION_ARG_INT, &world->startup_timeout,
       "seconds that the roles wait for each other at the start (60)", "S" },
     { "socket-dir", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &world->socket_dir, NULL,
@@ -82,8 +83,8 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
   return TRUE;
 }
 
-/* A world size of one means that no world was launched: every shell under such a launcher has
- * these variables. */
+/* A world size of one means that no world was launched: every shell under such a launcher has these
+ * variables. */
 static gboolean
 rank_from_environment (TpsWorld *world, GError **error)
 {
@@ -97,7 +98,7 @@ rank_from_environment (TpsWorld *world, GError **error)
   world->rank = rank;
   if (world->world_size == TPS_FLAGS_NOT_GIVEN)
     world->world_size = world_size;
-  /* torchrun gives MASTER_ADDR the host of rank 0. */
+  /* torchrun sets MASTER_ADDR to the host of rank 0. */
   if (g_getenv ("TORCHELASTIC_RUN_ID") != NULL)
     tps_flags_default_to (&world->master_rank, "first");
   return int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error);
@@ -175,7 +176,7 @@ check_job (const TpsWorld *world, GError **error)
   return tps_flags_refuse ("job", job, "1 to 64 of the characters A-Z a-z 0-9 _ . : -", error);
 }
 
-/* From the ranks that the fleet gave to those of the world: the master is the last. */
+/* Converts the ranks given by the fleet to those of the world, in which the master is the last. */
 static void
 deal_ranks (TpsWorld *world)
 {
@@ -239,7 +240,7 @@ tps_world_describe (const TpsWorld *world, GPtrArray *lines)
   tps_flags_add_number (lines, "startup-timeout", world->startup_timeout);
 }
 
-/* The job is compared by itself. Files are read by the master, or checked where they are used. */
+/* The job is compared separately. Files are read by the master, or checked where they are used. */
 gboolean
 tps_world_is_local_flag (const gchar *name)
 {

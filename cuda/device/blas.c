@@ -9,10 +9,10 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The functions in use, as their header declares them. */
+/* The functions in use, with the types of their header. */
 static struct
 {
-  gchar *missing; /* why they cannot be used; NULL = they can */
+  gchar *missing; /* the reason why they cannot be used; NULL = they can */
   __typeof__ (&cublasCreate_v2) create;
   __typeof__ (&cublasDestroy_v2) destroy;
   __typeof__ (&cublasSetStream_v2) set_stream;
@@ -32,7 +32,7 @@ load (void)
   };
   GError *error = NULL;
 
-  /* The first needs the second, and does not always say where it lies. */
+  /* libcublas needs libcublasLt, and does not always find it by itself. */
   tps_cuda_search_library ("libcublasLt.so." G_STRINGIFY (CUBLAS_VER_MAJOR), NULL, 0, NULL);
   if (tps_cuda_search_library ("libcublas.so." G_STRINGIFY (CUBLAS_VER_MAJOR), functions,
                                G_N_ELEMENTS (functions), &error))
@@ -81,8 +81,8 @@ tps_cuda_blas_handle_free (cublasHandle_t handle)
   blas.destroy (handle);
 }
 
-/* cuBLAS has columns first: what it takes for the transpose of each of our matrices is the matrix
- * itself, so it computes c' = op (b)' op (a)'. */
+/* cuBLAS is column-major: it reads each of our matrices as its transpose. So this computes c' = op
+ * (b)' op (a)'. */
 gboolean
 tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error)
 {

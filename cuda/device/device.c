@@ -14,9 +14,9 @@ static void
 die (TpsCudaDevice *device, const gchar *why)
 {
   tps_mutex_lock (&device->lock);
-  if (device->death == NULL)
+  if (device->loss == NULL)
     {
-      device->death = g_strdup (why);
+      device->loss = g_strdup (why);
       g_warning ("%s: this device is lost: %s", device->name, why);
     }
   tps_mutex_unlock (&device->lock);
@@ -31,7 +31,7 @@ tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *wha
     return TRUE;
   why = g_strdup_printf ("%s: %s (%d: %s)", what, cudaGetErrorString (code), (gint) code,
                          cudaGetErrorName (code));
-  cudaGetLastError (); /* what passes must not come up again at the next call */
+  cudaGetLastError (); /* a passing error must not be reported again by the next call */
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: %s", device->name, why);
   if (!tps_cuda_failure_is_passing (code))
     die (device, why);
@@ -44,21 +44,21 @@ check_alive (TpsCudaDevice *device, GError **error)
   gboolean is_alive;
 
   tps_mutex_lock (&device->lock);
-  is_alive = device->death == NULL;
+  is_alive = device->loss == NULL;
   if (!is_alive)
     g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: lost before: %s", device->name,
-                 device->death);
+                 device->loss);
   tps_mutex_unlock (&device->lock);
   return is_alive;
 }
 
-/* -- start -- */
+/* -- starting a device -- */
 
 #define MAX_DEVICES 64
 
-static _Atomic guint64 started_devices; /* a bit each */
+static _Atomic guint64 started_devices; /* one bit for each device */
 
-/* Under the start lock, with the device as the current one. */
+/* Must be called under the start lock, with the device as the current one. */
 static gboolean
 start (TpsCudaDevice *device, GError **error)
 {
@@ -103,7 +103,7 @@ void
 tps_cuda_device_enter_lost (TpsCudaDevice *device)
 {
   cudaSetDevice (device->ordinal);
-  cudaGetLastError (); /* dropped */
+  cudaGetLastError (); /* clears the error */
 }
 
 gboolean
@@ -120,9 +120,9 @@ tps_cuda_device_enter_any (void)
   return cudaSetDevice (__builtin_ctzll (started)) == cudaSuccess;
 }
 
-/* -- making -- */
+/* -- creating a device -- */
 
-/* Looks at the device without a context on it. */
+/* Reads the properties without creating a context on the device. */
 static gboolean
 read_properties (TpsCudaDevice *device, GError **error)
 {
@@ -155,7 +155,7 @@ tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error)
     return device;
   tps_mutex_clear (&device->start_lock);
   tps_mutex_clear (&device->lock);
-  g_free (device->death);
+  g_free (device->loss);
   g_free (device);
   return NULL;
 }

@@ -4,10 +4,12 @@
  *
  * A device is started by the first entry that needs it: CUDA's context takes some hundred MB of the
  * GPU, which a process must not take on devices that it does not use. Every entry makes the device
- * the current one of the calling thread, and leaves it so: going back to another would make CUDA
- * set that one up. A failure makes the stream bad; one after which CUDA answers every call with the
- * same error makes the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process
- * and its other devices live on.
+ * the current one of the calling thread and leaves it current, because switching back to another
+ * device would make CUDA create a context there.
+ *
+ * A failure puts the stream into an error state. If CUDA then returns the same error from every
+ * call, the device is lost, and with it all of its streams: TPS_ERROR_DEVICE_LOST. The process and
+ * its other devices continue.
  */
 
 #pragma once
@@ -26,60 +28,60 @@ typedef struct
   gint ordinal;
   gchar name[16];
   guint8 uuid[TPS_DEVICE_UUID_BYTES];
-  gsize n_bytes; /* of the GPU's memory */
+  gsize n_bytes; /* of device memory */
 
   pthread_mutex_t start_lock; /* held while the device is started */
-  gint is_started;            /* atomic; the context and what follows are there */
-  cudaStream_t memory_stream; /* orders what comes from and goes back to the pool */
+  gint is_started;            /* atomic; the context and the members below exist */
+  cudaStream_t memory_stream; /* orders allocations from the pool and returns to it */
   cudaMemPool_t pool;         /* CUDA's own; see memory.c */
 
-  pthread_mutex_t lock; /* guards `death` */
-  gchar *death;         /* why it may not be used again; NULL = it lives */
+  pthread_mutex_t lock; /* guards `loss` */
+  gchar *loss;          /* the reason why the device is lost; NULL = it is usable */
 } TpsCudaDevice;
 
 typedef struct
 {
   TpsStream parent;
   cudaStream_t handle;
-  cudaEvent_t reached;   /* what stream_sync waits for */
-  cublasHandle_t cublas; /* from the first product on */
-  gint64 *count;         /* [1] in the device's memory, and ... */
-  gint64 *host_count;    /* ... where it is copied to */
+  cudaEvent_t reached;   /* the event that stream_sync waits for */
+  cublasHandle_t cublas; /* created at the first product */
+  gint64 *count;         /* [1] in device memory */
+  gint64 *host_count;    /* the host's copy of `count` */
   GError *error;         /* the first failure; owned */
 } TpsCudaStream;
 
 /* -- device.c -- */
 
-/* Never freed, and not started: only its properties are looked at. NULL where this library has no
- * code for the device, or the driver does not answer; the message says why. */
+/* Creates a device without starting it: only its properties are read. Devices are never freed.
+ * Errors (NULL): this library has no code for the device, or the driver does not respond; the
+ * message gives the reason. */
 TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error);
 
-/* Makes the device the current one, and starts it if that was not done before. FALSE with
- * DEVICE_LOST when it is dead or does not start; the next call tries again to start a device that
- * may still start. Thread: any. */
+/* Makes the device the current one of this thread, and starts it if necessary. If starting fails in
+ * a way that may pass, the next call tries again. Errors: DEVICE_LOST if the device is lost or does
+ * not start. Thread: any. */
 gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
 
-/* The same without starting or checking anything: for giving things back on a device that may be
- * lost. */
+/* Makes the device the current one without starting or checking it, for releasing resources of a
+ * device that may be lost. */
 void tps_cuda_device_enter_lost (TpsCudaDevice *device);
 
-/* Makes any started device the current one, if the current one is not started. FALSE: no device is
- * started. For calls that would otherwise set up a context on whatever device is current. Thread:
- * any. */
+/* Makes a started device the current one, if the current one is not started. Calls that could
+ * otherwise create a context on the current device must use this. Returns FALSE if no device is
+ * started. Thread: any. */
 gboolean tps_cuda_device_enter_any (void);
 
-/* TRUE for cudaSuccess. Else sets DEVICE_LOST, naming `what` was done, and lets the device die
- * where CUDA will not recover. Thread: any. */
+/* Returns TRUE for cudaSuccess. Otherwise sets DEVICE_LOST; `what` names the operation in the
+ * message. Marks the device as lost if CUDA will not recover. Thread: any. */
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
 
 /* -- memory.c -- */
 
-/* Sets the policy of the device's pool. Part of starting a device. */
+/* Sets the policy of the device's pool, as part of starting the device. */
 cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
 
-/* Gives memory that nothing uses back to the GPU, for a second attempt after
- * cudaErrorMemoryAllocation. */
+/* Returns unused memory to the GPU, before a second attempt after cudaErrorMemoryAllocation. */
 void tps_cuda_memory_trim (TpsCudaDevice *device);
 
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
@@ -98,16 +100,17 @@ TpsStream *tps_cuda_stream_new (TpsDevice *base, GError **error);
 void tps_cuda_stream_free (TpsStream *base);
 gboolean tps_cuda_stream_sync (TpsStream *base, GError **error);
 
-/* For operations: FALSE when the stream is bad, and nothing is to be done. Makes the device the
- * current one. */
+/* Starts an operation: makes the device the current one. Returns FALSE if the stream is in the
+ * error state; the operation must then do nothing. */
 gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
-/* Notes the first failure. TRUE for cudaSuccess. */
+/* Stores the first failure of the stream; `what` names the operation. Returns TRUE for
+ * cudaSuccess. */
 gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);
-/* Takes `error`, unless there is one already. */
+/* Takes over `error` and stores it, unless the stream has one already. */
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
-/* Waits for *stream->count; 0 when the stream is bad. */
+/* Waits for *stream->count and returns it; 0 if the stream is in the error state. */
 gsize tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what);
-/* Blocks until `event` is reached: looks a few times, then sleeps. */
+/* Blocks until `event` is reached: spins for a short time, then sleeps. */
 cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
 
 /* -- event.c -- */

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An event of a stream that is bad carries the stream's failure to its waiters. It is recorded all
- * the same: what the stream queued before it failed runs, and a waiter may give its memory back
- * afterwards. */
+/* An event of a failed stream reports the stream's failure to its waiters. It is recorded
+ * nevertheless, because the work queued before the failure still runs, and a waiter may release its
+ * memory afterwards. */
 
 #include "cuda/device/device.h"
 #include "runtime/base/error.h"
@@ -15,7 +15,7 @@ typedef struct
 
   TpsMutex lock; /* guards the fields below */
   gboolean is_recorded;
-  GError *error; /* of the stream when it was recorded; owned */
+  GError *error; /* of the stream at the time of recording; owned */
 } CudaEvent;
 
 static TpsCudaDevice *
@@ -55,7 +55,7 @@ tps_cuda_event_free (TpsEvent *base)
   g_free (event);
 }
 
-/* Also where the stream is bad. FALSE: the device is lost. */
+/* Enters even a failed stream. Returns FALSE if the device is lost. */
 static gboolean
 enter_any_stream (TpsCudaStream *stream)
 {
@@ -83,7 +83,7 @@ tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
   tps_mutex_unlock (&event->lock);
 }
 
-/* What it carries; owned by the caller, NULL = nothing. */
+/* Returns the failure stored in the event, owned by the caller; NULL = none. */
 static GError *
 dup_failure (CudaEvent *event)
 {
@@ -115,7 +115,8 @@ tps_cuda_event_query (TpsEvent *base)
   CudaEvent *event = (CudaEvent *) base;
   cudaError_t code;
 
-  /* A failed device counts as reached, so that the waiting caller learns of the failure. */
+  /* An event of a lost device counts as reached, so that the waiting caller learns of the
+   * failure. */
   if (!tps_cuda_device_enter (device_of (event), NULL))
     return TRUE;
   code = cudaEventQuery (event->handle);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How far the damage of an error of CUDA goes. */
+/* The extent of the damage after an error of CUDA. */
 
 #pragma once
 
@@ -9,8 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* Whether the device goes on after it: the call was refused, or there was no memory. Anything else,
- * and anything unknown, leaves the process's context on that device broken for good. */
+/* Returns TRUE if the device is still usable after the error: the call was refused, or memory ran
+ * out. Any other error, including unknown ones, leaves the process's context on that device
+ * permanently broken. */
 gboolean tps_cuda_failure_is_passing (cudaError_t code);
 
 G_END_DECLS

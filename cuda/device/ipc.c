@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that other processes of this machine map. Where that is refused (containers, some drivers,
- * another process's memory that has gone) the device itself is well, whatever the code: the failure
- * is the caller's alone. An error that stays comes up again at the next operation, which is where
- * the device dies of it. */
+/* Memory that other processes of this machine map. If this fails (in containers, with some drivers,
+ * or because the other process has released its memory), only the caller fails: the device is
+ * usable, whatever the error code. A permanent error returns at the next operation, which then
+ * marks the device as lost. */
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 G_STATIC_ASSERT (sizeof (cudaIpcMemHandle_t) == TPS_EXPORT_HANDLE_BYTES);
 G_STATIC_ASSERT (sizeof (cudaUUID_t) == TPS_DEVICE_UUID_BYTES);
 
-/* What is smaller lies in a block with other allocations, which would all be exported with it. */
+/* Smaller allocations share a block with others, which would all be exported with them. */
 #define GRANULE_BYTES ((gsize) 2 << 20)
 
 typedef struct
@@ -22,13 +22,13 @@ typedef struct
   gpointer data;
 } Mapping;
 
-/* TRUE for cudaSuccess. */
+/* Returns TRUE for cudaSuccess. */
 static gboolean
 check_shared (TpsCudaDevice *device, cudaError_t code, const gchar *what, GError **error)
 {
   if (code == cudaSuccess)
     return TRUE;
-  cudaGetLastError (); /* dropped */
+  cudaGetLastError (); /* clears the error */
   g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s: %s: %s (%d: %s)", device->name, what,
                cudaGetErrorString (code), (gint) code, cudaGetErrorName (code));
   return FALSE;
@@ -54,7 +54,7 @@ free_exported (gpointer user_data)
   g_free (mapping);
 }
 
-/* The process that exported it may have gone, and the mapping with it. */
+/* The exporting process may have ended, and the mapping with it. */
 static void
 close_exported (gpointer user_data)
 {
@@ -107,7 +107,7 @@ tps_cuda_alloc_exported (TpsDevice *base, gsize n_bytes, guint8 *handle, GError 
   return g_steal_pointer (&buffer);
 }
 
-/* CUDA counts how often a handle has been opened. */
+/* CUDA counts the opens of a handle. */
 TpsBuffer *
 tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize n_bytes, GError **error)
 {

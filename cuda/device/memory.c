@@ -1,18 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of a device, from CUDA's stream-ordered pool of that device, and page-locked memory of the
- * host.
+/* Device memory from CUDA's stream-ordered pool of the device, and page-locked host memory.
  *
- * The pool's policy, which holds for what kernels take for themselves too
- * (cuda/kernels/scratch.cuh):
- *   - Memory that comes back stays with the process up to a sixteenth of the GPU's; more goes back
- *     to the GPU whenever the process waits for it, so that processes that share the GPU do not
- *     starve each other.
- *   - An allocation on one stream takes what another stream has freed if it is known to be done, by
- *     an event that the first one has waited for or because it is over. It never makes one stream
- *     wait for another behind the caller's back.
- *   - Where there is no memory, everything unused is given back, and the allocation is tried once
- *     more. */
+ * The pool's policy, which also applies to memory that kernels allocate (cuda/kernels/scratch.cuh):
+ *   - Freed memory stays with the process up to a sixteenth of the GPU's memory. The excess
+ *     returns to the GPU whenever the process synchronises, so that processes that share the GPU
+ *     do not starve each other.
+ *   - An allocation on one stream may reuse memory that another stream has freed, if the free is
+ *     known to be complete: by an event that the first stream has waited for, or because it is
+ *     over. An allocation never makes one stream wait for another implicitly.
+ *   - If memory runs out, all unused memory is returned to the GPU, and the allocation is tried
+ *     once more. */
 
 #include "cuda/device/device.h"
 
@@ -45,10 +43,10 @@ tps_cuda_memory_start (TpsCudaDevice *device)
 void
 tps_cuda_memory_trim (TpsCudaDevice *device)
 {
-  /* What was freed on this stream counts as unused when it has passed. */
+  /* Memory freed on this stream becomes unused when the stream has passed the free. */
   if (cudaStreamSynchronize (device->memory_stream) == cudaSuccess)
     cudaMemPoolTrimTo (device->pool, 0);
-  cudaGetLastError (); /* dropped: the second attempt tells */
+  cudaGetLastError (); /* clears the error: the second attempt decides */
 }
 
 typedef struct
@@ -57,7 +55,7 @@ typedef struct
   gpointer data;
 } Allocation;
 
-/* Work that still uses it was queued before on some stream; its owner has waited for that. */
+/* Other streams may have used this memory; its owner has waited for that work. */
 static void
 free_device_memory (gpointer user_data)
 {
@@ -103,7 +101,7 @@ wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, TpsDevice *where,
   return tps_buffer_new_foreign (data, n_bytes, where, free_func, allocation);
 }
 
-/* Other streams may use it as soon as this one has passed. */
+/* Other streams may use the memory as soon as this stream has passed the allocation. */
 static cudaError_t
 allocate (TpsCudaDevice *device, void **data, gsize n_bytes)
 {
@@ -139,7 +137,7 @@ tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error)
   TpsCudaDevice *device = (TpsCudaDevice *) base;
   void *data = NULL;
 
-  /* Portable: of every device. */
+  /* Portable: usable by every device. */
   if (!tps_cuda_device_enter (device, error)
       || !check_memory (device, cudaHostAlloc (&data, MAX (n_bytes, 1), cudaHostAllocPortable),
                         "page-locked memory", n_bytes, error))

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of runtime/device/backend.h: each goes to its kernel, if the stream is good, and notes
- * how that went. */
+/* The slots of runtime/device/backend.h. Each calls its kernel unless the stream is in the error
+ * state, and stores the result. */
 
 #include "cuda/device/blas.h"
 #include "cuda/device/device.h"
@@ -18,7 +18,7 @@ cuda_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
-  /* Where both lie CUDA sees from the addresses. */
+  /* CUDA derives the kinds of memory from the addresses. */
   if (n_bytes > 0 && tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (
         cuda, cudaMemcpyAsync (to, from, n_bytes, cudaMemcpyDefault, cuda->handle), "copy");
@@ -239,7 +239,7 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                            "sgd_rows");
 }
 
-/* -- those that wait for a number -- */
+/* -- operations that wait for a number -- */
 
 static void
 cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
@@ -273,7 +273,7 @@ cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gflo
 
 /* -- products -- */
 
-/* A sum of no terms: c = beta * c, where 0 does not read it. */
+/* A sum without terms: c = beta * c; for beta 0, c is not read. */
 static void
 scale_result (TpsStream *stream, const TpsGemm *gemm)
 {

@@ -11,13 +11,13 @@ tps_cuda_place_of (gconstpointer memory)
 {
   struct cudaPointerAttributes attributes;
 
-  /* No device is started: CUDA has given out nothing here, and asking would start the current
-   * device. */
+  /* No device is started, so CUDA has not allocated any memory here, and the query would start the
+   * current device. */
   if (!tps_cuda_device_enter_any ())
     return TPS_CUDA_PLACE_PAGEABLE;
   if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)
     {
-      cudaGetLastError (); /* dropped */
+      cudaGetLastError (); /* clears the error */
       return TPS_CUDA_PLACE_PAGEABLE;
     }
   switch (attributes.type)

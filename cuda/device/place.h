@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where memory lies, as CUDA sees it from the address. */
+/* The kind of memory at an address, as known to CUDA. */
 
 #pragma once
 
@@ -10,8 +10,8 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_CUDA_PLACE_PAGEABLE, /* the host's, and CUDA copies it by way of its own */
-  TPS_CUDA_PLACE_PINNED,   /* the host's, page-locked */
+  TPS_CUDA_PLACE_PAGEABLE, /* host memory that CUDA copies through a buffer of its own */
+  TPS_CUDA_PLACE_PINNED,   /* page-locked host memory */
   TPS_CUDA_PLACE_DEVICE,
 } TpsCudaPlace;
 

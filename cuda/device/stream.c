@@ -5,7 +5,8 @@
 #include "cuda/device/blas.h"
 #include "runtime/base/sync.h"
 
-/* A wait looks for so long before it sleeps: a small operation takes less than waking a thread. */
+/* A wait spins for this time before it sleeps: a small operation takes less time than waking a
+ * thread. */
 #define SPIN_NS 20000
 
 static TpsCudaDevice *
@@ -51,7 +52,7 @@ tps_cuda_stream_new (TpsDevice *base, GError **error)
   return NULL;
 }
 
-/* On a dead device nothing can be given back. */
+/* On a lost device nothing can be released. */
 static void
 release (TpsCudaStream *stream)
 {
@@ -65,7 +66,7 @@ release (TpsCudaStream *stream)
     cudaEventDestroy (stream->reached);
   if (stream->handle != NULL)
     cudaStreamDestroy (stream->handle);
-  cudaGetLastError (); /* dropped */
+  cudaGetLastError (); /* clears the error */
 }
 
 void
@@ -127,8 +128,8 @@ tps_cuda_wait_for_event (cudaEvent_t event)
   return code;
 }
 
-/* Everything that is queued, where the stream is bad too: what was queued before the failure runs,
- * and uses memory that the caller is about to give back. */
+/* Waits for all queued work, even if the stream has failed: work queued before the failure still
+ * runs and uses memory that the caller is about to release. */
 static cudaError_t
 wait_for_all (TpsCudaStream *stream)
 {

@@ -33,7 +33,7 @@ handle_of (TpsCollectives *self)
   return ((TpsCudaStream *) self->communicator->stream)->handle;
 }
 
-/* Makes the device the current one, as NCCL wants it; nothing may go to a stream that is bad. */
+/* Makes the device the current one, as NCCL requires. Fails if the stream is in the error state. */
 static gboolean
 enter (TpsCollectives *self, GError **error)
 {
@@ -59,7 +59,7 @@ reduce_in_place (TpsCollectives *self, gpointer data, gsize n_elems, GError **er
                                      "all-reduce", error);
 }
 
-/* In the device's memory: no slot, but its event. */
+/* For data in device memory, which need a slot's event but not its buffer. */
 static gboolean
 reduce_on_device (TpsCollectives *self, gfloat *data, gsize n_elems, GError **error)
 {
@@ -100,7 +100,8 @@ tps_collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *d
 
   if (n_elems == 0)
     return TRUE;
-  /* The host reads what is pageable itself, the device what is not. */
+  /* The host itself reads pageable memory, so it must wait for `ready`; the device reads all other
+   * memory. */
   if (ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
       && !tps_communicator_wait (self->communicator, ready, "waiting for the data", error))
     return FALSE;
@@ -113,7 +114,7 @@ tps_collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *d
          && tps_staging_drain (&self->staging, error);
 }
 
-/* -- a number of each rank -- */
+/* -- gathering a number of each rank -- */
 
 static gboolean
 exchange_numbers (TpsCollectives *self, guint64 mine, guint64 *all, GError **error)
@@ -143,7 +144,7 @@ typedef struct
 {
   TpsDType dtype;
   gsize elem_size;
-  gdouble *weights; /* by rank */
+  gdouble *weights; /* indexed by rank */
   gdouble divisor;
 } Averaging;
 
@@ -163,8 +164,8 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
     {
       if (!isfinite (weights[p]) || weights[p] < 0)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
-                       "rank %u sent a weight that is none", p);
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
+                       p);
           return FALSE;
         }
       *sum += weights[p];
@@ -172,8 +173,7 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
   return TRUE;
 }
 
-/* The weighted sum of the parts that lie one after the other in `parts`, and the average of it in
- * `out`. */
+/* Queues the weighted sum of the consecutive parts in `parts`, and its average into `out`. */
 static void
 queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, gpointer out,
                gsize n_elems)
@@ -289,7 +289,7 @@ exchange_counts (TpsCollectives *self, gsize n_bytes, gsize *counts, gsize *n_al
   return TRUE;
 }
 
-/* One after the other: each rank's bytes go round in segments. */
+/* Broadcasts the bytes of rank `root` in segments. */
 static gboolean
 broadcast (TpsCollectives *self, guint root, gconstpointer data, gsize n_bytes, guint8 *to,
            GError **error)

@@ -11,21 +11,21 @@
 #define SHORTEST_PAUSE_US 20
 #define LONGEST_PAUSE_US 1000
 
-/* Between one look and the next: short collectives take some ten microseconds, a lost peer may take
- * minutes. */
+/* Sleeps between two polls. The time grows, because short collectives take some ten microseconds,
+ * while waiting for a lost peer may take minutes. */
 static void
-pause_between (guint n_looks)
+pause_poll (guint n_polls)
 {
-  guint doubled = MIN ((n_looks - MIN (n_looks, N_SPINS)) / N_SPINS, 8);
+  guint doubled = MIN ((n_polls - MIN (n_polls, N_SPINS)) / N_SPINS, 8);
 
-  if (n_looks < N_SPINS)
+  if (n_polls < N_SPINS)
     sched_yield ();
   else
     g_usleep (MIN (SHORTEST_PAUSE_US << doubled, LONGEST_PAUSE_US));
 }
 
 static gboolean
-check_patience (TpsCommunicator *self, const gchar *what, GError **error)
+check_limits (TpsCommunicator *self, const gchar *what, GError **error)
 {
   if (self->is_cancelled != NULL && self->is_cancelled (self->user_data))
     {
@@ -49,9 +49,10 @@ set_nccl_error (TpsCommunicator *self, ncclResult_t code, const gchar *what, GEr
                last != NULL ? last : "", last != NULL && *last != '\0' ? ")" : "");
 }
 
-/* How the communicator stands: ncclSuccess, ncclInProgress, or what broke it. */
+/* Returns the state of the communicator: ncclSuccess, ncclInProgress, or the error that broke
+ * it. */
 static ncclResult_t
-look (TpsCommunicator *self)
+get_state (TpsCommunicator *self)
 {
   ncclResult_t state = ncclSuccess;
   ncclResult_t code = self->nccl->comm_get_async_error (self->comm, &state);
@@ -63,12 +64,12 @@ gboolean
 tps_communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *what,
                          GError **error)
 {
-  for (guint n_looks = 0; code == ncclInProgress; n_looks++)
+  for (guint n_polls = 0; code == ncclInProgress; n_polls++)
     {
-      if (!check_patience (self, what, error))
+      if (!check_limits (self, what, error))
         return FALSE;
-      pause_between (n_looks);
-      code = look (self);
+      pause_poll (n_polls);
+      code = get_state (self);
     }
   if (code == ncclSuccess)
     return TRUE;
@@ -79,18 +80,18 @@ tps_communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *
 gboolean
 tps_communicator_wait (TpsCommunicator *self, TpsEvent *event, const gchar *what, GError **error)
 {
-  for (guint n_looks = 0; !tps_cuda_event_query (event); n_looks++)
+  for (guint n_polls = 0; !tps_cuda_event_query (event); n_polls++)
     {
-      ncclResult_t state = look (self);
+      ncclResult_t state = get_state (self);
 
       if (state != ncclSuccess && state != ncclInProgress)
         {
           set_nccl_error (self, state, what, error);
           return FALSE;
         }
-      if (!check_patience (self, what, error))
+      if (!check_limits (self, what, error))
         return FALSE;
-      pause_between (n_looks);
+      pause_poll (n_polls);
     }
   return tps_cuda_event_sync (event, error);
 }
@@ -115,8 +116,8 @@ tps_communicator_abort (TpsCommunicator *self)
 {
   if (self->comm == NULL)
     return;
-  /* On a lost device too: it ends NCCL's connections, by which the other ranks learn at once
-   * instead of at their deadline. */
+  /* Also on a lost device, because it ends NCCL's connections. The other ranks then learn of the
+   * failure at once instead of at their deadline. */
   tps_cuda_device_enter_lost (self->device);
   self->nccl->comm_abort (self->comm);
   self->comm = NULL;

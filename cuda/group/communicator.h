@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A communicator of NCCL that never blocks for good, and the stream that its work goes to.
+/* A communicator of NCCL without unbounded waits, and the stream of its work.
  *
- * NCCL is asked not to block: a call may answer "in progress", and nothing else may be asked of the
- * communicator until that is over, which settle() waits for. Work is done when an event behind it
- * is reached, which wait() waits for. Both give up when the deadline has passed, when it is
- * cancelled, or when NCCL says that a peer or the network is lost; then only abort() is left, which
- * ends what runs on the device too.
+ * NCCL is used in non-blocking mode. If a call returns ncclInProgress, the communicator must not be
+ * used until the call is complete; settle() waits for that. The work of a call is done when an
+ * event recorded after it is reached; wait() waits for that. Both fail when the deadline has
+ * passed, when the group is cancelled, or when NCCL reports a lost peer or network. Then only
+ * abort() may be called, which also ends the work on the device.
  *
  * Thread: one at a time.
  */
@@ -21,38 +21,37 @@ G_BEGIN_DECLS
 typedef struct
 {
   const TpsNccl *nccl;
-  ncclComm_t comm; /* NULL before it has joined, and once it is gone */
+  ncclComm_t comm; /* NULL before the rank has joined, and after an abort */
   TpsCudaDevice *device;
   TpsStream *stream; /* owned */
   guint rank, size;
 
-  /* Of the step that runs; set by the owner. */
+  /* Limits of the current step; set by the owner. */
   gint64 deadline_ns; /* monotonic */
-  gint64 timeout_ns;  /* what the deadline came from, for messages */
+  gint64 timeout_ns;  /* the duration behind the deadline, for messages */
   gboolean (*is_cancelled) (gpointer user_data);
   gpointer user_data;
 } TpsCommunicator;
 
-/* Joins `size` ranks; all call it with the same id. Blocks. Errors: DEADLINE_EXCEEDED, ABORTED
- * (cancelled), GROUP_BROKEN with NCCL's words, DEVICE_LOST; then all that is left to do is
- * clear(). */
+/* Joins `size` ranks, which must all use the same id. Blocks. Errors: DEADLINE_EXCEEDED, ABORTED
+ * (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only clear() may be called. */
 gboolean tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error);
 
-/* What a call of NCCL returned: waits while it is in progress. FALSE: as join(); `what` was done
- * begins the message. */
+/* Checks `code`, the result of a call of NCCL, and waits while the call is in progress. `what`
+ * names the operation in messages. Errors: as join(). */
 gboolean tps_communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *what,
                                   GError **error);
 
-/* Waits until `event`, recorded behind NCCL's work, is reached. FALSE: as settle(). */
+/* Waits until `event`, recorded after NCCL's work, is reached. Errors: as settle(). */
 gboolean tps_communicator_wait (TpsCommunicator *self, TpsEvent *event, const gchar *what,
                                 GError **error);
 
-/* Ends what runs, here and at the other ranks; afterwards nothing of the device touches what it was
- * given. */
+/* Ends the work on this rank and on the other ranks. Afterwards the device does not access the
+ * memory of callers any more. */
 void tps_communicator_abort (TpsCommunicator *self);
 
-/* Lets what was sent reach the other ranks, before the deadline, or aborts; gives everything
- * back. */
+/* Waits, until the deadline, for sent data to reach the other ranks, otherwise aborts. Releases
+ * everything. */
 void tps_communicator_clear (TpsCommunicator *self);
 
 G_END_DECLS

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The first with ncclCommInitRankConfig() and ncclCommFinalize(). */
+/* The first version with ncclCommInitRankConfig() and ncclCommFinalize(). */
 #define OLDEST_VERSION NCCL_VERSION (2, 14, 0)
 
 static gboolean
@@ -43,7 +43,7 @@ tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error)
 }
 
 static TpsNccl own;
-static GError *own_error; /* why it cannot be used; NULL = it can */
+static GError *own_error; /* the reason why it cannot be used; NULL = it can */
 
 static void
 load_own (void)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* NCCL, loaded when the first process group is asked for: its library is far larger than everything
- * else, and lies where the machine has it (cuda/device/search.h). */
+/* NCCL, loaded for the first process group. Its library is far larger than everything else, so the
+ * installed one is used (cuda/device/search.h). */
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* The functions in use, as their header declares them. */
+/* The functions in use, with the types of their header. */
 typedef struct
 {
-  gint version; /* of the library, as NCCL_VERSION() counts */
+  gint version; /* of the library, in the encoding of NCCL_VERSION() */
   __typeof__ (&ncclGetVersion) get_version;
   __typeof__ (&ncclGetUniqueId) get_unique_id;
   __typeof__ (&ncclGetErrorString) get_error_string;
@@ -28,12 +28,13 @@ typedef struct
   __typeof__ (&ncclBroadcast) broadcast;
 } TpsNccl;
 
-/* Loads `name` and fills `nccl`. Errors: UNAVAILABLE: what is missing where, or that the library is
- * too old for communicators that do not block. Thread: any. */
+/* Loads `name` and fills `nccl`. Errors: UNAVAILABLE (the message names the missing library or
+ * function and the places searched), also for a version without non-blocking communicators. Thread:
+ * any. */
 gboolean tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error);
 
-/* The process's own, loaded at the first call and kept. NULL with UNAVAILABLE, every time.
- * Borrowed. Thread: any. */
+/* Returns the process's NCCL, loaded at the first call and kept. Borrowed. Errors (NULL):
+ * UNAVAILABLE, at every call. Thread: any. */
 const TpsNccl *tps_nccl_get (GError **error);
 
 G_END_DECLS

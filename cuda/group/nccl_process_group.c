@@ -2,18 +2,17 @@
 
 /* A process group on NCCL.
  *
- * Joining: each rank puts a key into the store, rank 0's with NCCL's unique id; when all are there,
- * which names a rank that does not come, the communicator is made. The group's thread takes jobs
- * from a queue, one after the other, each until it is done on the device; so they overlap with what
- * the caller does on streams of its own, and a job's data may still be in the making when it is
- * queued (all_reduce_f32_after).
+ * Joining: each rank puts a key into the store; rank 0's contains NCCL's unique id. The
+ * communicator is created when all keys exist; an error names the rank whose key is missing. The
+ * group's thread takes jobs from a queue and completes them one after the other, so they overlap
+ * with the work on the caller's streams. A job may be queued before its data are complete
+ * (all_reduce_f32_after).
  *
- * Failures: a lost peer, a deadline, a lost device or abort() ends the job and breaks the group:
- * NCCL's communicator is aborted, which the other ranks notice, and what comes later fails at once
- * with the same words.
+ * Failures: a lost peer, a deadline, a lost device or abort() ends the job and breaks the group.
+ * NCCL's communicator is aborted, which the other ranks notice, and later calls fail at once with
+ * the same message.
  *
- * Threads: `lock` guards what is marked; everything else belongs to the group's thread once it
- * runs.
+ * Threads: `lock` guards the marked members. All others belong to the group's thread while it runs.
  */
 
 #include "cuda/group/nccl_process_group.h"
@@ -87,7 +86,7 @@ run_all_gather (NcclGroup *self, Job *job, GError **error)
 
 /* -- the group's thread -- */
 
-/* Why nothing works any more; owned, NULL while it does. */
+/* Returns the reason why the group is broken, owned by the caller; NULL while it works. */
 static gchar *
 dup_broken (NcclGroup *self)
 {
@@ -146,7 +145,8 @@ end_job (NcclGroup *self, Job *job)
   g_free (job);
 }
 
-/* Runs it unless the group is broken, breaks the group if it fails, and ends it either way. */
+/* Runs the job unless the group is broken, breaks the group if the job fails, and reports the end
+ * in both cases. */
 static void
 run_job (NcclGroup *self, Job *job)
 {
@@ -159,7 +159,7 @@ run_job (NcclGroup *self, Job *job)
   end_job (self, job);
 }
 
-/* NULL: there is none, and there will be none. */
+/* Returns NULL if the group is stopping and its queue is empty. */
 static Job *
 take_job (NcclGroup *self)
 {
@@ -187,7 +187,7 @@ run_group (void *user_data)
   return NULL;
 }
 
-/* -- the table -- */
+/* -- the table of functions -- */
 
 static void
 enqueue (TpsProcessGroup *group, const Job *job)
@@ -258,7 +258,7 @@ nccl_abort (TpsProcessGroup *group)
   tps_mutex_unlock (&self->lock);
 }
 
-/* What the thread does not need to be there for. */
+/* Frees the members that do not need the group's thread. */
 static void
 free_group (NcclGroup *self)
 {
@@ -352,7 +352,7 @@ meet (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id, 
   return TRUE;
 }
 
-/* A group of one rank has no other rank to meet. */
+/* A group of one rank does not need the store. */
 static gboolean
 find_unique_id (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id,
                 GError **error)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Process groups on NCCL: what //cuda:libtps_cuda.so offers as TPS_DEVICE_GROUPS_INTERFACE. */
+/* Process groups on NCCL: the interface TPS_DEVICE_GROUPS_INTERFACE of //cuda:libtps_cuda.so. */
 
 #pragma once
 

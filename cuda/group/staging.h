@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Room on the device for a collective's data, and page-locked memory by which data of the host gets
- * there and back.
+/* Device memory for the data of a collective, and page-locked memory for moving data between it and
+ * the host.
  *
- * Data goes through in segments: take a slot, bring a segment in, let the device work on the slot's
- * room, bring it out; two slots take turns, so that the host copies one while the device works on
- * the other. What was brought out of the last slots is there after drain(). Everything is queued on
- * the communicator's stream.
+ * Data are moved in segments: take a slot, copy a segment to the slot's device memory, process it
+ * on the device, copy it out. There are two slots, so that the host copies one segment while the
+ * device works on the other. The output of the last slots is complete after drain(). All work is
+ * queued on the communicator's stream.
  *
- * Errors: what the communicator's wait() has; RESOURCE_EXHAUSTED.
+ * Errors: those of the communicator's wait(); RESOURCE_EXHAUSTED.
  */
 
 #pragma once
@@ -22,12 +22,12 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  TpsBuffer *room; /* TPS_STAGING_BYTES of the device's memory */
+  TpsBuffer *room; /* TPS_STAGING_BYTES of device memory */
   TpsBuffer *host; /* the same, page-locked */
-  TpsEvent *event; /* behind the last work with it */
+  TpsEvent *event; /* after the last work on the slot */
 
   gpointer
-      to; /* pageable: where `n_bytes` of `host` go once the event is reached; NULL = nowhere */
+      to; /* pageable: destination of `n_bytes` of `host` once the event is reached; NULL = none */
   gsize n_bytes;
 } TpsStagingSlot;
 
@@ -38,23 +38,24 @@ typedef struct
   guint next;
 } TpsStaging;
 
-/* All zero but `communicator` is a staging without memory, which take() sees to. */
+/* A value that is zero except for `communicator` is a staging without memory; take() allocates
+ * it. */
 void tps_staging_clear (TpsStaging *self);
 
-/* The next slot, when it is free. NULL with an error. */
+/* Returns the next slot when it is free; NULL with an error. */
 TpsStagingSlot *tps_staging_take (TpsStaging *self, GError **error);
 
-/* Queues copying into the slot's room, at `offset`. `from` lies in `place`. */
+/* Queues a copy to byte `offset` of the slot's device memory. `from` lies in `place`. */
 void tps_staging_bring_in (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gconstpointer from,
                            TpsCudaPlace place, gsize n_bytes);
-/* Queues copying out of the room, and ends the slot's turn. */
+/* Queues a copy from the slot's device memory, and ends the use of the slot. */
 void tps_staging_bring_out (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gpointer to,
                             TpsCudaPlace place, gsize n_bytes);
 
-/* Waits for everything, and copies what is left. */
+/* Waits for all work and completes the remaining copies. */
 gboolean tps_staging_drain (TpsStaging *self, GError **error);
 
-/* Forgets what was to be brought out: nothing is written to it from now on. */
+/* Discards pending output: its destinations are not written to any more. */
 void tps_staging_drop (TpsStaging *self);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of gradients. Bound: memory; FLOAT32 moves 12 bytes an element (read two, write one), scale
- * 8. */
+/* Sums of gradients. Bound: memory. FLOAT32 moves 12 bytes per element (two reads, one write),
+ * scale 8. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"
@@ -28,7 +28,7 @@ template <typename Type> struct Add
   }
 };
 
-/* The product is rounded to the sum's type; Factor double: by way of a double. */
+/* The product is rounded to the sum's type. Factor double: through a double. */
 template <typename Type, typename Factor> struct Scale
 {
   using Item = typename Type::Sum;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where a bag begins and ends. */
+/* The boundaries of bags. */
 
 #pragma once
 
@@ -17,7 +17,7 @@ bag_start (const TpsBags &bags, gsize bag)
   return bags.offsets != nullptr ? (gsize) bags.offsets[bag] : bag * (bags.n_indices / bags.n_bags);
 }
 
-/* The bag that holds `position`: the last one that begins at or before it. n_bags > 0. */
+/* Returns the bag of `position`: the last bag that begins at or before it. n_bags must be > 0. */
 TPS_BODY gsize
 bag_of (const TpsBags &bags, gsize position)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions and fills. Bound: memory, the bytes of both elements; of one for fills. */
+/* Conversions and fills. Bound: memory, the bytes of both elements; for fills, of one. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows of equal id, added by the tree of tree.cuh. Bound: memory, the rows once, plus the sort of
+/* Rows of equal id, added by the tree of tree.cuh. Bound: memory; the rows once, and the sort of
  * groups.cu. */
 
 #include <type_traits>

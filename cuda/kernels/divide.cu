@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The average of a sum, rounded once. Bound: memory, 8 bytes an element for FLOAT32. */
+/* The average of a sum, rounded once. Bound: memory, 8 bytes per element for FLOAT32. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace tps;
 
-/* Halves by way of a double, which keeps enough of the quotient for the one rounding; see
+/* Half floats go through a double, which keeps enough of the quotient for a single rounding; see
  * runtime/device/cpu/kernels/accumulate.c. */
 template <typename Type, typename Factor> struct Divide
 {

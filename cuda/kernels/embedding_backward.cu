@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradient of a table from that of its bags: positions are grouped by id, and what they
- * contribute is added by the tree of tree.cuh. MAX groups the cells that maxima came from instead,
- * each of which is a row of one column there. Bound: memory; a row of the output's gradient for
- * each index, plus the sort of groups.cu. */
+/* The gradient of a table from the gradient of its bags. Positions are grouped by id, and their
+ * contributions are added by the tree of tree.cuh. For MAX, the cells of the maxima are grouped
+ * instead; each is a row of one column there. Bound: memory; a row of the output's gradient for
+ * each index, and the sort of groups.cu. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -15,7 +15,7 @@ using namespace tps;
 
 /* -- terms -- */
 
-/* The bag of each position; a search for each, once. */
+/* Finds the bag of each position once, by a search. */
 struct FindBags
 {
   using Item = guint32;
@@ -34,7 +34,7 @@ struct FindBags
   }
 };
 
-/* What a position contributes: its bag's gradient, divided by the count for MEAN, times its
+/* The contribution of a position: its bag's gradient, divided by the count for MEAN, times its
  * weight. */
 template <int V> struct BagTerms
 {
@@ -76,7 +76,7 @@ struct CellTerms
   }
 };
 
-/* -- where sums go; into a dense gradient they are added to 0, so that -0 becomes 0 -- */
+/* -- destinations of sums; sums for a dense gradient are added to 0, so that -0 becomes 0 -- */
 
 template <int V> struct DenseRows
 {
@@ -105,7 +105,7 @@ template <int V> struct UniqueRows
   }
 };
 
-/* A cell of a unique row, and zeros up to the next cell that there is a sum for. */
+/* Writes a cell of a unique row, and zeros up to the next cell that has a sum. */
 struct UniqueCells
 {
   Groups groups;
@@ -147,7 +147,7 @@ struct Backward
   GroupRequest request;
 };
 
-/* `sink_of` makes a Sink of the groups. */
+/* `sink_of` creates a Sink from the groups. */
 template <int V, typename SinkOf>
 cudaError_t
 sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
@@ -199,7 +199,7 @@ sum_cells (cudaStream_t stream, Backward b, SinkOf sink_of)
       T { groups, { b.gradient }, sink_of (groups), 1, scratch.take<typename T::Sums> (n_slots) });
 }
 
-/* What is grouped. */
+/* Returns the description of the positions or cells to be grouped. */
 Backward
 backward_of (const TpsBags *bags, const gfloat *gradient, const gint64 *argmax)
 {

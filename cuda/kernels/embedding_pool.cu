@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bags of rows into one row each. Bound: memory; the rows read, the indices, the output.
+/* Pools bags of rows into one row each. Bound: memory; the rows, the indices and the output.
  *
- * A thread has V neighbouring columns of one bag and walks its rows in their order, a few of them
- * under way at a time. Where each index is a bag of its own, rows are copied: a team has a few of
- * them, all under way together. */
+ * A thread handles V neighbouring columns of one bag and reads its rows in order, with several
+ * loads in flight. If each index is a bag of its own, rows are copied: a team handles a few of
+ * them, with all loads in flight. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -13,7 +13,7 @@ namespace {
 
 using namespace tps;
 
-/* Rows that a thread asks for before it adds the first of them. */
+/* The number of rows that a thread loads before it adds the first of them. */
 constexpr int kAhead = 4;
 
 template <int V> struct Pool
@@ -40,7 +40,7 @@ template <int V> struct Pool
     for (int v = 0; v < V; v++)
       sum->at[v] += row.at[v];
   }
-  /* Fewer than kAhead, also at once. */
+  /* Adds fewer than kAhead rows, also loaded at once. */
   TPS_BODY void
   add_last (gsize position, int n, gsize column, Item *sum) const
   {
@@ -86,7 +86,7 @@ template <int V> struct Pool
   }
 };
 
-/* Rows `indices` of the table, as they are; kAhead of them are an item. */
+/* Copies rows `indices` of the table; kAhead rows are an item. */
 template <int V> struct Gather
 {
   using Values = Pack<gfloat, V>;
@@ -185,7 +185,7 @@ template <int V> struct Max
   }
 };
 
-/* A team has a row's columns, as far as a warp goes. */
+/* The width of a team is the number of columns of a row, up to a warp. */
 template <int V>
 cudaError_t
 gather (cudaStream_t stream, const TpsBags *bags, const Pack<gfloat, V> *table,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How work is cut into blocks of threads. Host code. */
+/* The division of work into blocks of threads. Host code. */
 
 #pragma once
 
@@ -9,11 +9,11 @@
 G_BEGIN_DECLS
 
 #define TPS_CUDA_BLOCK_THREADS 256
-/* The largest x of a grid, on every generation. */
+/* The largest x dimension of a grid, on every generation. */
 #define TPS_CUDA_MAX_BLOCKS G_MAXINT32
 
-/* Blocks for `n_items` of which a block does `per_block`; 0 of none. FALSE: more than a grid can
- * have. */
+/* Computes the number of blocks for `n_items` with `per_block` items each; 0 if there are no items.
+ * Returns FALSE if a grid cannot have that many. */
 static inline gboolean
 tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
 {
@@ -23,16 +23,16 @@ tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
   return blocks <= TPS_CUDA_MAX_BLOCKS;
 }
 
-/* Columns that a thread does at once: 4, as one access of 16 bytes, where all rows begin at such a
- * boundary; else 1. */
+/* Returns the number of columns for a thread: 4 (one access of 16 bytes) if all rows are aligned to
+ * 16 bytes, otherwise 1. */
 static inline gsize
 tps_cuda_geometry_columns (gsize dim, gconstpointer a, gconstpointer b, gconstpointer c)
 {
   return (dim % 4 | ((gsize) a | (gsize) b | (gsize) c) % 16) == 0 ? 4 : 1;
 }
 
-/* The lowest bits that tell ids of [0, n), and -1, from each other and keep -1 last: 2^bits is
- * above n. */
+/* Returns the number of low bits that distinguish the ids of [0, n) and -1 and that sort -1 last:
+ * 2^bits is greater than n. */
 static inline gint
 tps_cuda_geometry_id_bits (gint64 n)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Keys and positions are sorted, heads of groups are marked, and a running sum of the marks numbers
- * the groups. Keys have 32 bits where they suffice, and only the bits are sorted that tell keys
- * apart. Bound: memory; the sort, and 20 bytes an id. */
+/* Keys and positions are sorted, the first member of each group is marked, and a running sum of the
+ * marks numbers the groups. Keys have 32 bits if that suffices, and only the bits that distinguish
+ * keys are sorted. Bound: memory; the sort, and 20 bytes per id. */
 
 #include "cuda/kernels/groups.cuh"
 
@@ -15,7 +15,7 @@ template <typename Key> struct MakeKeys
 {
   using Item = Key;
   const gint64 *ids;
-  gsize dim; /* of cells; 0 */
+  gsize dim; /* for cells; otherwise 0 */
   Key *keys;
   guint32 *positions;
 
@@ -34,7 +34,7 @@ template <typename Key> struct MakeKeys
   }
 };
 
-/* 1 where a group begins. */
+/* 1 for the first member of a group. */
 template <typename Key> struct MarkGroups
 {
   using Item = guint32;
@@ -53,7 +53,7 @@ template <typename Key> struct MarkGroups
   }
 };
 
-/* 1 where the cells of a row begin. */
+/* 1 for the first of the cells of a row. */
 template <typename Key> struct MarkRows
 {
   using Item = guint32;
@@ -73,12 +73,12 @@ template <typename Key> struct MarkRows
   }
 };
 
-/* Where groups begin, how many there are, and their ids. */
+/* Finds the beginnings, the number and the ids of the groups. */
 struct FindGroups
 {
   using Item = int;
   Groups groups;
-  gsize dim; /* of cells; 0 */
+  gsize dim; /* for cells; otherwise 0 */
   guint32 *starts, *n_groups;
   gint64 *unique_indices, *n_unique;
 
@@ -131,7 +131,7 @@ template <typename Key> struct Arrays
   Temporary temporary;
 };
 
-/* The larger one of what the two steps need. */
+/* Returns the larger of the sizes that the two steps need. */
 template <typename Key>
 cudaError_t
 measure (cudaStream_t stream, gsize n, int n_bits, Temporary *temporary)
@@ -176,7 +176,7 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
   return cudaSuccess;
 }
 
-/* Marks what begins, and numbers it. */
+/* Marks first members and numbers them. */
 template <typename Marks>
 cudaError_t
 number (cudaStream_t stream, Temporary *temporary, gsize n, const Marks &marks)

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The operations of runtime/device/backend.h on a GPU: each enqueues on `stream` of the current
- * device and returns; meanings are those of the slots of the same name. Arrays lie in the device's
- * memory, unless said otherwise. Returned is what CUDA said when the work was enqueued; what goes
- * wrong later shows when the stream is waited for. Thread: any, one stream one at a time. */
+/* The operations of runtime/device/backend.h on a GPU. Each function enqueues on `stream` of the
+ * current device and returns; its meaning is that of the slot of the same name. Arrays lie in
+ * device memory unless stated otherwise. The result is CUDA's status of enqueuing; later failures
+ * are reported when the stream is waited for. Thread: any; a stream must be used by one thread at a
+ * time. */
 
 #pragma once
 
@@ -14,10 +15,10 @@
 
 G_BEGIN_DECLS
 
-/* Whether there is code in here for devices of a generation, as far as its numbers tell. Needs no
- * context. */
+/* Returns TRUE if this library has code for devices of a generation, judging by its numbers. Needs
+ * no context. */
 gboolean tps_cuda_has_code_for (gint major, gint minor);
-/* Whether there is code in here for the current device, as CUDA says. */
+/* Checks with CUDA that this library has code for the current device. */
 cudaError_t tps_cuda_probe (void);
 
 cudaError_t tps_cuda_fill (cudaStream_t stream, TpsDType dtype, gpointer values, gdouble value,
@@ -33,7 +34,7 @@ cudaError_t tps_cuda_scale_accumulate (cudaStream_t stream, TpsDType dtype, gpoi
 cudaError_t tps_cuda_divide (cudaStream_t stream, TpsDType dtype, gpointer average,
                              gconstpointer sum, gdouble divisor, gsize n_elems);
 
-/* `n_unique` in the device's memory, [1]. */
+/* `n_unique` [1] lies in device memory. */
 cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices,
                                     gconstpointer values, gsize n_rows, gsize dim,
                                     gint64 *unique_indices, gpointer sums, gint64 *n_unique);
@@ -43,7 +44,7 @@ cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, c
 cudaError_t tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
                                          const gfloat *output_gradient, const gint64 *argmax,
                                          gfloat *table_gradient);
-/* `n_unique` in the device's memory, [1]. */
+/* `n_unique` [1] lies in device memory. */
 cudaError_t tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
                                               const gfloat *output_gradient, const gint64 *argmax,
                                               gint64 *unique_indices, gfloat *row_gradients,
@@ -74,7 +75,7 @@ cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors
                                const gint64 *indices, const gfloat *gradients, gfloat *velocity,
                                gsize n_rows, gsize dim);
 
-/* Optimizers of rows, one file each. `step` is borrowed for the call. */
+/* Optimizers of rows, one file for each. `step` is borrowed for the call. */
 cudaError_t tps_cuda_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,
                                    const TpsRowUpdate *update);
 cudaError_t tps_cuda_rowwise_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,

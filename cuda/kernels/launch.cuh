@@ -1,17 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The two shapes of parallel work that all kernels here have. What is computed is a struct, the
- * body; how it is spread over threads stands here and nowhere else.
+/* The two forms of parallel work that all kernels use. The computation is a struct, the body; only
+ * this header distributes it over threads.
  *
- *   each<Unroll> (stream, n, body)   items 0 … n - 1, one thread a few of them: body.load (i), then
- *                                    body.store (i, loaded). All loads of a thread come before its
- *                                    stores, so that they are under way together.
+ *   each<Unroll> (stream, n, body)   items 0 … n - 1, with a few items per thread: body.load (i),
+ *                                    then body.store (i, loaded). All loads of a thread precede its
+ *                                    stores, so that they are in flight together.
  *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i,
  *                                    team).
  *
- * Bodies are TPS_BODY functions: without nvcc this header runs them on the host, one item after the
- * other, with the same arithmetic in the same order. That is how tests look at them where there is
- * no GPU.
+ * Bodies are TPS_BODY functions. Without nvcc, this header runs them on the host, one item after
+ * the other, with the same arithmetic in the same order. Tests use this on machines without a GPU.
  */
 
 #pragma once
@@ -31,7 +30,7 @@
 
 namespace tps {
 
-/* i = row * columns + column; 32-bit division where it will do, which is many times faster. */
+/* i = row * columns + column. Uses 32-bit division if possible, which is many times faster. */
 struct Cell
 {
   gsize row, column;
@@ -49,7 +48,7 @@ cell_of (gsize i, gsize columns)
   return { i / columns, i % columns };
 }
 
-/* V neighbouring values, one access. */
+/* V neighbouring values in one access. */
 template <typename T, int V> struct alignas (sizeof (T) * V) Pack
 {
   T at[V];

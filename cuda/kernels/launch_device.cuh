@@ -11,14 +11,14 @@ template <int Width> struct Team
 {
   int lane;
 
-  /* What threads of the team read before it is read before what any of them writes after it. */
+  /* Reads of the team's threads before this call precede their writes after it. */
   __device__ __forceinline__ void
   sync () const
   {
     __syncwarp (mask ());
   }
 
-  /* f (i) for i of [0, n), a thread every Width-th. */
+  /* f (i) for i in [0, n); a thread handles every Width-th i. */
   template <typename F>
   TPS_BODY void
   each (gsize n, F f) const
@@ -27,8 +27,8 @@ template <int Width> struct Team
       f (i);
   }
 
-  /* f (lane) of each; the upper half is combined into the lower until one is left, which all
-   * get. */
+  /* Reduces the values f (lane): the upper half is combined with the lower half until one value is
+   * left, which every thread receives. */
   template <typename F, typename Op>
   __device__ __forceinline__ auto
   reduce (F f, Op op) const -> decltype (f (0))
@@ -41,7 +41,7 @@ template <int Width> struct Team
   }
 
 private:
-  /* The team's threads among those of the warp. */
+  /* The mask of the team's threads within the warp. */
   static __device__ __forceinline__ unsigned
   mask ()
   {

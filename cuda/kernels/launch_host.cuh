@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* launch.cuh where there is no nvcc: for tests of the bodies. Nothing here says anything about a
- * GPU, but items go to blocks and threads as they do there, and the last block runs first: a body
- * that relies on an order between blocks fails. */
+/* launch.cuh without nvcc, for tests of the bodies. It does not model a GPU, but items are assigned
+ * to blocks and threads as on a GPU, and the last block runs first: a body that relies on an order
+ * between blocks fails. */
 
 #pragma once
 
 extern "C"
 {
-  /* Of who stands in for the CUDA runtime: a body runs between the two. */
+  /* Implemented by the substitute for the CUDA runtime; a body runs between the two calls. */
   void tps_launch_on_host_begin (cudaStream_t stream);
   void tps_launch_on_host_end (cudaStream_t stream);
 }
@@ -30,7 +30,7 @@ template <int Width> struct Team
       f (i);
   }
 
-  /* The same tree. */
+  /* The same tree as on a device. */
   template <typename F, typename Op>
   auto
   reduce (F f, Op op) const -> decltype (f (0))
@@ -46,7 +46,7 @@ template <int Width> struct Team
   }
 };
 
-/* All loads before the stores. */
+/* All loads precede the stores. */
 template <int Unroll, typename Body>
 void
 run_thread (gsize first, gsize n, const Body &body)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bias and ReLU. Bound: memory, 8 bytes an element; relu_backward 12, column_sum 4. */
+/* Bias and ReLU. Bound: memory, 8 bytes per element; relu_backward 12, column_sum 4. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
@@ -29,8 +29,8 @@ struct Bias
   }
 };
 
-/* A level of the tree of runtime/device/backend.h: sums of 32 rows each, a thread a column of
- * them. */
+/* A level of the tree of runtime/device/backend.h: sums of 32 rows; each thread handles a column of
+ * one sum. */
 struct ColumnChunks
 {
   using Item = gfloat;

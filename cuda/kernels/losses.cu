@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cross-entropy, a warp a row, and L1. Losses are added up in two steps, both of a fixed order:
- * parts, then the parts. Bound: memory; cross-entropy 8 bytes an element where rows fit the caches,
- * L1 12. */
+/* Cross-entropy, with a warp for each row, and L1. Losses are added in two steps, both in a fixed
+ * order: the terms of each part, then the parts. Bound: memory; cross-entropy 8 bytes per element
+ * if rows fit into the caches, L1 12. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"
@@ -32,7 +32,7 @@ struct CrossEntropy
     gfloat max = row_max (team, x, columns);
     gdouble sum = row_sum (team, columns, [&] (gsize i) { return (gdouble) expf (x[i] - max); });
 
-    team.sync (); /* all have read `chosen`, and the gradient may be in place */
+    team.sync (); /* all threads have read `chosen`; the gradient may be in place */
     if (input_gradient != nullptr)
       write_gradient (team, row, wanted, chosen, max, sum);
     if (row_losses != nullptr)
@@ -82,7 +82,7 @@ struct L1Part
   }
 };
 
-/* *mean = the sum of the parts / n; one team. */
+/* mean = the sum of the parts / n, computed by one team. */
 struct Mean
 {
   gdouble *mean;
@@ -99,7 +99,7 @@ struct Mean
   }
 };
 
-/* Sets *parts to NULL if no loss is wanted. */
+/* Sets *parts to NULL if `loss` is NULL. */
 cudaError_t
 allocate_parts (Scratch *scratch, const gdouble *loss, gsize n_parts, gdouble **parts)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* CUB's radix sort and scan. Bound: memory; the sort moves keys and positions, 8 or 12 bytes a
- * pair, twice for each 8 bits that tell keys apart, the scan 8 bytes a number. Numbers of items are
- * 64 bits wide: CUB's templates take them so. */
+/* CUB's radix sort and scan. Bound: memory. The sort moves keys and positions, 8 or 12 bytes per
+ * pair, twice for each 8 bits that distinguish keys; the scan moves 8 bytes per number. Numbers of
+ * items are 64-bit, as CUB's templates accept them. */
 
 #include "cuda/kernels/primitives.cuh"
 
@@ -21,7 +21,7 @@ sort (cudaStream_t stream, Temporary *temporary, Pairs<Key> *pairs, gsize n, int
   cudaError_t code = cub::DeviceRadixSort::SortPairs (temporary->memory, temporary->n_bytes, keys,
                                                       positions, (gint64) n, 0, n_bits, stream);
 
-  /* Keys and positions take turns together. */
+  /* Keys and positions swap their buffers together. */
   if (temporary->memory != nullptr && keys.Current () != pairs->keys[pairs->current])
     pairs->current = 1 - pairs->current;
   return code;

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The two building blocks that CUB provides. Tests on the host have their own
- * (tests/cuda/host/primitives_on_host.cc). Both enqueue; where `temporary->memory` is NULL they do
- * nothing but set the number of bytes that they need there. */
+/* The two building blocks that CUB provides. Tests on the host have their own implementation
+ * (tests/cuda/host/primitives_on_host.cc). Both functions enqueue. If `temporary->memory` is NULL,
+ * they only set the number of bytes that they need. */
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct Temporary
   gsize n_bytes;
 };
 
-/* Two places for keys and positions each; those at `current` are filled, and will be sorted. */
+/* Two buffers each for keys and positions. The buffers at `current` hold the input. */
 template <typename Key> struct Pairs
 {
   Key *keys[2];
@@ -25,8 +25,8 @@ template <typename Key> struct Pairs
   int current;
 };
 
-/* Sorts by the lowest `n_bits` of the keys; pairs of equal keys keep their order. `current` is
- * changed when this returns. */
+/* Sorts by the lowest `n_bits` of the keys; the sort is stable. Updates `current` before it
+ * returns. */
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint32> *pairs, gsize n,
                         int n_bits);
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint64> *pairs, gsize n,

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums and maxima over a row by a team of 32. Lane l takes columns l, l + 32, … in ascending order,
- * then the lanes are combined as a tree: the same bits at every call. */
+/* Sums and maxima over a row by a team of 32. Lane l handles columns l, l + 32, … in ascending
+ * order; then the lanes are combined as a tree. So every call gives the same bits. */
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tps {
 
-/* As the CPU's: NaN is not larger than anything. columns > 0. */
+/* As on the CPU: a NaN is never the larger value. columns must be > 0. */
 template <typename Team>
 TPS_BODY gfloat
 row_max (const Team &team, const gfloat *x, gsize columns)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that kernels take for themselves; cuda/device/memory.c states the policy of its pool. */
+/* Memory allocated for kernels; cuda/device/memory.c describes the policy of its pool. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace tps {
 
-/* Memory of a stream, given back to it at the end of the scope: what is enqueued until then may use
- * it. */
+/* Memory of a stream, which is returned to the stream at the end of the scope. All work enqueued
+ * until then may use it. */
 class Scratch
 {
 public:
@@ -23,12 +23,13 @@ public:
   {
     if (memory_ != nullptr)
       if (cudaFreeAsync (memory_, stream_) != cudaSuccess)
-        /* dropped, or the next launch would be blamed; a lost device shows there by itself */
+        /* Clears the error, which the next launch would report otherwise; a lost device reports it
+         * again. */
         cudaGetLastError ();
   }
 
-  /* Once. Where there is no memory, what the pool keeps unused is given back, and it is tried
-   * again. */
+  /* Must be called once. If memory runs out, unused memory of the pool is returned to the GPU and
+   * the allocation is tried again. */
   cudaError_t
   allocate (gsize n_bytes)
   {
@@ -36,12 +37,12 @@ public:
 
     if (code != cudaErrorMemoryAllocation)
       return code;
-    cudaGetLastError (); /* seen */
+    cudaGetLastError (); /* clears the error */
     memory_ = nullptr;
     trim_pool ();
     return cudaMallocAsync (&memory_, n_bytes, stream_);
   }
-  /* The next `n` of what was allocated, at 256 bytes. */
+  /* Returns room for the next `n` elements, aligned to 256 bytes. */
   template <typename T>
   T *
   take (gsize n)
@@ -68,7 +69,7 @@ private:
     if (cudaGetDevice (&device) != cudaSuccess
         || cudaDeviceGetDefaultMemPool (&pool, device) != cudaSuccess
         || cudaMemPoolTrimTo (pool, 0) != cudaSuccess)
-      cudaGetLastError (); /* dropped: the second attempt tells */
+      cudaGetLastError (); /* clears the error: the second attempt decides */
   }
 
   cudaStream_t stream_;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Stochastic gradient descent, dense and by rows; formula: runtime/device/cpu/kernels/descent.c.
- * Bound: memory; 12 bytes an element, 20 with momentum. */
+ * Bound: memory, 12 bytes per element, 20 with momentum. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
@@ -15,7 +15,7 @@ struct Factors
   gfloat learning_rate, momentum, weight_decay;
 };
 
-/* What is not in use is not computed, so that -0 and infinities come out as on the CPU. */
+/* Unused terms are not computed, so that -0 and infinities give the CPU's bits. */
 template <bool HasMomentum, bool HasDecay> struct Sgd
 {
   struct Item
@@ -24,7 +24,7 @@ template <bool HasMomentum, bool HasDecay> struct Sgd
   };
   Factors f;
   gfloat *values;
-  const gint64 *indices; /* NULL: gradient i is value i's */
+  const gint64 *indices; /* NULL: gradient i belongs to value i */
   const gfloat *gradient;
   gfloat *velocity;
   gsize dim;

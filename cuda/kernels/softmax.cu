@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Softmax of rows, a warp each. Sums are in double, as the CPU's. Bound: memory for rows that fit
- * the caches, 8 bytes an element; backward 12. */
+/* Softmax of rows, with a warp for each row. Sums are in double, as on the CPU. Bound: memory, 8
+ * bytes per element if rows fit into the caches; backward 12. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"

@@ -3,22 +3,23 @@
 /* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are
  * terms of the next level.
  *
- *   ShortGroups  a thread a group of one chunk                     -> the group's sum
- *   Chunks       a thread a chunk of the longer groups             -> its slot
- *   Supers       a thread 32 chunks of one group, but the first 32 -> the first one's slot
- *   LongGroups   a thread a longer group: what is left             -> the group's sum
+ *   ShortGroups  one thread per group of one chunk                        -> the group's sum
+ *   Chunks       one thread per chunk of the longer groups                -> its slot
+ *   Supers       one thread per 32 chunks of a group, but not the first 32
+ *                                                                         -> the first one's slot
+ *   LongGroups   one thread per longer group, for the remaining sums      -> the group's sum
  *
- * each of V neighbouring columns. So an id of 100,000 duplicates is added by 3,125 threads, then by
- * 98, then by one that adds 98 + 4 numbers. Groups are found from sorted positions, without a
- * search, and how many there are need not be known:
+ * Each thread handles V neighbouring columns. So an id with 100,000 duplicates is added by 3,125
+ * threads, then by 98, then by one thread that adds 98 + 4 numbers. Groups are found from sorted
+ * positions, without a search, and their number need not be known:
  *
  *   - A group of more than 32 that begins in the window [32 w, 32 w + 32) covers position 32 (w +
- *     1): there is one at most.
- *   - A later chunk that begins in the window is of the group that covers position 32 w: there is
- *     one at most.
+ *     1), so there is at most one.
+ *   - A later chunk that begins in the window belongs to the group that covers position 32 w, so
+ *     there is at most one.
  *
- * so that a window has two slots: its chunk that is the first of a group, and its chunk that is
- * not. */
+ * Therefore a window has two slots: for a chunk that is the first of its group, and for a chunk
+ * that is not. */
 
 #pragma once
 
@@ -30,7 +31,7 @@ namespace tps {
 constexpr gsize kChunk = TPS_SUM_CHUNK;
 constexpr gsize kSuper = kChunk * kChunk;
 
-/* Terms that a thread asks for before it adds the first of them. */
+/* The number of terms that a thread loads before it adds the first of them. */
 constexpr int kTermsAhead = 4;
 
 TPS_BODY gsize
@@ -39,14 +40,14 @@ windows_of (gsize n, gsize window)
   return n / window + (n % window != 0 ? 1 : 0);
 }
 
-/* Slots for the sums of chunks of `n` terms. */
+/* Returns the number of slots for the sums of chunks of `n` terms. */
 inline gsize
 tree_slots (gsize n)
 {
   return n > kChunk ? 2 * windows_of (n, kChunk) : 0;
 }
 
-/* What all steps know. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group,
+/* The inputs of all steps. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group,
  * pack, sum). */
 template <int V, typename Terms, typename Sink> struct Tree
 {
@@ -62,7 +63,7 @@ template <int V, typename Terms, typename Sink> struct Tree
     gsize number, begin, end;
   };
 
-  /* The group that covers sorted position `i`. */
+  /* Returns the group that covers sorted position `i`. */
   TPS_BODY Span
   group_at (gsize i) const
   {
@@ -75,7 +76,7 @@ template <int V, typename Terms, typename Sink> struct Tree
   {
     return group.end - group.begin > kChunk && group.number < *groups.n_groups;
   }
-  /* The long group that begins in window `w`. */
+  /* Finds the long group that begins in window `w`. */
   TPS_BODY bool
   find_long (gsize w, Span *group) const
   {
@@ -86,8 +87,8 @@ template <int V, typename Terms, typename Sink> struct Tree
     *group = group_at (after);
     return group->begin / kChunk == w && is_long (*group);
   }
-  /* Where a part of `size` terms that is not the first of its group begins in window `w` of that
-   * size. */
+  /* Finds the part of `size` terms, other than the first of its group, that begins in window `w` of
+   * that size. */
   TPS_BODY bool
   find_later (gsize w, gsize size, Span *group, gsize *begin) const
   {
@@ -97,7 +98,7 @@ template <int V, typename Terms, typename Sink> struct Tree
     *begin = first + (size - (first - group->begin) % size) % size;
     return *begin > group->begin && *begin < group->end && is_long (*group);
   }
-  /* Of chunk `k` of a group that begins at `begin`. */
+  /* Returns the slot of chunk `k` of a group that begins at `begin`. */
   TPS_BODY Sums *
   slot (gsize begin, gsize k, gsize pack) const
   {
@@ -109,7 +110,7 @@ template <int V, typename Terms, typename Sink> struct Tree
     for (int v = 0; v < V; v++)
       sum->at[v] += term.at[v];
   }
-  /* One after the other; at least one. */
+  /* Adds the terms one after the other; there is at least one. */
   TPS_BODY Sums
   add_terms (gsize i, gsize end, gsize pack) const
   {
@@ -128,7 +129,8 @@ template <int V, typename Terms, typename Sink> struct Tree
       }
     return sum;
   }
-  /* Chunks k, k + stride, … below `end`, 32 of them at most, of a group that begins at `begin`. */
+  /* Adds chunks k, k + stride, … below `end`, at most 32 of them, of a group that begins at
+   * `begin`. */
   TPS_BODY Sums
   add_slots (gsize begin, gsize k, gsize stride, gsize end, gsize pack) const
   {
@@ -245,7 +247,7 @@ template <typename T> struct LongGroups
     gsize n_chunks = windows_of (group.end - group.begin, kChunk);
     typename T::Sums sum = tree.add_slots (group.begin, 0, 1, n_chunks, cell.column);
 
-    /* Each level in place: the sum of 32 goes where the first of them was. */
+    /* Each level works in place: the sum of 32 chunks replaces the first of them. */
     for (gsize stride = kChunk; stride < n_chunks; stride *= kChunk)
       {
         *tree.slot (group.begin, 0, cell.column) = sum;

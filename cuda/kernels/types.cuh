@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types and their conversions: those of the CPU (runtime/device/cpu/kernels/convert.h),
- * compiled for the GPU too, so that bits are the same because the source is. */
+/* Element types and their conversions. The source is the CPU's
+ * (runtime/device/cpu/kernels/convert.h), also compiled for the GPU, so that the bits are the
+ * same. */
 
 #pragma once
 
@@ -15,8 +16,8 @@
 
 namespace tps {
 
-/* Bits: how an element lies in memory. Value: an arithmetic type that holds each exactly. of(): one
- * rounding. */
+/* Bits: the representation of an element in memory. Value: an arithmetic type that represents every
+ * element exactly. of() rounds once. */
 
 struct Float32
 {
@@ -194,7 +195,7 @@ struct Int64
   }
 };
 
-/* f (Type {}) for the type of `dtype`; other dtypes are a bug of the caller. */
+/* Calls f (Type {}) for the type of `dtype`; other dtypes are a bug of the caller. */
 
 template <typename F>
 cudaError_t
@@ -230,9 +231,8 @@ for_type (TpsDType dtype, F f)
     }
 }
 
-/* A factor that a float represents may be used as one, with the same bits
- * (runtime/device/cpu/kernels/accumulate.c says why); FLOAT64 always takes a double. f (type,
- * factor). */
+/* Calls f (type, factor). A factor that a float can represent is used as a float, with the same
+ * bits (see runtime/device/cpu/kernels/accumulate.c); FLOAT64 always uses a double. */
 template <typename F>
 cudaError_t
 for_float_type_and_factor (TpsDType dtype, gdouble factor, F f)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula: runtime/device/cpu/optimizer/adagrad.c. Bound: memory, 20 bytes a value. */
+/* Formula: runtime/device/cpu/optimizer/adagrad.c. Bound: memory, 20 bytes per value. */
 
 #include "cuda/optimizer/rows.cuh"
 

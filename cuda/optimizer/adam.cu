@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula: runtime/device/cpu/optimizer/adam.c. Bound: memory, 28 bytes a value. */
+/* Formula: runtime/device/cpu/optimizer/adam.c. Bound: memory, 28 bytes per value. */
 
 #include "cuda/optimizer/rows.cuh"
 

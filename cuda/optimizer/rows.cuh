@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers whose values do not depend on each other: a rule for one of them, a thread each. */
+/* Optimizers whose values do not depend on each other: a rule for one value, with one thread per
+ * value. */
 
 #pragma once
 

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula, and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. Its 16 partial
- * sums are 16 threads here, and combining their upper half into the lower is what a team does.
- * Bound: memory, 12 bytes a value and 8 a row; the row's second read comes from the cache. */
+/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. Its 16 partial
+ * sums are 16 threads here, and the team's reduction combines the upper half with the lower half.
+ * Bound: memory, 12 bytes per value and 8 per row; the second read of a row comes from the
+ * cache. */
 
 #include "cuda/optimizer/rows.cuh"
 
@@ -41,7 +42,7 @@ struct RowwiseAdagrad
     gfloat sum = update.state[row] + squares / (gfloat) dim;
     gfloat rate = learning_rate / (sqrtf (sum) + epsilon);
 
-    team.sync (); /* all have read the row's state */
+    team.sync (); /* all threads have read the row's state */
     team.each (1, [&] (gsize) { update.state[row] = sum; });
     team.each (dim, [&] (gsize c) { values[c] -= rate * (gradient[c] + decay * values[c]); });
   }

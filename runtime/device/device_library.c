@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Driver first, since most machines have none; then the library; then the driver is asked to
- * answer, and the library for its devices. The first step that fails writes the summary, and
- * nothing after it is done. */
+/* The steps: load the driver (first, since most machines have none), load the library, initialise
+ * the driver, and list the devices of the library. The first step that fails writes the summary and
+ * ends the sequence. */
 
 #include "runtime/device/device_library.h"
 
@@ -16,7 +16,7 @@
 #define LIBRARY_NAME "libtps_cuda.so"
 #define DRIVER_NAME "libcuda.so.1"
 
-/* Of the driver's interface: cuInit() and cuGetErrorString(). */
+/* From the driver's interface: cuInit() and cuGetErrorString(). */
 typedef int (*DriverInit) (unsigned int flags);
 typedef int (*DriverErrorString) (int code, const char **text);
 
@@ -55,7 +55,7 @@ start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
 
   if (!tps_module_find (handle, "cuInit", &init, sizeof init))
     {
-      conclude_none (loaded, "%s is no driver (it has no cuInit)", name);
+      conclude_none (loaded, "%s is not a driver (it has no cuInit)", name);
       return FALSE;
     }
   code = init (0);
@@ -81,7 +81,7 @@ open_library (TpsLoadedLibrary *loaded, const gchar *const *paths)
   return handle;
 }
 
-/* The ABI number stands first in every version, so that it can be read whatever follows. */
+/* The ABI number comes first in every version, so that it can be read from any version. */
 static const TpsDeviceLibrary *
 check_library (TpsLoadedLibrary *loaded, void *handle)
 {
@@ -89,8 +89,8 @@ check_library (TpsLoadedLibrary *loaded, void *handle)
                                                                       TPS_DEVICE_LIBRARY_SYMBOL);
 
   if (library == NULL)
-    conclude_none (loaded,
-                   LIBRARY_NAME " is none of ours (no symbol " TPS_DEVICE_LIBRARY_SYMBOL ")");
+    conclude_none (loaded, LIBRARY_NAME
+                   " is not a library of this program (no symbol " TPS_DEVICE_LIBRARY_SYMBOL ")");
   else if (library->abi != TPS_DEVICE_LIBRARY_ABI)
     conclude_none (loaded,
                    LIBRARY_NAME " has ABI %u, this program %d; use the one it was built with",
@@ -129,7 +129,7 @@ tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *
   const TpsDeviceLibrary *library;
   void *driver, *handle;
 
-  (void) TPS_ERROR; /* the library's copy takes the domain that is there, see error.c */
+  (void) TPS_ERROR; /* the library uses the error domain of the process, see error.c */
   *loaded = (TpsLoadedLibrary) { .devices = g_ptr_array_new () };
   if (paths->libraries[0] == NULL)
     {
@@ -152,7 +152,7 @@ tps_loaded_library_clear (TpsLoadedLibrary *loaded)
   *loaded = (TpsLoadedLibrary) { 0 };
 }
 
-/* -- the process's own -- */
+/* -- the library of the process -- */
 
 static TpsLoadedLibrary own;
 

@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Devices that come in a library of their own, loaded when they are first asked for:
- * libtps_cuda.so, where it and a driver are found. So one program runs everywhere; what it found,
- * or why it found nothing, is one line for the log.
+/* Devices that are implemented in a shared library: libtps_cuda.so. It is loaded at the first use
+ * of such a device, if both the library and a driver are installed. So one program runs on every
+ * machine. The result, or the reason for finding nothing, is one line for the log.
  *
- * The library exports one symbol, a TpsDeviceLibrary. It is built from the same source as the
- * program: version, ABI number and the size of the table of operations must be equal, else it is
- * refused.
+ * The library exports one symbol, a TpsDeviceLibrary. Its version, its ABI number and the size of
+ * its table of operations must equal those of the program; otherwise it is refused.
  */
 
 #pragma once
@@ -16,7 +15,7 @@
 G_BEGIN_DECLS
 
 #define TPS_DEVICE_LIBRARY_SYMBOL "tps_device_library"
-/* Goes up with every change of TpsDeviceLibrary. */
+/* Must be increased with every change of TpsDeviceLibrary. */
 #define TPS_DEVICE_LIBRARY_ABI 1
 
 typedef struct
@@ -25,40 +24,45 @@ typedef struct
   guint32 ops_bytes;    /* sizeof (TpsDeviceOps) */
   const gchar *version; /* TPS_VERSION */
 
-  /* Called once, with a driver that answers. Appends the usable devices, which live as long as the
-   * process, to `devices`, and for each a few words ("cuda:0 NVIDIA H200, 139 GiB") to `words`
-   * (separated by "; "). FALSE: none, and why. */
+  /* Called once, after the driver has been initialised. Appends the usable devices, which live as
+   * long as the process, to `devices`. Appends a short description of each ("cuda:0 NVIDIA H200,
+   * 139 GiB") to `words`, separated by "; ". Returns FALSE with the reason if there are no
+   * devices. */
   gboolean (*open) (GPtrArray *devices, GString *words, GError **error);
 
-  /* Another interface of the library by its name, or NULL: what is not about one device. Static. */
+  /* Returns another interface of the library by name, for functions that do not belong to one
+   * device; NULL if it is unknown. Static. */
   gconstpointer (*find_interface) (const gchar *name);
 } TpsDeviceLibrary;
 
-/* What to load; all borrowed. */
+/* The files to load. All members are borrowed. */
 typedef struct
 {
-  const gchar *driver; /* as dlopen() takes it */
-  /* Paths or names, tried in order until one can be loaded; NULL-terminated. Empty: devices of
-   * libraries are turned off. */
+  const gchar *driver; /* as for dlopen() */
+  /* Paths or names, NULL-terminated, tried in order until one can be loaded. An empty list disables
+   * devices from libraries. */
   const gchar *const *libraries;
 } TpsDeviceLibraryPaths;
 
 typedef struct
 {
   const TpsDeviceLibrary *library; /* NULL: not usable */
-  GPtrArray *devices;              /* of TpsDevice, borrowed for ever; maybe empty */
+  /* of TpsDevice; they live as long as the process; may be empty */
+  GPtrArray *devices;
   /* one line: "cuda: cuda:0 NVIDIA H200, 139 GiB" or "cuda: none: no driver (libcuda.so.1: …)" */
   gchar *summary;
 } TpsLoadedLibrary;
 
-/* Never fails: where there is nothing, `summary` says why. Libraries stay loaded for ever. */
+/* Loads the library; never fails. If there are no devices, `summary` gives the reason. Libraries
+ * are never unloaded. */
 void tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *paths);
-/* Not the library and its devices. */
+/* Clears the struct, but neither the library nor its devices. */
 void tps_loaded_library_clear (TpsLoadedLibrary *loaded);
 
-/* The process's own, loaded at the first call: libcuda.so.1, and libtps_cuda.so at
- * $THRIFTPS_CUDA_LIBRARY ("none": not at all) or at the places of tps_module_list_paths(). Borrowed
- * for ever. Processes that fork must not call this before. Thread: any. */
+/* Returns the library of the process, which the first call loads: libcuda.so.1, and libtps_cuda.so
+ * from $THRIFTPS_CUDA_LIBRARY ("none" disables it) or from the directories of
+ * tps_module_list_paths(). Borrowed; lives as long as the process. A process must not call this
+ * before fork(). Thread: any. */
 const TpsLoadedLibrary *tps_device_library_get (void);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A stream takes longer to make than most copies take, so idle ones wait for the next copy;
- * page-locked memory takes longer still, and comes from a pool. */
+/* Creating a stream takes longer than most copies, so idle streams are kept for later copies.
+ * Allocating page-locked memory takes longer still, so it comes from a pool. */
 
 #include "runtime/device/device_memory.h"
 
@@ -9,22 +9,22 @@
 #include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
 
-#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of host memory, idle */
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of idle host memory */
 
-/* What the process keeps for a device; lives as long as that. */
+/* The cached streams and memory of a device. Lives as long as the process. */
 typedef struct
 {
   TpsDevice *device;
   TpsBufferPool *host;
-  GSList *streams; /* idle, of TpsStream; under the lock */
+  GSList *streams; /* idle streams, of TpsStream; under the lock */
 } Kept;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the streams */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the streams */
 static GSList *all_kept;                                 /* of Kept */
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- cached streams and memory -------------------------------------------------------------- */
 
-/* With the lock held. */
+/* The caller must hold the lock. */
 static Kept *
 find_kept (TpsDevice *device)
 {
@@ -66,9 +66,9 @@ take_stream (TpsDevice *device, GError **error)
   return stream != NULL ? stream : device->ops->stream_new (device, error);
 }
 
-/* Waits for what is queued. A stream that has failed is of no use to anybody. */
+/* Waits for the queued copies. A stream that has failed cannot be used again, so it is freed. */
 static gboolean
-give_back (TpsStream *stream, GError **error)
+put_back (TpsStream *stream, GError **error)
 {
   const TpsDeviceOps *ops = stream->device->ops;
   Kept *kept;
@@ -110,7 +110,7 @@ tps_device_memory_copy (TpsDevice *device, gpointer to, gconstpointer from, gsiz
   if (stream == NULL)
     return FALSE;
   device->ops->copy (stream, to, from, n_bytes);
-  return give_back (stream, error);
+  return put_back (stream, error);
 }
 
 gboolean
@@ -121,7 +121,7 @@ tps_device_memory_clear (TpsDevice *device, gpointer memory, gsize n_bytes, GErr
   if (stream == NULL)
     return FALSE;
   device->ops->zero (stream, memory, n_bytes);
-  return give_back (stream, error);
+  return put_back (stream, error);
 }
 
 gboolean

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pools of page-locked memory: a frame that is read from a socket into it is itself the source of
- * the copy to the device, which then needs no memory in between and does not wait. */
+/* Pools of page-locked memory. A frame that is read from a socket into such memory is itself the
+ * source of the copy to the device. The copy then needs no staging buffer and does not block. */
 
 #pragma once
 
@@ -9,14 +9,14 @@
 
 G_BEGIN_DECLS
 
-/* Smaller ones are copied as fast from ordinary memory. */
+/* Copies of smaller buffers are just as fast from ordinary memory. */
 #define TPS_PINNED_MIN_BYTES ((gsize) 64 << 10)
 
-/* A pool as tps_buffer_pool_new(). Buffers of TPS_PINNED_MIN_BYTES and more, up to `keep_bytes` in
- * all, are memory that the copies of `device` need not stage (alloc_host); NULL, or a device whose
- * memory is the host's: all of it is ordinary memory. Where page-locking is refused
- * (RLIMIT_MEMLOCK, no memory, a lost device), ordinary memory takes its place, with one line in the
- * log. */
+/* Creates a pool as tps_buffer_pool_new(). Buffers of at least TPS_PINNED_MIN_BYTES, up to
+ * `keep_bytes` in total, are memory that the copies of `device` need not stage (alloc_host). If
+ * `device` is NULL or uses host memory, all buffers are ordinary memory. If page-locking is refused
+ * (RLIMIT_MEMLOCK, no memory, a lost device), ordinary memory takes its place and one line is
+ * logged. */
 TpsBufferPool *tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept,
                                     gsize keep_bytes);
 

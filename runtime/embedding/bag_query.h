@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bags of rows of a named table, as callers ask for them; everything is borrowed. */
+/* Queries for bags of rows of a named table. All members are borrowed. */
 
 #pragma once
 
@@ -15,7 +15,7 @@ typedef struct
   TpsTensorView indices; /* INT64 [nnz], global ids */
   TpsTensorView offsets; /* INT64 [bags], ascending, the first 0 */
   TpsPooling pooling;
-  TpsTensorView weights; /* FLOAT32 [nnz], SUM only; shape.dtype 0 = none */
+  TpsTensorView weights; /* FLOAT32 [nnz], SUM only; shape.dtype 0 means no weights */
 } TpsBagQuery;
 
 typedef struct
@@ -24,9 +24,10 @@ typedef struct
   TpsTensorView gradient; /* of the pooled output, FLOAT32 [bags, dim] */
 } TpsBagGradient;
 
-/* Everything that can be said without the table: dtypes, dimensions, offsets that ascend from 0 to
- * at most nnz, weights only with SUM. `what` names the query in messages, e.g. "queries[2]".
- * Errors: TPS_ERROR_INVALID_ARGUMENT naming the value and its position. Thread: any. */
+/* Checks everything that does not depend on the table: dtypes, dimensions, offsets that ascend from
+ * 0 to at most nnz, and weights only with SUM. `what` names the query in messages, e.g.
+ * "queries[2]". Errors: TPS_ERROR_INVALID_ARGUMENT; the message names the value and its position.
+ * Thread: any. */
 gboolean tps_bag_query_check (const TpsBagQuery *query, const gchar *what, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values are drawn as double from the row's own stream of random numbers and rounded once, to the
- * type of the table. */
+/* Values are drawn as double from the random-number stream of the row, and rounded once to the type
+ * of the table. */
 
 #include "runtime/embedding/initializer.h"
 
@@ -13,10 +13,10 @@
 #include "runtime/base/error.h"
 #include "runtime/nn/rng.h"
 
-/* After so many draws outside the bounds the value is moved to the nearer one. */
+/* After this number of draws outside the bounds, the value is clamped to the nearer bound. */
 #define MAX_DRAWS 64
 #define MAX_DEVIATIONS \
-  15 /* of a normal number from the mean: the tail of ziggurat.c ends at 14.1 */
+  15 /* deviations of a normal number from its mean: the tail of ziggurat.c ends at 14.1 */
 
 #define BLOCK 256
 
@@ -33,7 +33,7 @@ static const Field fields[] = {
   { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
 };
 
-/* What a value is when it is not said; `is_used` in the order of fields[]. */
+/* The defaults of each kind, and the fields that it uses (`is_used`, in the order of fields[]). */
 typedef struct
 {
   const gchar *name;
@@ -61,7 +61,7 @@ value_of (TpsInitializer *initializer, gsize field)
 
 /* -- checks -- */
 
-/* The largest finite value of the element types of tables. */
+/* Returns the largest finite value of a table's element type. */
 static gdouble
 get_largest (TpsDType dtype)
 {
@@ -110,7 +110,7 @@ check_range (const TpsInitializer *initializer, TpsDType dtype, const gchar *wha
                    what, initializer->low, initializer->high);
       return FALSE;
     }
-  /* Nothing that is drawn is further from the mean. */
+  /* No drawn value is farther from the mean than this. */
   if (fabs (initializer->mean) + MAX_DEVIATIONS * initializer->stdev > get_largest (dtype))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -135,7 +135,7 @@ tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gcha
 
   if (tps_initializer_kind_name (initializer->kind) == NULL)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: %d is no initializer",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d",
                    what, (gint) initializer->kind);
       return FALSE;
     }
@@ -184,7 +184,7 @@ draw_normal (const TpsInitializer *initializer, TpsRng *rng)
   for (guint i = 0; i < MAX_DRAWS; i++)
     {
       value = initializer->mean + initializer->stdev * tps_rng_next_normal (rng);
-      /* A bound that is not said is NAN, and nothing is beyond it. */
+      /* An unset bound is NAN, for which both comparisons are false. */
       if (!(value < initializer->low) && !(value > initializer->high))
         return value;
     }

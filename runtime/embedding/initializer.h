@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the rest of this folder knows of initializers, besides tps_initializer_fill_row(). */
+/* Initializers: checks and names, for the other files of this folder. tps_initializer_fill_row() is
+ * declared in table_spec.h. */
 
 #pragma once
 
@@ -8,17 +9,19 @@
 
 G_BEGIN_DECLS
 
-/* Fills in defaults and checks, for rows of elements of `dtype`: no value that is drawn may be
- * infinite. What the kind does not use must not be given (unless 0) and is NAN afterwards; the seed
- * of ZEROS is 0. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.stdev: …". */
+/* Fills in the defaults and checks the initializer for rows of elements of `dtype`: no value that
+ * can be drawn may be infinite. Fields that the kind does not use must be unset or 0, and are NAN
+ * afterwards; the seed of ZEROS becomes 0. `what` is the prefix of error messages. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, "`what`.stdev: …". */
 gboolean tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *what,
                                   GError **error);
 
-/* Names the first value that differs between resolved ones, "stdev: 1, not 2"; NULL when none does.
- * g_free(). */
+/* Names the first value that differs between two resolved initializers, "stdev: 1, not 2"; NULL if
+ * they are equal. The caller must free the string with g_free(). */
 gchar *tps_initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b);
 
-/* "NORMAL", … as on the wire; static. NULL for an unknown kind. */
+/* Returns the name on the wire, such as "NORMAL". The string is static. NULL for an unknown
+ * kind. */
 const gchar *tps_initializer_kind_name (TpsInitializerKind kind);
 
 G_END_DECLS

@@ -6,11 +6,11 @@
 
 #define FACTOR_1 G_GUINT64_CONSTANT (0x9E3779B97F4A7C15)
 #define FACTOR_2 G_GUINT64_CONSTANT (0xBF58476D1CE4E5B9)
-/* Their inverses modulo 2^64, and so modulo every smaller power of two. */
+/* The inverses of the factors modulo 2^64, and therefore modulo every smaller power of two. */
 #define INVERSE_1 G_GUINT64_CONSTANT (0xF1DE83E19937733D)
 #define INVERSE_2 G_GUINT64_CONSTANT (0x96DE1B173F119089)
 
-/* The permutation of [0, 2^n_bits) that permute() walks along. */
+/* The permutation of [0, 2^n_bits) that permute() iterates. */
 typedef struct
 {
   guint n_bits;
@@ -40,8 +40,8 @@ mix (const Mixer *mixer, guint64 x)
   return x ^ (x >> mixer->shift);
 }
 
-/* Undoes x ^= x >> shift: 1 / (1 + S) = (1 + S) (1 + S^2) (1 + S^4) ... over GF(2), where S
- * shifts. */
+/* Inverts x ^= x >> shift: 1 / (1 + S) = (1 + S) (1 + S^2) (1 + S^4) ... over GF(2), where S is the
+ * shift. */
 static guint64
 unshift (const Mixer *mixer, guint64 x)
 {
@@ -206,8 +206,8 @@ tps_shard_range_begin (gint64 rows, gint32 index, gint32 count)
   return (gint64) ((unsigned __int128) rows * (guint64) index / (guint64) count);
 }
 
-/* The last shard that begins at or before the row: floor (i * rows / count) <= row where i * rows <
- * (row + 1) * count. */
+/* Returns the last shard that begins at or before the row: floor (i * rows / count) <= row where i
+ * * rows < (row + 1) * count. */
 gint32
 tps_shard_range_of (gint64 row, gint64 rows, gint32 count)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which rows of a table lie where: everything, a range, or the rows that a hash deals to one of
- * `shard_count` shards.
+/* The distribution of the rows of a table over shards: the whole table, a range of rows, or the
+ * rows that a hash assigns to one of `shard_count` shards.
  *
- * Hash sharding needs no index, because the hash is a bijection of [0, rows): row r has number p =
- * permute (r, rows), lies in shard p mod shard_count, and is row p / shard_count there; so shards
- * differ by one row at most.
+ * Hash sharding needs no index, because the hash is a bijection of [0, rows). Row r has number p =
+ * permute (r, rows). It lies in shard p mod shard_count, where it is row p / shard_count. So the
+ * sizes of shards differ by one row at most.
  *
  * permute (r, rows), rows >= 1: let k be the number of bits of rows - 1 (1 at least), mask = 2^k -
  * 1, h = max (k / 2, 1). Mix x within k bits,
@@ -14,8 +14,8 @@
  *   x ^= x >> h;  x = x * 0xBF58476D1CE4E5B9 & mask;
  *   x ^= x >> h,
  *
- * starting from x = r and again until x < rows. Each step is a bijection of k bits (the factors are
- * odd), so the walk ends, after fewer than two rounds on average. Test vectors:
+ * starting from x = r and repeating until x < rows. Each step is a bijection of k bits (the factors
+ * are odd), so the walk ends, after fewer than two rounds on average. Test vectors:
  * tests/runtime/server/tables/sharding_vectors.txt.
  */
 
@@ -37,32 +37,35 @@ typedef struct
   TpsShardKind kind;
   gint64 rows;      /* of the whole table, >= 1 */
   gint64 first_row; /* RANGE */
-  gint64 n_rows;    /* held here */
+  gint64 n_rows;    /* in this shard */
   gint32 index;     /* HASH: in [0, count) */
   gint32 count;
 } TpsShard;
 
+/* Initialises the shard of the whole table. `rows` must be >= 1. */
 void tps_shard_init_whole (TpsShard *shard, gint64 rows);
 
-/* Errors: TPS_ERROR_INVALID_ARGUMENT naming the value. n_rows -1 = up to the end. */
+/* Initialise a shard. `n_rows` -1 means up to the end of the table. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT; the message names the value. */
 gboolean tps_shard_init_range (TpsShard *shard, gint64 rows, gint64 first_row, gint64 n_rows,
                                GError **error);
 gboolean tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count,
                               GError **error);
 
+/* Returns TRUE if both shards have the same rows and the same division. */
 gboolean tps_shard_equal (const TpsShard *a, const TpsShard *b);
 
-/* -1 when the row lies elsewhere; `row` in [0, rows). */
+/* Returns the slot of `row`, which must be in [0, rows), or -1 if the row lies in another shard. */
 gint64 tps_shard_get_slot (const TpsShard *shard, gint64 row);
-/* The global id of slot [0, n_rows). */
+/* Returns the global id of slot `slot` in [0, n_rows). */
 gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 
 /* The bijection and its inverse. */
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);
 
-/* A table dealt by range over `count` shards: shard i has rows [i * rows / count, (i + 1) * rows /
- * count), rounded down. */
+/* Division of a table by range into `count` shards: shard i has rows [i * rows / count, (i + 1) *
+ * rows / count), rounded down. */
 gint64 tps_shard_range_begin (gint64 rows, gint32 index, gint32 count);
 gint32 tps_shard_range_of (gint64 row, gint64 rows, gint32 count);
 

@@ -116,7 +116,7 @@ resolve_place (TpsTablePlace *place, GError **error)
   return FALSE;
 }
 
-/* Derives the shard again from what it was made of. */
+/* Rebuilds the shard from its parameters, which checks them. */
 static gboolean
 check_shard (const TpsShard *shard, GError **error)
 {
@@ -150,7 +150,7 @@ check_shard (const TpsShard *shard, GError **error)
   return TRUE;
 }
 
-/* FALSE when the sum does not fit. The other fields are checked. */
+/* Returns FALSE if the sum overflows. The other fields have been checked. */
 static gboolean
 count_bytes (const TpsTableSpec *spec, gsize *n_bytes)
 {

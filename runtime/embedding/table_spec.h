@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What an embedding table is: the runtime's side of the wire's TableSpec. */
+/* The specification of an embedding table: the runtime's form of the wire's TableSpec. */
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* The numbers are those of the wire. */
+/* The numeric values are part of the wire format. */
 typedef enum
 {
   TPS_INITIALIZER_ZEROS = 1,
@@ -19,7 +19,7 @@ typedef enum
   TPS_INITIALIZER_NORMAL = 3,
 } TpsInitializerKind;
 
-/* NAN = not said. */
+/* NAN means that a value was not given. */
 typedef struct
 {
   TpsInitializerKind kind;
@@ -30,12 +30,12 @@ typedef struct
 
 #define TPS_TABLE_PLACE_MAX_DEVICE 31
 
-/* Where the rows are looked up and updated. */
+/* The device and memory in which the rows are looked up and updated. */
 typedef struct
 {
-  gchar device[TPS_TABLE_PLACE_MAX_DEVICE + 1]; /* "cpu", "cuda:1"; "" = not said */
-  /* The rows lie in the host's memory, page-locked, and the device works on them there; not with
-   * the CPU. */
+  gchar device[TPS_TABLE_PLACE_MAX_DEVICE + 1]; /* "cpu", "cuda:1"; "" means not specified */
+  /* The rows lie in page-locked host memory, where the device accesses them; must be FALSE for the
+   * CPU. */
   gboolean is_host_memory;
 } TpsTablePlace;
 
@@ -48,43 +48,43 @@ typedef struct
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
   TpsTablePlace place;
-  TpsDurability durability; /* 0 = not said */
-  gchar *tenant; /* whose budget is charged with the table; NULL = nobody's. A server sets it */
-  gint64 bytes; /* in answers: memory held, with optimizer state and what the table takes besides */
+  TpsDurability durability; /* 0 means not specified */
+  gchar *tenant; /* charged with the table's memory, or NULL for none; set by servers only */
+  gint64 bytes;  /* in replies: memory of the table with optimizer state and overhead */
 } TpsTableSpec;
 
-/* normal (0, 1) of seed 0, SGD with learning rate 0.01, FLOAT32, whole; a copy of the name. */
+/* Initialises a specification with the defaults: normal (0, 1) with seed 0, SGD with learning rate
+ * 0.01, FLOAT32, the whole table. Copies the name. */
 void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim);
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
-/* Fills in defaults, checks everything (name, dim > 0, dtype, initializer, optimizer; that the
- * memory can be counted; that the place makes sense, but not whether there is such a device: "cuda"
- * becomes "cuda:0", what is not said stays so). Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim:
- * …". */
+/* Fills in the defaults and checks all fields: name, dim > 0, dtype, initializer, optimizer, and
+ * that the number of bytes does not overflow. The place must be well-formed, but its device need
+ * not exist: "cuda" becomes "cuda:0", and unset fields stay unset. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Of resolved ones; `bytes` and `tenant` do not count, nor does a place or a durability that one of
- * them does not say. */
+/* Compares two resolved specifications. `bytes` and `tenant` are ignored. So are place and
+ * durability if they are not specified in one of the two. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
-/* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are
- * equal. g_free(). */
+/* Names the first field that differs between two resolved specifications, "dim: 64, not 32"; NULL
+ * if they are equal. The caller must free the string with g_free(). */
 gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
 
-/* "cpu", "cuda:0", or "cuda:0/host" for a device that works on the host's memory; owned by the
- * caller. */
+/* Describes a place: "cpu", "cuda:0", or "cuda:0/host" for a device that works on host memory.
+ * Owned by the caller. */
 gchar *tps_table_place_to_string (const TpsTablePlace *place);
-/* The same backwards; "cuda" is "cuda:0". FALSE: it is none of these. Whether there is such a
- * device is not asked. */
+/* Parses such a description; "cuda" means "cuda:0". Returns FALSE if the text is not valid. Does
+ * not check that the device exists. */
 gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 
-/* Rows and optimizer state; of a resolved one. */
+/* Returns the bytes of rows and optimizer state. `spec` must be resolved. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
 
-/* The first values of row `row` (global id), rounded once to `dtype`; they depend on seed and row
- * alone. `values`
- * [dim] of `dtype`. */
+/* Writes the first values of row `row` (global id) to `values` [dim] of `dtype`, each rounded once.
+ * They depend on the seed and the row only. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
                                gpointer values, gsize dim);
 

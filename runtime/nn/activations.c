@@ -4,7 +4,7 @@
 
 #define ALIGNED_ELEMS (TPS_BUFFER_ALIGNMENT / sizeof (gfloat))
 
-/* Adds what an array takes; as much as there is no memory for where that overflows. */
+/* Adds the bytes of one array; saturates on overflow, so that the allocation fails. */
 static gsize
 add_array (gsize n_bytes, gsize rows, gsize width)
 {

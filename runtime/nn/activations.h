@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a model computes between its layers: FLOAT32 [rows, width] arrays in the memory of its
- * device, one buffer for all of them, which is kept from pass to pass and made anew when there are
- * more rows. */
+/* Intermediate results of a model: FLOAT32 [rows, width] arrays in the memory of its device, all in
+ * one buffer. The buffer is kept between passes and reallocated when the number of rows grows. */
 
 #pragma once
 
@@ -10,22 +9,23 @@
 
 G_BEGIN_DECLS
 
-/* All zero = nothing is reserved. */
+/* An all-zero value has no buffer. */
 typedef struct
 {
   TpsBuffer *buffer;
   gsize capacity; /* rows */
 } TpsActivations;
 
-/* Room for `rows` rows of each of `n_arrays` arrays: arrays[i] is where one of widths[i] lies,
- * 64-byte aligned. Keeps buffer and arrays where there is room already; else what they held is
- * gone, when `stream` has passed what it still has to do with it. Errors: RESOURCE_EXHAUSTED,
- * DEVICE_LOST; nothing is reserved then. */
+/* Makes room for `rows` rows of each of `n_arrays` arrays. arrays[i], an output, is the array of
+ * width widths[i], aligned to 64 bytes. If there is already enough room, the buffer and its
+ * contents are kept. Otherwise a new buffer replaces the old one, which is released when `stream`
+ * has passed the work queued on it. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; then there is no
+ * buffer. */
 gboolean tps_activations_reserve (TpsActivations *activations, TpsStream *stream, gsize rows,
                                   const gsize *widths, guint n_arrays, gfloat **arrays,
                                   GError **error);
 
-/* When the stream has passed. */
+/* Releases the buffer. All work that uses it must be done. */
 void tps_activations_clear (TpsActivations *activations);
 
 G_END_DECLS

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* An owner: tps_train_batch_clear(). */
+/* Owns its tensors; must be cleared with tps_train_batch_clear(). */
 typedef struct
 {
   TpsTensor input;  /* INT64 [batch, length]: ids */

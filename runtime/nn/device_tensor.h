@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Undefined elements in memory of `device`. May block. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST;
- * `tensor` is empty then. */
+/* Allocates a tensor with undefined elements in memory of `device`, owned by the caller. May block.
+ * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `tensor` is empty then. */
 gboolean tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape,
                                  GError **error);
 

@@ -10,7 +10,7 @@
 
 #define MAX_IDS ((gint64) 1 << 31)
 
-/* Streams of the generator. */
+/* Independent streams of the random-number generator. */
 enum
 {
   STREAM_POOL,
@@ -40,7 +40,7 @@ read_config (GVariant *values, DummyDataConfig *config, GError **error)
          && tps_config_finish (&reader);
 }
 
-/* How many ids are in use; 0 with an error. */
+/* Returns the number of ids in use, or 0 with an error. */
 static gint64
 count_ids (const DummyDataConfig *config, GError **error)
 {
@@ -78,7 +78,7 @@ fill_target (gint64 *target, gint64 n, gint64 max_val, gint64 seed)
     target[i] = (gint64) tps_rng_next_below (&rng, (guint64) max_val);
 }
 
-/* A tensor of `shape`, or RESOURCE_EXHAUSTED. */
+/* Allocates a tensor of `shape`. Errors: RESOURCE_EXHAUSTED. */
 static gboolean
 allocate (TpsTensor *tensor, const TpsShape *shape, GError **error)
 {
@@ -118,7 +118,7 @@ dummy_data_generate (GVariant *values, gint64 seed, TpsDataset *dataset, GError 
               config.max_val, n_ids, seed);
   fill_target (tps_tensor_data (&made.target), config.sample_count, config.max_val, seed);
   *dataset = made;
-  memset (&made, 0, sizeof made); /* moved */
+  memset (&made, 0, sizeof made); /* ownership has moved */
   return TRUE;
 }
 

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* "DummyData": samples of random ids, and random classes.
+/* "DummyData": samples of random ids with random classes.
  *
  * Arguments: max_val, sample_count, sample_length (integers from 1), sparsity_percentage (a number
- * in [0, 100)): of the ids 0 … max_val - 1, the first int (max_val * (100 - sparsity_percentage) /
- * 100) of a random order are in use; each id of a sample is one of these, drawn with replacement.
+ * in [0, 100)). Of the ids 0 … max_val - 1, the first int (max_val * (100 - sparsity_percentage) /
+ * 100) of a random order are in use. Each id of a sample is drawn from these with replacement.
  * Targets are uniform in [0, max_val).
  */
 

@@ -8,7 +8,7 @@
 #include "runtime/nn/embedding_bag.h"
 #include "runtime/nn/linear.h"
 
-#define MAX_SIZE G_MAXINT32 /* of a dimension of gemm */
+#define MAX_SIZE G_MAXINT32 /* the largest dimension that gemm accepts */
 #define MAX_LAYERS 4096
 
 typedef struct
@@ -28,8 +28,9 @@ typedef struct
   TpsEmbeddingBag embedding;
   TpsLinear *layers; /* [dense_layers_count] */
 
-  /* Of the last forward pass. arrays[0] is the pooled embedding, arrays[i] the output of layer i,
-   * all [batch, its width]; the rest is below. */
+  /* Results of the last forward pass. arrays[0] is the pooled embedding and arrays[i] the output of
+   * layer i, all [batch, width]. The remaining arrays follow, see get_output() and
+   * get_gradient(). */
   TpsActivations activations;
   guint n_arrays;
   gsize *widths;       /* [n_arrays] */
@@ -37,14 +38,14 @@ typedef struct
   TpsTensorView input; /* borrowed */
 } DummyModel;
 
-/* Behind the layers' outputs. */
+/* The output of the model comes after the outputs of the layers. */
 static gfloat *
 get_output (const DummyModel *self)
 {
   return self->arrays[self->n_arrays - 3];
 }
 
-/* Of the activation that is backpropagated, and of the one before it. */
+/* Two arrays hold the gradient that is being propagated and the previous one. */
 static gfloat *
 get_gradient (const DummyModel *self, guint which)
 {
@@ -144,7 +145,7 @@ init_layers (DummyModel *self, GError **error)
   return TRUE;
 }
 
-/* What goes into and out of each layer, the output, two gradients. */
+/* Sets the widths of the inputs and outputs of the layers, of the output and of two gradients. */
 static void
 init_arrays (DummyModel *self)
 {
@@ -167,7 +168,7 @@ dummy_model_free (TpsModel *model)
 {
   DummyModel *self = (DummyModel *) model;
 
-  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_model_clear (model); /* must come first: it waits for queued work on the memory below */
   tps_activations_clear (&self->activations);
   tps_embedding_bag_clear (&self->embedding);
   for (guint i = 0; i < model->n_parameters; i++)
@@ -209,7 +210,7 @@ dummy_model_init_parameters (TpsModel *model, gint64 seed)
     tps_linear_init_parameters (&self->layers[i], seed, 1 + 2 * i);
 }
 
-/* -- what a batch must look like -- */
+/* -- checks of a batch -- */
 
 static gboolean
 check_shapes (const TpsTrainBatch *batch, GError **error)
@@ -269,7 +270,7 @@ dummy_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **e
 
 /* -- forward and backward -- */
 
-/* All that both passes need. */
+/* Reserves the memory of both passes. */
 static gboolean
 reserve (DummyModel *self, TpsTensorView input, GError **error)
 {
@@ -304,7 +305,7 @@ dummy_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output
   return TRUE;
 }
 
-/* Returns where the gradient of the layer's input lies. */
+/* Returns the gradient of the layer's input. */
 static gfloat *
 backward_layer (DummyModel *self, guint i, gfloat *output_gradient, TpsGradientReady ready,
                 gpointer user_data)

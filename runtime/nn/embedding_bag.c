@@ -36,7 +36,7 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
   stream->device->ops->embedding_pool (stream, &bags, bag->table->value, output, NULL);
 }
 
-/* -- sparse gradients: ids, and behind them their rows -- */
+/* -- sparse gradients: ids, followed by their rows -- */
 
 static gsize
 get_capacity (const TpsEmbeddingBag *bag, TpsTensorView input)
@@ -52,7 +52,7 @@ get_ids_bytes (gsize capacity)
   return (n_bytes + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT;
 }
 
-/* A place without another owner, or else the one that has been used for the longest time. */
+/* Chooses a place without another owner or, if there is none, the least recently used place. */
 static guint
 choose_place (const TpsEmbeddingBag *bag)
 {

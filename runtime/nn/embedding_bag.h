@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pooled rows of a table, one bag a sample. Same arithmetic as torch.nn.EmbeddingBag, up to the
- * order of sums. */
+/* Pooled rows of a table, one bag for each sample. The arithmetic is that of torch.nn.EmbeddingBag,
+ * except for the order of sums. */
 
 #pragma once
 
@@ -12,36 +12,40 @@ G_BEGIN_DECLS
 
 #define TPS_EMBEDDING_BAG_PLACES 2
 
-/* Borrows its parameter, table [rows, dim], whose is_sparse decides the form of the gradient. */
+/* Borrows its parameter, a table [rows, dim]. The parameter's `is_sparse` selects the form of the
+ * gradient. */
 typedef struct
 {
   gint64 rows, dim;
   TpsPooling pooling; /* SUM or MEAN */
   TpsParameter *table;
 
-  /* Sparse gradients use these in turn, since a sender may keep one until it sends the next. */
+  /* Sparse gradients use these buffers in turn, because a sender may keep one until it sends the
+   * next. */
   TpsBuffer *places[TPS_EMBEDDING_BAG_PLACES];
-  guint place; /* of the next one */
+  guint place; /* index of the next buffer */
 } TpsEmbeddingBag;
 
-/* Memory only. When the streams that work on it have passed. */
+/* Releases the memory. The streams that use it must have passed that work. */
 void tps_embedding_bag_clear (TpsEmbeddingBag *bag);
 
-/* Normal, mean 0, deviation 1, as PyTorch's default. */
+/* Fills the table with normal numbers of mean 0 and standard deviation 1, PyTorch's default. */
 void tps_embedding_bag_init_parameters (const TpsEmbeddingBag *bag, gint64 seed, guint64 stream);
 
-/* Memory for the gradient of a pass with this input, where it is sparse; the last one,
- * table->sparse_gradient, is let go of. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* Reserves memory for the sparse gradient of a pass with this input, and releases the last one,
+ * table->sparse_gradient. Does nothing for a dense gradient. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
 gboolean tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                     GError **error);
 
-/* input: INT64 [batch, length], ids in [0, rows); output [batch, dim]. Enqueues on `stream`. */
+/* Enqueues the forward pass. input: INT64 [batch, length], ids in [0, rows); output: [batch,
+ * dim]. */
 void tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                 gfloat *output);
 
-/* Fills the gradient of the table from the forward pass's input and the gradient of the output
- * [batch, dim]: dense into table->gradient, sparse into table->sparse_gradient (coalesced, what was
- * reserved). Blocks where sparse. */
+/* Computes the gradient of the table from the input of the forward pass and the gradient of the
+ * output [batch, dim]. A dense gradient is written to table->gradient, a sparse one to
+ * table->sparse_gradient (coalesced, in the reserved memory). Blocks if the gradient is sparse. */
 void tps_embedding_bag_backward (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                  const gfloat *output_gradient);
 

@@ -8,10 +8,10 @@
 #include "runtime/nn/linear.h"
 
 #define N_LAYERS 5
-#define RELU_AFTER 1 /* the layer whose output goes through the ReLU */
+#define RELU_AFTER 1 /* the layer that is followed by the ReLU */
 
-/* Widths between the layers, and the numbers of the layers in PyTorch's sequence, which counts the
- * ReLU. */
+/* The widths between the layers, and the numbers of the layers in PyTorch's sequence, which counts
+ * the ReLU. */
 static const gint64 widths[N_LAYERS + 1] = {
   TPS_HYBRID_MODEL_INPUTS, 256, 128, 64, 32, TPS_HYBRID_MODEL_OUTPUTS,
 };
@@ -25,8 +25,8 @@ typedef struct
   TpsInputGradientReady input_ready;
   gpointer user_data;
 
-  /* Of the last forward pass; [rows, its width]: what layer i gives (past the ReLU), and N_LAYERS
-   * behind it the gradient of what goes into it. */
+  /* Results of the last forward pass, [rows, width] each. First come the outputs of the layers
+   * (after the ReLU), then, from index N_LAYERS, the gradients of their inputs. */
   TpsActivations activations;
   gfloat *arrays[2 * N_LAYERS];
   TpsTensorView input; /* borrowed */
@@ -39,7 +39,7 @@ hybrid_model_free (TpsModel *model)
 {
   HybridModel *self = (HybridModel *) model;
 
-  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_model_clear (model); /* must come first: it waits for queued work on the memory below */
   tps_activations_clear (&self->activations);
   for (guint i = 0; i < model->n_parameters; i++)
     g_free (model->parameters[i].name);
@@ -79,7 +79,7 @@ hybrid_model_create (GVariant *values, TpsDevice *device, GError **error)
   HybridModel *self;
 
   tps_config_init (&config, values, "model HybridModel", error);
-  if (!tps_config_finish (&config)) /* it takes no arguments */
+  if (!tps_config_finish (&config)) /* refuses any argument */
     return NULL;
   self = g_new0 (HybridModel, 1);
   self->model.n_parameters = G_N_ELEMENTS (self->parameters);
@@ -148,7 +148,7 @@ tps_hybrid_model_watch_input (TpsModel *model, TpsInputGradientReady ready, gpoi
 
 /* -- passes -- */
 
-/* All that both passes need. */
+/* Reserves the memory of both passes. */
 static gboolean
 reserve (HybridModel *self, gsize rows, GError **error)
 {
@@ -163,7 +163,7 @@ reserve (HybridModel *self, gsize rows, GError **error)
                                   G_N_ELEMENTS (array_widths), self->arrays, error);
 }
 
-/* What goes into a layer. */
+/* Returns the input of a layer. */
 static const gfloat *
 input_of (const HybridModel *self, guint i)
 {
@@ -203,14 +203,14 @@ hybrid_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *outpu
   return TRUE;
 }
 
-/* Of what a layer gives: the gradient of what goes into the next one. */
+/* Returns the gradient of a layer's output, which is the gradient of the next layer's input. */
 static const gfloat *
 output_gradient_of (const HybridModel *self, guint i, const gfloat *last)
 {
   return i == N_LAYERS - 1 ? last : input_gradient_of (self, i + 1);
 }
 
-/* The gradients of everything between the layers, down to the input. */
+/* Computes the gradients of the inputs of all layers, from the last to the first. */
 static void
 backward_inputs (HybridModel *self, const gfloat *output_gradient, gsize rows)
 {

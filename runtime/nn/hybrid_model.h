@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* "HybridModel": the dense part of the DDP + RPC scenario, whose sparse part lives on table
- * servers. Linear layers 512-256, 256-128, ReLU, 128-64, 64-32, 32-8: there is one ReLU only,
- * behind the second layer.
+/* "HybridModel": the dense part of the DDP + RPC scenario, whose sparse part lies on table servers.
+ * Linear layers 512-256, 256-128, ReLU, 128-64, 64-32, 32-8; the only ReLU follows the second
+ * layer.
  *
- * No arguments. Input FLOAT32 [rows, 512]; output FLOAT32 [rows, 8], not normalised. Parameters as
- * those of the torch.nn.Sequential of the same layers: 0.weight, 0.bias, 1.weight, 1.bias,
+ * No arguments. Input FLOAT32 [rows, 512]; output FLOAT32 [rows, 8], not normalised. Parameters are
+ * named as in a torch.nn.Sequential of the same layers: 0.weight, 0.bias, 1.weight, 1.bias,
  * 3.weight, …, 5.bias.
  *
- * Its backward pass first computes the gradient of the input, and tells who watches it, so that
- * pushing it to the table servers overlaps the gradients of the parameters, which come then, last
- * layer first.
+ * The backward pass computes the gradient of the input first and reports it to a callback. So the
+ * push of this gradient to the table servers overlaps the computation of the parameters' gradients,
+ * which follow from the last layer to the first.
  */
 
 #pragma once
@@ -22,12 +22,12 @@ G_BEGIN_DECLS
 #define TPS_HYBRID_MODEL_INPUTS 512
 #define TPS_HYBRID_MODEL_OUTPUTS 8
 
-/* `gradient`: of the input, [rows, 512], in the memory of the model's device, there when the
- * model's stream has passed what is queued on it now; borrowed until the next forward pass. On the
- * thread of the backward pass. */
+/* Called when the gradient of the input, `gradient` [rows, 512], has been enqueued. It lies in the
+ * memory of the model's device, is complete when the model's stream has passed the work queued so
+ * far, and is borrowed until the next forward pass. Thread: the thread of the backward pass. */
 typedef void (*TpsInputGradientReady) (gpointer user_data, const gfloat *gradient, gsize rows);
 
-/* Sets the callback; NULL = none. `model` must be of this class. */
+/* Sets the callback; NULL removes it. `model` must be a HybridModel. */
 void tps_hybrid_model_watch_input (TpsModel *model, TpsInputGradientReady ready,
                                    gpointer user_data);
 

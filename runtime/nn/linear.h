@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fully connected layer: output = input · weight' + bias. Same arithmetic as torch.nn.Linear, up
- * to the order of sums. */
+/* A fully connected layer: output = input · weight' + bias. The arithmetic is that of
+ * torch.nn.Linear, except for the order of sums. */
 
 #pragma once
 
@@ -17,24 +17,25 @@ typedef struct
   TpsParameter *weight, *bias;
 } TpsLinear;
 
-/* Uniform in ±1 / sqrt (n_in), as PyTorch's default; `stream` of the generator for the weight,
- * stream + 1 for the bias. */
+/* Fills the parameters with uniform numbers in ±1 / sqrt (n_in), PyTorch's default. `stream` of the
+ * generator serves the weight, and stream + 1 the bias. */
 void tps_linear_init_parameters (const TpsLinear *linear, gint64 seed, guint64 stream);
 
-/* input [batch, n_in], output [batch, n_out]; enqueues on `stream`, as all below. */
+/* input [batch, n_in], output [batch, n_out]. This function and the functions below enqueue on
+ * `stream`. */
 void tps_linear_forward (const TpsLinear *linear, TpsStream *stream, const gfloat *input,
                          gfloat *output, gsize batch);
 
-/* Fills the gradient of the bias from the gradient of the output [batch, n_out]. */
+/* Computes the gradient of the bias from the gradient of the output [batch, n_out]. */
 void tps_linear_backward_bias (const TpsLinear *linear, TpsStream *stream,
                                const gfloat *output_gradient, gsize batch);
 
-/* Fills the gradient of the weight, from the input of the forward pass and the gradient of the
+/* Computes the gradient of the weight from the input of the forward pass and the gradient of the
  * output. */
 void tps_linear_backward_weight (const TpsLinear *linear, TpsStream *stream, const gfloat *input,
                                  const gfloat *output_gradient, gsize batch);
 
-/* input_gradient [batch, n_in]. */
+/* Computes the gradient of the input, [batch, n_in]. */
 void tps_linear_backward_input (const TpsLinear *linear, TpsStream *stream,
                                 const gfloat *output_gradient, gfloat *input_gradient, gsize batch);
 

@@ -11,11 +11,11 @@
 
 typedef struct
 {
-  TpsModel model; /* first */
+  TpsModel model; /* must be the first member */
   TpsParameter parameters[2];
   TpsLinear layer;
 
-  /* Of the last forward pass. */
+  /* Results of the last forward pass. */
   TpsActivations activations;
   gfloat *output;      /* [rows, out_features] */
   TpsTensorView input; /* borrowed */
@@ -26,7 +26,7 @@ linear_model_free (TpsModel *model)
 {
   LinearModel *self = (LinearModel *) model;
 
-  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_model_clear (model); /* must come first: it waits for queued work on the memory below */
   tps_activations_clear (&self->activations);
   for (guint i = 0; i < G_N_ELEMENTS (self->parameters); i++)
     g_free (self->parameters[i].name);
@@ -84,7 +84,7 @@ linear_model_init_parameters (TpsModel *model, gint64 seed)
   tps_linear_init_parameters (&((LinearModel *) model)->layer, seed, 0);
 }
 
-/* One of a batch's two sides. */
+/* Checks the input or the target of a batch. */
 static gboolean
 check_side (const gchar *what, const TpsTensor *tensor, gsize n_columns, gint64 n_rows,
             GError **error)

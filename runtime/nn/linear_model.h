@@ -2,8 +2,8 @@
 
 /* "LinearModel": one linear layer.
  *
- * Arguments: in_features, out_features. Input FLOAT32 [batch, in_features]; output, and target,
- * FLOAT32 [batch, out_features]. Parameters as those of torch.nn.Linear: weight [out_features,
+ * Arguments: in_features, out_features. Input FLOAT32 [batch, in_features]; output and target
+ * FLOAT32 [batch, out_features]. Parameters are named as in torch.nn.Linear: weight [out_features,
  * in_features], bias [out_features].
  */
 

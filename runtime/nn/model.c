@@ -60,7 +60,8 @@ get_n_elems (const TpsModel *model)
   return n_elems;
 }
 
-/* All parameters one after the other in `host`; leaves where they were bound in `bound`. */
+/* Binds all parameters to consecutive memory in `host`, and saves their previous addresses in
+ * `bound`. */
 static void
 bind_to_host (TpsModel *model, gfloat *host, gfloat **bound)
 {

@@ -1,17 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A trainable model: parameters whose storage its user lays out, a forward pass, and a backward
- * pass that reports each gradient when it is ready.
+/* A trainable model: parameters in storage provided by the caller, a forward pass, and a backward
+ * pass that reports each gradient as soon as it is enqueued.
  *
- * Life: create -> (DDP decides buckets and binds storage) -> tps_model_fill_parameters() ->
- * forward/backward per batch.
+ * Sequence of use: create; the DDP chooses the buckets and binds the storage;
+ * tps_model_fill_parameters(); forward and backward for each batch.
  *
- * Devices: a model computes on one device, on a stream of its own; values, gradients, input, output
- * and the gradient of the output lie in that device's memory. Passes enqueue on the stream. Code
- * that reads their results on another stream, or on the host, must wait for that stream first (an
- * event, or stream_sync, which also says whether the device failed).
+ * A model computes on one device, on a stream of its own. Values, gradients, input, output and the
+ * gradient of the output lie in the memory of that device. Passes enqueue work on the stream. Code
+ * that reads their results on another stream or on the host must wait for the model's stream first
+ * (with an event, or with stream_sync, which also reports a device failure).
  *
- * One thread at a time.
+ * Thread: a model must be used by one thread at a time.
  */
 
 #pragma once
@@ -24,95 +24,104 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gchar *name;    /* as PyTorch's: "embedding.weight", "fc1.weight", … */
+  gchar *name;    /* PyTorch's name: "embedding.weight", "fc1.weight", … */
   TpsShape shape; /* FLOAT32 */
   gboolean is_sparse;
 
-  /* Bound by the owner of the storage, in memory of the model's device; 64-byte alignment is not
-   * promised. */
+  /* Bound by the owner of the storage to memory of the model's device. An alignment to 64 bytes is
+   * not guaranteed. */
   gfloat *value;    /* [n_elems] */
   gfloat *gradient; /* [n_elems] for dense parameters, NULL for sparse ones */
 
-  /* Of a sparse parameter: filled by backward, coalesced (ids ascending and unique), weight 1, in
-   * buffers of the device's memory (tps_buffer_get_device()). The next forward pass releases it.
-   * Code that reads it longer, or on a stream of its own, must keep a reference until then: the
-   * model writes again to buffers without another owner. */
+  /* The gradient of a sparse parameter, written by backward: coalesced (ids ascending and unique),
+   * with weight 1, in buffers in the device's memory (tps_buffer_get_device()). The next forward
+   * pass releases it. Code that reads it longer, or on another stream, must hold a reference until
+   * it has read it, because the model reuses buffers without another owner. */
   TpsGradient sparse_gradient;
 } TpsParameter;
 
 typedef struct TpsModel TpsModel;
 
-/* Parameter number `index`'s gradient will not change in this backward pass: what completes it is
- * enqueued on the model's stream. How many rows a sparse one has is known. */
+/* Reports that the gradient of parameter `index` is complete: no later work of this backward pass
+ * changes it, and all work for it has been enqueued on the model's stream. The number of rows of a
+ * sparse gradient is known. */
 typedef void (*TpsGradientReady) (gpointer user_data, guint index);
 
-/* One entry of the model registry. */
+/* An entry of the model registry. */
 typedef struct
 {
   const gchar *name;
-  /* A model that computes on `device`; NULL = the CPU. Errors: INVALID_ARGUMENT naming the
-   * configuration key, DEVICE_LOST. */
+  /* Creates a model that computes on `device`; NULL means the CPU. Owned by the caller. Errors:
+   * INVALID_ARGUMENT naming the configuration key; DEVICE_LOST. */
   TpsModel *(*create) (GVariant *config, TpsDevice *device, GError **error);
   void (*free) (TpsModel *model);
-  /* Fills all values from `seed`: the same on every platform and for every trainer. The
-   * distributions are those of the PyTorch layers. While it is called the values are bound to host
-   * memory, see tps_model_fill_parameters(). */
+  /* Fills all values from `seed`, with the distributions of the PyTorch layers. The values must be
+   * the same on every platform and for every trainer. They are bound to host memory during the
+   * call, see tps_model_fill_parameters(). */
   void (*init_parameters) (TpsModel *model, gint64 seed);
-  /* Whether a batch, which lies in host memory, fits: dtypes, shapes, ids and targets in range.
-   * Errors: INVALID_ARGUMENT naming which. */
+  /* Checks a batch, which lies in host memory: dtypes, shapes, and the ranges of ids and targets.
+   * Errors: INVALID_ARGUMENT; the message names the value. */
   gboolean (*check_batch) (TpsModel *model, const TpsTrainBatch *batch, GError **error);
-  /* Computes the output [batch, classes] FLOAT32, kept by the model until the next forward; the
-   * view is borrowed, and of the device's memory. `input` stays borrowed and unchanged until the
-   * stream has passed the backward pass. Allocates what both passes need, where there is not enough
-   * from earlier ones. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; the model can be used again, with a
-   * smaller batch. */
+  /* Computes the output, FLOAT32 [batch, classes], in the device's memory. The view is borrowed
+   * until the next forward pass. `input` stays borrowed and must not change until the stream has
+   * passed the backward pass. Allocates the memory of both passes if that of earlier passes is too
+   * small. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; after the former the model can be used again
+   * with a smaller batch. */
   gboolean (*forward) (TpsModel *model, TpsTensorView input, TpsTensorView *output, GError **error);
-  /* From the gradient of the output (same shape, borrowed until the stream has passed) all
-   * parameters' gradients, last layer first; `ready` is called from this thread as soon as each is
-   * enqueued, before the gradient of that layer's input is. What fails shows on the stream. */
+  /* Computes the gradients of all parameters, last layer first, from the gradient of the output
+   * (same shape, borrowed until the stream has passed). Calls `ready` on this thread as soon as
+   * each gradient has been enqueued, before that of the layer's input. Failures are reported by the
+   * stream. */
   void (*backward) (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
                     gpointer user_data);
 } TpsModelClass;
 
-/* Implementations embed this as their first member. */
+/* Implementations embed this struct as their first member. */
 struct TpsModel
 {
   const TpsModelClass *klass;
-  TpsStream *stream; /* the model's own, of its device */
+  TpsStream *stream; /* owned by the model; a stream of its device */
   guint n_parameters;
   TpsParameter *parameters; /* in PyTorch's order of model.parameters() */
 };
 
-/* For implementations: class and a stream of `device` (NULL = the CPU), and the other way round:
- * the stream, waiting for what is queued. Errors: DEVICE_LOST; nothing is to be cleared then. */
+/* For implementations: tps_model_init() sets the class and creates a stream of `device` (NULL means
+ * the CPU); tps_model_clear() waits for queued work and frees the stream. Errors: DEVICE_LOST; then
+ * the model must not be cleared. */
 gboolean tps_model_init (TpsModel *model, const TpsModelClass *klass, TpsDevice *device,
                          GError **error);
 void tps_model_clear (TpsModel *model);
 
-/* For owners of storage: fills all bound values from `seed`, with init_parameters; by way of host
- * memory where the device's is not. Blocks. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* For owners of the storage: fills all bound values from `seed` by init_parameters, through host
+ * memory if the device's memory is not host memory. Blocks. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
 gboolean tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error);
 
-/* Looks up a class: built-in ("DummyModel", "HybridModel", "LinearModel") or registered. NULL with
- * NOT_FOUND, the message lists the known names. */
+/* Finds a built-in class ("DummyModel", "HybridModel", "LinearModel") or a registered one. Static.
+ * Errors: NOT_FOUND (NULL); the message lists the known names. */
 const TpsModelClass *tps_model_class_find (const gchar *name, GError **error);
-/* Registers another; `klass` must stay. Before any trainer runs. */
+/* Registers a class, which must stay valid until the process ends. Must be called before any
+ * trainer runs. */
 void tps_model_class_register (const TpsModelClass *klass);
-/* Names in order, static strings in an array owned by the caller (g_free). */
+/* Returns the names in order: static strings in an array owned by the caller (g_free). */
 const gchar **tps_model_class_list (void);
 
-/* A loss on a model's output: one entry of the criterion registry ("cel" = cross-entropy, mean over
- * the batch). */
+/* A loss of a model's output: an entry of the criterion registry ("cel": cross-entropy, averaged
+ * over the batch). */
 typedef struct
 {
   const gchar *name;
-  /* Enqueues on `stream`: *loss and `output_gradient` [batch, classes]. All lies in memory of the
-   * stream's device but *loss, which lies in host memory that the device writes (alloc_host); both
-   * can be read when the stream has passed, on the CPU at once. */
+  /* Enqueues the computation of *loss and of `output_gradient` [batch, classes] on `stream`. *loss
+   * lies in host memory that the device can write (alloc_host); everything else lies in the memory
+   * of the stream's device. Both results can be read when the stream has passed; on the CPU, at
+   * once. */
   void (*forward_backward) (TpsStream *stream, TpsTensorView output, TpsTensorView target,
                             gdouble *loss, gfloat *output_gradient);
 } TpsCriterion;
 
+/* The registry of losses. Find: errors (NULL) NOT_FOUND; the message lists the known names.
+ * Register: must be called before any trainer runs; the entry must stay valid until the process
+ * ends. List: static names in an array owned by the caller (g_free). */
 const TpsCriterion *tps_criterion_find (const gchar *name, GError **error);
 void tps_criterion_register (const TpsCriterion *criterion);
 const gchar **tps_criterion_list (void);

@@ -66,7 +66,7 @@ tps_rng_next_u64 (TpsRng *rng)
   return low | (guint64) tps_rng_next_u32 (rng) << 32;
 }
 
-/* Numbers beyond the largest multiple of the bound are drawn again. */
+/* Values beyond the largest multiple of the bound are rejected. */
 guint64
 tps_rng_next_below (TpsRng *rng, guint64 bound)
 {
@@ -85,8 +85,8 @@ tps_rng_next_double (TpsRng *rng)
   return (gdouble) (tps_rng_next_u64 (rng) >> 11) * 0x1p-53;
 }
 
-/* ln x of a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in [1/2,
- * 1) times at most 2, ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach
+/* ln x for a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in
+ * [sqrt (1/2), sqrt (2)), ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach
  * 1e-20. */
 gdouble
 tps_rng_natural_log (gdouble x)
@@ -95,7 +95,7 @@ tps_rng_natural_log (gdouble x)
   gdouble m = frexp (x, &exponent);
   gdouble s, square, sum = 0;
 
-  if (m < 0x1.6a09e667f3bcdp-1) /* the root of 1/2 */
+  if (m < 0x1.6a09e667f3bcdp-1) /* sqrt (1/2) */
     {
       m *= 2;
       exponent--;

@@ -12,7 +12,7 @@ struct TpsSgd
   TpsSgdFactors factors;
   guint n_parameters;
   TpsBuffer *
-      *velocities; /* [n_parameters], made at a parameter's first step, and only with momentum */
+      *velocities; /* [n_parameters]; created at a parameter's first step, only with momentum */
 };
 
 static gboolean
@@ -52,7 +52,7 @@ tps_sgd_free (TpsSgd *sgd)
   g_free (sgd);
 }
 
-/* *velocity is NULL without momentum. */
+/* Sets `velocity` to NULL without momentum. */
 static gboolean
 get_velocity (TpsSgd *sgd, guint index, const TpsParameter *parameter, gfloat **velocity,
               GError **error)

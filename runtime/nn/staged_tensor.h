@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Elements that the host works with and a model's device too: one tensor on the CPU, elsewhere a
- * page-locked one and its copy in the device's memory. */
+/* Elements that both the host and a model's device use. On the CPU this is one tensor; on other
+ * devices it is a page-locked tensor and its copy in the device's memory. */
 
 #pragma once
 
@@ -10,21 +10,21 @@
 
 G_BEGIN_DECLS
 
-/* All zero = empty. */
+/* An all-zero value is empty. */
 typedef struct
 {
   TpsTensor host;
-  TpsTensor device; /* of the same shape; on the CPU the same elements */
+  TpsTensor device; /* the same shape; on the CPU the same elements */
 } TpsStagedTensor;
 
-/* Undefined elements. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `staged` is empty then. */
+/* Allocates undefined elements. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `staged` is empty then. */
 gboolean tps_staged_tensor_init (TpsStagedTensor *staged, TpsDevice *device, const TpsShape *shape,
                                  GError **error);
 
-/* When the streams that work with it have passed. */
+/* Releases the memory. The streams that use it must have passed that work. */
 void tps_staged_tensor_clear (TpsStagedTensor *staged);
 
-/* Enqueue copies of the first `n_bytes`; nothing on the CPU. */
+/* Enqueue a copy of the first `n_bytes`; they do nothing on the CPU. */
 void tps_staged_tensor_upload (TpsStagedTensor *staged, TpsStream *stream, gsize n_bytes);
 void tps_staged_tensor_download (TpsStagedTensor *staged, TpsStream *stream, gsize n_bytes);
 

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The area under exp (-x^2 / 2), x >= 0, is cut into 128 layers of one area V. Layer i > 0 is as
- * wide as edges[i], and above edges[i + 1] partly outside; layer 0 has the tail beyond R. A number
- * inside edges[i + 1] is taken at once; at the rim it is compared with the density, by logarithms,
- * since rng.c has one that is the same everywhere.
+/* The area under exp (-x^2 / 2), x >= 0, is cut into 128 layers of equal area V. Layer i > 0 has
+ * width edges[i], and the part beyond edges[i + 1] lies partly outside the area. Layer 0 includes
+ * the tail beyond R. A number within edges[i + 1] is accepted at once. Any other number is compared
+ * with the density by the logarithm of rng.c, which is the same on every platform.
  */
 
 #include "runtime/nn/ziggurat.h"
@@ -19,9 +19,9 @@
 static struct
 {
   gdouble edges[N_LAYERS + 1];   /* widths of the layers, from the base up */
-  gdouble density[N_LAYERS + 1]; /* at the edges */
+  gdouble density[N_LAYERS + 1]; /* the density at the edges */
   gdouble scale[N_LAYERS];       /* edges[i] / 2^24 */
-  gint32 inside[N_LAYERS];       /* numbers below it in size are within edges[i + 1] */
+  gint32 inside[N_LAYERS];       /* numbers of smaller magnitude are within edges[i + 1] */
 } layers;
 
 static void
@@ -45,7 +45,7 @@ make_layers (void)
     }
 }
 
-/* Beyond R, after Marsaglia. */
+/* Draws a number beyond R by Marsaglia's method. */
 static gdouble
 draw_tail (TpsRng *rng)
 {
@@ -60,7 +60,7 @@ draw_tail (TpsRng *rng)
   return R + x;
 }
 
-/* A number at the rim of its layer; FALSE: it is outside. */
+/* Tests a number beyond edges[i + 1]. FALSE means that it lies outside the area. */
 static gboolean
 is_below_density (TpsRng *rng, guint layer, gdouble x)
 {
@@ -71,7 +71,7 @@ is_below_density (TpsRng *rng, guint layer, gdouble x)
   return y == 0 || tps_rng_natural_log (y) < -x * x / 2;
 }
 
-/* Where the first word did not do. */
+/* Handles the numbers that the first word alone does not decide. */
 static gfloat
 draw_slowly (TpsRng *rng, guint32 word)
 {

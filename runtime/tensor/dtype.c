@@ -88,7 +88,7 @@ tps_float16_from_float (gfloat value)
     return sign | 0x7e00 | (guint16) ((magnitude >> 13) & 0x1ff);
   if (magnitude >= 0x477ff000) /* rounds to 65536 or more */
     return sign | 0x7c00;
-  if (magnitude >= 0x38800000) /* normal */
+  if (magnitude >= 0x38800000) /* a normal float16 */
     {
       half = (magnitude - 0x38000000) >> 13;
       rest = magnitude & 0x1fff;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types. The numbers are those of the wire. */
+/* Element types. The numeric values are part of the wire format. */
 
 #pragma once
 
@@ -18,19 +18,20 @@ typedef enum
   TPS_DTYPE_INT64 = 6,
 } TpsDType;
 
-/* Whether `value` is one of the above. */
+/* Returns TRUE if `value` is one of the types above. */
 gboolean tps_dtype_is_valid (gint value);
 
-/* Bytes of an element; `dtype` must be valid. */
+/* Returns the size of an element in bytes. `dtype` must be valid. */
 gsize tps_dtype_size (TpsDType dtype);
 
-/* "FLOAT32", …; "dtype 77" style names do not exist: invalid values give "UNKNOWN". Static. */
+/* Returns the name, such as "FLOAT32", or "UNKNOWN" for an invalid value. The string is static. */
 const gchar *tps_dtype_name (TpsDType dtype);
 
+/* Returns TRUE for floating-point types. `dtype` must be valid. */
 gboolean tps_dtype_is_floating (TpsDType dtype);
 
-/* Scalar conversions, round to nearest, ties to even; overflow gives infinity, NaN stays NaN
- * (quiet). */
+/* Scalar conversions. They round to nearest, ties to even. An overflow gives infinity; a NaN stays
+ * a quiet NaN. */
 guint16 tps_float16_from_float (gfloat value);
 gfloat tps_float16_to_float (guint16 bits);
 guint16 tps_bfloat16_from_float (gfloat value);

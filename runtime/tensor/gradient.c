@@ -107,8 +107,8 @@ check_sparse (const TpsGradient *gradient, GError **error)
   return check_index_range (gradient, error);
 }
 
-/* Kernels multiply by the weight as FLOAT32: what overflows there makes Inf of a gradient, and what
- * underflows makes 0. */
+/* Kernels multiply by the weight as FLOAT32. A weight that overflows FLOAT32 would turn gradients
+ * into infinities, and one that underflows would turn them into zeros. */
 static gboolean
 check_weight (gdouble weight, GError **error)
 {
@@ -138,7 +138,7 @@ tps_gradient_check (const TpsGradient *gradient, GError **error)
     {
       g_set_error (
           error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "gradient has neither dense nor sparse data; only weight 0 goes without, this has weight %g",
+          "gradient has neither dense nor sparse data, which requires weight 0; its weight is %g",
           gradient->weight);
       return FALSE;
     }

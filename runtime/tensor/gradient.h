@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One contribution to an average, and the average itself: dense, or some rows of a [rows, dim]
- * matrix. */
+/* A contribution to an average, and the average itself. A gradient is either dense or consists of
+ * some rows of a [rows, dim] matrix. */
 
 #pragma once
 
@@ -11,13 +11,13 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_GRADIENT_NONE = 0, /* takes part without data; weight is 0 */
+  TPS_GRADIENT_NONE = 0, /* the trainer takes part without data; weight is 0 */
   TPS_GRADIENT_DENSE = 1,
   TPS_GRADIENT_SPARSE = 2,
 } TpsGradientKind;
 
-/* A plain value that owns its tensors. All zero = TPS_GRADIENT_NONE with weight 0.
- * Data with weight 0 is allowed: its shape counts, its elements do not. */
+/* A plain value that owns its tensors. An all-zero value is TPS_GRADIENT_NONE with weight 0. Data
+ * with weight 0 is allowed: its shape is checked, but its elements do not change the average. */
 typedef struct
 {
   TpsGradientKind kind;
@@ -25,24 +25,25 @@ typedef struct
   TpsTensor dense;   /* DENSE: any shape, floating point */
   TpsTensor indices; /* SPARSE: INT64 [nnz] */
   TpsTensor values;  /* SPARSE: [nnz, dim], floating point */
-  gint64 rows;       /* SPARSE: of the whole matrix */
+  gint64 rows;       /* SPARSE: number of rows of the whole matrix */
 } TpsGradient;
 
+/* Releases the tensors; the gradient is NONE afterwards. */
 void tps_gradient_clear (TpsGradient *gradient);
 
-/* Moves ownership: `from` is empty afterwards, what `to` held is released. */
+/* Moves ownership. `from` is empty afterwards; the previous contents of `to` are released. */
 void tps_gradient_move (TpsGradient *to, TpsGradient *from);
 
-/* Another owner of the same elements. */
+/* Initialises `gradient` as another owner of the elements of `other`. */
 void tps_gradient_init_ref (TpsGradient *gradient, const TpsGradient *other);
 
-/* Checks what does not depend on other gradients: weight, floating-point dtype, indices INT64 [nnz]
- * in [0, rows), values [nnz, dim]. Reads all indices. Errors: TPS_ERROR_INVALID_ARGUMENT naming
- * what and where. Thread: any. */
+/* Checks the properties that do not depend on other gradients: the weight, a floating-point dtype,
+ * indices INT64 [nnz] within [0, rows), and values [nnz, dim]. Reads all indices. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT; the message names the value and its position. Thread: any. */
 gboolean tps_gradient_check (const TpsGradient *gradient, GError **error);
 
-/* "dense FLOAT32 [30, 100]", "sparse FLOAT32 [1024, 64]" (the shape of the whole matrix), "no
- * data"; owned. */
+/* Describes a gradient: "dense FLOAT32 [30, 100]", "sparse FLOAT32 [1024, 64]" (the shape of the
+ * whole matrix), or "no data". Owned by the caller. */
 gchar *tps_gradient_to_string (const TpsGradient *gradient);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsGradient, tps_gradient_clear)

@@ -6,7 +6,7 @@
 
 typedef struct
 {
-  TpsModelVersion model; /* first: what others see */
+  TpsModelVersion model; /* must be the first member: the public part */
   TpsRefcount refcount;
 } CountedVersion;
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model as it was after one update: named parameters that no longer change. */
+/* A model after one update: named parameters that no longer change. */
 
 #pragma once
 
@@ -14,9 +14,11 @@ typedef struct
   TpsTensor tensor;
 } TpsNamedTensor;
 
+/* Releases the name and the tensor. */
 void tps_named_tensor_clear (TpsNamedTensor *parameter);
 
-/* Immutable once others have it; counted: it is made by tps_model_version_new() only. */
+/* Immutable after it has been published, and reference-counted. Only tps_model_version_new()
+ * creates it. */
 typedef struct
 {
   gint64 version;
@@ -24,7 +26,7 @@ typedef struct
   TpsNamedTensor *parameters;
 } TpsModelVersion;
 
-/* Of `n_parameters` that are still empty. */
+/* Creates a version with `n_parameters` empty parameters. The caller owns the reference. */
 TpsModelVersion *tps_model_version_new (gint64 version, guint n_parameters);
 TpsModelVersion *tps_model_version_ref (TpsModelVersion *model);
 void tps_model_version_unref (TpsModelVersion *model);

@@ -7,14 +7,14 @@
 
 #include "runtime/base/error.h"
 
-/* In the table of kinds: the kind has no such value. */
+/* In the table of kinds: the optimizer does not use this field. */
 #define UNUSED NAN
 
 typedef enum
 {
   FROM_ZERO,
   ABOVE_ZERO,
-  BELOW_ONE, /* and from 0 up */
+  BELOW_ONE, /* and at least 0 */
 } Range;
 
 typedef struct
@@ -24,8 +24,8 @@ typedef struct
   Range range;
 } Field;
 
-/* All but the learning rate, in the order of the wire. An epsilon of 0 would make 0 / 0 of a
- * gradient of 0; PyTorch lets it pass. */
+/* All fields except the learning rate, in wire order. Unlike PyTorch, an epsilon of 0 is refused:
+ * with a gradient of 0 it would give 0 / 0. */
 static const Field fields[] = {
   { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum), FROM_ZERO },
   { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay), FROM_ZERO },
@@ -40,7 +40,8 @@ static const Field fields[] = {
 static const struct
 {
   const gchar *name;
-  gdouble momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta; /* as in fields[] */
+  /* in the order of fields[] */
+  gdouble momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta;
 } kinds[] = {
   [TPS_OPTIMIZER_SGD] = { "SGD", 0, 0, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED },
   [TPS_OPTIMIZER_ADAGRAD] = { "ADAGRAD", UNUSED, 0, 1e-10, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED },
@@ -88,7 +89,7 @@ fail (const gchar *what, const gchar *field, gdouble value, const gchar *expecte
   return FALSE;
 }
 
-/* As what it will be computed with. */
+/* Checks the value after rounding to float, because the arithmetic is done in float. */
 static gboolean
 check_range (const gchar *what, const gchar *field, gdouble value, Range range, GError **error)
 {
@@ -112,7 +113,7 @@ check_learning_rate (const TpsOptimizerSpec *spec, const gchar *what, GError **e
                    "%s.learning_rate: missing, or not a number", what);
       return FALSE;
     }
-  /* FTRL divides by it. */
+  /* FTRL divides by the learning rate, so it must be positive. */
   return check_range (what, "learning_rate", spec->learning_rate,
                       spec->kind == TPS_OPTIMIZER_FTRL ? ABOVE_ZERO : FROM_ZERO, error);
 }
@@ -146,7 +147,7 @@ tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **
 
   if (!is_known (spec->kind))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: %d is no optimizer",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown optimizer %d",
                    what, (gint) spec->kind);
       return FALSE;
     }

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers: what they are called, what they need to know, and what they remember. The arithmetic
- * of each, its formula and source stand in a file of its own in runtime/device/cpu/optimizer/.
+/* Optimizers: their names, their parameters and their state. The arithmetic of each optimizer, with
+ * its formula and source, is in a file of its own in runtime/device/cpu/optimizer/.
  *
- * All of them work on rows: `dim` values that are updated together, with the state of that row. A
- * dense parameter
- * [n, m] is n rows of m (anything else is one row); an embedding table is what it is.
+ * All optimizers work on rows: `dim` values that are updated together with the state of the row. A
+ * dense parameter [n, m] is treated as n rows of m; a parameter of any other rank is treated as one
+ * row.
  */
 
 #pragma once
@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* The numbers are those of the wire. */
+/* The numeric values are part of the wire format. */
 typedef enum
 {
   TPS_OPTIMIZER_SGD = 1,
@@ -24,7 +24,8 @@ typedef enum
   TPS_OPTIMIZER_FTRL = 5,
 } TpsOptimizerKind;
 
-/* What a caller asks for; NAN = not said, so that the optimizer's own default holds. */
+/* The options given by a caller. NAN means that a value was not given and that the optimizer's
+ * default applies. */
 typedef struct
 {
   TpsOptimizerKind kind;
@@ -39,29 +40,30 @@ typedef struct
   gdouble beta;
 } TpsOptimizerSpec;
 
-/* Everything not said, of this kind and learning rate. */
+/* Returns a specification of this kind and learning rate, with every other value unset. */
 TpsOptimizerSpec tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate);
 
-/* Fills in the defaults, and checks: kind known, values finite and in their ranges, none given that
- * the kind does not use (unless 0). Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.momentum: …".
- * Thread: any. */
+/* Fills in the defaults and checks the specification: the kind must be known, and values must be
+ * finite and in range. A value that the kind does not use must be unset or 0. `what` is the prefix
+ * of error messages. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.momentum: …". Thread: any. */
 gboolean tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **error);
 
-/* Of resolved ones. */
+/* Compares two resolved specifications. */
 gboolean tps_optimizer_spec_equal (const TpsOptimizerSpec *a, const TpsOptimizerSpec *b);
 
-/* "SGD", … as on the wire; static. NULL for an unknown kind. */
+/* Returns the name on the wire, such as "SGD". The string is static. NULL for an unknown kind. */
 const gchar *tps_optimizer_kind_name (TpsOptimizerKind kind);
 
-/* By that name, in any case, '-' for '_'. Errors: TPS_ERROR_NOT_FOUND, the message lists the
- * known. */
+/* Finds a kind by that name, ignoring case and accepting '-' for '_'. Errors: TPS_ERROR_NOT_FOUND;
+ * the message lists the known names. */
 gboolean tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **error);
 
-/* Floats of state that a row of `dim` values needs, zero before its first update. `spec` is
- * resolved. */
+/* Returns the number of floats of state for a row of `dim` values. The state must be zero before
+ * the first update. `spec` must be resolved. */
 gsize tps_optimizer_state_per_row (const TpsOptimizerSpec *spec, gsize dim);
 
-/* Whether an update depends on how many steps were taken before (`step` below). */
+/* Returns TRUE if an update depends on the number of earlier steps (`step` of
+ * TpsDeviceOps.update_rows). */
 gboolean tps_optimizer_counts_steps (const TpsOptimizerSpec *spec);
 
 G_END_DECLS

@@ -34,8 +34,8 @@ tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims, c
           return FALSE;
         }
     }
-  /* A zero dimension does not excuse the others: their product without it must be representable
-   * too. */
+  /* A dimension of zero does not excuse the others: the product of the other dimensions must be
+   * representable too. */
   for (guint i = 0; i < n_dims; i++)
     if (dims[i] > 0 && __builtin_mul_overflow (n_bytes, dims[i], &n_bytes))
       {

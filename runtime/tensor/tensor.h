@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors: dense, row-major, little-endian. Views borrow, owners hold a reference; they are
- * different types.
+/* Tensors: dense, row-major, little-endian. A view borrows its elements and an owner holds a
+ * reference to them; the two are different types.
  *
- * Both are plain values: a view is passed and returned by value; an owner lives in the caller's
- * storage and is emptied with tps_tensor_clear().
+ * Both are plain values. A view is passed and returned by value. An owner lives in the caller's
+ * storage and must be emptied with tps_tensor_clear().
  */
 
 #pragma once
@@ -25,15 +25,15 @@ typedef struct
   gint64 dims[TPS_TENSOR_MAX_DIMS];
 } TpsShape;
 
-/* Borrowed elements. `data` may be NULL where there are none. */
+/* Borrowed elements. `data` may be NULL if there are no elements. */
 typedef struct
 {
   TpsShape shape;
   const void *data;
 } TpsTensorView;
 
-/* Owned elements: bytes [offset, offset + tps_shape_n_bytes()) of `buffer`. All zero = no tensor
- * (dtype 0). `offset` keeps the elements aligned to their size. */
+/* Owned elements: bytes [offset, offset + tps_shape_n_bytes()) of `buffer`. An all-zero value
+ * (dtype 0) is the empty tensor. `offset` must be a multiple of the element size. */
 typedef struct
 {
   TpsShape shape;
@@ -41,42 +41,49 @@ typedef struct
   gsize offset;
 } TpsTensor;
 
-/* A shape from its parts. Errors: TPS_ERROR_INVALID_ARGUMENT (unknown dtype, too many dimensions, a
- * negative one, an element or byte count that overflows), naming `what`. */
+/* Initialises a shape. `what` names the value in error messages. Errors: TPS_ERROR_INVALID_ARGUMENT
+ * (an unknown dtype, too many dimensions, a negative dimension, or a number of elements or bytes
+ * that overflows). */
 gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
                          const gchar *what, GError **error);
 
+/* Return the number of elements and of bytes of a valid shape, and TRUE if dtype and dimensions are
+ * equal. */
 gint64 tps_shape_n_elems (const TpsShape *shape);
 gsize tps_shape_n_bytes (const TpsShape *shape);
 gboolean tps_shape_equal (const TpsShape *a, const TpsShape *b);
 
-/* "FLOAT32 [30, 100]"; owned by the caller. */
+/* Describes a shape: "FLOAT32 [30, 100]". Owned by the caller. */
 gchar *tps_shape_to_string (const TpsShape *shape);
 
-/* Uninitialised elements from the default pool. `shape` must be valid. */
+/* Allocates elements from the default pool; tps_tensor_init() leaves them uninitialised. `shape`
+ * must be valid. The caller owns the tensor. */
 void tps_tensor_init (TpsTensor *tensor, const TpsShape *shape);
 void tps_tensor_init_zeroed (TpsTensor *tensor, const TpsShape *shape);
 
-/* Shorthands for tests and layers: FLOAT32 [dim0] / [dim0, dim1]. */
+/* Allocate uninitialised elements of shape [dim0] or [dim0, dim1]. */
 void tps_tensor_init_1d (TpsTensor *tensor, TpsDType dtype, gint64 dim0);
 void tps_tensor_init_2d (TpsTensor *tensor, TpsDType dtype, gint64 dim0, gint64 dim1);
 
-/* Takes over the caller's reference of `buffer`. */
+/* Initialises a tensor whose elements start at byte `offset` of `buffer`. Takes over the caller's
+ * reference to `buffer`. */
 void tps_tensor_init_take (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer,
                            gsize offset);
 
-/* Another owner of the same elements. */
+/* Initialises `tensor` as another owner of the elements of `other`. */
 void tps_tensor_init_ref (TpsTensor *tensor, const TpsTensor *other);
 
-/* Another owner of a copy. */
+/* Initialises `tensor` as the owner of a copy of the elements. */
 void tps_tensor_init_copy (TpsTensor *tensor, TpsTensorView view);
 
+/* Releases the elements; the tensor is empty afterwards. */
 void tps_tensor_clear (TpsTensor *tensor);
 
-/* Moves ownership: `from` is empty afterwards, what `to` held is released. */
+/* Moves ownership. `from` is empty afterwards; the previous elements of `to` are released. */
 void tps_tensor_move (TpsTensor *to, TpsTensor *from);
 
-gboolean tps_tensor_is_empty (const TpsTensor *tensor); /* holds no tensor at all */
+/* TRUE for the all-zero value; a tensor without elements is not empty */
+gboolean tps_tensor_is_empty (const TpsTensor *tensor);
 gpointer tps_tensor_data (const TpsTensor *tensor);
 TpsTensorView tps_tensor_view (const TpsTensor *tensor);
 

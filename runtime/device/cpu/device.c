@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The CPU as a device. Operations are done when the slot returns, so streams and events have
- * nothing to wait for, and nothing fails after it was accepted. */
+/* The CPU as a device. Operations are complete when the slot returns, so streams and events never
+ * wait, and an accepted operation cannot fail. */
 
 #include "runtime/device/cpu/device.h"
 
@@ -51,7 +51,7 @@ cpu_stream_sync (TpsStream *stream, GError **error)
 typedef struct
 {
   TpsEvent parent;
-  gint64 recorded_ns; /* 0: not yet */
+  gint64 recorded_ns; /* 0: not recorded yet */
 } CpuEvent;
 
 static TpsEvent *
@@ -108,7 +108,7 @@ cpu_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
   return TRUE;
 }
 
-/* -- operations: the functions of this folder, without the stream -- */
+/* -- operations: the kernels of this folder, called without the stream -- */
 
 static void
 cpu_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The CPU's entry in the list of devices. */
+/* The entry of the CPU in the list of devices. */
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Borrowed for ever. Thread: any. */
+/* Returns the CPU device, which lives as long as the process. Thread: any. */
 TpsDevice *tps_cpu_device_get (void);
 
 G_END_DECLS

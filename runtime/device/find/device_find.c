@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of devices: the CPU, and those of the library that was loaded
+/* The list of devices: the CPU, and the devices of the loaded library
  * (runtime/device/device_library.h). */
 
 #include "runtime/device/backend.h"
@@ -44,7 +44,8 @@ tps_device_find (const gchar *name, GError **error)
 {
   g_autofree TpsDevice **devices = NULL;
 
-  /* Without a look at drivers, which takes its time and would keep the process from forking. */
+  /* The CPU is found without loading drivers, which takes time and would keep the process from
+   * forking. */
   if (g_str_equal (tps_cpu_device_get ()->name, name))
     return tps_cpu_device_get ();
   devices = tps_device_list ();

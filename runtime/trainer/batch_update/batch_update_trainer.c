@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory: on the CPU the layer reads its parameters where the model was received, nothing is
- * copied; gradients are computed into tensors that the update borrows until it is answered. While
- * it is under way the inputs of the next step are drawn. On another device parameters and inputs
- * are copied to it, and gradients from it; the stream has passed when they are sent.
+/* Memory: on the CPU, the layer reads its parameters from the received model, without a copy.
+ * Gradients are computed into tensors that the update borrows until its reply arrives; meanwhile
+ * the inputs of the next step are drawn. On another device, parameters and inputs are copied to the
+ * device, and gradients from it. The stream has passed the copies before the gradients are sent.
  */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
@@ -18,12 +18,12 @@
 #include "runtime/base/sync.h"
 #include "runtime/trainer/batch_update/model_call.h"
 
-/* How much longer than the server this waits, so that its error, which names who is missing, comes
- * first. */
+/* The wait on the trainer's side must exceed the server's timeout by this time, so that the
+ * server's error, which names the missing trainers, arrives first. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 #define MAX_BATCH_SIZE (1 << 20)
 
-#define MAX_PARAMETERS 2 /* of a LinearModel */
+#define MAX_PARAMETERS 2 /* number of parameters of a LinearModel */
 
 typedef struct
 {
@@ -36,9 +36,9 @@ typedef struct
   TpsPass *pass;
   Arguments arguments;
   TpsModelCall call;
-  TpsModelVersion *model;                    /* that the parameters lie in */
-  TpsTensor values[MAX_PARAMETERS];          /* or their copies, on a device */
-  TpsStagedTensor gradients[MAX_PARAMETERS]; /* that the model's gradients lie in */
+  TpsModelVersion *model;                    /* holds the parameters */
+  TpsTensor values[MAX_PARAMETERS];          /* the parameters or, on a device, their copies */
+  TpsStagedTensor gradients[MAX_PARAMETERS]; /* storage of the model's gradients */
   TpsStagedTensor input;
   TpsStagedTensor next_input;
   TpsTensor target; /* zeros, in the device's memory */
@@ -157,7 +157,8 @@ training_clear (Training *self)
     return;
   stream = self->pass->model->stream;
   tps_model_call_clear (&self->call);
-  stream->device->ops->stream_sync (stream, NULL); /* a pass that failed may have work queued */
+  /* a failed pass may have left work in the queue */
+  stream->device->ops->stream_sync (stream, NULL);
   for (guint i = 0; i < MAX_PARAMETERS; i++)
     {
       tps_tensor_clear (&self->values[i]);
@@ -173,7 +174,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Training, training_clear)
 
 /* -- the model -- */
 
-/* Until when a call may take, which is shown to be within its deadline. */
+/* Returns the deadline of a call that starts now, and reports it to the pass as expected waiting
+ * time. */
 static gint64
 begin_call (Training *self)
 {
@@ -193,7 +195,7 @@ check_model (const Training *self, const TpsModelVersion *model, GError **error)
     fits = tps_shape_equal (&model->parameters[i].tensor.shape, &ours->parameters[i].shape);
   if (!fits)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "the server's model is not the one that this trainer was told of");
+                 "the server's model is not the one that this trainer received");
   return fits;
 }
 
@@ -214,8 +216,8 @@ use_parameter (Training *self, guint i)
                              tps_shape_n_bytes (&received->shape));
 }
 
-/* From now on the layer computes with `model`, which is taken over. It only reads its parameters.
- * The stream has passed what was computed with the old one: its gradients have been sent. */
+/* Makes the layer compute with `model`, which is taken over and only read. The stream has passed
+ * all work with the old model, because its gradients have been sent. */
 static gboolean
 use_model (Training *self, TpsModelVersion *model, GError **error)
 {
@@ -241,7 +243,8 @@ offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
       tps_tensor_init (&parameters[i].tensor, &pass->model->parameters[i].shape);
       pass->model->parameters[i].value = tps_tensor_data (&parameters[i].tensor);
     }
-  pass->model->klass->init_parameters (pass->model, pass->plan->seed); /* host memory is bound */
+  /* the values are bound to host memory here */
+  pass->model->klass->init_parameters (pass->model, pass->plan->seed);
   tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
                              begin_call (self));
   return tps_model_call_wait (&self->call, NULL, error);
@@ -289,7 +292,7 @@ take_next_input (Training *self)
   self->next_input = input;
 }
 
-/* All gradients go out together, when the last is there. */
+/* All gradients are sent together when the last one is complete. */
 static void
 on_gradient_ready (gpointer user_data, guint index)
 {

@@ -10,7 +10,7 @@ tps_model_call_init (TpsModelCall *call, TpsModelClient *client)
   tps_cond_init (&call->changed);
 }
 
-/* The client promises an end: at the deadline, or when it is cancelled. */
+/* The client guarantees that a call ends: at its deadline, or when it is cancelled. */
 static void
 wait_for_end (TpsModelCall *call)
 {

@@ -59,7 +59,7 @@ init_call (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
     }
 }
 
-/* The hook's memory is the host's: the bucket's own, or what is staged of it. */
+/* The hook works in host memory: the bucket's own, or its staged copy. */
 static gboolean
 init_storage (TpsBucketSlot *slot, const TpsBucketSlotOptions *options, GError **error)
 {
@@ -110,7 +110,7 @@ tps_bucket_slot_clear (TpsBucketSlot *slot)
 
 /* -- a step -- */
 
-/* References of the model's gradients. */
+/* Builds the gradient of a sparse bucket from references to the model's gradients. */
 static void
 gather (TpsBucketSlot *slot, const TpsBucket *bucket, const TpsModel *model, TpsGradient *gradient)
 {

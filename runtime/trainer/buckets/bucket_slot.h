@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What one bucket of a DDP needs: the memory of its parameters and gradients, the call that its
- * hook is given, and the average of a step. Internal to this folder.
+/* The state of one bucket of a DDP: the memory of its parameters and gradients, the call that is
+ * passed to its hook, and the average of a step. Internal to this folder.
  *
- * On the host the hook is given the bucket's own memory. Of a device there are two calls, one in
- * its memory and one in page-locked memory of the host, which is compressed where that was asked
- * for (staged_bucket.h).
+ * On the host, the hook uses the bucket's own memory. On a device there are two calls: one in the
+ * device's memory, and one in page-locked host memory, which may be compressed (staged_bucket.h).
  */
 
 #pragma once
@@ -18,49 +17,49 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  TpsStream *stream; /* the model's; borrowed */
+  TpsStream *stream; /* the model's stream; borrowed */
   TpsTensor values;
-  TpsTensor gradient;      /* of a dense bucket; an element longer than it, for a weight */
+  TpsTensor gradient;      /* of a dense bucket; has one more element, for a weight */
   TpsBucketCall call;      /* in host memory */
   TpsStagedBucket *staged; /* NULL on the host */
   TpsCompressor *compressor;
-  guint n_unready; /* gradients of this step that the model has not reported yet */
+  guint n_unready; /* gradients of this step that the model has not yet reported */
 
-  /* Under the DDP's lock while a step runs. */
+  /* Under the DDP's lock during a step. */
   gboolean is_in_flight;
   TpsGradient reduced; /* in the memory of the model's device */
 
   TpsGradient
-      retired; /* the last step's average, of a device: its stream may still be reading it */
+      retired; /* on a device: the last step's average, which the stream may still be reading */
 } TpsBucketSlot;
 
-/* What slots of a DDP have in common. */
+/* Options shared by all slots of a DDP. */
 typedef struct
 {
   TpsModel *model;
   const TpsCompression *compression;
-  /* Of calls in host memory, and in a device's. */
+  /* The callbacks of calls in host memory and in device memory. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
   void (*done_on_device) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
   gpointer user_data;
 } TpsBucketSlotOptions;
 
-/* Whether all of its parameters can lie in buckets. Errors: INVALID_ARGUMENT naming one that
- * cannot. */
+/* Checks that all parameters can be placed in buckets. Errors: INVALID_ARGUMENT naming a parameter
+ * that cannot. */
 gboolean tps_bucket_slot_check_model (const TpsModel *model, GError **error);
 
-/* Number `index` of the layout; values and gradients are zero. `slot` is zeroed memory, to be
- * cleared in any case. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* Initialises the slot of bucket `index` with zero values and gradients. `slot` must be zeroed
+ * memory, and must be cleared even after an error. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_bucket_slot_init (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
                                const TpsBucketSlotOptions *options, GError **error);
-/* The model's stream has passed what uses it. */
+/* Releases the memory. The model's stream must have passed all work that uses it. */
 void tps_bucket_slot_clear (TpsBucketSlot *slot);
 
-/* This trainer's part in this step, of the model's gradients; or nothing. */
+/* Sets this trainer's contribution to the step: the model's gradients, or no data. */
 void tps_bucket_slot_contribute (TpsBucketSlot *slot, const TpsBucket *bucket,
                                  const TpsModel *model, gboolean has_data);
 
-/* Lets go of the last step's average and contribution. */
+/* Releases the average and the contribution of the last step. */
 void tps_bucket_slot_zero_grad (TpsBucketSlot *slot);
 
 /* values -= learning_rate x average. */

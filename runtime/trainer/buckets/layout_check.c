@@ -27,7 +27,7 @@ on_gathered (gpointer user_data, const GError *error)
   tps_mutex_unlock (&self->lock);
 }
 
-/* The group bounds the wait itself, by its time-out. */
+/* The group's own timeout bounds the wait. */
 static gboolean
 gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
                  TpsBuffer **gathered, GError **error)
@@ -49,7 +49,7 @@ gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsiz
   return FALSE;
 }
 
-/* The last byte is about memory, in which ranks may differ. Owned. */
+/* The last byte is the kind of memory, in which ranks may differ. Owned by the caller. */
 static gchar *
 write_facts (const TpsLayoutFacts *facts)
 {
@@ -60,7 +60,7 @@ write_facts (const TpsLayoutFacts *facts)
                       NULL);
 }
 
-/* What each rank told is in `theirs`, one after the other. */
+/* `theirs` holds the facts of all ranks, one after the other. */
 static gboolean
 compare_facts (const gchar *ours, const gchar *theirs, const gsize *counts, TpsProcessGroup *group,
                gboolean *all_on_devices, GError **error)

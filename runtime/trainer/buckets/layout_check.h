@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether all ranks lay out their buckets and compress them alike: collectives of other sizes would
- * not meet. And in which memory their buckets are: collectives of a device's memory meet only where
- * all are. */
+/* Checks that all ranks use the same bucket layout and compression, because collectives of
+ * different sizes would not match. Also reports whether all ranks have their buckets in device
+ * memory, because collectives in device memory need all of them. */
 
 #pragma once
 
@@ -12,17 +12,18 @@
 
 G_BEGIN_DECLS
 
-/* What one rank is to tell; all borrowed. */
+/* The facts of one rank; all members are borrowed. */
 typedef struct
 {
   const TpsBucketLayout *layout;
   const TpsParameter *parameters;
   const TpsCompression *compression;
-  gboolean on_device; /* buckets are in a device's memory */
+  gboolean on_device; /* the buckets are in a device's memory */
 } TpsLayoutFacts;
 
-/* Blocks until all ranks have told, at most the group's time-out. `all_on_devices`: all of them
- * said on_device. Errors: INVALID_ARGUMENT naming a rank that differs, those of the group. */
+/* Exchanges the facts of all ranks and compares them. Blocks until all ranks have taken part, at
+ * most for the group's timeout. `all_on_devices` is TRUE if every rank has set on_device. Errors:
+ * INVALID_ARGUMENT naming a rank that differs; those of the group. */
 gboolean tps_layout_check (const TpsLayoutFacts *facts, TpsProcessGroup *group,
                            gboolean *all_on_devices, GError **error);
 

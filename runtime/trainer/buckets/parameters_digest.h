@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether two models are the same. Internal to this folder. */
+/* A digest for comparing two models. Internal to this folder. */
 
 #pragma once
 

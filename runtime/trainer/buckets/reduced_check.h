@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether what came back for a bucket is what was asked for: servers are another program. */
+/* Checks that the average of a bucket matches the bucket, because it comes from another process. */
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* NONE fits every bucket. Reads all ids of rows. Errors: INTERNAL naming the bucket. Thread:
- * any. */
+/* Checks `reduced` and reads all of its row ids. NONE matches every bucket. Errors: INTERNAL naming
+ * the bucket. Thread: any. */
 gboolean tps_reduced_check (const TpsBucketCall *call, const TpsGradient *reduced, GError **error);
 
 G_END_DECLS

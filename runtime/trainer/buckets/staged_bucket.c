@@ -14,7 +14,7 @@ ops_of (const TpsStagedBucket *self)
 
 typedef TpsBuffer *(*Alloc) (TpsDevice *device, gsize n_bytes, GError **error);
 
-/* Makes it large enough; what it held is gone. */
+/* Makes the buffer large enough; its contents are lost if it grows. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDevice *device, Alloc alloc, gsize n_bytes, GError **error)
 {
@@ -95,7 +95,7 @@ tps_staged_bucket_free (TpsStagedBucket *self)
   g_free (self);
 }
 
-/* -- up -- */
+/* -- from the device to the host -- */
 
 void
 tps_staged_bucket_contribute (TpsStagedBucket *self, const TpsGradient *gradient)
@@ -121,7 +121,7 @@ tps_staged_bucket_wait (TpsStagedBucket *self, GError **error)
   return ops_of (self)->event_sync (self->ready, error);
 }
 
-/* A tensor of this shape at the start of `buffer`. */
+/* Initialises a tensor of this shape at the start of `buffer`. */
 static void
 init_in (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer)
 {
@@ -187,10 +187,10 @@ tps_staged_bucket_bring_up (TpsStagedBucket *self, TpsGradient *copy, GError **e
   return ops_of (self)->stream_sync (self->stream, error);
 }
 
-/* -- and back -- */
+/* -- from the host to the device -- */
 
-/* Elements that lie elsewhere go through page-locked memory: copies from other memory would
- * block. */
+/* Returns page-locked memory with the elements of `from`, which are copied if they lie elsewhere: a
+ * copy to the device from other memory would block. */
 static gpointer
 through (gpointer page_locked, const TpsTensor *from)
 {

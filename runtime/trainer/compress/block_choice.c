@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of squares, because what is then left has the smallest norm that so many blocks can leave:
- * error feedback converges as fast as that norm shrinks. Floats of one sign order like their bits,
- * so the n-th largest is found by counting digits, highest first: three passes over one integer a
- * block, nothing is moved, and ties are plain.
+/* Blocks are ranked by their sums of squares. This choice leaves the remainder with the smallest
+ * norm, and error feedback converges as fast as that norm shrinks.
+ *
+ * Floats of one sign order like their bits, so a radix selection finds the n-th largest: it counts
+ * digits from the highest down. That takes three passes over one integer for each block, moves
+ * nothing, and makes ties explicit.
  */
 
 #include "runtime/trainer/compress/block_choice.h"
@@ -12,7 +14,7 @@
 
 
 #define N_DIGITS 2048
-#define NAN_KEY G_MAXUINT32 /* above infinity's */
+#define NAN_KEY G_MAXUINT32 /* greater than the key of infinity */
 
 G_STATIC_ASSERT (TPS_TOP_K_BLOCK == 16);
 
@@ -25,7 +27,7 @@ key_of_square (gfloat square)
   return square == square ? bits : NAN_KEY;
 }
 
-/* In a tree, so that the additions of a level do not wait for each other. */
+/* Adds in a tree, so that the additions of a level do not depend on each other. */
 static void
 make_keys (const gfloat *values, gsize n_blocks, guint32 *keys)
 {
@@ -44,7 +46,8 @@ make_keys (const gfloat *values, gsize n_blocks, guint32 *keys)
     }
 }
 
-/* The n-th largest key, n at least 1; *n_of_it: how many equal to it are among the n largest. */
+/* Returns the n-th largest key, n >= 1. *n_of_it is the number of keys equal to it among the n
+ * largest. */
 static guint32
 find_threshold (const guint32 *keys, gsize n_keys, gsize n, gsize *n_of_it)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which blocks of values are the largest. */
+/* Selection of the largest blocks of values. */
 
 #pragma once
 
@@ -8,17 +8,18 @@
 
 G_BEGIN_DECLS
 
-/* Values in a block. In "topk" a block costs an index of 8 bytes: with single values that is three
- * bytes for each one that is of use, with 16 values 1.125. Larger blocks save little more and
- * choose worse: small gradients travel along. */
+/* The number of values in a block. In "topk" a block costs an index of 8 bytes. With single values
+ * that is 12 bytes for each useful value instead of 4; with 16 values it is 4.5. Larger blocks save
+ * little more and select worse, because they include more small gradients. */
 #define TPS_TOP_K_BLOCK 16
 
-/* Blocks of TPS_TOP_K_BLOCK values, the last one may be short; `n_wanted` is at most their number.
+/* Chooses the `n_wanted` blocks with the largest sums of squares. A block has TPS_TOP_K_BLOCK
+ * values; the last may be shorter. `n_wanted` must not exceed the number of blocks. Of equal
+ * blocks, the first are chosen. Blocks of zeros are not chosen, and a block with a NaN counts as
+ * the largest.
  *
- * Chooses those whose sum of squares is largest, of equal ones the first, and puts their numbers,
- * ascending, into `chosen` [n_wanted]. Blocks of zeros are not chosen; one with a NaN counts as the
- * largest. Returns how many were chosen. `keys`
- * [blocks] is scratch memory. The same on every CPU. */
+ * Writes the numbers of the chosen blocks, ascending, to `chosen` [n_wanted] and returns their
+ * count. `keys` [blocks] is scratch memory. The result is the same on every CPU. Thread: any. */
 gsize tps_block_choice (const gfloat *values, gsize n_elems, gsize n_wanted, guint32 *keys,
                         gint64 *chosen);
 

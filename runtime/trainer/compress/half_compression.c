@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* FLOAT16 and BFLOAT16: values are rounded once when they are sent, and the average once where it
- * is computed. */
+/* FLOAT16 and BFLOAT16. Values are rounded once when they are sent, and the average once when it is
+ * computed. */
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/trainer/compress/built_in_compressions.h"
@@ -9,7 +9,7 @@
 typedef struct
 {
   TpsCompressor base;
-  TpsTensor gradient; /* of a dense bucket, FLOAT32 [n_elems]: what comes back is widened into it */
+  TpsTensor gradient; /* of a dense bucket, FLOAT32 [n_elems]: the average is widened into it */
 } HalfCompressor;
 
 static TpsCompressor *
@@ -49,7 +49,7 @@ cast (const TpsTensor *to, const TpsTensor *from)
                 (gsize) tps_shape_n_elems (&from->shape));
 }
 
-/* In new memory: rows come and go with each step. */
+/* Casts into new memory, because the rows differ from step to step. */
 static void
 cast_rows (TpsTensor *values, TpsDType dtype)
 {

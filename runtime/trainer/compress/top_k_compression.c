@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix, the
- * last one filled up with zeros. What stays behind is kept in `residual` and added to the next
- * gradient, so that every gradient gets there in the end: what is sent plus what is kept is,
- * element by element, the kept plus the new. Steps without data leave it alone; it begins at zero
- * with each pass.
+/* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix; the
+ * last block is padded with zeros. The other blocks are kept in `residual` and added to the next
+ * gradient, so that every gradient is sent eventually. Element by element, the sent values plus the
+ * new residual equal the old residual plus the gradient. Steps without data do not change the
+ * residual, which is zero at the start of each pass.
  *
- * Which blocks are chosen is each trainer's own affair: averages are over the trainers' rows, a row
- * that a trainer did not send counts as zeros, and its share stays in that trainer's residual.
+ * Each trainer chooses its blocks independently. Averages are over the trainers' rows: a row that a
+ * trainer did not send counts as zeros, and its values stay in that trainer's residual.
  */
 
 #include <math.h>
@@ -21,8 +21,8 @@
 typedef struct
 {
   TpsCompressor base;
-  gboolean is_idle; /* a sparse bucket travels as it is */
-  gsize n_wanted;   /* blocks of a step, at most */
+  gboolean is_idle; /* a sparse bucket travels unchanged */
+  gsize n_wanted;   /* largest number of blocks in a step */
   TpsTensor residual;
   guint32 *keys; /* scratch: [blocks] */
 } TopKCompressor;
@@ -76,7 +76,7 @@ n_elems_of_block (const TpsBucketCall *call, gint64 block)
   return MIN (TPS_TOP_K_BLOCK, call->n_elems - (gsize) block * TPS_TOP_K_BLOCK);
 }
 
-/* Blocks leave the residual. */
+/* Moves the chosen blocks out of the residual. */
 static void
 take_blocks (TopKCompressor *self, const TpsBucketCall *call, TpsGradient *rows)
 {
@@ -118,7 +118,7 @@ top_k_encode (TpsCompressor *compressor, TpsBucketCall *call)
   tps_gradient_move (&call->contribution, &rows);
 }
 
-/* Into the memory of the bucket's gradient, which has been read. */
+/* Writes to the memory of the bucket's gradient, which is no longer needed. */
 static void
 top_k_decode (TpsCompressor *compressor, const TpsBucketCall *call, TpsGradient *reduced)
 {

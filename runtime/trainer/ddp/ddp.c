@@ -1,21 +1,22 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A step: backward -> on_gradient_ready() counts -> launch() compresses complete buckets and hands
- * them to the hook, in the order of their numbers -> on_reduced(), from any thread, checks the
- * average, turns it back and puts it into the bucket's slot -> finish_step() waits for all.
+/* A step: during the backward pass, on_gradient_ready() counts the gradients of each bucket.
+ * launch() compresses complete buckets and passes them to the hook in the order of their numbers.
+ * on_reduced(), on any thread, checks the average, decompresses it and stores it in the bucket's
+ * slot. finish_step() waits for all buckets.
  *
- * On a device the backward pass is only enqueued when launch() is called: the bucket is handed to a
- * thread of its own (launch_staged()), which takes buckets in order, waits for each where its hook
- * needs it complete, and copies it to the host where its hook works there. All buckets go by that
- * thread, so that collectives of all ranks come in one order. What comes back is queued behind the
- * backward pass by finish_step(), and the optimizer behind that.
+ * On a device, the backward pass has only been enqueued when launch() is called. The bucket goes to
+ * a separate thread (launch_staged()), which handles buckets in order. It waits until the bucket is
+ * complete if its hook needs that, and copies it to the host if its hook works there. All buckets
+ * pass through this thread, so that collectives of all ranks are issued in one order. finish_step()
+ * enqueues the use of the averages after the backward pass, and the optimizer after that.
  *
- * Failures: the first error is kept, no further bucket is launched, exchange and group are
- * cancelled, and finish_step() still waits for what is under way, because hooks borrow the buckets'
+ * Failures: the first error is kept, no further bucket is launched, and exchange and group are
+ * cancelled. finish_step() still waits for the calls in flight, because hooks borrow the buckets'
  * memory.
  *
- * Threads: everything on the training thread but launch_staged() and on_reduced(). The lock guards
- * what is marked.
+ * Threads: everything except launch_staged() and on_reduced() runs on the training thread. The lock
+ * guards the marked fields.
  */
 
 #include "runtime/trainer/ddp/ddp.h"
@@ -28,7 +29,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/worker_pool.h"
 
-/* How long a cancelled exchange or group may take to let go. */
+/* The time that a cancelled exchange or group may take to release the buckets' memory. */
 #define DRAIN_NS (G_GINT64_CONSTANT (10) * 1000 * 1000 * 1000)
 
 struct TpsDdp
@@ -36,14 +37,14 @@ struct TpsDdp
   TpsModel *model;
   TpsDdpOptions options;
   TpsBucketLayout layout;
-  TpsBucketSlot *slots; /* by bucket */
+  TpsBucketSlot *slots; /* indexed by bucket */
   guint next_launch;
-  TpsWorkerPool *stager; /* of a device: one thread */
+  TpsWorkerPool *stager; /* on a device: one thread */
 
   TpsMutex lock;
   TpsCond changed;
   guint n_in_flight;
-  GError *error; /* the first one */
+  GError *error; /* the first error */
 };
 
 static void on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
@@ -56,7 +57,7 @@ report_alive (TpsDdp *ddp, gint64 until_ns)
     ddp->options.alive (ddp->options.user_data, until_ns);
 }
 
-/* Memory */
+/* -- memory -- */
 
 static gboolean
 init_slots (TpsDdp *ddp, GError **error)
@@ -131,14 +132,14 @@ tps_ddp_free (TpsDdp *ddp)
     return;
   if (ddp->n_in_flight != 0)
     {
-      /* The exchange or the group broke its contract. A leak is better than a write to freed
+      /* The exchange or the group has broken its contract. A leak is better than a write to freed
        * memory. */
       g_critical ("%u buckets are still in flight when their memory is freed; it is leaked",
                   ddp->n_in_flight);
       return;
     }
   g_clear_pointer (&ddp->stager, tps_worker_pool_free);
-  /* Whatever became of it: the stream has passed the memory that is given back now. */
+  /* Even after a failure the stream has passed all work on the memory that is released now. */
   ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
@@ -157,9 +158,9 @@ tps_ddp_get_layout (const TpsDdp *ddp)
   return &ddp->layout;
 }
 
-/* A step */
+/* -- steps -- */
 
-/* Under the lock. */
+/* Must be called with the lock held. */
 static void
 keep_first_error (TpsDdp *ddp, const GError *error)
 {
@@ -167,7 +168,7 @@ keep_first_error (TpsDdp *ddp, const GError *error)
     ddp->error = g_error_copy (error);
 }
 
-/* Takes what was reduced, or the error. Thread: any. */
+/* Stores the average or the error. Thread: any. */
 static void
 finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GError *error)
 {
@@ -204,7 +205,7 @@ on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
   finish_bucket (ddp, slot, reduced, error);
 }
 
-/* A hook that works in a device's memory may still be given an average of the host's. */
+/* The average may lie in host memory even if the hook works in device memory. */
 static gboolean
 take_on_device (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
 {
@@ -251,7 +252,7 @@ bring_up (TpsBucketSlot *slot, GError **error)
   return TRUE;
 }
 
-/* Where the hook wants it; NULL with an error. */
+/* Returns the call in the memory that the hook works in; NULL with an error. */
 static TpsBucketCall *
 prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
 {
@@ -266,8 +267,8 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
       on_device->ready = NULL;
       if (!tps_staged_bucket_wait (slot->staged, error))
         return NULL;
-      /* This may be memory that others wait for. The optimizer has read it: it came before what is
-       * complete now. */
+      /* Others may be waiting for this memory. The optimizer has read it, because its work precedes
+       * the gradients that are complete now. */
       tps_gradient_clear (&slot->retired);
       return on_device;
     default:
@@ -275,7 +276,7 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
     }
 }
 
-/* On the staging thread. */
+/* Runs on the staging thread. */
 static void
 launch_staged (gpointer user_data)
 {
@@ -326,7 +327,7 @@ on_gradient_ready (gpointer user_data, guint index)
     launch (ddp, ddp->next_launch++, TRUE);
 }
 
-/* Under the lock; owned. */
+/* Must be called with the lock held. The result is owned by the caller. */
 static gchar *
 name_in_flight (TpsDdp *ddp)
 {
@@ -338,7 +339,8 @@ name_in_flight (TpsDdp *ddp)
   return g_string_free (names, FALSE);
 }
 
-/* Under the lock. Returns at the deadline, when all are done, or at the first error. */
+/* Must be called with the lock held. Returns at the deadline, at the first error, or when all
+ * buckets are done. */
 static void
 wait_for_buckets (TpsDdp *ddp, gint64 deadline_ns)
 {
@@ -352,7 +354,7 @@ wait_for_buckets (TpsDdp *ddp, gint64 deadline_ns)
   names = name_in_flight (ddp);
   ddp->error = g_error_new (
       TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-      "batch %" G_GINT64_FORMAT ": no answer for bucket %s within %" G_GINT64_FORMAT " ms",
+      "batch %" G_GINT64_FORMAT ": no reply for bucket %s within %" G_GINT64_FORMAT " ms",
       ddp->options.context->state->batch_number, names, ddp->options.context->timeout_ns / 1000000);
 }
 
@@ -376,7 +378,7 @@ begin_step (TpsDdp *ddp)
     ddp->slots[b].n_unready = ddp->layout.buckets[b].n_parameters;
 }
 
-/* What the device did wrong is the cause of what others then miss. */
+/* A device failure is reported first, because it causes the errors of other ranks. */
 static gboolean
 check_device (TpsDdp *ddp, GError **error)
 {
@@ -385,7 +387,7 @@ check_device (TpsDdp *ddp, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
-/* Cancels, and waits until the buckets' memory has no other user. */
+/* Cancels the exchange and the group, and waits until the buckets' memory has no other user. */
 static void
 give_up_step (TpsDdp *ddp, GError **error)
 {
@@ -425,7 +427,8 @@ finish_step (TpsDdp *ddp, GError **error)
   return TRUE;
 }
 
-/* A model that does not report a gradient would make this step wait for nothing. */
+/* Without this check, a model that does not report a gradient would make the step wait until its
+ * deadline. */
 static gboolean
 fail_unreported (TpsDdp *ddp, GError **error)
 {

@@ -6,7 +6,7 @@
 
 #define MIN_INDICES 20
 #define MAX_STEP 10
-#define STREAMS (G_GUINT64_CONSTANT (1) << 63) /* away from those of parameters */
+#define STREAMS (G_GUINT64_CONSTANT (1) << 63) /* disjoint from the streams of parameters */
 
 static void
 begin_epoch (TpsBagBatches *batches)
@@ -52,7 +52,7 @@ draw_targets (TpsBagBatches *batches, TpsBagBatch *batch, gint64 n_classes)
     batch->targets[bag] = draw (batches, n_classes);
 }
 
-/* Ids that are the bag's target modulo n_classes. */
+/* Draws ids that equal the target of their bag modulo n_classes. */
 static void
 draw_ids_of_targets (TpsBagBatches *batches, TpsBagBatch *batch, gint64 n_classes)
 {

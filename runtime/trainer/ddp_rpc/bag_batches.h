@@ -1,17 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The training data of the DDP + RPC scenario: bags of ids and a class for each, drawn from a seed
- * as training goes on. Every trainer and epoch has a stream of its own, so that what a trainer sees
- * does not depend on the others, and is the same on every platform.
+/* The training data of the DDP + RPC scenario: bags of ids with a class for each, drawn from a seed
+ * during the training. Every trainer and epoch has a stream of its own, so the data of a trainer do
+ * not depend on the other trainers. They are the same on every platform.
  *
- * A batch has n ids, n uniform in [20, 50]. The first bag begins at 0, each next one 1 to 10 ids
- * later, as long as that is before n; the last bag takes what is left. Then
+ * A batch has n ids, n uniform in [20, 50]. The first bag begins at 0. Each further bag begins 1 to
+ * 10 ids later, as long as that is less than n; the last bag has the remaining ids. There are two
+ * tasks:
  *
- *   RANDOM      ids uniform in [0, num_embeddings), classes uniform in [0, 8): nothing to be learnt
- *               but their frequencies
+ *   RANDOM      ids uniform in [0, num_embeddings), classes uniform in [0, 8). Only the
+ *               frequencies of the classes can be learnt
  *   LEARNABLE   a class for each bag, and ids of that class: id mod C, where C is 8, or
- *               num_embeddings if that is less. So the class follows from any id of the bag, and
- *               the least loss that can be reached is 0.
+ *               num_embeddings if that is less. So any id of a bag determines its class, and the
+ *               least possible loss is 0
  *
  * Numbers are drawn (tps_rng_next_below()) in this order: n; RANDOM: the ids; the steps between
  * bags; the classes; LEARNABLE: the ids. The stream is 2^63 + trainer * 2^32 + epoch.
@@ -51,7 +52,7 @@ typedef struct
   guint first_epoch;
 } TpsBagBatchesOptions;
 
-/* In the caller's storage; one thread at a time. */
+/* Lives in the caller's storage. Thread: one at a time. */
 typedef struct
 {
   TpsBagBatchesOptions options;
@@ -60,12 +61,14 @@ typedef struct
   TpsRng rng;
 } TpsBagBatches;
 
+/* Starts the sequence of batches. Nothing must be cleared. */
 void tps_bag_batches_init (TpsBagBatches *batches, const TpsBagBatchesOptions *options);
 
-/* The next batch, epoch after epoch. */
+/* Draws the next batch; an epoch follows the previous one without a break. */
 void tps_bag_batches_next (TpsBagBatches *batches, TpsBagBatch *batch);
 
-/* "random", "learnable". Errors: TPS_ERROR_INVALID_ARGUMENT, the message lists the known. */
+/* Finds "random" or "learnable". Errors: TPS_ERROR_INVALID_ARGUMENT; the message lists the known
+ * names. */
 gboolean tps_bag_task_find (const gchar *name, TpsBagTask *task, GError **error);
 
 G_END_DECLS

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that others borrow: the batch is the lookup's and the push's until both have ended; the
- * slices of the gradient are the push's. Both calls of a step have ended when it has, so batches
- * take turns in two places: the next one is drawn while the push is under way.
+/* Borrowed memory: the lookup and the push borrow the batch until both have ended, and the push
+ * borrows the slices of the gradient. Both calls end within their step, so batches use two places
+ * in turn: the next batch is drawn while the push is in flight.
  */
 
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
@@ -18,11 +18,11 @@
 #define FORWARD_METRIC "forward_metric"
 #define BACKWARD_METRIC "backward_metric"
 
-#define MAX_ROWS_PER_BAG 1024 /* 100 MiB of activations for the largest batch */
+#define MAX_ROWS_PER_BAG 1024 /* gives 100 MiB of activations for the largest batch */
 
 typedef struct
 {
-  gchar **tables; /* NULL at the end */
+  gchar **tables; /* NULL-terminated */
   guint n_tables;
   gint64 num_embeddings;
   gint64 embedding_dim;
@@ -44,10 +44,10 @@ typedef struct
   TpsBagQuery *queries;      /* [tables] */
   TpsBagGradient *gradients; /* [tables] */
   TpsTableColumns columns;
-  const gfloat **slices;     /* [tables], of the gradient */
-  TpsStagedTensor targets;   /* [most bags * rows_per_bag] */
-  TpsTrainBatch model_batch; /* what the model sees of the batch; in its device's memory */
-  GError *push_error;        /* why the gradient of this step was not pushed */
+  const gfloat **slices;     /* [tables], slices of the gradient */
+  TpsStagedTensor targets;   /* [largest number of bags * rows_per_bag] */
+  TpsTrainBatch model_batch; /* the model's view of the batch, in its device's memory */
+  GError *push_error;        /* the reason why this step's gradient was not pushed */
   TpsTableCall lookup;
   TpsTableCall push;
 
@@ -203,7 +203,8 @@ training_clear (Training *self)
   if (self->pass != NULL)
     {
       tps_table_call_clear (&self->push);
-      tps_table_columns_clear (&self->columns); /* waits for the stream: nothing is in use below */
+      /* waits for the stream, so the memory below is no longer in use */
+      tps_table_columns_clear (&self->columns);
       tps_table_call_clear (&self->lookup);
     }
   tps_train_batch_clear (&self->model_batch);
@@ -249,7 +250,8 @@ fill_queries (Training *self)
     };
 }
 
-/* For one round trip from now on; shows life until then. */
+/* Returns the deadline of one round trip that starts now, and reports it to the pass as expected
+ * waiting time. */
 static gint64
 get_deadline (Training *self)
 {
@@ -302,7 +304,7 @@ look_up (Training *self, GError **error)
 
 /* -- between tables and model -- */
 
-/* What the model is fed with. */
+/* Fills the batch that the model computes on. */
 static void
 fill_model_batch (Training *self)
 {
@@ -321,7 +323,7 @@ fill_model_batch (Training *self)
                             tps_shape_n_bytes (&batch->target.shape));
 }
 
-/* In the midst of the backward pass. */
+/* Called during the backward pass. */
 static void
 push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
 {
@@ -342,7 +344,7 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
 
 /* -- steps -- */
 
-/* Records what has begun at *start_ns and ended now, where the next begins. */
+/* Records the interval from *start_ns to now, and starts the next one. */
 static void
 record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
 {
@@ -352,7 +354,7 @@ record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
   *start_ns = now_ns;
 }
 
-/* `key`: of the step, in the metrics, which are the device's where there is one. */
+/* `key` is the step's key in the metrics. The times are those of the device if there is one. */
 static gboolean
 train_dense (Training *self, const gchar *key, GError **error)
 {

@@ -8,16 +8,16 @@
  *        parameters are computed, averaged and applied
  *     -> wait for the push
  *
- * The tables lie side by side in the columns of [bags, tables * embedding_dim], which is reshaped
- * to rows of 512, the width of the model; the target of a bag counts for each of its rows. Tables
- * update themselves, with the optimizer that they were made with. The trainer makes its batches
- * itself (bag_batches.h), `steps_per_epoch` of the plan each epoch, from the plan's seed.
+ * The outputs of the tables are the columns of a matrix [bags, tables * embedding_dim], which is
+ * reshaped to rows of 512, the width of the model. The target of a bag applies to each of its rows.
+ * Tables update themselves with the optimizer of their specification. The trainer generates its
+ * batches (bag_batches.h) from the plan's seed, `steps_per_epoch` of the plan in each epoch.
  *
- * Arguments (trainer_config): tables (their names, separated by commas), num_embeddings,
- * embedding_dim; optional: task ("random"), sequential_lookups (false: one table after the other),
- * first_epoch (0: where the data goes on). Metrics: epoch_metric epoch; batch_level_metric
- * batch_all; lookup_metric lookup; forward_metric forward_pass; backward_metric backward (until the
- * averages are there); push_metric push; hook_future_metric of the hook.
+ * Arguments (trainer_config): tables (names separated by commas), num_embeddings, embedding_dim;
+ * optional: task ("random"), sequential_lookups (false; true looks up one table after the other),
+ * first_epoch (0: the epoch at which the data start). Metrics: epoch_metric epoch;
+ * batch_level_metric batch_all; lookup_metric lookup; forward_metric forward_pass; backward_metric
+ * backward (until the averages have arrived); push_metric push; hook_future_metric of the hook.
  */
 
 #pragma once
@@ -26,8 +26,8 @@
 
 G_BEGIN_DECLS
 
-/* How many rows of the model a bag gives. Errors: INVALID_ARGUMENT unless n_tables * embedding_dim
- * is a multiple of 512. */
+/* Computes the number of the model's rows for each bag. Errors: INVALID_ARGUMENT unless n_tables *
+ * embedding_dim is a multiple of 512. */
 gboolean tps_ddp_rpc_check_shape (gint64 n_tables, gint64 embedding_dim, gint64 *rows_per_bag,
                                   GError **error);
 

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* How much longer than the client this waits, so that an error which says more than a time-out
- * wins. */
+/* This wait must exceed the client's timeout by this time, so that the client's more specific error
+ * arrives first. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 
 void
@@ -20,7 +20,7 @@ tps_table_call_init (TpsTableCall *call, TpsTableClient *client, guint n_outputs
   tps_cond_init (&call->changed);
 }
 
-/* Under the lock; the client promises an end after it was cancelled. */
+/* Must be called with the lock held. The client guarantees an end after it has been cancelled. */
 static void
 drain (TpsTableCall *call)
 {
@@ -104,7 +104,7 @@ tps_table_call_apply (TpsTableCall *call, const TpsBagGradient *gradients, guint
                                  call);
 }
 
-/* Under the lock. FALSE when the client is late. */
+/* Must be called with the lock held. Returns FALSE if the client missed its deadline. */
 static gboolean
 wait_in_time (TpsTableCall *call)
 {
@@ -123,7 +123,7 @@ fail_late (TpsTableCall *call, GError **error)
   g_clear_error (&call->error);
   tps_mutex_unlock (&call->lock);
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "no answer of the embedding tables within %" G_GINT64_FORMAT " ms",
+               "no reply from the embedding tables within %" G_GINT64_FORMAT " ms",
                (call->deadline_ns - call->start_ns) / 1000000);
   return FALSE;
 }

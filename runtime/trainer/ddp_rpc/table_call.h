@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A call to embedding tables that its caller goes on without and waits for later. One thread at a
- * time; the answer may come from any. */
+/* An asynchronous call to embedding tables: the caller continues and waits for the reply later.
+ * Thread: one at a time; the reply may arrive on any thread. */
 
 #pragma once
 
@@ -15,38 +15,40 @@ typedef struct
   TpsTableClient *client; /* borrowed */
   guint n_outputs;
   TpsTensor *
-      outputs; /* [n_outputs], of lookups; kept until the next lookup of that table, or moved out */
+      /* [n_outputs], of lookups; kept until the next lookup of the table unless moved out */
+      outputs;
   gint64 deadline_ns;
   gint64 start_ns;
-  guint first_output; /* of the lookup that is under way */
+  guint first_output; /* of the lookup in flight */
 
   TpsMutex lock;
   TpsCond changed;
-  /* Under the lock while a call is under way. */
+  /* Under the lock while a call is in flight. */
   gboolean is_pending;
   guint n_expected;
   gint64 end_ns;
   GError *error;
 } TpsTableCall;
 
-/* In the caller's storage. */
+/* Initialises a call in the caller's storage. `client` is borrowed. */
 void tps_table_call_init (TpsTableCall *call, TpsTableClient *client, guint n_outputs);
-/* Cancels the client where a call is still under way, and waits for its end. */
+/* Cancels the client if a call is still in flight, and waits for its end. */
 void tps_table_call_clear (TpsTableCall *call);
 
-/* Each begins a call, of which one may be under way at a time. What the arguments point to stays as
- * it is until tps_table_call_wait(). Outputs of the lookup go to outputs[first_output] and the
- * following. */
+/* Each function starts a call; only one may be in flight at a time. The arguments' memory must not
+ * change until tps_table_call_wait() returns. A lookup writes outputs[first_output] and the
+ * following ones. */
 void tps_table_call_lookup (TpsTableCall *call, const TpsBagQuery *queries, guint n_queries,
                             guint first_output, gint64 deadline_ns);
 void tps_table_call_apply (TpsTableCall *call, const TpsBagGradient *gradients, guint n_gradients,
                            gint64 deadline_ns);
 
-/* Until the call has ended; TRUE at once where none is under way. Errors: those of the client;
- * DEADLINE_EXCEEDED where it did not keep its own deadline: it is cancelled then. */
+/* Waits until the call has ended; returns TRUE at once if there is none. Errors: those of the
+ * client; DEADLINE_EXCEEDED if the client misses its own deadline, in which case it is
+ * cancelled. */
 gboolean tps_table_call_wait (TpsTableCall *call, GError **error);
 
-/* How long the last call took that has ended. */
+/* Returns the duration of the last call that has ended, in milliseconds. */
 gdouble tps_table_call_get_ms (const TpsTableCall *call);
 
 G_END_DECLS

@@ -80,7 +80,7 @@ tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags,
   tps_staged_tensor_upload (&columns->input, stream, n_bytes);
 }
 
-/* The table's columns of the gradient, as rows. */
+/* Returns the table's columns of the gradient as contiguous rows. */
 static const gfloat *
 slice (TpsTableColumns *columns, gsize table, const gfloat *gradient, gsize n_bags)
 {

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Between tables, whose rows lie in host memory, and the model, which computes on a device: the
- * rows that each table gave for the bags lie side by side in the columns of the model's input; of
- * the input's gradient the columns are rows again. What need not be copied is not. One thread at a
- * time. */
+/* Data exchange between the tables, whose rows lie in host memory, and the model, which computes on
+ * a device. The rows of each table become columns of the model's input, and columns of the input's
+ * gradient become rows again. Data are copied only where necessary. Thread: one at a time. */
 
 #pragma once
 
@@ -13,30 +12,31 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  TpsStream *stream; /* the model's; borrowed */
+  TpsStream *stream; /* the model's stream; borrowed */
   guint n_tables;
   gsize dim;
   gsize max_bags;
   TpsStagedTensor input; /* [max_bags, n_tables * dim] */
-  TpsBuffer *gradient;   /* as much, on the host; NULL on the CPU */
-  TpsTensor slices;      /* [n_tables, max_bags, dim]: the same as rows */
+  TpsBuffer *gradient;   /* the gradient on the host; NULL on the CPU */
+  TpsTensor slices;      /* [n_tables, max_bags, dim]: the gradient as rows */
 } TpsTableColumns;
 
-/* Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; is to be cleared then too. */
+/* Allocates the memory. `columns` must be cleared even after an error. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
 gboolean tps_table_columns_init (TpsTableColumns *columns, TpsStream *stream, guint n_tables,
                                  gint64 dim, gint64 max_bags, GError **error);
-/* Waits for the stream. All zero is allowed. */
+/* Waits for the stream and releases the memory. An all-zero value is allowed. */
 void tps_table_columns_clear (TpsTableColumns *columns);
 
-/* From rows [n_bags, dim] of each table the input [n_bags, n_tables * dim], in the device's memory;
- * enqueues. `rows`
- * [n_tables] stay until the stream has passed; the only one of a single table may be moved out.
- *            `input` is empty. */
+/* Builds `input` [n_bags, n_tables * dim], in the device's memory, from the rows [n_bags, dim] of
+ * each table. Only enqueues. `input` must be empty. `rows` [n_tables] must not change until the
+ * stream has passed; with a single table they may be moved to `input`. */
 void tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags,
                              TpsTensor *input);
 
-/* From the input's gradient, in the device's memory, the rows of each table, rows[n_tables]: valid
- * until the next call, as long as `gradient` is. Waits for the stream. Errors: DEVICE_LOST. */
+/* Converts the input's gradient, in the device's memory, to the rows of each table, rows[n_tables].
+ * They are valid until the next call, as long as `gradient` is. Waits for the stream. Errors:
+ * DEVICE_LOST. */
 gboolean tps_table_columns_split (TpsTableColumns *columns, const gfloat *gradient, gsize n_bags,
                                   const gfloat **rows, GError **error);
 

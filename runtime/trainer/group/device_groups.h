@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a library of devices (runtime/device/device_library.h) offers for process groups: its
- * interface of this name. */
+/* The interface for process groups of a library of devices (runtime/device/device_library.h), found
+ * under this name. */
 
 #pragma once
 
@@ -13,12 +13,12 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  /* As tps_process_group_new(), on options->device, which is one of the library's. Besides its
-   * errors: UNAVAILABLE, naming what of the machine is missing. */
+  /* As tps_process_group_new(), on options->device, which must be a device of the library.
+   * Additional errors: UNAVAILABLE, naming the missing feature of the machine. */
   TpsProcessGroup *(*group_new) (const TpsProcessGroupOptions *options, GError **error);
-  /* Whether groups can be made at all. Errors: UNAVAILABLE, as group_new(). Thread: any. */
+  /* Returns TRUE if groups can be created. Errors: UNAVAILABLE, as group_new(). Thread: any. */
   gboolean (*check_usable) (GError **error);
-  /* Whether memory is a device's. Thread: any. */
+  /* Returns TRUE for the memory of a device. Thread: any. */
   gboolean (*is_device_memory) (gconstpointer memory);
 } TpsDeviceGroups;
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group of the library that the devices come from. */
+/* The process group of the library that provides the devices. */
 
 #include "runtime/trainer/group/process_groups.h"
 #include "runtime/device/device_library.h"

@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gloo in a library of its own, libtps_gloo.so, for programs that must run where Gloo is not
- * installed.
+/* The interface of libtps_gloo.so, which keeps Gloo out of programs that must run without it.
  *
- * * tps_gloo_process_group_new() has two definitions. Programs of this tree link the one in
- * gloo/. Installed programs and libthriftps.so link the one in gloo_loader.c, which loads
- * libtps_gloo.so at the first call. It exports one symbol, a TpsGlooLibrary, and is built from
- * the same source as the program: ABI number and version must be equal. */
+ * tps_gloo_process_group_new() has two definitions. Programs of this tree link the one in gloo/.
+ * Installed programs and libthriftps.so link the one in gloo_loader.c, which loads libtps_gloo.so
+ * at the first call. The library exports one symbol, a TpsGlooLibrary. It is built from the same
+ * source as the program: ABI number and version must be equal. */
 
 #pragma once
 
@@ -15,7 +14,7 @@
 G_BEGIN_DECLS
 
 #define TPS_GLOO_LIBRARY_SYMBOL "tps_gloo_library"
-/* Goes up with every change of TpsGlooLibrary. */
+/* Must be increased with every change of TpsGlooLibrary. */
 #define TPS_GLOO_LIBRARY_ABI 1
 
 typedef struct

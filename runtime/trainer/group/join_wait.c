@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define SLICE_NS 200000000 /* how often a cancelled join is noticed */
+#define SLICE_NS 200000000 /* interval between checks for cancellation */
 
 static gchar *
 dup_full_key (const TpsProcessGroupOptions *options, const gchar *key)
@@ -13,7 +13,7 @@ dup_full_key (const TpsProcessGroupOptions *options, const gchar *key)
   return g_strconcat (options->prefix == NULL ? "" : options->prefix, key, NULL);
 }
 
-/* A store that does not wait for the last millisecond says that there is no such key. */
+/* A store may reply shortly before the deadline that the key does not exist yet. */
 static gboolean
 is_not_there_yet (const GError *error)
 {

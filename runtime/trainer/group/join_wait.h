@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Waiting for what another rank puts into the store while a group is joined. */
+/* Waiting for the values that another rank puts into the store while a group is joined. */
 
 #pragma once
 
@@ -8,13 +8,14 @@
 
 G_BEGIN_DECLS
 
-/* The value of `key` (without the prefix), which `awaited_rank` puts there. Asks again and again,
- * so that a cancelled join is noticed. NULL with DEADLINE_EXCEEDED (naming the rank) after
- * `deadline_ns` (monotonic), ABORTED (cancelled), those of the store. Owned. */
+/* Waits for the value of `key` (without the prefix), which is put there by `awaited_rank`. The wait
+ * consists of short requests, so that a cancelled join is noticed. The value is owned by the
+ * caller. Errors (NULL): DEADLINE_EXCEEDED, naming the rank, after `deadline_ns` (monotonic);
+ * ABORTED (cancelled); those of the store. */
 GBytes *tps_join_wait (const TpsProcessGroupOptions *options, const gchar *key,
                        const gchar *awaited_rank, gint64 deadline_ns, GError **error);
 
-/* As the store's put(). */
+/* As put() of the store. */
 gboolean tps_join_put (const TpsProcessGroupOptions *options, const gchar *key, GBytes *value,
                        GError **error);
 

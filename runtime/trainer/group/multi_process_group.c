@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group for two kinds of memory: Gloo for the host's, the devices' own for theirs. All ranks have
- * both, or there is Gloo alone: they tell each other, over Gloo, before the second is joined. */
+/* A group for two kinds of memory: Gloo for host memory, and the group of the devices for theirs.
+ * Either all ranks have both, or all use Gloo alone; they agree on this over Gloo before they join
+ * the second group. */
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ multi_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCo
   chosen->ops->all_reduce_f32 (chosen, data, n_elems, done, user_data);
 }
 
-/* Only what a device makes has to be waited for. */
+/* Only memory of a device has to be waited for. */
 static void
 multi_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *data, gsize n_elems,
                             TpsCollectiveDone done, gpointer user_data)
@@ -93,7 +94,7 @@ static const TpsProcessGroupOps multi_ops = {
   .device_name = "nccl",
 };
 
-/* -- what the ranks can do -- */
+/* -- agreement of the ranks -- */
 
 typedef struct
 {
@@ -130,7 +131,7 @@ wait_until_gathered (Gathering *gathering, GError **error)
   return FALSE;
 }
 
-/* Whether all ranks say so. FALSE with or without an error. */
+/* Returns TRUE if all ranks pass TRUE. FALSE with or without an error. */
 static gboolean
 all_agree (TpsProcessGroup *on_host, gboolean mine, GError **error)
 {

@@ -58,13 +58,13 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
     return TRUE;
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-      "process group: rank %u of %u, time-out %" G_GINT64_FORMAT
-      " ns: expected a rank below the size, a time-out, and a store where the size is not 1",
+      "process group: rank %u of %u, timeout %" G_GINT64_FORMAT
+      " ns: expected a rank below the size, a positive timeout, and a store if the size is not 1",
       options->rank, options->size, options->timeout_ns);
   return FALSE;
 }
 
-/* A device's group of one rank is worth it where a machine has what it takes. */
+/* On a device, a single rank still uses the group of the device if the machine supports it. */
 static TpsProcessGroup *
 new_alone (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Meeting: the last rank to arrive increments `generation` and wakes the ranks that sleep on it.
- * While they wait, they check for ranks that have broken the group or whose process has ended. A
- * process that its parent has not waited for still has its number, and a number may be used again;
- * so the state of the process and the time of its start are compared.
+/* Meeting: the last rank to arrive increments `generation` and wakes the sleeping ranks. While
+ * ranks wait, they check for ranks that have broken the group or whose process has ended. A zombie
+ * process still has its number, and a number can be reused. So the state of the process and its
+ * start time are compared.
  */
 
 #include "runtime/trainer/group/rank_memory.h"
@@ -23,8 +23,8 @@
 
 #define HEADER_BYTES 4096
 #define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
-#define SPINS 2000    /* of some 50 ns, where every rank may have a processor */
-#define LINE_BYTES 64 /* of a cache */
+#define SPINS 2000    /* of some 50 ns each, if every rank can have a processor */
+#define LINE_BYTES 64 /* a cache line */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -37,13 +37,13 @@ typedef struct
 {
   guint64 token;
   _Atomic guint32 broken_by;  /* rank + 1 */
-  _Atomic guint32 n_sleeping; /* at most: who dies asleep stays counted */
+  _Atomic guint32 n_sleeping; /* an upper bound: a rank that dies asleep stays counted */
   struct
   {
     _Atomic guint32 pid;
-    _Atomic guint32 n_meetings; /* that the rank has come to */
+    _Atomic guint32 n_meetings; /* number of meetings at which the rank has arrived */
   } ranks[TPS_RANK_MEMORY_MAX_RANKS];
-  /* Each on a line of its own: all ranks write to the one while they read the other. */
+  /* Each has a cache line of its own: all ranks write the first while they read the second. */
   _Alignas(LINE_BYTES) _Atomic guint32 n_arrived;
   guint8 rest_of_line[LINE_BYTES - sizeof (guint32)];
   _Atomic guint32 generation; /* a futex */
@@ -55,13 +55,14 @@ struct TpsRankMemory
   guint rank;
   guint size;
   gsize n_bytes;
-  gint fd; /* -1 when the door is closed */
+  gint fd; /* -1 after the memory has been closed to further ranks */
   guint n_spins;
   Header *header;
-  guint64 started[TPS_RANK_MEMORY_MAX_RANKS]; /* of the ranks' processes; 0 = cannot be read here */
+  /* start times of the ranks' processes; 0 = cannot be read here */
+  guint64 started[TPS_RANK_MEMORY_MAX_RANKS];
 };
 
-/* -- coming and going -- */
+/* -- opening and closing -- */
 
 static TpsRankMemory *
 map (gint fd, guint rank, guint size, gsize n_bytes)
@@ -78,7 +79,8 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->size = size;
   memory->n_bytes = n_bytes;
   memory->fd = fd;
-  /* Of the machine, not of this process: each rank may be bound to a core of its own. */
+  /* The number of processors of the machine, not of this process: each rank may be bound to a core
+   * of its own. */
   memory->n_spins = size <= g_get_num_processors () ? SPINS : 0;
   memory->header = mapped;
   memory->header->ranks[rank].pid = (guint32) getpid ();
@@ -108,7 +110,8 @@ tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address
   return memory;
 }
 
-/* Whether the file is one that rank 0 has made: it cannot shrink under our feet. */
+/* Checks that the file was created by rank 0 and is sealed, so that it cannot shrink while it is
+ * mapped. */
 static gboolean
 is_sealed (gint fd, gsize n_bytes)
 {
@@ -118,7 +121,7 @@ is_sealed (gint fd, gsize n_bytes)
          && fcntl (fd, F_GET_SEALS) == SEALS;
 }
 
-/* Before anything is written to it. */
+/* Checks the token before anything is written to the file. */
 static gboolean
 has_token (gint fd, guint64 token)
 {
@@ -155,8 +158,8 @@ close_fd (gint *fd)
   *fd = -1;
 }
 
-/* Whether a process has ended, and when it was started. FALSE: there is none, or nothing can be
- * read of it. */
+/* Reads the state and the start time of a process. FALSE if there is no such process or it cannot
+ * be read. */
 static gboolean
 read_process (guint32 pid, gboolean *has_ended, guint64 *started)
 {
@@ -167,13 +170,15 @@ read_process (guint32 pid, gboolean *has_ended, guint64 *started)
 
   if (!g_file_get_contents (path, &text, NULL, NULL))
     return FALSE;
-  at = strrchr (text, ')'); /* of the name, which may hold anything */
+  at = strrchr (text, ')'); /* end of the name, which may contain any character */
   if (at == NULL || at[1] == '\0')
     return FALSE;
-  fields = g_strsplit (at + 2, " ", 21); /* from the third field on: state; the 22nd: its start */
+  /* the third field and up; the third is the state and the 22nd the start time */
+  fields = g_strsplit (at + 2, " ", 21);
   if (g_strv_length (fields) < 21)
     return FALSE;
-  /* One whose first thread alone has ended looks so too, but has others. */
+  /* A process looks like this too if only its first thread has ended, but then it has other
+   * threads. */
   *has_ended = strchr ("ZX", fields[0][0]) != NULL && g_ascii_strtoull (fields[17], NULL, 10) <= 1;
   *started = g_ascii_strtoull (fields[19], NULL, 10);
   return TRUE;
@@ -225,7 +230,7 @@ wake_all (Header *header)
     syscall (SYS_futex, &header->generation, FUTEX_WAKE, G_MAXINT32, NULL, NULL, 0);
 }
 
-/* Who counts itself too late to be woken finds another generation and does not sleep. */
+/* A rank that counts itself too late to be woken sees another generation and does not sleep. */
 static void
 sleep_while (Header *header, guint32 generation, gint64 span_ns)
 {
@@ -245,7 +250,8 @@ tps_rank_memory_break (TpsRankMemory *memory)
   wake_all (memory->header);
 }
 
-/* The ranks that have not come to the meeting that this one waits in; owned. */
+/* Returns the names of the ranks that have not arrived at the current meeting; owned by the
+ * caller. */
 static gchar *
 name_missing (TpsRankMemory *memory)
 {
@@ -277,7 +283,7 @@ is_gone (const TpsRankMemory *memory, guint rank)
   return !read_process (pid, &has_ended, &started) || started != memory->started[rank] || has_ended;
 }
 
-/* A rank whose process has ended; `size` where there is none. */
+/* Returns a rank whose process has ended, or `size` if there is none. */
 static guint
 find_gone (const TpsRankMemory *memory)
 {
@@ -288,9 +294,9 @@ find_gone (const TpsRankMemory *memory)
   return r;
 }
 
-/* Whether everybody is still there and there is time. */
+/* Checks that all ranks are alive and that the deadline has not passed. */
 static gboolean
-look_around (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
+check_ranks (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
 {
   guint32 broken_by = memory->header->broken_by;
   guint gone = find_gone (memory);
@@ -304,7 +310,7 @@ look_around (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
   if (gone < memory->size)
     {
       who = g_strdup_printf ("rank %u", gone);
-      return fail (error, who, "its process is gone");
+      return fail (error, who, "its process has ended");
     }
   if (tps_clock_now_ns () < deadline_ns)
     return TRUE;
@@ -330,7 +336,7 @@ wait_for_generation (TpsRankMemory *memory, guint32 generation, gint64 deadline_
       if (left_ns > 0)
         sleep_while (header, generation, MIN (left_ns, LOOK_NS));
       if (atomic_load_explicit (&header->generation, memory_order_acquire) == generation
-          && !look_around (memory, deadline_ns, error))
+          && !check_ranks (memory, deadline_ns, error))
         return FALSE;
     }
   return TRUE;
@@ -344,7 +350,7 @@ tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
 
   header->ranks[memory->rank].n_meetings++;
   if (header->broken_by != 0)
-    return look_around (memory, deadline_ns, error);
+    return check_ranks (memory, deadline_ns, error);
   if (atomic_fetch_add (&header->n_arrived, 1) + 1 < memory->size)
     return wait_for_generation (memory, generation, deadline_ns, error);
   header->n_arrived = 0;

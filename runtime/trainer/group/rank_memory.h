@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that the ranks of one machine map, and where they meet. Internal to this folder.
+/* Memory that the ranks of one machine map, and meetings (barriers) of these ranks. Internal to
+ * this folder.
  *
- * Rank 0 makes it, the others open it by the numbers that rank 0 tells them; it has no name in any
- * file system and goes with its last process. Every rank must come to the same meetings.
+ * Rank 0 creates the memory, and the others open it by the numbers that rank 0 sends them. It has
+ * no name in any file system and is released when its last process ends. Every rank must take part
+ * in the same meetings.
  */
 
 #pragma once
@@ -16,37 +18,39 @@ G_BEGIN_DECLS
 
 typedef struct TpsRankMemory TpsRankMemory;
 
-/* What the others need to open the memory. */
+/* The address by which the other ranks open the memory. */
 typedef struct
 {
   guint64 handle; /* process and file descriptor; never 0 */
-  guint64 token;  /* tells this memory from another one that stands there by accident */
+  guint64 token;  /* distinguishes this memory from an unrelated file with the same address */
 } TpsRankMemoryAddress;
 
-/* `n_bytes` of zeros. On rank 0. NULL where memory cannot be shared here. */
+/* Creates `n_bytes` of zeroed memory, on rank 0. Owned by the caller. NULL if memory cannot be
+ * shared here. */
 TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address);
 
-/* On the other ranks, with the same size and bytes. NULL where it cannot be opened: another
- * machine, another user. */
+/* Opens the memory on the other ranks; `size` and `n_bytes` must be equal on all ranks. Owned by
+ * the caller. NULL if it cannot be opened: another machine, another user. */
 TpsRankMemory *tps_rank_memory_open (const TpsRankMemoryAddress *address, guint rank, guint size,
                                      gsize n_bytes);
 
-/* All ranks have opened it: from now on no other process can. */
+/* Must be called when all ranks have opened the memory: other processes can no longer open it. */
 void tps_rank_memory_close_door (TpsRankMemory *memory);
 
 guint tps_rank_memory_get_rank (const TpsRankMemory *memory);
 guint tps_rank_memory_get_size (const TpsRankMemory *memory);
 
-/* Page-aligned; borrowed. */
+/* Returns the data, page-aligned. Borrowed. */
 gpointer tps_rank_memory_get_data (TpsRankMemory *memory);
 
-/* Returns when all ranks have come; what they wrote before is seen after. Errors: GROUP_BROKEN
- * naming who is missing, gone or has left. */
+/* Blocks until all ranks have arrived; their earlier writes are visible afterwards. Errors:
+ * GROUP_BROKEN naming the rank that is missing, has ended or has broken the group. */
 gboolean tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error);
 
-/* All ranks' meetings fail from now on. Thread: any, also while one is waited for. */
+/* Makes current and later meetings of all ranks fail. Thread: any, also during a meeting. */
 void tps_rank_memory_break (TpsRankMemory *memory);
 
+/* Releases the memory of this rank. */
 void tps_rank_memory_free (TpsRankMemory *memory);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRankMemory, tps_rank_memory_free)

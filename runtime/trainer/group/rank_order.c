@@ -6,7 +6,7 @@
 
 #define BLOCK 4096 /* elements; the sum stays in the first-level cache */
 
-/* FALSE: no rank has a part in it. */
+/* Returns FALSE if no rank contributes. */
 static gboolean
 sum_block (TpsDType dtype, gfloat *sum, const gconstpointer *parts, const gdouble *weights,
            guint n_parts, gsize start, gsize n_elems)

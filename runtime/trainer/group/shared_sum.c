@@ -1,17 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The data is cut into chunks, a chunk into one segment a rank, and everybody has slots for chunks
- * in the shared memory. A chunk's way: everybody puts the segments of the others into its own slot
- * -> meet -> everybody adds up its own segment from all slots, in rank order, and puts the sum into
- * its slot -> meet -> everybody takes the sums of the others' segments from their slots.
+/* The data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
+ * for chunks in the shared memory. The steps for a chunk, with a meeting of all ranks after the
+ * first and the second:
  *
- * Three chunks are under way at a time, so that there is one meeting a chunk and not two: in one
- * step a chunk is put, the one before it is added up, the one before that is taken. So each rank
- * has three slots, used in turn: a slot is filled again when everybody has met once more after the
- * step in which it was read last, in the next call too.
+ *   - every rank copies the segments of the others into its own slot
+ *   - every rank adds its own segment from all slots, in rank order, and puts the sum into its slot
+ *   - every rank copies the sums of the others' segments from their slots
  *
- * Chunks are so small that all that is touched between the first and the last step stays in the
- * second-level cache: the data itself is read from memory once and written once.
+ * Three chunks are in progress at a time, so that one meeting for each chunk suffices. One step
+ * copies a chunk in, adds the chunk before it, and copies out the chunk before that. So each rank
+ * has three slots, used in turn. A slot is filled again, possibly by the next call, after one more
+ * meeting following the step that read it last.
+ *
+ * Chunks are so small that all memory touched between the first and the last step stays in the
+ * second-level cache: the data are read from memory once and written once.
  */
 
 #include "runtime/trainer/group/shared_sum.h"
@@ -26,15 +29,15 @@
 #define SLOT_BYTES ((gsize) 256 * 1024)
 #define N_TURNS 3
 #define LINE_BYTES 64
-#define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], by turns */
+#define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], used in turn */
 
 struct TpsSharedSum
 {
   TpsRankMemory *memory;
   guint rank;
   guint size;
-  guint n_chunks;   /* done so far */
-  guint n_averages; /* begun so far */
+  guint n_chunks;   /* number of completed chunks */
+  guint n_averages; /* number of averages begun */
   gdouble *weights; /* [2, size] */
   guint8 *slots;    /* [N_TURNS, size, SLOT_BYTES] */
 };
@@ -75,7 +78,7 @@ tps_shared_sum_break (TpsSharedSum *shared)
 
 /* -- a chunk -- */
 
-/* What is added up. */
+/* The data to be summed. */
 typedef struct
 {
   TpsSharedSum *shared;
@@ -87,7 +90,7 @@ typedef struct
   const gdouble *weights; /* [size], of an average */
 } Reduction;
 
-/* Where a chunk lies, and how it is cut. */
+/* The position of a chunk and its division into segments. */
 typedef struct
 {
   const Reduction *reduction;
@@ -109,7 +112,7 @@ get_chunk (const Reduction *reduction, gsize number)
   };
 }
 
-/* Segments begin with lines of the cache, so that no two ranks write to the same one. */
+/* Segments begin at cache lines, so that two ranks never write to the same line. */
 static gsize
 begin_of (const Chunk *chunk, guint rank)
 {
@@ -151,7 +154,7 @@ take_sums (const Chunk *chunk)
       copy (chunk->data, slot_of (chunk, r), begin_of (chunk, r), begin_of (chunk, r + 1));
 }
 
-/* -- adding up -- */
+/* -- sums -- */
 
 static const guint8 *
 part_of (const Chunk *chunk, guint rank)
@@ -159,7 +162,7 @@ part_of (const Chunk *chunk, guint rank)
   return rank == chunk->reduction->shared->rank ? chunk->data : slot_of (chunk, rank);
 }
 
-/* Of `n_elems` floats at `begin`, in bytes. */
+/* Sums `n_elems` floats at `begin`, which is in bytes. */
 static void
 sum_floats (const Chunk *chunk, gsize begin, gsize n_elems, gfloat *sum)
 {
@@ -219,7 +222,7 @@ add_own_segment (const Chunk *chunk)
 
 /* -- calls -- */
 
-/* What is done between two meetings. */
+/* The work between two meetings. */
 static void
 run_step (const Reduction *reduction, gsize step, gsize n_chunks)
 {
@@ -274,8 +277,8 @@ tps_shared_sum_run (TpsSharedSum *shared, gfloat *data, gsize n_elems, gint64 de
   return reduce (&reduction, deadline_ns, error);
 }
 
-/* Everybody tells everybody. Two turns: who is back early writes the other ones while some still
- * read these. */
+/* Exchanges the weights of all ranks. There are two sets, used in turn: a rank may begin the next
+ * exchange while another still reads this one. */
 static gboolean
 exchange_weights (TpsSharedSum *shared, gdouble weight, gdouble *weights, gint64 deadline_ns,
                   GError **error)
@@ -298,8 +301,8 @@ add_weights (const gdouble *weights, guint size, gdouble *sum, GError **error)
     {
       if (!isfinite (weights[r]) || weights[r] < 0)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
-                       "rank %u sent a weight that is none", r);
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
+                       r);
           return FALSE;
         }
       all += weights[r];

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group of one: the sum is what is there, gathering is a copy. */
+/* A group of one rank: a sum is the data itself, and a gather is a copy. */
 
 #include "runtime/trainer/group/process_groups.h"
 
@@ -16,7 +16,7 @@ typedef struct
   gboolean is_aborted; /* under the lock */
 } SingleGroup;
 
-/* Owned; NULL while the group is open. */
+/* Returns the error of an aborted group, owned by the caller; NULL while the group is open. */
 static GError *
 dup_error (SingleGroup *self)
 {
@@ -40,7 +40,7 @@ single_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsC
   done (user_data, error);
 }
 
-/* Also of a device's memory. */
+/* Also serves device memory. */
 static void
 single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *data, gsize n_elems,
                              TpsCollectiveDone done, gpointer user_data)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The hooks and hook states that hook.c registers, one file each. Internal to this folder. */
+/* The hooks and hook states that hook.c registers, one file for each. Internal to this folder. */
 
 #pragma once
 

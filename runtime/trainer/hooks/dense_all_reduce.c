@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense bucket's way through the process group, in place. Floats: summed with the weight as one
- * more element, and divided here, in a device's memory by the device. Half floats: averaged by the
- * group, since a sum would be rounded before it is divided. */
+/* Reduces a dense bucket in place through the process group. Floats are summed with the weight as
+ * one more element, and divided here; in device memory, the device divides. Half floats are
+ * averaged by the group, since a sum would be rounded before the division. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -26,7 +26,7 @@ dense_call_free (DenseCall *self)
   g_free (self);
 }
 
-/* What this rank adds to the sum: weight x gradient, and the weight. */
+/* Writes this rank's contribution to the sum: weight x gradient, and the weight. */
 static void
 fill_storage (TpsBucketCall *call)
 {
@@ -60,7 +60,7 @@ check_weights (const TpsBucketCall *call, gdouble weights, GError **error)
   return FALSE;
 }
 
-/* The sum of the weights lies behind the elements. */
+/* The sum of the weights follows the elements. */
 static gboolean
 divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {
@@ -74,8 +74,8 @@ divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **
   return TRUE;
 }
 
-/* The same in a device's memory. The sum has been made, on another stream, when this is called: so
- * it waits for a copy of one number only. */
+/* The same in device memory. The sum, on another stream, is complete when this is called, so the
+ * wait is only for the copy of one number. */
 static gboolean
 divide_on_device (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {
@@ -175,7 +175,7 @@ tps_hook_get_all_reduce_reach (const TpsHookContext *context, const TpsBucketCal
              : TPS_HOOK_REACH_HOST;
 }
 
-/* Of what is really used. */
+/* Returns the name of the backend that is used for this call. */
 static const gchar *
 get_backend (const TpsHookContext *context, const TpsBucketCall *call)
 {

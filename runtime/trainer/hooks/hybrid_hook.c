@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Dense buckets on the pass's group, sparse ones on the CPU's: without a GPU both are the same
- * group, and only the metric type tells the parts apart. */
+/* Dense buckets use the group of the pass, and sparse buckets the group of the CPU. Without a GPU
+ * both are the same group, and only the metric type distinguishes the two. */
 
 #include "runtime/trainer/hooks/built_in_hooks.h"
 

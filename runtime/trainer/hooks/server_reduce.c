@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A bucket's way to its parameter server and back. */
+/* Averages a bucket on its parameter server. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -21,9 +21,9 @@ server_call_free (ServerCall *self)
   g_free (self);
 }
 
-/* Where servers average blocks of trainers, all of a block may be without data in the last step of
- * an epoch. No server can divide by a weight of 0 and says so; there is nothing to apply then,
- * which is no failure. */
+/* If servers average blocks of trainers, a whole block can be without data in the last step of an
+ * epoch. The server then reports that it cannot divide by a weight of 0. This is not a failure:
+ * there is nothing to apply. */
 static gboolean
 is_block_without_data (const ServerCall *self, const GError *error)
 {
@@ -38,7 +38,7 @@ on_average (gpointer user_data, TpsGradient *average, const GError *error)
   TpsBucketCall *call = self->call;
   g_auto (TpsGradient) nothing = { TPS_GRADIENT_NONE };
 
-  /* An error means that the metrics were cleared meanwhile: no reason to lose a gradient. */
+  /* An error means that the metrics were cleared in the meantime. The gradient is still valid. */
   tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
   if (error != NULL && is_block_without_data (self, error))
     {

@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The way of a bucket's rows through a process group that knows dense collectives only.
+/* Reduces the rows of a bucket through a process group that has dense collectives only.
  *
- * Every rank gathers everybody's head (weight, counts, ids) and rows: two gathers, both issued at
- * once, because all ranks must issue collectives in the same order. Then each rank merges them
- * itself, walking all lists of ids together: ids ascending, ranks ascending within an id, so that
- * all ranks get the same bits, and those of the averaging server. What the others sent is checked
- * before it is used.
+ * Every rank gathers the heads (weight, counts, ids) and the rows of all ranks. Both gathers are
+ * issued at once, because all ranks must issue collectives in the same order. Each rank then merges
+ * the lists itself: ids ascending, and ranks ascending within an id. So all ranks get the same
+ * bits, which are those of the averaging server. Data from other ranks are checked before use.
  */
 
 #include "runtime/trainer/ports/hook.h"
@@ -17,7 +16,8 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/base/error.h"
 
-/* Precedes the ids on the wire; ranks of one group run the same build. */
+/* Precedes the ids on the wire. The layout need not be portable, because all ranks of a group run
+ * the same build. */
 typedef struct
 {
   gdouble weight;
@@ -42,7 +42,7 @@ typedef struct
   GError *error; /* of the first gather */
 } SparseCall;
 
-/* One rank's part, borrowed, and how far it has been merged. */
+/* The contribution of one rank, borrowed, and the position up to which it has been merged. */
 typedef struct
 {
   gdouble weight;
@@ -69,7 +69,7 @@ static gboolean
 refuse_part (const TpsBucketCall *call, guint rank, const gchar *what, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "sparse all-reduce of bucket %u: what rank %u sent is wrong: %s", call->index, rank,
+               "sparse all-reduce of bucket %u: invalid data from rank %u: %s", call->index, rank,
                what);
   return FALSE;
 }
@@ -88,7 +88,7 @@ check_ids (const TpsBucketCall *call, const Part *part)
   return TRUE;
 }
 
-/* `head` starts 8-byte aligned: all sizes before it are multiples of 8. */
+/* `head` is aligned to 8 bytes, because all sizes before it are multiples of 8. */
 static gboolean
 read_part (Part *part, const TpsBucketCall *call, guint rank, const guint8 *head_bytes,
            gsize n_head_bytes, const guint8 *row_bytes, gsize n_row_bytes, GError **error)
@@ -118,7 +118,7 @@ read_part (Part *part, const TpsBucketCall *call, guint rank, const guint8 *head
   return TRUE;
 }
 
-/* Part of each rank, in rank order; NULL with an error. */
+/* Returns the contributions in rank order; NULL with an error. */
 static Part *
 read_parts (const SparseCall *self, GError **error)
 {
@@ -138,7 +138,7 @@ read_parts (const SparseCall *self, GError **error)
   return g_steal_pointer (&parts);
 }
 
-/* The lowest id that no rank's cursor has passed; G_MAXINT64 at the end. */
+/* Returns the lowest id at or after any rank's cursor; G_MAXINT64 at the end. */
 static gint64
 lowest_id (const Part *parts, guint n_parts)
 {
@@ -150,7 +150,7 @@ lowest_id (const Part *parts, guint n_parts)
   return lowest;
 }
 
-/* sum = the rows of `id`, in rank order; moves the parts' cursors on. */
+/* sum = the rows of `id`, in rank order. Advances the cursors of the parts. */
 static void
 sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gfloat *sum)
 {
@@ -174,8 +174,8 @@ sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gflo
     }
 }
 
-/* Merges all parts; `ids` and `out` (of the rows' type) have room for all of their rows. Returns
- * the number of ids. */
+/* Merges all parts. `ids` and `out` (of the rows' type) must have room for all rows of all parts.
+ * Returns the number of ids. */
 static gint64
 merge_parts (Part *parts, guint n_parts, const TpsBucketCall *call, gdouble divisor, gint64 *ids,
              guint8 *out)

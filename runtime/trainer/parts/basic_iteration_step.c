@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One step in the order of the originals: next batch; zero gradients; forward and loss; backward,
- * which waits for all hooks; optimizer. A failed step leaves its spans open, and open spans are in
- * no summary. */
+ * which waits for all hooks; optimizer. A failed step leaves its spans open; summaries ignore open
+ * spans. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 
@@ -17,8 +17,8 @@ run_forward (TpsPass *pass, const gchar *key, const TpsTrainBatch *batch, GError
     return FALSE;
   if (!tps_pass_forward (pass, batch, error))
     return FALSE;
-  /* Here and below: an error means that the metrics were cleared meanwhile, which is no reason to
-   * fail. */
+  /* Here and below, an error means that the metrics were cleared in the meantime. The step must not
+   * fail because of that. */
   tps_pass_record_end (pass, FORWARD_METRIC, key, NULL);
   return TRUE;
 }

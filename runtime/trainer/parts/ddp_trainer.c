@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* DdpTrainer: epochs of steps, each on the trainer's next batch. All trainers run the same number
- * of steps, because every step needs all of them: who has no batch left in an epoch takes part
- * without data, and applies the average as well. */
+ * of steps, because every step needs all of them. A trainer without a batch left in an epoch takes
+ * part without data, and applies the average as well. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 
@@ -14,7 +14,7 @@ ddp_trainer_check (const TpsTrainPlan *plan, GError **error)
   TpsConfig config;
 
   tps_config_init (&config, plan->trainer_config, "trainer DdpTrainer", error);
-  return tps_config_finish (&config); /* it takes no arguments */
+  return tps_config_finish (&config); /* refuses any argument */
 }
 
 static gboolean

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The original moves the batches to the trainer's GPU, which is done for every preprocessing here.
- * What is left is to refuse those that do not fit the model, while the host can read them and
- * before anything waits for them. */
+/* The original moves the batches to the trainer's GPU; here the pass does that after any
+ * preprocessing. This preprocessing only refuses batches that do not fit the model, while they are
+ * in host memory and before other trainers depend on this one. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 

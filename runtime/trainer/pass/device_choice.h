@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which device a role computes on. */
+/* Choice of the device that a role computes on. */
 
 #pragma once
 
@@ -8,11 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* `name`: "" or "cpu" is the CPU; "cuda" the CUDA device of number `local_rank` modulo their count,
- * so that the roles of a machine share what it has evenly; else a device's name ("cuda:1").
- * `local_rank`: of this process among the roles of its machine. Drivers are looked for only where a
- * device of theirs is named. Borrowed for ever. NULL with NOT_FOUND (no such device; the message
- * lists those there are) or UNAVAILABLE ("cuda", and there is none: the message says why). */
+/* Chooses a device by `name`. "" or "cpu" is the CPU. "cuda" is the CUDA device with number
+ * `local_rank` modulo their count, so that the roles of a machine are spread over its devices
+ * evenly. Any other name is that of a device ("cuda:1"). `local_rank` is the number of this process
+ * among the roles of its machine. Drivers are loaded only for a name that needs them. The device is
+ * borrowed and lives as long as the process. Errors (NULL): NOT_FOUND (no such device; the message
+ * lists the known devices), UNAVAILABLE ("cuda" on a machine without a CUDA device; the message
+ * gives the reason). */
 TpsDevice *tps_device_choose (const gchar *name, guint local_rank, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Started spans are few: a step's. Those that have ended wait in the order of their ends, which is
- * that of the stream. */
+/* Only the few spans of a step are open at a time. Ended spans are queued in the order of their
+ * ends, which is that of the stream. */
 
 #include "runtime/trainer/pass/device_spans.h"
 
@@ -19,7 +19,7 @@ struct TpsDeviceSpans
   TpsMetrics *metrics;
   GQueue started;
   GQueue ended;
-  GQueue idle; /* events to be used again */
+  GQueue idle; /* events for reuse */
 };
 
 static const TpsDeviceOps *
@@ -66,7 +66,7 @@ tps_device_spans_free (TpsDeviceSpans *self)
   g_free (self);
 }
 
-/* If the metrics were cleared meanwhile, the span is dropped. */
+/* If the metrics were cleared in the meantime, the span is dropped. */
 static gboolean
 settle_first (TpsDeviceSpans *self, GError **error)
 {
@@ -81,7 +81,7 @@ settle_first (TpsDeviceSpans *self, GError **error)
   return ok;
 }
 
-/* As far as the device has got. */
+/* Settles the spans whose end the device has reached. */
 static gboolean
 settle_reached (TpsDeviceSpans *self, GError **error)
 {

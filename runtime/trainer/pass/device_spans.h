@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Spans of device time: between two points of a stream.
+/* Spans of device time between two points of a stream.
  *
- * The metric of a span takes its place when the span starts. Its time is read later, after the
- * device has passed the end of the span: each start reads those that are ready, and settle() waits
- * for the others. One thread at a time.
+ * The metric of a span gets its position when the span starts. Its time is read after the device
+ * has passed the end of the span: each start reads the spans that are ready, and settle() waits for
+ * the others. Thread: one at a time.
  */
 
 #pragma once
@@ -16,21 +16,23 @@ G_BEGIN_DECLS
 
 typedef struct TpsDeviceSpans TpsDeviceSpans;
 
-/* Borrows both. */
+/* Creates an object, owned by the caller, that borrows `stream` and `metrics`. */
 TpsDeviceSpans *tps_device_spans_new (TpsStream *stream, TpsMetrics *metrics);
 
-/* Before the stream. Spans that were not settled stay unfinished. */
+/* Must be called before the stream is freed. Spans that have not been settled stay unfinished. */
 void tps_device_spans_free (TpsDeviceSpans *self);
 
-/* From what is queued on the stream now. Errors: as tps_metrics_record_start(); DEVICE_LOST. */
+/* Starts a span after the work queued on the stream. Errors: as tps_metrics_record_start();
+ * DEVICE_LOST. */
 gboolean tps_device_spans_start (TpsDeviceSpans *self, const gchar *type, const gchar *key,
                                  const gchar *name, GError **error);
 
-/* To what is queued now. Errors: NOT_FOUND "metric_type=T with key=K not found". */
+/* Ends a span after the work queued on the stream. Errors: NOT_FOUND "metric_type=T with key=K not
+ * found". */
 gboolean tps_device_spans_end (TpsDeviceSpans *self, const gchar *type, const gchar *key,
                                GError **error);
 
-/* Waits for all that have ended. Errors: DEVICE_LOST. */
+/* Waits for all ended spans and records them. Errors: DEVICE_LOST. */
 gboolean tps_device_spans_settle (TpsDeviceSpans *self, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDeviceSpans, tps_device_spans_free)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A pass from its beginning to its end. How it is watched and cancelled by others meanwhile:
- * pass_control.c; what it is connected to: pass_links.c. */
+/* The life of a pass from its beginning to its end. pass_control.c lets other threads watch and
+ * cancel it; pass_links.c keeps its connections. */
 
 #include "runtime/trainer/pass/pass.h"
 
@@ -20,7 +20,7 @@ tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metr
   return pass;
 }
 
-/* Parameters, gradients, batches: a pass that has ended is kept for its status only. */
+/* Releases parameters, gradients and batches: a pass that has ended is kept only for its status. */
 static void
 release_memory (TpsPass *pass)
 {
@@ -51,9 +51,10 @@ tps_pass_free (TpsPass *pass)
   g_free (pass);
 }
 
-/* The model */
+/* -- the model -- */
 
-/* A sparse bucket counts as its whole matrix: what it will really carry is not known. */
+/* A sparse bucket counts with the size of its whole matrix, because the size of its gradients is
+ * not known. */
 static void
 assign_owners (TpsPass *pass)
 {
@@ -109,7 +110,7 @@ publish_digest (TpsPass *pass, GError **error)
 {
   guint8 digest[16];
 
-  if (pass->ddp == NULL) /* a trainer class may do without */
+  if (pass->ddp == NULL) /* a trainer class need not use a DDP */
     return TRUE;
   if (!tps_ddp_digest (pass->ddp, digest, error))
     return FALSE;
@@ -117,7 +118,7 @@ publish_digest (TpsPass *pass, GError **error)
   return TRUE;
 }
 
-/* What the device has still to do. */
+/* Waits for the remaining work of the device. */
 static gboolean
 finish (TpsPass *pass, GError **error)
 {

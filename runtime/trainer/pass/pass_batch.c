@@ -15,7 +15,7 @@ is_there (const TpsPass *pass, const TpsTensor *tensor)
   return tensor->buffer == NULL || tps_buffer_get_device (tensor->buffer) == pass->device;
 }
 
-/* Enqueues; `tensor` is to stay until the stream has passed. */
+/* Enqueues; `tensor` must stay valid until the stream has passed. */
 static gboolean
 copy_to_device (TpsPass *pass, TpsTensor *copy, const TpsTensor *tensor, GError **error)
 {
@@ -73,7 +73,7 @@ tps_pass_move_batches (TpsPass *pass, GError **error)
       pass->plan->batches = copies;
       copies = batches;
     }
-  else /* the copies that there are may be under way */
+  else /* the existing copies may still be in progress */
     pass->device->ops->stream_sync (pass->model->stream, NULL);
   g_array_unref (copies);
   return ok;
@@ -81,7 +81,7 @@ tps_pass_move_batches (TpsPass *pass, GError **error)
 
 /* -- the forward pass -- */
 
-/* Grows only. What is given back may be what the stream is still working with. */
+/* Only grows the memory. Waits before it is released, because the stream may still be using it. */
 static gboolean
 provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
 {
@@ -99,7 +99,7 @@ provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
   return tps_device_tensor_init (gradient, pass->device, shape, error);
 }
 
-/* Memory of the host that the device writes. */
+/* Allocates host memory that the device can write. */
 static gboolean
 provide_loss (TpsPass *pass, GError **error)
 {

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Moves the plan's batches there. Waits. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; they stay where
- * they are then. */
+/* Moves the plan's batches to the pass's device. Blocks. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST;
+ * then the batches are not moved. */
 gboolean tps_pass_move_batches (TpsPass *pass, GError **error);
 
 G_END_DECLS

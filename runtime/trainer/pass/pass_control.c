@@ -44,7 +44,7 @@ tps_pass_set_digest (TpsPass *pass, const guint8 digest[16])
   tps_mutex_unlock (&control->lock);
 }
 
-/* Seen from other threads */
+/* -- access from other threads -- */
 
 void
 tps_pass_cancel (TpsPass *pass)
@@ -123,7 +123,7 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   TpsPassControl *control = pass->control;
 
   tps_mutex_lock (&control->lock);
-  /* A pass that waits within a deadline is alive: each query counts as a heartbeat. */
+  /* A pass that waits with a deadline is alive: until then, each query counts as a heartbeat. */
   if (tps_clock_now_ns () < control->alive_until_ns)
     control->heartbeat++;
   status->steps_done = control->steps_done;
@@ -138,7 +138,7 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   tps_mutex_unlock (&control->lock);
 }
 
-/* Metrics */
+/* -- metrics -- */
 
 gboolean
 tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key, const gchar *name,

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What other threads see and do of a pass while it runs: they touch nothing else of it. Internal to
- * this folder.
+/* The part of a running pass that other threads may use; they must not access anything else of it.
+ * Internal to this folder.
  *
- * Order of locks: links_lock, then whatever cancelling an exchange or a group takes; `lock` is a
- * leaf.
+ * Order of locks: links_lock, then the locks taken by cancelling an exchange or a group. `lock` is
+ * a leaf.
  */
 
 #pragma once
@@ -17,9 +17,9 @@ G_BEGIN_DECLS
 struct TpsPassControl
 {
   TpsTrainerLinks links;
-  TpsStore *store; /* the training thread's, until all trainers have joined */
+  TpsStore *store; /* used by the training thread until all trainers have joined */
 
-  TpsMutex links_lock; /* keeps what is cancelled alive */
+  TpsMutex links_lock; /* keeps the links alive while they are cancelled */
   TpsExchange *exchange;
   TpsProcessGroup *group;
   TpsTableClient *tables;
@@ -30,7 +30,7 @@ struct TpsPassControl
   gint64 steps_done;
   gint64 steps_total;
   gint64 heartbeat;
-  gint64 alive_until_ns; /* the training thread waits for something that ends by then */
+  gint64 alive_until_ns; /* the training thread's current wait ends by then */
   gboolean has_loss;
   gdouble loss;
   gboolean has_digest;
@@ -42,15 +42,15 @@ struct TpsPassControl
 TpsPassControl *tps_pass_control_new (const TpsTrainerLinks *links, const TpsTrainPlan *plan);
 void tps_pass_control_free (TpsPassControl *control);
 
-/* -- what a pass is connected to (pass_links.c) -- */
+/* -- connections of a pass (pass_links.c) -- */
 
 /* Ends waits for other processes. Thread: any. */
 void tps_pass_cancel_links (TpsPass *pass);
 
-/* Closes all connections, which let go of gradient memory. */
+/* Closes all connections, which releases gradient memory. */
 void tps_pass_disconnect (TpsPass *pass);
 
-/* All trainers have joined: their keys go. */
+/* Removes the group's keys from the store. All trainers must have joined. */
 void tps_pass_leave_store (TpsPass *pass);
 
 G_END_DECLS

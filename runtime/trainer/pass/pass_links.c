@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a pass is connected to. Cancelling reaches it from any thread, so it is kept where others
- * find it. */
+/* The connections of a pass. They are cancelled from any thread, so they are stored in the pass's
+ * control. */
 
 #include "runtime/trainer/pass/pass_control.h"
 
 #include "runtime/base/error.h"
 
-/* What connecting may take beyond the time for one round: the links have deadlines of their own. */
+/* The time that connecting may take in addition to the timeout of a round: the links have deadlines
+ * of their own. */
 #define CONNECT_NS (G_GINT64_CONSTANT (30) * 1000 * 1000 * 1000)
 
-/* The order matters: exchange, group and tables let go of gradient memory when they are freed. */
+/* The order matters: exchange, group and tables release gradient memory when they are freed. */
 void
 tps_pass_disconnect (TpsPass *pass)
 {
@@ -60,7 +61,8 @@ tps_pass_cancel_links (TpsPass *pass)
   tps_mutex_unlock (&control->links_lock);
 }
 
-/* FALSE when the pass was cancelled meanwhile: cancelling reaches only what is here. */
+/* Stores the exchange where cancelling can reach it. Returns FALSE if the pass has been cancelled
+ * in the meantime. */
 static gboolean
 adopt_exchange (TpsPass *pass, TpsExchange *exchange, GError **error)
 {
@@ -153,14 +155,14 @@ is_cancelled_func (gpointer user_data)
   return tps_pass_is_cancelled (user_data);
 }
 
-/* Of the group's keys in the store; owned. */
+/* Returns the prefix of the group's keys in the store; owned by the caller. */
 static gchar *
 dup_prefix (const TpsTrainPlan *plan)
 {
   return g_strdup_printf ("%s/group/", plan->pass_name);
 }
 
-/* That they stay when this fails does not hurt this pass. */
+/* A failure is ignored: leftover keys do not affect this pass. */
 void
 tps_pass_leave_store (TpsPass *pass)
 {
@@ -174,22 +176,23 @@ tps_pass_leave_store (TpsPass *pass)
   store->ops->free (store);
 }
 
-/* For one round among the trainers. Where a trainer may itself be waiting for a table's server, the
- * others give it the time to say so first: its error names the server, theirs only the trainer. */
+/* Returns the timeout of a round among the trainers. If a trainer may itself be waiting for a
+ * server of tables, the other trainers wait longer, so that its error arrives first: that error
+ * names the server, while theirs would only name the trainer. */
 static gint64
 get_round_timeout (const TpsPass *pass)
 {
   return (pass->tables != NULL ? 2 : 1) * pass->plan->rpc_timeout_ns;
 }
 
-/* NULL: trainers of the CPU, and groups that have no use for a device. */
+/* Returns NULL for trainers on the CPU and for groups that do not use a device. */
 static TpsDevice *
 choose_group_device (const TpsPass *pass)
 {
   return pass->device->is_host || g_str_equal (pass->plan->backend, "gloo") ? NULL : pass->device;
 }
 
-/* Neither Gloo nor NCCL encrypts. */
+/* Refuses plain groups if so configured, because neither Gloo nor NCCL encrypts. */
 static gboolean
 may_join_group (const TpsPass *pass, GError **error)
 {

@@ -47,7 +47,7 @@ check_counts (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
-/* Steps compute with FLOAT32. */
+/* Steps compute with FLOAT32, so the value must be representable. */
 static gboolean
 is_float (gdouble value)
 {
@@ -68,7 +68,7 @@ check_values (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
-/* A name that is not registered is an invalid argument. Takes over `unknown`. */
+/* An unregistered name is an invalid argument of the plan. Takes over `unknown`. */
 static gboolean
 refuse_name (const gchar *argument, GError *unknown, GError **error)
 {
@@ -110,7 +110,7 @@ resolve_names (TpsPass *pass, GError **error)
   return TRUE;
 }
 
-/* Drivers are looked for only where the plan wants one. */
+/* Loads drivers only if the plan needs a device of theirs. */
 static gboolean
 choose_device (TpsPass *pass, GError **error)
 {
@@ -139,8 +139,8 @@ create_model (TpsPass *pass, GError **error)
   return pass->model != NULL;
 }
 
-/* Parameters with their gradients and averages. Everything is charged when it is allocated; this is
- * for a pass that cannot fit to be refused before it begins. */
+/* Checks the size of the parameters with their gradients and averages. Memory is charged when it is
+ * allocated; this check refuses a pass that cannot fit before it begins. */
 static gboolean
 check_memory (const TpsPass *pass, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* From a plan to the parts it names. Internal to runtime/trainer. */
+/* Resolves the names in a plan. Internal to runtime/trainer. */
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Checks pass->plan, looks up its parts and its device, creates the model and prepares the batches.
+/* Checks pass->plan, finds its parts and its device, creates the model and prepares the batches.
  * Errors: INVALID_ARGUMENT naming the argument; those of tps_device_choose(); RESOURCE_EXHAUSTED,
  * DEVICE_LOST. */
 gboolean tps_pass_resolve (TpsPass *pass, GError **error);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What one training pass of one trainer is: the runtime's side of the wire's TrainSpec, and of
- * TrainStatus. */
+/* The plan and the status of one training pass of one trainer: the runtime's form of the wire's
+ * TrainSpec and TrainStatus. */
 
 #pragma once
 
@@ -15,7 +15,7 @@ typedef struct
   gchar *address; /* "host:port" or "unix:/path" */
 } TpsServerAddress;
 
-/* Fields as in thrift/trainer.thrift; JSON objects arrive here as GVariant dictionaries
+/* Fields as in thrift/trainer.thrift. JSON objects are GVariant dictionaries
  * (runtime/base/config.h). */
 typedef struct
 {
@@ -43,13 +43,14 @@ typedef struct
   gdouble bucket_cap_mib;
   gdouble learning_rate;
   gint64 rpc_timeout_ns;
-  gchar *rendezvous; /* address, "" = the process's own configuration */
+  gchar *rendezvous; /* address; "" = the configuration of the process */
   gchar *reduce;     /* "mean", "sum" */
   gchar *compress;   /* runtime/trainer/compress/compression.h: "none", "topk:0.01" */
   gchar *device;     /* runtime/trainer/pass/device_choice.h: "cpu", "cuda", "cuda:1" */
-  TpsDevice *chosen; /* the same, found by the pass before it connects to anybody; borrowed */
+  TpsDevice *chosen; /* the device of that name, found before the pass connects; borrowed */
 } TpsTrainPlan;
 
+/* Creates a plan with the default values, owned by the caller. */
 TpsTrainPlan *tps_train_plan_new (void);
 void tps_train_plan_free (TpsTrainPlan *plan);
 
@@ -62,7 +63,7 @@ typedef enum
   TPS_TRAIN_CANCELLED = 5,
 } TpsTrainState;
 
-/* A snapshot; owned by the caller, tps_train_status_clear(). */
+/* A snapshot, owned by the caller; must be cleared with tps_train_status_clear(). */
 typedef struct
 {
   TpsTrainState state;
@@ -70,15 +71,16 @@ typedef struct
   gint64 steps_done;
   gint64 steps_total;
   gint64 heartbeat;
-  GError *error; /* where state is FAILED */
+  GError *error; /* only if state is FAILED */
   gboolean has_loss;
   gdouble loss;
   gboolean has_digest;
   guint8 parameters_digest[16];
-  gint64 samples;       /* trained with so far; 0 = not counted */
+  gint64 samples;       /* trained so far; 0 = not counted */
   gint64 epoch_samples; /* in the last whole epoch */
 } TpsTrainStatus;
 
+/* Releases the members. */
 void tps_train_status_clear (TpsTrainStatus *status);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainPlan, tps_train_plan_free)

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Passes, one at a time, on a thread that lives as long as its pass.
+/* Runs passes, one at a time, each on a thread of its own.
  *
- * train(): checks and makes the pass on the caller's thread -> RUNNING -> the thread runs it -> a
- * final state. start_lock serialises train() calls, so that of two at once one finds the other's
- * pass running. `lock` guards what is marked and is taken after start_lock; it is held while a pass
- * is cancelled, so that the pass stays.
+ * tps_trainer_train() checks and creates the pass on the caller's thread and sets the state to
+ * RUNNING. The thread then runs the pass and sets a final state. start_lock serialises calls, so
+ * that of two concurrent calls the second finds the pass of the first. `lock` guards the marked
+ * fields and is taken after start_lock. It is held while a pass is cancelled, which keeps the pass
+ * alive.
  */
 
 #include "runtime/trainer/pass/trainer.h"
@@ -35,7 +36,7 @@ struct TpsTrainer
   /* Under the lock. */
   TpsTrainState state;
   gchar *pass_name;
-  TpsPass *pass; /* the last one: its progress stays to be read */
+  TpsPass *pass; /* the last pass, kept for its progress */
   GError *error;
 };
 
@@ -55,7 +56,7 @@ tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics)
   return trainer;
 }
 
-/* Under start_lock, or while there is no other caller. */
+/* Must be called under start_lock, or without any other caller. */
 static void
 join_thread (TpsTrainer *trainer)
 {
@@ -82,7 +83,7 @@ tps_trainer_free (TpsTrainer *trainer)
   g_free (trainer);
 }
 
-/* `error` NULL: the pass has succeeded. */
+/* `error` is NULL if the pass has succeeded. */
 static void
 trace_end (const TpsPass *pass, gboolean is_cancelled, const GError *error)
 {
@@ -122,7 +123,7 @@ run_pass (gpointer user_data)
   return NULL;
 }
 
-/* Under the lock. */
+/* Must be called with the lock held. */
 static void
 set_running (TpsTrainer *trainer, TpsPass *pass)
 {
@@ -133,7 +134,7 @@ set_running (TpsTrainer *trainer, TpsPass *pass)
   g_clear_error (&trainer->error);
 }
 
-/* Under start_lock, with no pass running. */
+/* Must be called under start_lock, while no pass is running. */
 static gboolean
 start (TpsTrainer *trainer, TpsPass *pass, GError **error)
 {

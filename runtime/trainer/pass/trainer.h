@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Runs training passes on a thread of its own: what the Trainer service calls. */
+/* Runs training passes on a separate thread, for the Trainer service. */
 
 #pragma once
 
@@ -15,50 +15,54 @@ G_BEGIN_DECLS
 
 typedef struct TpsTrainer TpsTrainer;
 
-/* Makes what a pass needs from outside; called on the training thread, may block until a deadline.
- * All return NULL with an error; one that is NULL itself cannot be reached from this process; what
- * they return belongs to the trainer. The exchange speaks for trainer plan->rank, or, where
- * plan->partition_by_trainer, for that trainer's number within its server's block
- * (runtime/trainer/pass/partition.h). */
+/* Connects a pass to other processes. The functions are called on the training thread and may block
+ * until a deadline. Each returns NULL with an error; a function that is NULL means that this
+ * process has no such connection. The results are owned by the trainer. The exchange acts for
+ * trainer plan->rank or, if plan->partition_by_trainer is set, for the number of this trainer
+ * within its server's block (runtime/trainer/pass/partition.h). */
 typedef struct
 {
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
-  /* The embedding tables on the plan's servers. */
+  /* Connects to the embedding tables on the plan's servers. */
   TpsTableClient *(*connect_tables) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
-  /* The model on the plan's only server, for trainer plan->rank. */
+  /* Connects to the model on the plan's only server, as trainer plan->rank. */
   TpsModelClient *(*connect_model) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;
-  /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
+  /* The address of this process for the process groups of other trainers; NULL = 127.0.0.1. */
   const gchar *host;
-  guint16 first_port, last_port; /* that its process groups listen on; 0 = any */
+  guint16 first_port, last_port; /* of its process groups; 0 = any */
   gboolean
-      no_plain_groups; /* passes with a process group of several trainers fail: PERMISSION_DENIED */
-  gboolean no_shared_memory; /* its process groups sum through sockets even within a machine */
-  guint local_rank; /* of this process among the roles of its machine: for the choice of a device */
+      /* refuse passes with a process group of several trainers: PERMISSION_DENIED */
+      no_plain_groups;
+  gboolean no_shared_memory; /* process groups use sockets even within a machine */
+  guint local_rank; /* of this process among the roles of its machine; selects the device */
 } TpsTrainerLinks;
 
-/* `metrics`: a reference is taken. `links` is copied, `host` included. */
+/* Creates a trainer, owned by the caller. Takes a reference to `metrics`. `links` is copied,
+ * including `host`. */
 TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
 
-/* Cancels, joins the thread, frees. */
+/* Cancels the pass, joins the thread and frees the trainer. */
 void tps_trainer_free (TpsTrainer *trainer);
 
-/* Takes over the plan, whatever comes; answers at once. Errors: INVALID_ARGUMENT naming the
- * argument (unknown registry names list the known ones; shapes and ids are checked here),
- * RESOURCE_EXHAUSTED (the model is larger than the budget), ALREADY_EXISTS while a pass runs.
- * Clears the metrics. Thread: any. */
+/* Starts a pass and returns without waiting for it. Takes over the plan in every case. Clears the
+ * metrics. Errors: INVALID_ARGUMENT naming the argument (for an unknown registry name, the message
+ * lists the known ones; shapes and ids are checked here), RESOURCE_EXHAUSTED (the model is larger
+ * than the budget), ALREADY_EXISTS while a pass runs. Thread: any. */
 gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
 
-/* Whether tps_trainer_train() would take this plan in a process that computes on the CPU, whatever
- * the plan's device: for the author of a plan, before trainers are started. Takes over the plan;
- * makes its model and frees it. Errors: as there. */
+/* Checks if tps_trainer_train() would accept this plan in a process that computes on the CPU,
+ * whichever device the plan names. Authors of plans can use it before trainers are started. Takes
+ * over the plan; creates its model and frees it. Errors: as above. */
 gboolean tps_trainer_check_plan (TpsTrainPlan *plan, GError **error);
 
+/* Fills a snapshot of the current pass, or of the last one. The caller must clear `status`. Thread:
+ * any. */
 void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
 
-/* The running pass ends as CANCELLED soon: outstanding exchanges are cancelled, the process group
- * is closed. Does not wait for it. Thread: any. */
+/* Cancels the running pass, which soon ends as CANCELLED: its calls in flight are cancelled, and
+ * its process group is closed. Does not wait for the end. Thread: any. */
 void tps_trainer_cancel (TpsTrainer *trainer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainer, tps_trainer_free)

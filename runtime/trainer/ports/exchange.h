@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a communication hook reaches parameter servers: an interface that the plugin implements over
- * Thrift and tests implement in memory.
+/* The interface of a communication hook to the parameter servers. The plugin implements it over
+ * Thrift, and tests implement it in memory.
  */
 
 #pragma once
@@ -13,35 +13,35 @@ G_BEGIN_DECLS
 
 typedef struct TpsExchange TpsExchange;
 
-/* Called exactly once, from any thread. `average` is the caller's to keep: move it out with
- * tps_gradient_move(); what is left in it is released after the call. NULL on error. */
+/* Called exactly once, from any thread. The callee may keep `average` by tps_gradient_move();
+ * otherwise it is released after the call. NULL on error. */
 typedef void (*TpsExchangeDone) (gpointer user_data, TpsGradient *average, const GError *error);
 
 typedef struct
 {
   /* Sends `gradient` as this trainer's contribution to round (batch, param_loc) to server number
-   * `server` in [0, n_servers). Its elements stay borrowed and must not change until `done`. Never
-   * blocks on the network; `done` comes before `deadline_ns` plus a scheduling delay. Errors: those
-   * of the wire call, CONNECTION_LOST. Tensors lie in host memory, but see takes_device. Calls come
-   * one at a time. */
+   * `server` in [0, n_servers). Its elements stay borrowed and must not change until `done`.
+   * Tensors must lie in host memory, except as allowed by takes_device. Never blocks on the
+   * network; `done` is called before `deadline_ns` plus a scheduling delay. Errors: those of the
+   * wire call, CONNECTION_LOST. Thread: one call at a time. */
   void (*average_gradient) (TpsExchange *exchange, guint server, gint64 batch, gint32 param_loc,
                             const TpsGradient *gradient, gint64 deadline_ns, TpsExchangeDone done,
                             gpointer user_data);
 
-  /* Ends all outstanding calls with ABORTED; later calls fail at once. Thread: any. */
+  /* Ends all calls in flight with ABORTED; later calls fail at once. Thread: any. */
   void (*cancel) (TpsExchange *exchange);
 
-  /* Cancels, then frees. */
+  /* Cancels, and frees the exchange. */
   void (*free) (TpsExchange *exchange);
 
-  /* Optional: NULL means never. TRUE: average_gradient to this server may be given dense tensors in
-   * the memory of `device` (tps_buffer_get_device() says so), complete when it is called, and may
-   * deliver averages that lie there, complete as well. Asked before each such call; must not
-   * block. */
+  /* Optional: NULL means never. If it returns TRUE, dense tensors for this server may lie in the
+   * memory of `device` (see tps_buffer_get_device()). They must be complete when average_gradient
+   * is called. Averages may then lie there as well, and are complete when they are delivered.
+   * Called before each such call; must not block. */
   gboolean (*takes_device) (TpsExchange *exchange, guint server, TpsDevice *device);
 } TpsExchangeOps;
 
-/* Implementations embed this as their first member. */
+/* Implementations embed this struct as their first member. */
 struct TpsExchange
 {
   const TpsExchangeOps *ops;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The key-value store where process groups meet: an interface that the plugin implements over the
- * Rendezvous service and tests implement in memory.
+/* The interface to the key-value store through which process groups join. The plugin implements it
+ * over the Rendezvous service, and tests implement it in memory.
  */
 
 #pragma once
@@ -17,8 +17,8 @@ typedef struct
   /* Sets a key. Errors: those of the wire call. Blocks for one round trip. Thread: any. */
   gboolean (*put) (TpsStore *store, const gchar *key, GBytes *value, GError **error);
 
-  /* Waits until the key is there. NULL with DEADLINE_EXCEEDED after `deadline_ns` (monotonic).
-   * Owned. Thread: any. */
+  /* Waits until the key exists. The value is owned by the caller. Errors (NULL): DEADLINE_EXCEEDED
+   * after `deadline_ns` (monotonic). Thread: any. */
   GBytes *(*get) (TpsStore *store, const gchar *key, gint64 deadline_ns, GError **error);
 
   /* Removes all keys with the prefix. Thread: any. */
@@ -27,7 +27,7 @@ typedef struct
   void (*free) (TpsStore *store);
 } TpsStoreOps;
 
-/* Implementations embed this as their first member. */
+/* Implementations embed this struct as their first member. */
 struct TpsStore
 {
   const TpsStoreOps *ops;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a trainer reaches embedding tables, wherever they lie: an interface that the plugin
- * implements over Thrift (for any number of shards) and tests implement in memory.
+/* The interface of a trainer to embedding tables. The plugin implements it over Thrift (for any
+ * number of shards), and tests implement it in memory.
  */
 
 #pragma once
@@ -12,34 +12,33 @@ G_BEGIN_DECLS
 
 typedef struct TpsTableClient TpsTableClient;
 
-/* Called exactly once, from any thread; must not block. `outputs` [n_queries] are the caller's to
- * keep: move them out with tps_tensor_move(); what is left is released after the call. NULL on
- * error. */
+/* Called exactly once, from any thread; must not block. The callee may keep `outputs` [n_queries]
+ * by tps_tensor_move(); the others are released after the call. NULL on error. */
 typedef void (*TpsTablesLookedUp) (gpointer user_data, TpsTensor *outputs, const GError *error);
 typedef void (*TpsTablesApplied) (gpointer user_data, const GError *error);
 
 typedef struct
 {
-  /* All queries are in flight together, one call a server; `done` gets the answers in the order of
-   * the queries. Nothing blocks on the network; `done` comes before `deadline_ns` (monotonic) plus
-   * a scheduling delay. What the queries point to stays borrowed until `done`; the array itself is
-   * copied. Errors: those of the wire calls, CONNECTION_LOST. */
+  /* Sends all queries at once, in one call for each server. `done` receives the results in the
+   * order of the queries. Never blocks on the network; `done` is called before `deadline_ns`
+   * (monotonic) plus a scheduling delay. The memory behind the queries stays borrowed until `done`;
+   * the array itself is copied. Errors: those of the wire calls, CONNECTION_LOST. */
   void (*lookup_bags) (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
                        gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data);
 
-  /* One step for each table that is named. Applied once, also when an answer was lost and the call
-   * is sent again. */
+  /* Applies one step to each named table. The step is applied once, even if a reply is lost and the
+   * call is sent again. */
   void (*apply_bags) (TpsTableClient *client, const TpsBagGradient *gradients, guint n_gradients,
                       gint64 deadline_ns, TpsTablesApplied done, gpointer user_data);
 
-  /* Ends all outstanding calls with ABORTED; later calls fail at once. Thread: any. */
+  /* Ends all calls in flight with ABORTED; later calls fail at once. Thread: any. */
   void (*cancel) (TpsTableClient *client);
 
-  /* Cancels, then frees. */
+  /* Cancels, and frees the client. */
   void (*free) (TpsTableClient *client);
 } TpsTableClientOps;
 
-/* Implementations embed this as their first member. */
+/* Implementations embed this struct as their first member. */
 struct TpsTableClient
 {
   const TpsTableClientOps *ops;

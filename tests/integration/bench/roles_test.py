@@ -166,7 +166,7 @@ class Trouble(World):
         self.wait_until_training()
         roles[MASTER].signal(signal.SIGKILL)
         for role in roles[:MASTER]:
-            self.end_of(role, 1, "the master is gone")
+            self.end_of(role, 1, "the master has ended")
 
     def test_a_trainer_that_is_killed(self):
         roles = [self.torchrun(rank, *LONG) for rank in range(4)]

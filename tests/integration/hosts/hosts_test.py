@@ -179,7 +179,7 @@ class Ends(World):
         self.wait_until_training(roles[MASTER])
         start = time.monotonic()
         self.unplug(2)
-        self.check_end(roles[1], "trainer1: the master at 10.99.0.4:29500 has not answered for 15 s")
+        self.check_end(roles[1], "trainer1: the master at 10.99.0.4:29500 has not replied for 15 s")
         self.check_end(roles[MASTER], "trainer")
         for role in (roles[0], roles[SERVER]):
             self.check_end(role, "the run failed: ", "trainer")
@@ -191,7 +191,7 @@ class Ends(World):
         start = time.monotonic()
         self.unplug(4)
         for role in roles[:MASTER]:
-            self.check_end(role, "the master at 10.99.0.4:29500 has not answered for 15 s")
+            self.check_end(role, "the master at 10.99.0.4:29500 has not replied for 15 s")
         self.assertLess(time.monotonic() - start, 90)
 
 

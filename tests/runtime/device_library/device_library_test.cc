@@ -69,7 +69,7 @@ TEST_F (DeviceLibrary, WithoutADriverThereIsNothingAndTheLineSaysWhichFileIsMiss
 TEST_F (DeviceLibrary, AFileThatIsNoDriverIsSaidToBeNone)
 {
   EXPECT_THAT (load (fake ("libfake_empty.so"), { fake ("libfake_good.so") }),
-               HasSubstr ("is no driver (it has no cuInit)"));
+               HasSubstr ("is not a driver (it has no cuInit)"));
   expect_nothing ();
 }
 
@@ -99,7 +99,7 @@ TEST_F (DeviceLibrary, AFileThatIsNoLibraryIsRefused)
 TEST_F (DeviceLibrary, ALibraryOfSomebodyElseIsRefused)
 {
   EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_empty.so") }),
-               HasSubstr ("none of ours"));
+               HasSubstr ("not a library of this program"));
   expect_nothing ();
 }
 

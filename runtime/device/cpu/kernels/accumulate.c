@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of gradients and their division: one loop an operation and a type, and the table of them.
+/* Sums of gradients and their division: one loop for each operation and type, and the table of
+ * these loops.
  *
- * A factor that a float represents is used as one: the product of two floats is exact in a double,
- * and their quotient rounded to a double never lies on a midpoint of floats unless it is one, so
- * float arithmetic gives the bits of the general way through a double.
+ * A factor that a float can represent is used as a float, with the same bits as the general
+ * computation through a double. The product of two floats is exact in a double. Their quotient,
+ * rounded to a double, never lies on a midpoint between floats unless the exact quotient does.
  */
 
 #include <math.h>
@@ -14,7 +15,7 @@
 
 typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize n_elems);
 
-/* `statement` sees out[i], the element x and the factor f. */
+/* `statement` uses out[i], the element x and the factor f. */
 #define LOOP(name, out_type, in_type, factor_type, statement)                                   \
   TPS_TARGET_CLONES static void name (gpointer out_data, gconstpointer in_data, gdouble factor, \
                                       gsize n_elems)                                            \
@@ -49,8 +50,8 @@ typedef void (*AddFunc) (gpointer out, gconstpointer a, gconstpointer b, gsize n
       out[i] = load (a[i]) + load (b[i]);                                                \
   }
 
-/* load() converts exactly to the sum's type. The wide ones keep the product in a double before they
- * round it. */
+/* load() converts to the sum's type exactly. The wide loops keep the product in a double before
+ * they round it. */
 #define SUM_LOOPS(elem, elem_type, sum_type, load)                          \
   LOOP (add_##elem, sum_type, elem_type, gdouble, out[i] += load (x))       \
   LOOP (scale_##elem, sum_type, elem_type, sum_type, out[i] = f * load (x)) \
@@ -80,7 +81,7 @@ LOOP (divide_f64, gdouble, gdouble, gdouble, out[i] = x / f)
 LOOP (divide_f16, guint16, gfloat, gdouble, out[i] = convert_f64_to_f16 ((gdouble) x / f))
 LOOP (divide_bf16, guint16, gfloat, gdouble, out[i] = convert_f64_to_bf16 ((gdouble) x / f))
 
-/* The wide ones serve factors that a float does not represent. */
+/* The wide loops serve factors that a float cannot represent. */
 static const struct
 {
   TpsDType sum_dtype;
@@ -141,8 +142,8 @@ tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, 
                                                                                   weight, n_elems);
 }
 
-/* Whether 1 / divisor is exact and normal, in a float too: then x / divisor and x * (1 / divisor)
- * are the same rounding of the same number, and the product is several times faster. */
+/* Returns TRUE if 1 / divisor is exact and normal, in a float too. Then x / divisor and x * (1 /
+ * divisor) are the same rounding of the same number, and the product is several times faster. */
 static gboolean
 has_exact_reciprocal (gdouble divisor)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* OpenBLAS is loaded at the first use, and never linked: 37 MB that a client or a server of
- * averages does not need. */
+/* OpenBLAS is loaded at the first use and never linked: its 37 MB are not needed by a client or by
+ * a server that only averages. */
 
 #include "runtime/device/cpu/kernels/blas.h"
 
@@ -17,13 +17,13 @@
 
 static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_WARNING);
 
-/* Below this many rows of the result, OpenBLAS does better on the transposed problem when b is not
- * transposed: b is then the large operand, and its kernels prefer the large one first (measured for
- * m = 32, n = k = 1024: 7.4 against 10 ms). */
+/* For a result with fewer rows than this, OpenBLAS is faster on the transposed problem if b is not
+ * transposed: b is then the large operand, and the kernels prefer the large operand first (measured
+ * for m = 32, n = k = 1024: 7.4 against 10 ms). */
 #define MAX_ROWS_TO_TRANSPOSE 64
 #define MIN_COLUMNS_TO_TRANSPOSE 256
 
-/* The functions of the library; all NULL where it is not installed. */
+/* The functions of the library; all NULL if it is not installed. */
 typedef struct
 {
   __typeof__ (cblas_sgemm) *sgemm;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One loop a pair of types, and the table of them. */
+/* One loop for each pair of types, and the table of these loops. */
 
 #include "runtime/device/cpu/kernels/convert.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
@@ -138,7 +138,7 @@ tps_cpu_fill (TpsDType dtype, gpointer values, gdouble value, gsize n_elems)
       memset (values, 0, n_elems * size);
       return;
     }
-  /* Doubles what is already there until all is: memcpy at its best for every size of element. */
+  /* Doubles the filled part until the array is full: memcpy is fast for every size of element. */
   memcpy (bytes, &element, size);
   for (gsize n_done = 1; n_done < n_elems;)
     {

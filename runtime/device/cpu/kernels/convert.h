@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions of one element without branches, so that loops over them vectorise. For float16 and
- * bfloat16 they give the bits of the scalar functions in runtime/tensor/dtype.h.
+/* Conversions of one element without branches, so that loops over them can be vectorised. For
+ * float16 and bfloat16 they give the bits of the scalar functions in runtime/tensor/dtype.h.
  *
- * Every conversion rounds once, to nearest, ties to even. Where the way leads through another type,
- * the first step rounds to odd (cut off, and set the last bit where something was cut): a second
- * rounding to at least two bits fewer then gives what a single one would have given [Boldo,
- * Melquiond: Emulation of FMA and correctly rounded sums, 2008]. Floating point to integer cuts off
- * towards zero and saturates; NaN gives 0.
+ * Every conversion rounds once, to nearest, ties to even. A conversion through an intermediate type
+ * rounds to odd in the first step: it truncates, and sets the last bit if the truncation was
+ * inexact. A second rounding to at least two bits fewer then gives the result of a single rounding
+ * [Boldo, Melquiond: Emulation of FMA and correctly rounded sums, 2008]. A conversion from floating
+ * point to an integer truncates towards zero and saturates; NaN gives 0.
  */
 
 #pragma once
@@ -69,7 +69,7 @@ convert_f32_to_bf16 (gfloat value)
   return (guint16) ((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* The exponent is moved to float's bias; subnormals are normalised by one exact subtraction. */
+/* Rebases the exponent to float's bias; one exact subtraction normalises subnormals. */
 TPS_INLINE gfloat
 convert_f16_to_f32 (guint16 half)
 {
@@ -84,7 +84,7 @@ convert_f16_to_f32 (guint16 half)
   return convert_f32_of_bits (bits | sign);
 }
 
-/* Adding 0.5 makes the adder itself round a subnormal result to a multiple of 2^-24. */
+/* Adding 0.5 makes the floating-point adder round a subnormal result to a multiple of 2^-24. */
 TPS_INLINE guint16
 convert_f32_to_f16 (gfloat value)
 {
@@ -101,8 +101,8 @@ convert_f32_to_f16 (gfloat value)
   return (guint16) (half | sign);
 }
 
-/* Rounds to odd. Below float's normal range the value is a multiple of 2^-149 in an integer. NaN
- * and infinity have no bit that is cut, or one that the conversion itself keeps. */
+/* Rounds to odd. Below float's normal range the value is a multiple of 2^-149 in an integer. For
+ * NaN and infinity the truncated bits are zero, or the conversion itself preserves them. */
 TPS_INLINE gfloat
 convert_f64_to_f32_odd (gdouble value)
 {
@@ -113,7 +113,7 @@ convert_f64_to_f32_odd (gdouble value)
   guint32 normal = convert_bits_of_f32 ((gfloat) convert_f64_of_bits (odd));
   gdouble scaled = convert_f64_of_bits (magnitude) * 0x1p149;
   guint32 is_tiny = -(
-      guint32) (scaled < 0x1p23); /* all bits or none: a choice by ?: would become a branch */
+      guint32) (scaled < 0x1p23); /* all bits or none: a choice by ?: would compile to a branch */
   gint32 whole = (gint32) MIN (scaled, 0x1p24);
   guint32 subnormal = (guint32) whole | (guint32) ((gdouble) whole != scaled);
   guint32 sign = (guint32) (bits >> 32) & 0x80000000;

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums are in double, so that the mean of many rows loses nothing. */
+/* Sums are in double, so that the mean of many rows stays accurate. */
 
 #include <math.h>
 
 #include "runtime/device/cpu/kernels/layers.h"
 
-/* -log softmax (row)[target]; `gradient` (may be NULL, may be row) gets (softmax - one hot) /
- * rows. */
+/* Returns -log softmax (row)[target]. `gradient` receives (softmax - one hot) / rows; it may be
+ * NULL or equal to `row`. */
 static gdouble
 cross_entropy_row (gfloat *gradient, const gfloat *row, gsize target, gsize rows, gsize columns)
 {

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic gradient descent, dense and by rows: one loop for each combination of factors that are
- * in use. */
+/* Stochastic gradient descent, dense and by rows: one loop for each combination of factors. */
 
 #include "runtime/device/cpu/kernels/layers.h"
 #include "runtime/device/cpu/kernels/vectorize.h"

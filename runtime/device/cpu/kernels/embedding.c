@@ -2,11 +2,12 @@
 
 /* Embedding bags, forward and backward.
  *
- * Two ways. The exact one adds rows one by one in the order given. Where any order will do and ids
- * repeat so often that a matrix of counts [bags, ids] is hardly larger than the list of indices,
- * the counts are multiplied with the table (forward) or, transposed, with the gradients (backward):
- * a batch of 32 bags of 1024 out of 1024 ids then costs 67 MFLOP of gemm instead of 128 MiB of row
- * reads. Means are divided once per bag: after the sum, and before the backward pass.
+ * There are two algorithms. The exact one adds rows one by one in the given order. The other serves
+ * bags whose rows may be added in any order, if ids repeat so often that a matrix of counts [bags,
+ * ids] is hardly larger than the list of indices. The counts are then multiplied by the table
+ * (forward) or, transposed, by the gradients (backward). A batch of 32 bags of 1024 out of 1024 ids
+ * then costs 67 MFLOP of gemm instead of 128 MiB of row reads. Means are divided once per bag:
+ * after the sum, and before the backward pass.
  */
 
 #include <string.h>
@@ -17,12 +18,12 @@
 #include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* A cell of the matrix costs a multiply-add for each column; an index costs a row read and an add
- * of which no gemm kernel takes care. */
+/* The cost model: a cell of the matrix costs one multiply-add for each column; an index costs a row
+ * read and an add outside the gemm kernel. */
 #define MAX_CELLS_PER_INDEX 4
 
-/* Rows that are found at once, and how long before it is added a row is asked for: measured, rows
- * of 16 to 1024 floats in tables of 256 MiB. */
+/* The number of rows that are located at once, and the prefetch distance in rows. Measured with
+ * rows of 16 to 1024 floats in tables of 256 MiB. */
 #define WINDOW_ROWS 256
 #define ROWS_AHEAD 48
 
@@ -46,7 +47,7 @@ bag_count (const TpsBags *bags, gsize bag)
   return bag_start (bags, bag + 1) - bag_start (bags, bag);
 }
 
-/* The bag of each position; owned by the caller. */
+/* Returns the bag of each position; owned by the caller. */
 static gsize *
 bags_of_positions (const TpsBags *bags)
 {
@@ -119,7 +120,7 @@ max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize di
 
 /* -- forward -- */
 
-/* counts [bags, n_ids], id as the column. */
+/* Returns counts [bags, n_ids]; the id is the column. */
 static TpsBuffer *
 count_ids (const TpsBags *bags)
 {
@@ -150,7 +151,8 @@ sum_by_counts (const TpsBags *bags, const gfloat *table, gfloat *output)
   tps_cpu_gemm (&gemm);
 }
 
-/* Where the rows of positions [begin, end) lie, and of those that follow. */
+/* Pointers to the rows of positions [begin, end) and of the rows after them, which are
+ * prefetched. */
 typedef struct
 {
   const TpsBags *bags;
@@ -159,7 +161,8 @@ typedef struct
   const gfloat *rows[WINDOW_ROWS + ROWS_AHEAD];
 } Window;
 
-/* Empty; most of it is not worth writing zeros to. */
+/* Initialises an empty window. The arrays are left uninitialised because most of them would be
+ * zeroed for nothing. */
 static void
 window_init (Window *window, const TpsBags *bags, const gfloat *table)
 {
@@ -168,8 +171,8 @@ window_init (Window *window, const TpsBags *bags, const gfloat *table)
   window->begin = window->end = 0;
 }
 
-/* Rows from position `first` on, `*n` of them. There is one, and what lies ROWS_AHEAD behind them
- * may be asked for. */
+/* Returns pointers to the rows from position `first` on. Reduces `*n` to the number of pointers in
+ * the window, at least 1. The following ROWS_AHEAD rows can be prefetched. */
 static const gfloat *const *
 rows_from (Window *window, gsize first, gsize *n)
 {
@@ -255,8 +258,8 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
 
 /* -- backward -- */
 
-/* What one index of each bag contributes, weights aside: the bag's gradient, divided by its count
- * for MEAN. NULL when that is the gradient itself. */
+/* Returns the contribution of one index of each bag, without weights: the bag's gradient, divided
+ * by its count for MEAN. Returns NULL if that equals the gradient itself. */
 static TpsBuffer *
 divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
 {
@@ -272,7 +275,7 @@ divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
   return scaled;
 }
 
-/* The sum of what group `u` contributes. */
+/* Sums the contributions to group `u`. */
 static void
 sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize *bag_of,
            const gfloat *gradient, gfloat *levels, gfloat *sum)
@@ -297,7 +300,7 @@ sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize
   tps_tree_sum_finish (&tree);
 }
 
-/* Room for the levels of trees of at most `n_terms`, and a row besides. */
+/* Returns room for the levels of trees of at most `n_terms`, and for one more row. */
 static TpsBuffer *
 tree_room (gsize n_terms, gsize dim)
 {
@@ -329,8 +332,8 @@ group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *b
   tps_cpu_gemm (&gemm);
 }
 
-/* Adds each maximum's gradient to the cell of the row it came from. The rows lie one after the
- * other, or (dense) where their ids say. */
+/* Adds the gradient of each maximum to the cell of its row. The rows are stored consecutively or,
+ * if `is_dense`, at the positions of their ids. */
 static gsize
 max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
                    gint64 *unique_indices, gfloat *row_gradients, gboolean is_dense)
@@ -406,7 +409,8 @@ max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *
 {
   gsize dim = (gsize) bags->dim;
 
-  /* No cell has more than a chunk of them: one by one is as the tree. */
+  /* No cell has more than one chunk of terms, so adding them one by one gives the bits of the
+   * tree. */
   if (bags->n_bags > TPS_SUM_CHUNK && dim > 0)
     max_backward_rows (bags, output_gradient, argmax, NULL, table_gradient, TRUE);
   for (gsize cell = 0; bags->n_bags <= TPS_SUM_CHUNK && cell < bags->n_bags * dim; cell++)

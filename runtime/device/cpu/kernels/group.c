@@ -50,10 +50,10 @@ sort_by_digit (Entry *to, const Entry *from, gsize n, guint shift)
     to[places[digit_of (from[i].id, shift)]++] = from[i];
 }
 
-/* Below this many ids the counts of the radix sort cost more than the ids. */
+/* Below this number of ids, the counting pass of the radix sort costs more than the sort itself. */
 #define MAX_INSERTED 32
 
-/* Stable. */
+/* An insertion sort; stable. */
 static void
 sort_few (Entry *entries, const gint64 *ids, gsize n)
 {
@@ -67,7 +67,7 @@ sort_few (Entry *entries, const gint64 *ids, gsize n)
     }
 }
 
-/* Returns the sorted one of two halves of `scratch` [2 * n]. */
+/* Sorts between the two halves of `scratch` [2 * n] and returns the half with the result. */
 static Entry *
 sort_ids (Entry *scratch, const gint64 *ids, gsize n)
 {
@@ -120,10 +120,10 @@ tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, g
   groups->starts[groups->n_groups] = n_ids;
 }
 
-/* With their memory. */
+/* Groups and their memory. */
 typedef struct
 {
-  TpsCpuGroups groups; /* first */
+  TpsCpuGroups groups; /* must be the first member */
   TpsBuffer *memory;
 } OwnedGroups;
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Positions of equal ids, found by a stable sort: ids ascending, positions within an id in the
- * order given. */
+/* Groups the positions of equal ids by a stable sort: ids are ascending, and the positions of an id
+ * keep their order. */
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Group u is id ids[u] at positions order[starts[u]] … order[starts[u + 1] - 1]. */
+/* Group u has id ids[u] and positions order[starts[u]] … order[starts[u + 1] - 1]. */
 typedef struct
 {
   gsize n_groups;
@@ -18,17 +18,19 @@ typedef struct
   gsize *order;  /* [n_ids] */
 } TpsCpuGroups;
 
-/* Finds groups in the caller's memory, TPS_CPU_GROUPS_BYTES for each of n_ids + 1 elements, aligned
- * to 8 bytes. It must stay as long as `groups`; nothing is to be freed. `ids` >= 0. Thread: any. */
+/* Finds groups in the caller's memory: TPS_CPU_GROUPS_BYTES for each of n_ids + 1 elements, aligned
+ * to 8 bytes. The memory must outlive `groups`; `groups` itself needs no clearing. `ids` must be >=
+ * 0. Thread: any. */
 #define TPS_CPU_GROUPS_BYTES 56
 void tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, gsize n_ids);
 
-/* The same in memory of its own, owned by the caller: tps_cpu_groups_free(). Linear in n_ids times
- * the digits of the largest id. Aborts when there is no memory. Thread: any. */
+/* Finds groups in memory of their own, which the caller must free with tps_cpu_groups_free().
+ * Linear in n_ids times the number of digits of the largest id. Aborts if memory runs out. Thread:
+ * any. */
 TpsCpuGroups *tps_cpu_groups_new (const gint64 *ids, gsize n_ids);
 void tps_cpu_groups_free (TpsCpuGroups *groups);
 
-/* Whether the ids are ascending and unique already. */
+/* Returns TRUE if the ids are already ascending and unique. */
 gboolean tps_cpu_ids_are_ascending (const gint64 *ids, gsize n_ids);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCpuGroups, tps_cpu_groups_free)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arithmetic of layers, losses and optimizers in host memory, below the backend table. Meanings:
- * the slots of runtime/device/backend.h. Thread: any. */
+/* Arithmetic of layers, losses and optimizers in host memory, below the backend table. Each
+ * function implements the slot of the same name in runtime/device/backend.h. Thread: any. */
 
 #pragma once
 

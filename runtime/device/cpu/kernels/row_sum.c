@@ -1,12 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of rows that lie anywhere. A column's sum is the same as if the rows were added one by one.
+/* Sums of rows at arbitrary addresses. The sum of a column has the bits of adding the rows one by
+ * one.
  *
- * 64 columns of one row after the other: their sums stay in registers (4 of AVX-512, 8 of AVX2)
- * from the first row to the last, and a row is read from front to back. Adding eight rows column by
- * column needs no more instructions, but took a fifth longer where rows come from memory. Rows that
- * come later are asked for meanwhile: into the second level, because the first has room for some 16
- * lines under way, and every other line, because the processor fetches lines in pairs.
+ * The loop handles 64 columns of one row after the other. Their sums stay in registers (4 of
+ * AVX-512, 8 of AVX2) from the first row to the last, and each row is read from front to back.
+ * Adding eight rows column by column needs no more instructions but took a fifth longer when rows
+ * came from memory.
+ *
+ * Later rows are prefetched meanwhile. The prefetch goes to the second-level cache, because the
+ * first has room for only some 16 lines in flight. It requests every other line, because the
+ * processor fetches lines in pairs.
  */
 
 #include "runtime/device/cpu/kernels/rows.h"
@@ -15,7 +19,7 @@
 #define WIDE 64
 #define PAIR_OF_LINES 128 /* bytes */
 
-/* `columns`: of the row that is asked for. */
+/* `columns` belongs to the row that is prefetched. */
 TPS_INLINE void
 prefetch_columns (const gfloat *columns, gsize n)
 {
@@ -23,7 +27,7 @@ prefetch_columns (const gfloat *columns, gsize n)
     __builtin_prefetch ((const guint8 *) columns + byte, 0, 2);
 }
 
-/* Columns [first, first + WIDE). */
+/* Adds columns [first, first + WIDE). */
 TPS_INLINE void
 add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
              gsize n_ahead, gsize first)
@@ -36,7 +40,8 @@ add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsiz
     {
       const gfloat *row = rows[i] + first;
 
-      /* Also keeps gcc from making one loop of two rows, which it would not vectorise. */
+      /* The prefetch also keeps gcc from merging two rows into one loop, which it would not
+       * vectorise. */
       prefetch_columns (rows[i + n_ahead] + first, WIDE);
       for (gsize d = 0; d < WIDE; d++)
         sums[d] += weights != NULL ? weights[i] * row[d] : row[d];
@@ -45,7 +50,7 @@ add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsiz
     sum[first + d] = sums[d];
 }
 
-/* -- the columns that are left, `n` of them from `first` on -- */
+/* -- the remaining `n` columns, starting at `first` -- */
 
 TPS_INLINE void
 add_last_of_4 (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize first, gsize n)

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows by their ids, below the backend table: coalescing, embedding bags (meanings: the slots of
- * runtime/device/backend.h), and the loops that bags are added up with, for code that keeps rows
- * elsewhere than in one matrix. Thread: any; scratch memory comes from the default pool. */
+/* Operations on rows selected by id, below the backend table: coalescing, embedding bags (each
+ * function implements a slot of runtime/device/backend.h), and the loops that sum bags, for code
+ * that does not keep its rows in one matrix. Thread: any. Scratch memory comes from the default
+ * pool. */
 
 #pragma once
 
@@ -25,13 +26,13 @@ gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output
                                        const gint64 *argmax, gint64 *unique_indices,
                                        gfloat *row_gradients);
 
-/* sum[d] += rows[0][d], then rows[1][d], … : bits are those of this order. `sum` is none of the
- * rows. While rows [0, n_rows) are added, rows [n_ahead, n_rows + n_ahead) are asked for: `rows`
- * has n_rows + n_ahead pointers, whatever lies where the last ones point to. */
+/* sum[d] += rows[0][d], then rows[1][d], …, in this order. `sum` must not be one of the rows.
+ * `rows` has n_rows + n_ahead pointers: while rows [0, n_rows) are added, rows [n_ahead, n_rows +
+ * n_ahead) are prefetched. The last n_ahead pointers need not be valid. */
 void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead,
                        gsize dim);
 
-/* The same with weights[i] * rows[i][d], rounded before it is added. */
+/* The same sum of weights[i] * rows[i][d]; each product is rounded before it is added. */
 void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
                                 gsize n_rows, gsize n_ahead, gsize dim);
 

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Three products, as the passes of a linear layer need them; `few` is the number of rows of the
- * batch:
+/* The three products of the passes of a linear layer; `few` is the number of rows of the batch:
  *
  *   times_transposed   c [few, n] = a [few, k] b [n, k]'    forward: dot products of rows
  *   times_matrix       c [few, n] = a [few, k] b [k, n]     gradient of the input: sums of rows
  *   transposed_times   c [m, n] = a [few, m]' b [few, n]    gradient of the weight: short sums
  *
- * Each holds a tile of c in registers; the large matrix is read (or written) once, in order, while
- * everything else stays in the first-level cache. Tile heights are constants that the compiler
- * unrolls. This file may contract a*b+c (BUILD): bits of products are not promised.
+ * Each holds a tile of c in registers. The large matrix is read (or written) once, in order, while
+ * everything else stays in the first-level cache. Tile heights are constants, so that the compiler
+ * can unroll the loops. This file may contract a*b+c (see BUILD), because the bits of products are
+ * not guaranteed.
  */
 
 #include "runtime/device/cpu/kernels/skinny_gemm.h"
@@ -17,15 +17,15 @@
 #include "runtime/device/cpu/kernels/vectorize.h"
 
 #define MAX_FEW 32
-#define MAX_WORK 1e8 /* products; beyond, several threads pay */
+#define MAX_WORK 1e8 /* products; above this, several threads are faster */
 #define LANES 16
 #define TILE_ROWS 4
-#define MAX_TILE_ROWS 8 /* of tiles that are half as wide */
+#define MAX_TILE_ROWS 8 /* for tiles of half the width */
 
 typedef gfloat Vector __attribute__ ((vector_size (LANES * sizeof (gfloat))));
 typedef gfloat Half __attribute__ ((vector_size (LANES / 2 * sizeof (gfloat))));
 typedef gfloat Quarter __attribute__ ((vector_size (LANES / 4 * sizeof (gfloat))));
-/* The same at any address of a float. */
+/* A vector without alignment beyond that of a float. */
 typedef gfloat Loose
     __attribute__ ((vector_size (LANES * sizeof (gfloat)), aligned (sizeof (gfloat)), may_alias));
 
@@ -34,7 +34,7 @@ typedef gfloat Loose
 
 /* -- dot products -- */
 
-/* Adds up each of four vectors. */
+/* Sums the elements of each of four vectors. */
 TPS_INLINE void
 add_up (const Vector vectors[4], gfloat totals[4])
 {
@@ -59,7 +59,7 @@ add_up (const Vector vectors[4], gfloat totals[4])
     totals[i] = sums[i];
 }
 
-/* c [rows, 4] of `columns` in a row: a [rows, k] times the transpose of b [4, k]. */
+/* c [rows, 4], in rows of `columns` elements: a [rows, k] times the transpose of b [4, k]. */
 TPS_INLINE void
 dot_tile (const gfloat *a, const gfloat *b, gfloat *c, gsize k, gsize columns, const guint rows)
 {
@@ -139,7 +139,7 @@ scaled_tile (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, co
       STORE (c + i * columns + j * LANES, sums[i][j]);
 }
 
-/* The columns that are left of a row of vectors. */
+/* Handles the columns after the last whole vector. */
 TPS_INLINE void
 scaled_rest (const gfloat *a, gsize term_step, gsize n_terms, const gfloat *b, gfloat *c,
              gsize columns, gsize n)
@@ -191,7 +191,7 @@ matrix_rows (const TpsGemm *gemm, gsize i, gsize j, gsize rows, const guint vect
     }
 }
 
-/* Of equal tiles, as few as can be. */
+/* Returns the height of equal tiles, as few of them as possible. */
 TPS_INLINE gsize
 get_tile_height (gsize rows)
 {
@@ -225,7 +225,7 @@ times_matrix (const TpsGemm *gemm)
                  gemm->n - j);
 }
 
-/* Rows i and following of c, as many as the tile has. */
+/* Computes rows i and following of c, as many as the tile has. */
 TPS_INLINE void
 transposed_rows (const TpsGemm *gemm, gsize i, const guint rows)
 {
@@ -253,7 +253,7 @@ transposed_times (const TpsGemm *gemm)
     transposed_rows (gemm, i, 1);
 }
 
-/* -- which -- */
+/* -- choice of the product -- */
 
 static gboolean
 is_skinny (const TpsGemm *gemm)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Products where a batch of a few rows meets a large matrix: what a trainer with tiny batches
- * computes. OpenBLAS packs both operands first, which takes longer there than the product. */
+/* Products of a batch of a few rows with a large matrix, as in training with tiny batches. OpenBLAS
+ * packs both operands first, which takes longer than the product itself. */
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* As tps_cpu_gemm() where the product is a skinny one: alpha 1, beta 0, at most 32 rows (of the
- * result, or that are summed over where `a` is transposed). FALSE, and nothing is done, where it is
- * not. Thread: any. */
+/* Does the work of tps_cpu_gemm() if the product is a skinny one: alpha 1, beta 0, and at most 32
+ * rows (of the result, or, if `a` is transposed, of the sum). Otherwise returns FALSE and does
+ * nothing. Thread: any. */
 gboolean tps_cpu_skinny_gemm (const TpsGemm *gemm);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A chunk moves up when the next one begins, not when it is complete: so a list of exactly one
+/* A chunk moves up when the next chunk begins, not when it is complete. So a list of exactly one
  * chunk needs no level above. */
 
 #include "runtime/device/cpu/kernels/tree_sum.h"
@@ -15,7 +15,7 @@ row_of (TpsTreeSum *tree, guint level)
   return tree->levels + level * tree->stride;
 }
 
-/* Row `from` is element `i` of the list of `level`. */
+/* Adds row `from` as element `i` of the list of `level`. */
 static void
 push (TpsTreeSum *tree, guint level, const guint8 *from, gsize i)
 {
@@ -35,7 +35,7 @@ push (TpsTreeSum *tree, guint level, const guint8 *from, gsize i)
 void
 tps_tree_sum_carry (TpsTreeSum *tree)
 {
-  /* The term that is to come counts already. */
+  /* tree->n already includes the next term. */
   push (tree, 0, tree->sum, (tree->n - 1) / TPS_SUM_CHUNK - 1);
 }
 
@@ -43,7 +43,7 @@ void
 tps_tree_sum_finish (TpsTreeSum *tree)
 {
   gsize n_before = tree->n > 0 ? (tree->n - 1) / TPS_SUM_CHUNK
-                               : 0; /* chunks before that in `sum` */
+                               : 0; /* complete chunks before the one in `sum` */
 
   for (guint level = 0; n_before > 0; level++, n_before /= TPS_SUM_CHUNK)
     if (n_before % TPS_SUM_CHUNK != 0)

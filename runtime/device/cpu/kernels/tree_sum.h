@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of lists of rows by the fixed tree of runtime/device/backend.h: chunks of TPS_SUM_CHUNK
- * terms, whose sums are a list again. Terms come one after the other, and the caller puts each
- * where the tree says:
+/* Sums of lists of rows by the fixed tree of runtime/device/backend.h: the sums of chunks of
+ * TPS_SUM_CHUNK terms form a list again. The caller adds the terms one after the other, as directed
+ * by the tree:
  *
  *   tps_tree_sum_init (&tree, dtype, dim, sum, levels, stride);
  *   for (each term)
@@ -12,8 +12,8 @@
  *       sum += term;
  *   tps_tree_sum_finish (&tree);
  *
- * Until the end `sum` holds the chunk that is under way. A list of one chunk touches no level.
- * Thread: a tree one at a time. */
+ * Until the end, `sum` holds the current chunk. A list of one chunk uses no level. Thread: a tree
+ * must be used by one thread at a time. */
 
 #pragma once
 
@@ -23,15 +23,15 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  TpsDType dtype; /* of sums: FLOAT32 or FLOAT64 */
+  TpsDType dtype; /* of the sums: FLOAT32 or FLOAT64 */
   gsize dim;
-  gsize n; /* terms so far, the next one included */
+  gsize n; /* terms so far, including the next one */
   guint8 *sum;
-  guint8 *levels; /* row l is the chunk that is under way on level l + 1 */
+  guint8 *levels; /* row l is the current chunk of level l + 1 */
   gsize stride;   /* bytes between levels */
 } TpsTreeSum;
 
-/* How many levels a list of `n_terms` needs. */
+/* Returns the number of levels that a list of `n_terms` needs. */
 static inline guint
 tps_tree_sum_levels (gsize n_terms)
 {
@@ -42,8 +42,8 @@ tps_tree_sum_levels (gsize n_terms)
   return n_levels;
 }
 
-/* `sum` and the `levels`, each [dim] of `dtype`, are borrowed until the tree is finished; they need
- * no contents. */
+/* Starts a sum. `sum` and the `levels`, each [dim] of `dtype`, are borrowed until the tree is
+ * finished and may be uninitialised. */
 static inline void
 tps_tree_sum_init (TpsTreeSum *tree, TpsDType dtype, gsize dim, gpointer sum, gpointer levels,
                    gsize stride)
@@ -53,10 +53,11 @@ tps_tree_sum_init (TpsTreeSum *tree, TpsDType dtype, gsize dim, gpointer sum, gp
   };
 }
 
-/* Moves the chunk in `sum`, which is complete, to the level above. */
+/* Moves the complete chunk in `sum` to the level above. */
 void tps_tree_sum_carry (TpsTreeSum *tree);
 
-/* Before each term. TRUE: it is put into `sum`; FALSE: it is added to what is there. */
+/* Must be called before each term. TRUE: the caller must store the term in `sum`; FALSE: the caller
+ * must add the term to `sum`. */
 static inline gboolean
 tps_tree_sum_next (TpsTreeSum *tree)
 {
@@ -69,18 +70,18 @@ tps_tree_sum_next (TpsTreeSum *tree)
   return TRUE;
 }
 
-/* `sum` becomes the sum of all; it stays as it is where there was no term. */
+/* Completes the sum of all terms in `sum`. Without any term, `sum` does not change. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
 
-/* The working space of rows whose cells are sums of their own. Borrowed. */
+/* Working space for rows whose cells have separate sums. Borrowed. */
 typedef struct
 {
   gsize dim;
   gsize *counts;  /* [dim] */
-  gfloat *levels; /* [levels, dim], for as many terms as a column has */
+  gfloat *levels; /* [levels, dim], for the largest number of terms of a column */
 } TpsCellSums;
 
-/* row [dim] = 0 + the gradients of cells `cells` [n] of the output, each in its column. */
+/* row [dim] = 0 + the gradients of cells `cells` [n] of the output, each added to its column. */
 void tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient,
                            const gsize *cells, gsize n, gfloat *row);
 

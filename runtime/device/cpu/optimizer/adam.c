@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Adam, as torch.optim.Adam (PyTorch 1.13, weight decay added to the gradient) where every row has
- * a gradient at every step, and as torch.optim.SparseAdam where only some have: moments of the
- * others stay as they are, and `step` counts the steps of the whole table. From Kingma, Ba, "Adam:
- * A Method for Stochastic Optimization", ICLR 2015, algorithm 1:
+/* Adam. If every row has a gradient at every step, it equals torch.optim.Adam (PyTorch 1.13, with
+ * weight decay added to the gradient). If only some rows have one, it follows
+ * torch.optim.SparseAdam: the moments of the other rows do not change, and `step` counts the steps
+ * of the whole table. From Kingma, Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015,
+ * algorithm 1:
  *
  *   d           = g + weight_decay * v
  *   m           = beta1 * m + (1 - beta1) * d
@@ -12,8 +13,8 @@
  *   correction2 = sqrt (1 - beta2^step)
  *   v          -= correction1 * (m / (sqrt (s) / correction2 + epsilon))
  *
- * Corrections, and 1 - beta, are computed in double and rounded once. SparseAdam divides epsilon by
- * correction2, which none but tiny gradients notice.
+ * The corrections and 1 - beta are computed in double and rounded once. SparseAdam divides epsilon
+ * by correction2, which matters for tiny gradients only.
  *
  * State: m [dim], s [dim].
  */

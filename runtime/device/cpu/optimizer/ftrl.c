@@ -10,17 +10,18 @@
  *   v     = 0                                                          where |z| <= l1
  *           (sign (z) * l1 - z) / ((beta + sqrt (n)) / alpha + l2)     elsewhere
  *
- * The paper keeps z and n only, and computes v when it is needed; here lookups read v, so it is
- * computed after each update.
+ * The paper stores only z and n and computes v on demand. Here lookups read v, so it is computed
+ * after each update.
  *
- * First values: in the paper v is a function of z and n, so that z = n = 0 means v = 0. A row that
- * starts elsewhere, and has n = 0, gets the z of which v is that function:
+ * First values: in the paper v is a function of z and n, so z = n = 0 implies v = 0. A row with
+ * another first value and n = 0 gets the z that gives this v:
  *
  *   z = - (v * (beta / alpha + l2) + sign (v) * l1)
  *
- * so that its first update goes on from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Zero
- * rows are the paper's. (TensorFlow leaves z at 0 there, so that its first update shrinks v towards
- * 0.) While all gradients of a value were 0, so that n is 0 still, the value stays as it is.
+ * Its first update then continues from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Zero
+ * rows behave as in the paper. (TensorFlow leaves z at 0 in this case, so that its first update
+ * shrinks v towards 0.) A value whose gradients have all been 0, so that n is still 0, does not
+ * change.
  *
  * State: z [dim], n [dim].
  */

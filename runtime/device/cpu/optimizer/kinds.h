@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The optimizers that optimizer.c lists, each of a file of its own. Internal to this folder. */
+/* The optimizers of the list in optimizer.c, each from a file of its own. Internal to this
+ * folder. */
 
 #pragma once
 

@@ -14,7 +14,7 @@ static const TpsCpuOptimizer *const optimizers[] = {
   [TPS_OPTIMIZER_FTRL] = &tps_cpu_ftrl_optimizer,
 };
 
-/* Not pow(): its last bit differs between CPUs. */
+/* pow() is not used because its last bit differs between CPUs. */
 static gdouble
 power (gdouble base, gint64 exponent)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU, one file each. Bits: every operation rounds once to
- * float, in the order that the formula of the file states; factors are rounded to float first. The
+/* The arithmetic of optimizers on the CPU, one file for each. Every operation rounds once to float,
+ * in the order of the formula in that file; factors are rounded to float first. The bits are the
  * same on every CPU.
  */
 
@@ -11,13 +11,13 @@
 
 G_BEGIN_DECLS
 
-/* What is the same for all rows of one step, computed once. */
+/* The values that all rows of one step share, computed once. */
 typedef struct
 {
   const TpsOptimizerSpec *spec; /* resolved; borrowed */
-  gint64 step;                  /* the number of this one, from 1 */
+  gint64 step;                  /* the number of this step, from 1 */
   gfloat learning_rate, momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta;
-  gfloat correction1, correction2; /* ADAM: see adam.c */
+  gfloat correction1, correction2; /* ADAM only: see adam.c */
 } TpsOptimizerStep;
 
 typedef struct
@@ -25,17 +25,17 @@ typedef struct
   const gchar *name;
   TpsOptimizerKind kind;
   gsize (*state_per_row) (const TpsOptimizerSpec *spec, gsize dim);
-  /* values [dim], gradient [dim], state [state_per_row]; no overlap, float alignment. Thread: any,
-   * one row one at a time. */
+  /* Updates values [dim] and state [state_per_row] by gradient [dim]. The arrays must not overlap
+   * and must be aligned to float. Thread: any; a row must be updated by one thread at a time. */
   void (*update_row) (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
                       gfloat *state, gsize dim);
 } TpsCpuOptimizer;
 
-/* `spec` is resolved, `step` >= 1. */
+/* Prepares step `number` (from 1). `spec` must be resolved; it is borrowed by `step`. */
 void tps_cpu_optimizer_step_init (TpsOptimizerStep *step, const TpsOptimizerSpec *spec,
                                   gint64 number);
 
-/* Static. `kind` is known. */
+/* Returns the optimizer of a known `kind`. Static. */
 const TpsCpuOptimizer *tps_cpu_optimizer_get (TpsOptimizerKind kind);
 
 G_END_DECLS

@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Row-wise Adagrad: one accumulator a row instead of one a value, as FBGEMM's EXACT_ROWWISE_ADAGRAD
- * with L2 weight decay (facebookresearch's DLRM uses it too):
+/* Row-wise Adagrad: one accumulator for each row instead of one for each value, as FBGEMM's
+ * EXACT_ROWWISE_ADAGRAD with L2 weight decay (also used by facebookresearch's DLRM):
  *
  *   d    = g + weight_decay * v
  *   sum  = sum + (d[0]^2 + ... + d[dim - 1]^2) / dim
  *   rate = learning_rate / (sqrt (sum) + epsilon)
  *   v   -= rate * d
  *
- * Order of the squares: LANES partial sums, square i into sum i % LANES in ascending order; then
- * the upper half of the partial sums is added to the lower half until one is left.
+ * Order of the squares: there are LANES partial sums, and square i is added to sum i % LANES in
+ * ascending order. Then the upper half of the partial sums is added to the lower half until one is
+ * left.
  *
  * State: sum [1].
  */

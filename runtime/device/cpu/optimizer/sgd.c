@@ -7,8 +7,8 @@
  *   velocity = momentum * velocity + d
  *   v       -= learning_rate * velocity
  *
- * State: velocity [dim]; without momentum there is none, and v -= learning_rate * d. The loops are
- * those of the layers' SGD, runtime/device/cpu/kernels/descent.c.
+ * State: velocity [dim]. Without momentum there is no state, and v -= learning_rate * d. The loops
+ * are those of the layers' SGD, runtime/device/cpu/kernels/descent.c.
  */
 
 #include "runtime/device/cpu/kernels/layers.h"

@@ -81,8 +81,7 @@ JoinStore::wait_for (const std::string &key) const
   return value;
 }
 
-/* Gloo takes the addresses of a rank from fixed places in its value, without looking at the
- * size. */
+/* Gloo reads the addresses of a rank at fixed offsets in its value without checking the size. */
 void
 JoinStore::check_size (const std::string &key, size_t n_bytes) const
 {

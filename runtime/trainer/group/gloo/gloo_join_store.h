@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gloo's view of our store, for joining a group. C++; internal to this folder. */
+/* Adapts our store to Gloo's interface, for joining a group. C++; internal to this folder. */
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace tps {
 using Clock = std::chrono::steady_clock; /* CLOCK_MONOTONIC, as the store's deadlines */
 using std::chrono::milliseconds;
 
-/* What a GError becomes on its way through C++. */
+/* Carries a GError through C++ code as an exception. */
 class Failure : public std::exception
 {
 public:
@@ -45,8 +45,8 @@ private:
   std::string text_;
 };
 
-/* Keys under the group's prefix. Every wait is bounded by the time for joining and ends soon after
- * the options' is_cancelled() says so. Throws Failure. */
+/* Stores keys under the group's prefix. Every wait is bounded by the timeout for joining, and ends
+ * soon after is_cancelled() of the options returns TRUE. Throws Failure. */
 class JoinStore : public gloo::rendezvous::Store
 {
 public:
@@ -56,7 +56,7 @@ public:
   void set (const std::string &key, const std::vector<char> &data) override;
   std::vector<char> get (const std::string &key) override;
 
-  /* Nothing to do: get() waits, and always follows. */
+  /* Does nothing, because Gloo always calls get() afterwards, and get() waits. */
   void wait (const std::vector<std::string> &keys) override;
   void wait (const std::vector<std::string> &keys, const milliseconds &timeout) override;
 

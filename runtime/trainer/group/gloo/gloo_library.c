@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The only symbol that libtps_gloo.so exports. */
+/* The only exported symbol of libtps_gloo.so. */
 
 #include "runtime/trainer/group/gloo_library.h"
 

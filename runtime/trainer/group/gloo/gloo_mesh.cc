@@ -18,7 +18,7 @@ remaining (Clock::time_point deadline)
 {
   auto left = std::chrono::ceil<milliseconds> (deadline - Clock::now ());
 
-  return std::max (left, milliseconds (1)); /* 0 would mean for ever */
+  return std::max (left, milliseconds (1)); /* 0 would mean an unlimited wait */
 }
 
 [[noreturn]] void
@@ -145,7 +145,7 @@ Mesh::gather_counts (uint64_t mine, std::vector<uint64_t> *counts)
   wait_for_sends (&sends);
 }
 
-/* Of all ranks together. */
+/* Adds the counts of all ranks. */
 size_t
 Mesh::add_counts (const std::vector<uint64_t> &counts) const
 {
@@ -213,7 +213,7 @@ Mesh::close () noexcept
     }
   catch (const std::exception &)
     {
-      /* A pair that is closed already is what we want. */
+      /* The pair may be closed already. */
     }
 }
 

@@ -4,10 +4,10 @@
  * folder.
  *
  * Sizes must match on both sides: Gloo ends the process if a message is larger than its receive.
- * `part` tells the messages of one collective apart; both sides compute the same.
+ * `part` distinguishes the messages of one collective; both sides must compute the same value.
  *
- * Thread: one at a time, abort() excepted. All but abort() and close() throw Failure, or what Gloo
- * throws.
+ * Thread: one at a time, except for abort(). All functions except abort() and close() throw Failure
+ * or Gloo's exceptions.
  */
 
 #pragma once
@@ -31,12 +31,12 @@ class Mesh
 public:
   using Buffer = gloo::transport::UnboundBuffer;
   using BufferPtr = std::unique_ptr<Buffer>;
-  /* With the rank at the other end. */
+  /* Each transfer with the rank at the other end. */
   using Transfers = std::vector<std::pair<unsigned, BufferPtr>>;
 
   static constexpr uint64_t MAX_PART = (1 << 24) - 1;
 
-  /* Joins: returns when all ranks have. `options` is borrowed for the call. */
+  /* Joins the group; returns when all ranks have joined. `options` is borrowed for the call. */
   explicit Mesh (const TpsProcessGroupOptions *options);
 
   Mesh (const Mesh &) = delete;
@@ -66,8 +66,8 @@ public:
     return deadline_;
   }
 
-  /* The next collective, which is to end by `deadline`: its messages are not taken for those of
-   * others. */
+  /* Starts the next collective, which must end by `deadline`. The messages of different collectives
+   * have different tags. */
   void begin (Clock::time_point deadline);
 
   /* The bytes stay borrowed until the transfer has been waited for. */
@@ -77,18 +77,18 @@ public:
   void wait_for_recvs (Transfers *recvs);
   void wait_for_sends (Transfers *sends);
 
-  /* Everybody tells everybody a number: counts [size]. A part of a collective, or one of its
-   * own. */
+  /* Gathers a number of every rank: counts [size]. May be part of a collective or a collective of
+   * its own. */
   void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
 
-  /* As the group's all_gather_bytes(), runtime/trainer/ports/process_group.h; a collective of its
+  /* As all_gather_bytes() of the group, runtime/trainer/ports/process_group.h; a collective of its
    * own. */
   void gather_bytes (const void *sent, size_t n_bytes, gsize *counts, TpsBuffer **gathered);
 
   /* Ends pending and later operations with an error. Thread: any. */
   void abort () noexcept;
 
-  /* The others learn at once that this rank is gone. */
+  /* Closes the connections, so that the other ranks notice at once. */
   void close () noexcept;
 
 private:
@@ -100,12 +100,12 @@ private:
   const unsigned size_;
   const milliseconds timeout_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  uint64_t sequence_ = 0; /* of collectives; tags their messages */
+  uint64_t sequence_ = 0; /* number of the collective; tags its messages */
   Clock::time_point deadline_;
 
   std::mutex mutex_; /* guards everything below */
   bool aborted_ = false;
-  Buffer *waiting_ = nullptr; /* what abort() must wake */
+  Buffer *waiting_ = nullptr; /* the buffer that abort() must wake */
 };
 
 } /* namespace tps */

@@ -20,7 +20,8 @@ namespace {
 
 namespace tcp = gloo::transport::tcp;
 
-/* A pair listens when it is made, on the address that its device has at that moment. */
+/* A device with variable port: a pair listens, when it is created, on the current address of its
+ * device. */
 class RangeDevice : public tcp::Device
 {
 public:
@@ -31,7 +32,8 @@ public:
 
   std::shared_ptr<gloo::transport::Context> createContext (int rank, int size) override;
 
-  /* From now on pairs listen there. Gloo's attribute is const, so another one takes its place. */
+  /* Pairs that are created later listen on this port. Gloo's attribute is const, so a changed copy
+   * replaces it. */
   void
   set_port (uint16_t port)
   {
@@ -39,7 +41,7 @@ public:
     const uint16_t wire = GUINT16_TO_BE (port);
     tcp::attr *place = const_cast<tcp::attr *> (&attr_);
 
-    /* Of IPv4 and IPv6 alike: the port follows the family, most significant byte first. */
+    /* The same for IPv4 and IPv6: the port follows the family, most significant byte first. */
     memcpy (reinterpret_cast<char *> (&changed.ai_addr) + sizeof changed.ai_addr.ss_family, &wire,
             sizeof wire);
     place->~attr ();
@@ -63,7 +65,7 @@ private:
   const uint16_t last_;
 };
 
-/* The device's own context, but its pairs listen on ports of the range. */
+/* The device's own context, except that its pairs listen on ports of the range. */
 class RangeContext : public gloo::transport::Context
 {
 public:
@@ -85,7 +87,7 @@ public:
     return pairs_of_device_->createUnboundBuffer (data, n_bytes);
   }
 
-  /* On the next port that is free: other processes of this host take theirs from the same range. */
+  /* Uses the next free port, because other processes of this host use the same range. */
   std::unique_ptr<gloo::transport::Pair> &
   createPair (int peer) override
   {
@@ -114,7 +116,7 @@ public:
   }
 
 private:
-  RangeDevice *device_; /* kept by pairs_of_device_ */
+  RangeDevice *device_; /* kept alive by pairs_of_device_ */
   std::shared_ptr<gloo::transport::Context> pairs_of_device_;
   uint32_t next_;
 };

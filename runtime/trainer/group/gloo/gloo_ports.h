@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where Gloo listens. C++; internal to this folder. */
+/* The addresses that Gloo listens on. C++; internal to this folder. */
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace tps {
 
-/* Listens on the options' host, with one port for each other rank until that rank has connected:
- * any ports, or free ones of [first_port, last_port]. With a range, creating the pairs of a context
- * throws Failure when no port is left. */
+/* Creates a device that listens on the options' host, with one port for each other rank until that
+ * rank has connected. Ports are arbitrary, or free ports of [first_port, last_port]. With a range,
+ * creating the pairs of a context throws Failure if no port is free. */
 std::shared_ptr<gloo::transport::Device> make_gloo_device (const TpsProcessGroupOptions *options);
 
 } /* namespace tps */

@@ -2,20 +2,20 @@
 
 /* A process group whose ranks are connected by the Gloo library.
  *
- * The group's thread takes jobs from a queue, one after the other. Where all ranks are processes of
- * one machine that can share memory, sums and averages go through it (gloo_shared_sum.h), else
- * through sockets (gloo_segments.h), with the same bits. All else goes through sockets
- * (gloo_mesh.h).
+ * The group's thread takes jobs from a queue, one after the other. If all ranks are processes of
+ * one machine that can share memory, sums and averages use shared memory (gloo_shared_sum.h).
+ * Otherwise they use sockets (gloo_segments.h), with the same bits. All other collectives use
+ * sockets (gloo_mesh.h).
  *
- * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later
- * fails at once, and the connections are closed, so that the other ranks need not wait for their
- * time-out. No exception leaves this file.
+ * Failures: a lost peer, a timeout or abort() ends the job and breaks the group. Later calls fail
+ * at once, and the connections are closed, so that the other ranks need not wait for their
+ * timeouts. No exception leaves this file.
  *
  * Sizes must match between ranks: ddp.c compares bucket layouts when a pass begins, and gathers
  * exchange their sizes first.
  *
- * Threads: `mutex_` guards what is marked; everything else belongs to the group's thread once it
- * runs, but for what says that any thread may call it.
+ * Threads: `mutex_` guards the marked members. All other members belong to the group's thread while
+ * it runs. Functions are called on any thread only if they say so.
  */
 
 #include "runtime/trainer/group/process_groups.h"
@@ -99,7 +99,7 @@ private:
   void average_halves (TpsAverage *average);
 
   Mesh mesh_;
-  std::unique_ptr<tps::SharedSum> shared_; /* null where memory cannot be shared */
+  std::unique_ptr<tps::SharedSum> shared_; /* null if memory cannot be shared */
   tps::Scratch scratch_;
 
   std::mutex mutex_;
@@ -109,7 +109,7 @@ private:
   bool aborted_ = false;  /* under mutex_ */
   std::string broken_;    /* under mutex_; empty while the group works */
 
-  std::thread thread_; /* last: uses all of the above */
+  std::thread thread_; /* must be the last member: it uses all of the above */
 };
 
 extern "C"
@@ -194,7 +194,8 @@ GlooGroup::run () noexcept
     }
 }
 
-/* Runs it unless the group is broken, breaks the group if it fails, and ends it either way. */
+/* Runs the job unless the group is broken, breaks the group if the job fails, and reports the end
+ * in both cases. */
 void
 GlooGroup::run_job (const Job &job)
 {
@@ -241,8 +242,8 @@ GlooGroup::do_job (const Job &job)
     case Job::FAREWELL:
       std::vector<uint64_t> counts;
 
-      /* Closing a connection drops what the peer has not received yet, so wait until all have said
-       * that they are done. */
+      /* Closing a connection drops data that the peer has not received yet. So this waits until all
+       * ranks have reported that they are done. */
       mesh_.gather_counts (0, &counts);
       break;
     }

@@ -43,7 +43,7 @@ sum_in_order (float *out, const std::vector<const void *> &pieces, size_t n_elem
     }
 }
 
-/* One all-reduce; segment `number` belongs to rank number % size. */
+/* One all-reduce. Segment `number` belongs to rank number % size. */
 class Reduction
 {
 public:
@@ -53,12 +53,12 @@ public:
   void run ();
 
 private:
-  /* A segment that this rank adds up. */
+  /* A segment that this rank sums. */
   struct OwnSegment
   {
     uint64_t number;
-    std::vector<const void *> pieces; /* by rank */
-    Mesh::Transfers recvs;            /* of the others' pieces */
+    std::vector<const void *> pieces; /* indexed by rank */
+    Mesh::Transfers recvs;            /* of the other ranks' pieces */
   };
 
   guint8 *
@@ -87,15 +87,15 @@ private:
   size_t n_elems_;
   size_t elem_size_;
   TpsAverage *average_;         /* null: a sum of floats */
-  size_t segment_;              /* elements of each but the last */
+  size_t segment_;              /* elements of each segment but the last */
   size_t scratch_used_ = 0;     /* bytes */
-  std::vector<double> weights_; /* by rank; of an average */
+  std::vector<double> weights_; /* indexed by rank; for an average */
   std::vector<OwnSegment> own_;
   Mesh::Transfers sends_;
-  Mesh::Transfers sums_; /* of the segments of others */
+  Mesh::Transfers sums_; /* sums of the other ranks' segments */
 };
 
-/* Small data: one segment a rank, so that all share the work. */
+/* Small data have one segment for each rank, so that all ranks share the work. */
 Reduction::Reduction (Mesh *mesh, Scratch *scratch, guint8 *data, size_t n_elems, size_t elem_size,
                       TpsAverage *average)
     : mesh_ (mesh), scratch_ (scratch), data_ (data), n_elems_ (n_elems), elem_size_ (elem_size),
@@ -105,7 +105,7 @@ Reduction::Reduction (Mesh *mesh, Scratch *scratch, guint8 *data, size_t n_elems
   scratch_->resize (std::max (scratch_->size (), n_elems + mesh->size () * segment_));
 }
 
-/* Posts what can be posted at once: our pieces go to the owners, room waits for their sums. */
+/* Posts sends of our pieces to their owners, and receives of the owners' sums. */
 void
 Reduction::start_foreign_segment (uint64_t number)
 {
@@ -117,7 +117,7 @@ Reduction::start_foreign_segment (uint64_t number)
   mesh_->start_recv (&sums_, start, n_bytes, owner, 2 * number + 1);
 }
 
-/* Posts receives of the others' pieces, each into scratch memory of its own. */
+/* Posts receives of the other ranks' pieces, each into scratch memory of its own. */
 void
 Reduction::start_own_segment (uint64_t number)
 {
@@ -176,7 +176,7 @@ Reduction::finish_own_segment (OwnSegment *own)
                          peer, 2 * own->number + 1);
 }
 
-/* Everybody tells everybody. */
+/* Sends this rank's weight to all ranks, and posts receives of theirs. */
 void
 Reduction::start_weights (Mesh::Transfers *recvs)
 {
@@ -201,7 +201,7 @@ Reduction::finish_weights (Mesh::Transfers *recvs)
     {
       if (!std::isfinite (weights_[peer]) || weights_[peer] < 0)
         throw Failure (TPS_ERROR_GROUP_BROKEN,
-                       "rank " + std::to_string (peer) + " sent a weight that is none");
+                       "rank " + std::to_string (peer) + " sent an invalid weight");
       sum += weights_[peer];
     }
   average_->weight = sum;

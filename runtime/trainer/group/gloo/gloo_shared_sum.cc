@@ -19,7 +19,7 @@ struct MemoryFree
   }
 };
 
-/* The clock of tps_clock_now_ns(). */
+/* Converts to the clock of tps_clock_now_ns(). */
 gint64
 to_ns (Clock::time_point deadline)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared memory for the ranks of a group, where all of them are processes of one machine that can
- * share some. C++; internal to this folder. */
+/* Shared memory for the ranks of a group, if all of them are processes of one machine that can
+ * share memory. C++; internal to this folder. */
 
 #pragma once
 
@@ -15,11 +15,11 @@ namespace tps {
 class SharedSum
 {
 public:
-  /* The ranks agree: either all share memory or none does, in particular where one of them does not
-   * want to. Null where none does. Throws Failure. */
+  /* Agrees with the other ranks: either all ranks share memory or none does. Null if memory is not
+   * shared, in particular if `wanted` is false on any rank. Throws Failure. */
   static std::unique_ptr<SharedSum> agree (Mesh *mesh, bool wanted);
 
-  /* As those of runtime/trainer/group/shared_sum.h; throw Failure. */
+  /* As the functions of runtime/trainer/group/shared_sum.h; throw Failure. */
   void sum (float *data, size_t n_elems, Clock::time_point deadline);
   void average (TpsAverage *average, Clock::time_point deadline);
 

@@ -6,8 +6,9 @@
 
 namespace tps {
 
-/* Blocks SIGPIPE on this thread, and on threads that it starts, while it lives: Gloo uses writev().
- * Who sends holds one. What came meanwhile does not come after it. */
+/* Blocks SIGPIPE, during its lifetime, on this thread and on threads that it starts, because Gloo
+ * uses writev(). Every sending thread must hold one. Signals that arrive meanwhile are
+ * discarded. */
 class SigpipeBlock
 {
 public:

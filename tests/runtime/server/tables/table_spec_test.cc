@@ -103,7 +103,7 @@ TEST (TableSpec, NamesWhatIsWrong)
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
                s.initializer.kind = static_cast<TpsInitializerKind> (4);
              }),
-             "INVALID_ARGUMENT spec.initializer.kind: 4 is no initializer");
+             "INVALID_ARGUMENT spec.initializer.kind: unknown initializer 4");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = -1; }),
              "INVALID_ARGUMENT spec.initializer.stdev: -1, 0 or more is expected");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = INFINITY; }),

@@ -217,7 +217,7 @@ TEST (Ddp, AnAnswerThatNeverComesEndsAtTheDeadlineNamingTheBuckets)
     if (index == 1)
       exchange->answer_with_own_gradient (index);
   };
-  EXPECT_EQ (t.backward (), "DEADLINE_EXCEEDED: batch 0: no answer for bucket 0, 2 within 0 ms");
+  EXPECT_EQ (t.backward (), "DEADLINE_EXCEEDED: batch 0: no reply for bucket 0, 2 within 0 ms");
   EXPECT_TRUE (t.exchange.is_cancelled ());
   for (size_t i = 0; i < 3; i++)
     EXPECT_TRUE (t.exchange.call (i).is_answered);

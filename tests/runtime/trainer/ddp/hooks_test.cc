@@ -207,7 +207,7 @@ TEST (AllReduce, ARankWithAnotherMatrixIsRefusedByAll)
   for (const Rank &rank : ranks)
     EXPECT_EQ (
         rank.error,
-        "sparse all-reduce of bucket 1: what rank 0 sent is wrong: its ids are not ascending within the matrix");
+        "sparse all-reduce of bucket 1: invalid data from rank 0: its ids are not ascending within the matrix");
 }
 
 TEST (Hooks, MetricsCarryTheOriginalNamesAndTheBackendReallyUsed)

@@ -172,7 +172,7 @@ TEST (Gloo, AWeightThatIsNoneBreaksTheGroup)
     std::vector<guint16> data (100);
     TpsAverage mine = { TPS_DTYPE_FLOAT16, data.data (), data.size (), r == 1 ? NAN : 1, FALSE };
 
-    EXPECT_NE (average (groups[r], &mine).find ("rank 1 sent a weight that is none"),
+    EXPECT_NE (average (groups[r], &mine).find ("rank 1 sent an invalid weight"),
                std::string::npos);
   });
   free_groups (groups);

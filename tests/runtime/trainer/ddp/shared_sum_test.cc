@@ -126,7 +126,7 @@ TEST (SharedSum, AWeightThatIsNoneIsRefusedByAllAndChangesNothing)
     GError *error = nullptr;
 
     EXPECT_FALSE (tps_shared_sum_average (ranks[rank].get (), &average, in_seconds (60), &error));
-    EXPECT_STREQ (error->message, "rank 1 sent a weight that is none");
+    EXPECT_STREQ (error->message, "rank 1 sent an invalid weight");
     EXPECT_EQ (element, 7);
     EXPECT_EQ (average.weight, rank == 0 ? 1.0 : -1.0);
     g_error_free (error);
@@ -173,7 +173,7 @@ TEST (RankMemory, AProcessThatHasEndedIsSeenBeforeItsParentWaitsForIt)
   tps_rank_memory_close_door (memory);
   EXPECT_FALSE (tps_rank_memory_meet (memory, in_seconds (3600), &error));
   ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN));
-  EXPECT_STREQ (error->message, "rank 1: its process is gone");
+  EXPECT_STREQ (error->message, "rank 1: its process has ended");
   g_error_free (error);
   waitpid (zombie, nullptr, 0);
 }
