@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""bench/compare, with two tiny benchmarks that are not ours: what it runs, in which order, what it says, how it ends."""
+"""bench/compare with two tiny fake benchmarks: its runs, their order, its output, its exit code."""
 
 import json
 import os
@@ -14,7 +14,8 @@ import junit
 
 COMPARE = os.path.abspath(os.environ["COMPARE"])
 
-# Writes the figures of the file beside it, one value for each time it has been run; logs who it is, and its flags.
+# Writes the figures in the file next to it, one value for each earlier run; logs its path and its
+# flags.
 BENCHMARK = """#!%s
 import json, os, sys
 here = os.path.dirname(os.path.realpath(__file__))
@@ -36,7 +37,7 @@ with open(flags["json"], "w") as file:
     json.dump({"schema": 1, "figures": figures, "peers": [], "ratios": ratios}, file)
 """ % sys.executable
 
-# A stand-in for Bazel: "builds" the benchmark of the checkout that it stands in.
+# Replaces Bazel: "builds" the benchmark of the checkout that contains it.
 BAZELW = """#!/bin/sh
 echo "$@" >> bazel.log
 [ "$1" = build ] || exit 0
@@ -234,7 +235,8 @@ class Commits(TestCase):
         for commit in os.listdir(self.path("cache")):
             with open(self.path("cache", commit, "bazel.log"), encoding="utf-8") as log:
                 self.assertEqual(log.read(), "build -c opt //bench:fake\nshutdown\n")
-        self.assertEqual(self.compare_commits(sides=("HEAD~1", "HEAD")).returncode, 1)  # with what is there
+        # reuses both builds
+        self.assertEqual(self.compare_commits(sides=("HEAD~1", "HEAD")).returncode, 1)
 
     def test_clean_leaves_no_checkout(self):
         self.assertEqual(self.compare_commits("--clean", sides=("HEAD~1", "HEAD")).returncode, 1)
