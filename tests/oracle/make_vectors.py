@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the vectors that tests of tests/runtime and tests/conformance compare with: what PyTorch computes.
+"""Writes PyTorch's results as vectors, with which tests of tests/runtime and tests/conformance are
+compared.
 
     /usr/bin/python3 tests/oracle/make_vectors.py > tests/oracle/vectors.txt
 
@@ -10,9 +11,10 @@ Needs Debian's python3-torch (1.13). Deterministic: one thread, fixed seeds. The
     tensor NAME TYPE DIM DIM ...
     VALUE VALUE ...
 
-with one line of values, row-major; TYPE is f32 or i64, floats in 9 digits, which give back the same float. Names are
-CASE/WHAT. A model's parameters are named as in model.named_parameters(), gradients as NAME.grad; of sparse ones
-NAME.grad.indices and NAME.grad.values, coalesced.
+with one line of values, row-major; TYPE is f32 or i64. Floats have 9 digits, which are enough to
+restore the same float. Names are CASE/SUBJECT. A model's parameters are named as in
+model.named_parameters(), gradients as NAME.grad, and sparse ones as NAME.grad.indices and
+NAME.grad.values, coalesced.
 """
 
 import sys
@@ -200,7 +202,8 @@ def draw_row_gradients(rows, dim, n):
 
 
 def emit_row_steps(case, factors, steps):
-    """`factors`: learning rate, then what the optimizer has; `steps` yields the values after each step."""
+    """`factors`: learning rate, then the optimizer's other factors; `steps` yields the values after
+    each step."""
     emit("optimizer/%s/factors" % case, torch.tensor(factors, dtype=torch.float64).float())
     for number, value in enumerate(steps, 1):
         if number in (1, 10, ROW_STEPS):
@@ -208,7 +211,8 @@ def emit_row_steps(case, factors, steps):
 
 
 def whole_steps(data, optimizer_class, dense=False, **options):
-    """The table as one parameter, with sparse gradients or with those filled up with zeros."""
+    """The table as one parameter, with sparse gradients or with gradients that are filled up with
+    zeros."""
     initial, gradients = data
     value = initial.clone().requires_grad_()
     optimizer = optimizer_class([value], **options)
@@ -219,7 +223,8 @@ def whole_steps(data, optimizer_class, dense=False, **options):
 
 
 def row_steps(data, optimizer_class, **options):
-    """Each row as a parameter of its own, which has a gradient or takes no part in the step."""
+    """Each row as a parameter of its own, which either has a gradient or is not part of the
+    step."""
     initial, gradients = data
     rows = [row.clone().requires_grad_() for row in initial]
     optimizer = optimizer_class(rows, **options)
@@ -339,7 +344,8 @@ def draw_bags(rng, num_embeddings, learnable):
 
 
 def scatter(shape, number, bound):
-    """Values in [-bound, bound) that a test makes the same way: too many to be written out."""
+    """Values in [-bound, bound) that a test generates in the same way, because they are too many
+    for the file."""
     count = torch.Size(shape).numel()
     mixed = (torch.arange(count) + number * 1000003) * 1540483477 % 2**32
     mixed = (mixed ^ mixed >> 15) * 1540483477 % 2**32
@@ -361,7 +367,7 @@ def make_hybrid_layers():
 
 
 def make_hybrid(case, rows):
-    """The dense part alone, forward and backward."""
+    """Only the dense part, forward and backward."""
     layers = make_hybrid_layers()
     value = scatter((rows, 512), 100, 1.5).requires_grad_()
     output = layers(value)
@@ -423,8 +429,9 @@ def make_batch_update(case, n_in, n_out, batch, n_trainers, batches, lr, momentu
 
 
 def make_compress_hooks(case, n):
-    """What torch.distributed.algorithms.ddp_comm_hooks' fp16_compress_hook and bf16_compress_hook make of two trainers'
-    gradients: cast, divided by their number, added, and cast back."""
+    """The effect of torch.distributed.algorithms.ddp_comm_hooks' fp16_compress_hook and
+    bf16_compress_hook on two trainers' gradients: cast, divided by their number, added, and cast
+    back."""
     gradients = [torch.randn(n) * 10.0 ** torch.randint(-3, 4, (n,)) for _ in range(TRAINERS)]
     for trainer, gradient in enumerate(gradients):
         emit("%s/gradient%d" % (case, trainer), gradient)
