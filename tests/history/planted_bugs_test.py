@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 PLANTED, NORMAL, SERVER, TABLE = (os.environ[name] for name in ("PLANTED", "NORMAL", "SERVER", "TABLE"))
-BUGS = os.environ.get("BUGS", "").split()  # a few of them; all without
+BUGS = os.environ.get("BUGS", "").split()  # the names of some bugs; by default all
 SEEDS = int(os.environ.get("SEEDS", "2000"))
 FOUND = re.compile(r"seed (\d+), (\d+) operations: ([a-z-]+): (.*)")
 ROW = re.compile(r"^\| `([a-z-]+)` \|(.*)$", re.MULTILINE)
@@ -30,7 +30,8 @@ def listed():
 
 
 def run(program, bug, seeds):
-    """The exit code and the last line of the program; a program that a bug makes crash has found it."""
+    """The exit code and the last line of the program. A crash of the program counts as a found
+    bug."""
     environment = dict(os.environ)
     if bug:
         environment["TPS_PLANTED_BUG"] = bug
