@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:all_reduce: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:all_reduce: its output and its JSON; no process or file remains."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:batch_update as its user meets it."""
+"""//bench:batch_update as users run it."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import signal
 import junit
 import launcher
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("stray", "stray", "--help"),
@@ -32,10 +32,10 @@ FLAGS = [
 
 STEP = ("processing one batch", "reporting grads", "got updated model")
 TRAINERS = ("trainer0", "trainer1", "trainer2")
-# Passes soon, and on a busy machine no step of a trainer that runs takes as long.
+# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
 HASTY_S = 4
 HASTY = "--rpc-timeout=%d" % HASTY_S
-# A step takes long enough to be interrupted.
+# A step that is long enough to be interrupted.
 HEAVY = ("--in-features=2048", "--out-features=1024", "--batch-size=1000")
 
 
@@ -138,7 +138,8 @@ class BatchUpdate(launcher.TestCase):
         run = self.start_training("--batches=8", HASTY, "--min-trainers=1", "-v", "--json=out.json", *HEAVY)
         late = run.roles()["trainer2"]
         os.kill(late, signal.SIGSTOP)
-        # It may have sent its gradients for one more update; the second is made without it.
+        # The trainer may have sent its gradients for one more update; the second update is made
+        # without it.
         n_before = run.stderr().count("PS updated model")
         launcher.eventually(lambda: run.stderr().count("PS updated model") >= min(n_before + 2, 8), "others go on")
         os.kill(late, signal.SIGCONT)

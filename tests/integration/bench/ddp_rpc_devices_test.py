@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:ddp_rpc with dense layers and tables on devices (tests/runtime/fake_device): the parameters of the CPU, to the
-bit."""
+"""//bench:ddp_rpc with dense layers and tables on devices (tests/runtime/fake_device): the
+parameters have the bits of the CPU."""
 
 import os
 
@@ -8,7 +8,8 @@ import junit
 import launcher
 import report
 
-for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+# relative to the runfiles; runs have folders of their own
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
 
@@ -36,7 +37,8 @@ class DdpRpcDevices(launcher.TestCase):
         self.assertEqual((len(found), len(set(found))), (2, 1), found)
 
     def outline(self, *flags):
-        """What each line of the report is about. Tables are as wide as their figures: their frames do not count."""
+        """The subject of each line of the report. The width of tables depends on their figures, so
+        frames are left out."""
         lines = self.run_well("--smoke", *flags).stdout.splitlines()
         return [line.split("|")[1].strip() if line[0] == "|" else line.split()[0]
                 for line in lines if line.strip() and line[0] != "+"]

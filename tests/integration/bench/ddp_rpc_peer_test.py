@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:ddp_rpc beside PyTorch, with dense and with sparse table gradients."""
+"""//bench:ddp_rpc next to PyTorch, with dense and with sparse table gradients."""
 
 import junit
 import launcher

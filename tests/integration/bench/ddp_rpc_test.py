@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:ddp_rpc as its user meets it: what it obeys, what it reports, what it refuses, and how it fails."""
+"""//bench:ddp_rpc as users run it: its flags, its reports, its refusals and its failures."""
 
 import csv
 import os
@@ -15,7 +15,7 @@ NUMBERS = "".join(r"  p%d: +\d+\.\d{3}s +\d+/s" % percent for percent in (50, 75
 # A pass that would take minutes.
 LONG = ("--number-trainers=2", "--number-ps=2", "--embedding-dim=256", "--warmup-cycles=0", "--epochs=1000000")
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("--number-trainers=0", "--number-trainers=0", "1 to"),
@@ -170,7 +170,7 @@ class DdpRpc(launcher.TestCase):
         os.kill(self.pid_of(run, 3), signal.SIGSTOP)
         result = run.finish()
         self.assertEqual(result.code, 1)
-        # The other trainer may be heard first, and knows only who left the group.
+        # The other trainer may report first. It knows only which rank has left the group.
         self.assertRegex(result.stderr, r"^ddp_rpc: trainer\d: its pass failed: .*(lookup|push): .*ps1\.sock.*\n$")
         self.assert_nothing_left(run)
 

@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Trainers and servers on devices: they train the same model as on the CPU, to the bit, since these devices compute as the
-CPU does. Otherwise they are as unkind as a GPU: the host cannot touch their memory, and nothing is done before it is
-waited for."""
+"""Trainers and servers on devices. They train the same model as the CPU, to the bit, because these
+fake devices compute like the CPU. Otherwise the fakes are as strict as a GPU: the host cannot
+access their memory, and work runs only when it is waited for."""
 
 import os
 import signal
@@ -11,16 +11,17 @@ import junit
 import launcher
 import report
 
-for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+# relative to the runfiles; runs have folders of their own
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
 HOOKS = ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook")
 
-# 16 batches: three trainers do 6, 5 and 5, so that joining without data is part of it.
+# 16 batches: three trainers do 6, 5 and 5, so that one of them joins without data.
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=2")
 CUDA = ("--ncudatrainer=2", "--ncudaserver=1")
 
-# The originals' scripts with CUDA roles. Those with nccl need a GPU.
+# The originals' scripts with CUDA roles. Scripts with nccl need a GPU.
 OF_100 = "--data=DummyData100 --model=DummyModelSparse100 --epochs=2 --batch_size=10 --rpc_timeout=30 "
 EXPERIMENTS = {
     "ddp_cuda_rpc": (
@@ -38,7 +39,7 @@ EXPERIMENTS = {
 class Devices(experiments.TestCase):
 
     def digest(self, *flags):
-        """The parameters that all trainers end with."""
+        """The final parameters of all trainers."""
         found = report.digests(self.run_to_json(*WORK, *flags))
         self.assertEqual(len(set(found)), 1, found)
         return found[0]

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:durability: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:durability: its output and its JSON; no process or file remains."""
 
 import json
 import os

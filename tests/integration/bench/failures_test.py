@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to a world, its launcher says what, exits non-zero and leaves nothing behind."""
+"""After every failure in a world the launcher prints a reason, exits non-zero and leaves nothing
+behind."""
 
 import os
 import signal
@@ -10,7 +11,7 @@ import launcher
 # A pass that would take minutes, in steps of a millisecond.
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
-# Passes soon, and on a busy machine no step of a trainer that runs takes as long.
+# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
 HASTY = "--rpc-timeout=4"
 
 
@@ -42,7 +43,7 @@ class Failures(launcher.TestCase):
     def test_a_role_that_crashes_is_named(self):
         run = self.start_long()
         os.kill(run.roles()["trainer1"], signal.SIGSEGV)
-        # Under a sanitizer the signal is reported and becomes a status.
+        # A sanitizer reports the signal and turns it into an exit status.
         result = run.finish()
         self.assertEqual(result.code, 1)
         self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by signal 11|ended with)")
@@ -78,7 +79,7 @@ class Failures(launcher.TestCase):
 
     def test_a_second_ctrl_c_ends_it_at_once(self):
         run = self.start_long()
-        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # something to wait for
+        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # so that the others have to wait
         run.signal(signal.SIGINT)
         run.signal(signal.SIGINT)
         self.assertIn(run.finish().code, (-signal.SIGINT, 130))
@@ -109,7 +110,7 @@ class Failures(launcher.TestCase):
 
 
 class Peers(launcher.TestCase):
-    """A peer that cannot run must not look like a run of ours that failed."""
+    """A missing interpreter of a peer must not look like a failed run of ours."""
 
     def test_a_python_that_is_not_there(self):
         self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/nonexistent/python"),

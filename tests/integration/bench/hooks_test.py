@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Every hook with every kind of server, transport and layout; and all of them train the same model.
+"""Every hook with every kind of server, transport and layout trains the same model.
 
-"The same" is meant to the bit, tolerance zero: servers and all-reduce add in the order of trainers and divide once, so the
-digest of the parameters after a pass must not depend on how gradients travelled.
+"The same" means equal bits: servers and all-reduce add in the order of trainers and divide once, so
+the digest of the parameters after a pass must not depend on the path of the gradients.
 """
 
 import junit
@@ -12,14 +12,14 @@ import report
 HOOKS = ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook")
 SERVERS = ("AverageParameterServer", "AverageBatchParameterServer")
 
-# 16 batches: three trainers do 6, 5 and 5, so that joining without data is part of it.
+# 16 batches: three trainers do 6, 5 and 5, so that one of them joins without data.
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
 
 
 class Hooks(launcher.TestCase):
 
     def digest(self, *flags, trainers=2):
-        """The parameters that all trainers end with."""
+        """The final parameters of all trainers."""
         found = report.digests(self.run_to_json(*WORK, "--ntrainer=%d" % trainers, *flags))
         self.assertEqual(len(found), trainers)
         self.assertEqual(len(set(found)), 1, found)
@@ -66,7 +66,7 @@ class Hooks(launcher.TestCase):
                                  self.digest("--ddp-hook=" + hook, "--transport=tcp"))
 
     def test_shared_memory_carries_the_same_bits(self):
-        large = ("--model=Bucket64KiB", "--data=DummyDataBucket")  # smaller tensors travel through the socket
+        large = ("--model=Bucket64KiB", "--data=DummyDataBucket")  # smaller tensors use the socket
         for hook in ("rpc_hook", "sparse_rpc_hook"):
             with self.subTest(hook=hook):
                 found = {self.digest("--ddp-hook=" + hook, *large, *flags)
@@ -96,7 +96,8 @@ class Hooks(launcher.TestCase):
 
 
 class PartitionByTrainers(launcher.TestCase):
-    """The originals' layout: each server averages its own trainers and nobody averages the servers."""
+    """The originals' layout: each server averages its own trainers, and the servers are not
+    averaged."""
 
     def digests(self, *flags):
         return report.digests(self.run_to_json(*WORK, "--partition=trainers", *flags))

@@ -1,7 +1,9 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A trainer is killed in mid-round, at a server that goes on: the others learn who is missing, the next run works.
+"""A trainer is killed during a round. The server continues, the others learn the missing trainer,
+the next run succeeds.
 
-The server is a standalone thriftps_server, the trainers are the benchmark's own processes; this test does what a master does.
+The server is a standalone thriftps_server, the trainers are the benchmark's own processes, and this
+test takes the part of a master.
 """
 
 import json
@@ -21,8 +23,8 @@ from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import ServerAddress, TrainBatch, TrainSpec, TrainState
 
 N = 3
-DEADLINE_S = 4  # on a busy machine no round of trainers that run takes as long
-N_TRIES = 5      # a busy machine can only be too slow
+DEADLINE_S = 4  # longer than a round of running trainers on a busy machine
+N_TRIES = 5      # a busy machine can only add delays
 MODEL = {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
     "dense_layers_count": 2, "sparse": True}}
@@ -86,7 +88,7 @@ class KilledTrainer(launcher.TestCase):
             self.train(rank, name, epochs)
 
     def check_whole_pass(self, name):
-        """A pass of all trainers succeeds; the parameters they end with."""
+        """Runs a pass of all trainers, which must succeed; returns their final parameters."""
         self.start_pass(name, 2)
         ends = [self.end_of_pass(rank) for rank in range(N)]
         self.assertEqual([end.state for end in ends], [TrainState.SUCCEEDED] * N, ends)
@@ -95,7 +97,7 @@ class KilledTrainer(launcher.TestCase):
         return found.pop()
 
     def kill_in_mid_pass(self, name, victim):
-        """How long it took until the others had learnt of it."""
+        """The time until the other trainers have learnt of the failure."""
         self.start_pass(name, 1000000)
         for rank in range(N):
             launcher.eventually(lambda r=rank: self.status(r).steps_done > 0, "trainer%d trains" % rank)
@@ -116,7 +118,8 @@ class KilledTrainer(launcher.TestCase):
         taken = []
         while len(taken) < N_TRIES and (not taken or taken[-1] >= DEADLINE_S + 1):
             taken.append(self.kill_in_mid_pass("killed%d" % len(taken), trainers[1]))
-            # The same server, the other trainers as they are, a new one in the dead one's place.
+            # The same server and the same other trainers, with a new trainer in place of the killed
+            # one.
             trainers[1] = self.start_trainer(1)
             self.assertEqual(self.check_whole_pass("after%d" % len(taken)), before)
         self.assertLess(min(taken), DEADLINE_S + 1)

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:lookup: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:lookup: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -8,7 +8,8 @@ import signal
 import junit
 import launcher
 
-for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+# relative to the runfiles; runs have folders of their own
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
 LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads") for system in ("pool", "store")]

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What cannot work is refused: one line that says what and why, exit 2 where nothing was started, else 1."""
+"""Impossible runs are refused with one line that names the flag and the reason. The exit code is 2
+if nothing was started, else 1."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import socket
 import junit
 import launcher
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("stray", "stray", "--help"),
@@ -75,7 +76,7 @@ FLAGS = [
     ("--rank=4", "--rank=4", "0 to 3"),
 ]
 
-# A --model-config-path file, and words of the line.
+# A --model-config-path file, and words of the error line.
 MODEL_FILES = [
     ("", "models.json"),
     ("{", "models.json", "models.json:1"),
@@ -88,7 +89,7 @@ MODEL_FILES = [
     ('{"DummyModelSmall": {"model_class": "Resnet", "configurations": {}}}', "Resnet", "DummyModel"),
 ]
 
-# Arguments of DummyModel that only the trainers' code knows to be wrong, and words.
+# Arguments of DummyModel that only the trainers' code can refuse, and words of the error line.
 MODEL_ARGUMENTS = [
     ({"num_embeddings": "many"}, "num_embeddings", "integer"),
     ({"num_embeddings": -1}, "num_embeddings", "-1"),
@@ -148,7 +149,7 @@ class Refusals(launcher.TestCase):
         result = self.run_world("--smoke", "--backend=nccl", "--ddp-hook=allreduce_hook")
         self.assert_refused(result, "--backend", "nccl", "CUDA", "gloo")
         self.assertEqual(result.stdout, "")
-        self.run_well("--smoke", "--backend=nccl")  # rpc_hook has no use for a group
+        self.run_well("--smoke", "--backend=nccl")  # rpc_hook does not use a group
 
     def test_experiments_that_need_a_gpu_say_so(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What a user reads and what programs read after a run: the originals' titles, rows and columns, JSON, CSV."""
+"""The output of a run for users and for programs: the originals' titles, rows and columns, JSON,
+CSV."""
 
 import csv
 import json
@@ -17,7 +18,7 @@ N_STEPS = 8  # 64 samples, batches of 4, 2 trainers
 
 
 class OneRun(launcher.TestCase):
-    """One run, looked at from all sides."""
+    """One run, checked in every output format."""
 
     def setUp(self):
         super().setUp()
@@ -56,7 +57,8 @@ class OneRun(launcher.TestCase):
         loss, parameters = self.result.stdout.splitlines()[-2:]
         self.assertRegex(loss, r"^loss of the last step: trainer0 4\.\d+, trainer1 4\.\d+$")  # ln 64 = 4.16
         self.assertRegex(parameters, r"^parameters \(xxh3-128\): [0-9a-f]{32}, the same on all trainers$")
-        self.assertIn(report.digests(self.output)[0], parameters)  # of another run: the same seed
+        # of another run with the same seed
+        self.assertIn(report.digests(self.output)[0], parameters)
 
     def test_json_has_the_shape_of_all_benchmarks(self):
         output = self.output
@@ -95,7 +97,7 @@ class OneRun(launcher.TestCase):
         folder = os.path.join(self.folder, "tables/of/this")
         self.assertEqual(sorted(os.listdir(folder)), ["all_server.csv", "all_trainer.csv", "server=2.csv",
                                                       "trainer=0.csv", "trainer=1.csv"])
-        for title, _, rows in self.tables:  # of this run: it wrote over those of the first
+        for title, _, rows in self.tables:  # of this run, which overwrote the files of the first
             path = os.path.join(folder, title.replace("all ", "all_") + ".csv")
             with self.subTest(title=title), open(path, encoding="utf-8", newline="") as file:
                 header, *lines = list(csv.reader(file))
@@ -160,7 +162,8 @@ class Shapes(launcher.TestCase):
         output = self.run_to_json("--smoke", "--repeats=3")
         figures = report.figures(output)
         self.assertEqual(figures["trainer=1/batch_level_metric,batch_all"]["n"], 3)
-        self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)  # every pass starts anew
+        # every pass starts from the initial model
+        self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)
 
     def test_underscores_are_as_good_as_dashes(self):
         output = self.run_to_json("--smoke", "--batch_size=16", "--ddp_hook", "sparse_rpc_hook", "--rpc_timeout=9",
@@ -184,7 +187,7 @@ class Shapes(launcher.TestCase):
 
 
 class Words(launcher.TestCase):
-    """--help, --list, --version: nothing is started for them."""
+    """--help, --list and --version start nothing."""
 
     FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver ncudaserver rpc-timeout
     backend epochs batch-size data model data-config-path model-config-path server-config-path trainer-config-path

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Roles that are started one by one, as fleets do: each process finds its place in flags or environment."""
+"""Roles that are started one by one, as in fleets: each process finds its place in flags or
+environment."""
 
 import signal
 
@@ -11,7 +12,7 @@ from thrift.Thrift import TException
 from thriftps.node.ttypes import ServiceError
 from thriftps.rendezvous import Rendezvous
 
-# Ranks behind those of the two trainers.
+# Ranks after those of the two trainers.
 SERVER, MASTER = 2, 3
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
@@ -33,12 +34,13 @@ class World(launcher.TestCase):
         return self.start("--rank=%d" % rank, "--world-size=4", "--master-port=%d" % self.port, *flags)
 
     def wait_until_training(self):
-        """The first trainer, found as roles find each other, has done a step of a pass that goes on."""
+        """The first trainer, found as roles find each other, has done a step of a pass and
+        continues."""
         trainer = launcher.eventually(self.find_trainer, "trainer0 has found its master")
         launcher.eventually(lambda: launcher.steps_done(trainer) > 0, "trainer0 has done a step")
 
     def find_trainer(self):
-        """Where trainer0 listens; empty before it has told the master."""
+        """The address of trainer0; empty before it has told the master."""
         try:
             with Client("127.0.0.1:%d" % self.port, Rendezvous) as store:
                 card = store.get("world/role/0", 0).decode()
@@ -47,7 +49,7 @@ class World(launcher.TestCase):
             return ""
 
     def check_well(self, roles):
-        """All end well, the master says the report and the others nothing."""
+        """All exit with 0; the master prints the report and the others print nothing."""
         *others, master = [role.finish() for role in roles]
         self.assertEqual((master.code, master.stderr), (0, ""), master)
         for result in others:
@@ -98,7 +100,7 @@ class OneByOne(World):
         self.check_well(roles)
 
     def test_a_world_of_one_is_no_world(self):
-        # Every shell inside a job of Slurm has these.
+        # Every shell in a Slurm job has these variables.
         result = self.start("--smoke", SLURM_PROCID="0", SLURM_NTASKS="1").finish()
         self.assertEqual(result.code, 0)
         self.assertIn("metrics for server=2", result.stdout)
@@ -135,7 +137,7 @@ class Trouble(World):
         self.check_well([self.torchrun(rank, "--smoke", "--job=blue") for rank in (0, 1, SERVER)] + [master])
 
     def test_a_role_with_other_flags(self):
-        # Starts last: all others are there to be told.
+        # The master starts last, when all other roles are reachable.
         others = [self.torchrun(rank, "--smoke", "--epochs=2") for rank in (0, SERVER, MASTER)]
         launcher.eventually(self.find_trainer, "the role has found its master")
         bad = self.torchrun(1, "--smoke", "--reduce=sum")
@@ -155,7 +157,7 @@ class Trouble(World):
         others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
         self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1, "trainer1 has not come up in 10 s",
                     "127.0.0.1:%d" % self.port)
-        for role in others:  # the master told them
+        for role in others:  # the master informed them
             self.end_of(role, 1, "the run failed: trainer1 has not come up in 10 s")
 
     def test_a_master_that_is_killed(self):

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:transfer: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:transfer: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -17,7 +17,7 @@ class Transfer(launcher.TestCase):
 
     def run_to_output(self, *flags):
         result = self.run_world("--smoke", "--json=out.json", *flags)
-        self.assertEqual(result.code, 0, result)  # on stderr there may be a line of progress
+        self.assertEqual(result.code, 0, result)  # stderr may have a line of progress
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             output = json.load(file)
         self.assertEqual((output["schema"], output["benchmark"]), (1, "transfer"))
@@ -72,7 +72,7 @@ class Transfer(launcher.TestCase):
         figures = {figure["name"]: figure for figure in output["figures"]}
         self.assertGreater(figures["small calls, 8 clients, 200 idle"]["p50"], 0)
         self.assertGreater(figures["small calls, 8 clients, 0 idle"]["p50"], 0)
-        # More than nothing, since there are buffers, and less than a small buffer a connection.
+        # More than zero, because there are buffers, and less than a small buffer per connection.
         self.assertLess(0, figures["200 idle connections, memory of each"]["p50"])
         self.assertLess(figures["200 idle connections, memory of each"]["p50"], 20)
         self.assertIn("200 idle connections: ", result.stdout)

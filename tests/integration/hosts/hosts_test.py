@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A world of two trainers, a server and a master on four hosts: how it begins, what must not begin, how it ends."""
+"""A world of two trainers, a server and a master on four hosts: its start, refusals at the start,
+and its end."""
 
 import time
 
@@ -35,7 +36,7 @@ class World(hosts.TestCase):
         return result
 
     def wait_until_training(self, master):
-        """The warm-up is over, or its steps show."""
+        """The warm-up is over, or its steps are shown."""
         launcher.eventually(lambda: master.progress() or master.process.poll() is not None, "it trains")
         self.assertIsNone(master.process.poll(), master.finish() if master.process.poll() is not None else None)
 
@@ -123,7 +124,7 @@ class Refusals(World):
                          for rank in range(4)]
                 for rank in (SERVER, MASTER):
                     self.check_end(roles[rank], "server2 (pid", "on host3)", "master (pid", "on host4)", words)
-                for role in roles[:SERVER]:  # those that come late find no master any more
+                for role in roles[:SERVER]:  # late roles find no master
                     self.check_end(role)
 
     def test_the_roles_of_another_run(self):

@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The HTTP port of thriftps_server, by a client of the standard library: every path, the shapes of
-all answers, and what they say of a server that works."""
+"""The HTTP port of thriftps_server, with a client of the standard library: every path, the shapes
+of all replies, and their contents while the server works."""
 
 import os
 import socket
@@ -62,7 +62,7 @@ class Shapes(unittest.TestCase):
             for _ in range(20):
                 node.describe()
             n_calls, latencies = 0, 0
-            while n_calls < 20:  # they may lie in two samples
+            while n_calls < 20:  # they may be in two samples
                 name, sample = next(stream)
                 self.assertEqual(name, "sample")
                 self.check(sample, "sample")
