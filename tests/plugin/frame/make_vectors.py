@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the golden vectors of scan_vectors_test with Apache Thrift's own Python library (python3-thrift).
+"""Writes the golden vectors of scan_vectors_test with Apache Thrift's own Python library
+(python3-thrift).
 
     make_vectors.py > golden_vectors.h          writes them anew
-    make_vectors.py --check golden_vectors.h    fails when the file is not what this library writes
+    make_vectors.py --check golden_vectors.h    fails if the file is not the output of this library
 """
 
 import sys
@@ -117,7 +118,7 @@ def main():
     if sys.argv[1:2] == ["--check"]:
         with open(sys.argv[2], encoding="ascii") as file:
             if file.read() != vectors():
-                sys.exit("%s is not what this library writes: run make_vectors.py again" % sys.argv[2])
+                sys.exit("%s differs from the output of this library: run make_vectors.py again" % sys.argv[2])
         return
     sys.stdout.write(vectors())
 

@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The formats of metrics, read by others: Python's client of Prometheus, protobuf's own decoder with a
-descriptor of the published message, and a Prometheus that scrapes all three."""
+"""The formats of metrics, read by other implementations: Prometheus's Python client, protobuf's own
+decoder with a descriptor of the published message, and a Prometheus that scrapes all three."""
 
 import contextlib
 import http.server
@@ -26,8 +26,8 @@ CONTENT_TYPES = {
 DEADLINE_S = 120
 MAX_ERROR = 0.02
 
-# io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name, number, type, whether it
-# is repeated. A type in capitals is a message.
+# io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name,
+# number, type, whether it is repeated. A type in capitals is a message.
 MESSAGES = {
     "LabelPair": [("name", 1, "string", 0), ("value", 2, "string", 0)],
     "Gauge": [("value", 1, "double", 0)],
@@ -73,7 +73,8 @@ def make_family_class():
                 field.type_name = ".io.prometheus.client." + kind
             else:
                 field.type = getattr(field, "TYPE_" + kind.upper())
-                field.options.packed = bool(is_repeated)  # decoders take both; this is how it is encoded
+                # decoders accept both; the server encodes this one
+                field.options.packed = bool(is_repeated)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.MessageFactory(pool).GetPrototype(
@@ -82,7 +83,7 @@ def make_family_class():
 
 
 def split_delimited(data):
-    """The messages of a stream, each behind its length."""
+    """The messages of a stream, each preceded by its length."""
     while data:
         length, shift, n = 0, 0, 0
         while True:
@@ -142,7 +143,7 @@ class FormatsTest(unittest.TestCase):
         return self.durations_s[max(math.ceil(q * len(self.durations_s)), 1) - 1]
 
     def read_by_client(self, name):
-        """Samples of a text format as Python's client reads them."""
+        """Samples of a text format, parsed by Python's client."""
         try:
             from prometheus_client import parser
             from prometheus_client.openmetrics import parser as openmetrics_parser
@@ -236,7 +237,7 @@ class FormatsTest(unittest.TestCase):
             process.wait()
 
     def query(self, address, expression):
-        """The value of the only series, as soon as there is one."""
+        """The value of the only series, as soon as it exists."""
         url = "http://%s/api/v1/query?%s" % (address, urllib.parse.urlencode({"query": expression}))
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
@@ -246,7 +247,7 @@ class FormatsTest(unittest.TestCase):
                 if result:
                     self.assertEqual(len(result), 1)
                     return float(result[0]["value"][1])
-            threading.Event().wait(0.2)  # there is nothing to wait for but its next scrape
+            threading.Event().wait(0.2)  # only its next scrape can change the value
         self.fail("no answer to %s; the log:\n%s" % (expression, self.read("log").decode()))
 
     def test_prometheus_scrapes_all_formats(self):
