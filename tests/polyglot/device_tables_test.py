@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Embedding tables on devices by generated clients, against the same tables on the CPU. The devices are fakes whose memory
-the server cannot touch (tests/runtime/fake_device)."""
+"""Embedding tables on devices with generated clients, against the same tables on the CPU. The
+devices are fakes whose memory the server cannot access (tests/runtime/fake_device)."""
 
 import random
 import threading

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Every error of the contract that averaging and the rendezvous can produce arrives typed, in every way of talking."""
+"""Every error of the contract that averaging and the rendezvous can produce arrives typed, with
+every transport and protocol."""
 
 import os
 import time
@@ -15,7 +16,7 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, PushId, SparseTensor, Tensor
 
-# What each is, its gradient, and a word that the message must have.
+# Description, gradient, and a word that the message must contain.
 BAD_GRADIENTS = [
     ("missing argument", None, "gradient"),
     ("neither dense nor sparse", Gradient(), "gradient"),
@@ -117,7 +118,7 @@ class InvalidArgument(ErrorTest):
 
 
 class Rounds(ErrorTest):
-    """Two trainers; the second is mostly missing."""
+    """A server of two trainers, of which the second is mostly absent."""
 
     def test_shapes_that_differ_name_both(self):
         for gradient, words in ((dense([1, 2, 3]), ("[3]", "[2]")),
@@ -201,8 +202,8 @@ class Others(ErrorTest):
                         ErrorCode.RESOURCE_EXHAUSTED,
                         lambda: calls.average_gradient(0, 0, 0, dense([0.0] * (1 << 19))),
                         "--max-pending-mib", str(1 << 20))
-                    self.assertIsNone(failure.retry_after_ms)  # coming again is of no use
-                    calls.reset_state()  # the connection goes on
+                    self.assertIsNone(failure.retry_after_ms)  # a retry is useless
+                    calls.reset_state()  # the connection is still usable
 
     def test_value_beyond_the_store(self):
         with Server() as server, Client(server.address, Rendezvous) as store:

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Clients of python3-thrift and libthrift that send THeader frames, and frames that are hostile."""
+"""Clients of python3-thrift and libthrift that send THeader frames, and hostile frames."""
 
 import os
 import socket
@@ -94,7 +94,8 @@ class Header(ErrorTest):
 class HostileFrames(unittest.TestCase):
 
     def exchange(self, address, data, step=None):
-        """What the server answers to these bytes, sent in pieces of `step`; b"" if it closes."""
+        """The server's reply to these bytes, which are sent in pieces of `step`; b"" if it
+        closes."""
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=peers.WAIT_S) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

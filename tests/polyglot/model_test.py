@@ -59,7 +59,7 @@ class Training(ErrorTest):
         momentum = Optimizer(OptimizerKind.SGD, 0.5, momentum=0.5)
         with Server("--ntrainer=1") as server, Client(server.address, ParameterServer) as calls:
             calls.init_model(parameters(), momentum)
-            for _ in range(3):  # sent again: applied once
+            for _ in range(3):  # repeats, which are applied once
                 first = calls.update_and_fetch_model(0, gradients(1, 1), PushId("me", 1), 1)
                 self.assertEqual(first.version, 2)
                 self.assertEqual(values(first)["bias"], [0.5])

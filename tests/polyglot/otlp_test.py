@@ -52,7 +52,7 @@ class Spans(unittest.TestCase):
         self.assertIn("127.0.0.1", said["client.address"])
         self.assertNotIn("status", call)
         end_ns = int(call["startTimeUnixNano"])
-        self.assertGreaterEqual(end_ns, began_ns - 10 ** 9)  # clocks are set
+        self.assertGreaterEqual(end_ns, began_ns - 10 ** 9)  # clocks may be adjusted
         self.assertLessEqual(int(call["endTimeUnixNano"]), time.time_ns() + 10 ** 9)
         for phase in phases:
             self.assertEqual((phase["kind"], phase["traceId"], phase["parentSpanId"]),
@@ -93,7 +93,7 @@ class Spans(unittest.TestCase):
                     for _ in range(300):  # more than a batch
                         node.describe()
             calls = []
-            while len(calls) < 300:  # the server has ended: all has been sent
+            while len(calls) < 300:  # the server has ended, so all spans were sent
                 calls += calls_of(collector.take_spans(1))
         self.assertEqual(len({call["traceId"] for call in calls}), 300)
         self.assertNotIn("parentSpanId", calls[0])

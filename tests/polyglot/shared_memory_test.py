@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Python clients share memory with the server, beside C and Python clients that do not: everybody gets the same bytes."""
+"""Python clients share memory with the server, next to C and Python clients without sharing: all
+get the same bytes."""
 
 import array
 import contextlib
@@ -76,7 +77,7 @@ def put(call, data):
 class SharedMemoryTest(unittest.TestCase):
 
     def average_shared(self, trainer, n_batches):
-        """What it gets in every batch."""
+        """The averages of all batches."""
         averages = []
         with sharing(SOCKET, ParameterServer) as (server, memory):
             self.assertTrue(memory.is_offered)
@@ -124,7 +125,7 @@ class SharedMemoryTest(unittest.TestCase):
             self.assertEqual(output, "ok\n")
 
     def train(self, path_or_none, address):
-        """The model after some updates: through shared memory or inline."""
+        """The model after some updates, through shared memory or inline."""
         parameters = [NamedTensor("weight", inline(values(1))), NamedTensor("bias", inline(values(2, 10)))]
         models = []
         with contextlib.ExitStack() as stack:
@@ -212,7 +213,8 @@ class SharedMemoryTest(unittest.TestCase):
 
 
 class TensorTest(unittest.TestCase):
-    """Beside a server that averages the tensors of one trainer: its answers are what it was given."""
+    """With a server that averages the tensors of one trainer, so that replies equal the
+    arguments."""
 
     def setUp(self):
         stack = contextlib.ExitStack()
@@ -227,7 +229,7 @@ class TensorTest(unittest.TestCase):
 
 
 class TensorOfTest(TensorTest):
-    """What Call.tensor() takes."""
+    """The arguments of Call.tensor()."""
 
     def check(self, values, wanted, dtype, shape, is_shared=False, is_told=False):
         """is_told: dtype and shape are given."""
@@ -280,7 +282,7 @@ class TensorOfTest(TensorTest):
 
 
 class ExamplesTest(unittest.TestCase):
-    """The programs of the documentation, word for word but for the path of the socket."""
+    """The programs of the documentation, unchanged except for the path of the socket."""
 
     @unittest.skipIf(numpy is None or torch is None, "PyTorch, or NumPy, is not there")
     def test_they_run(self):
@@ -304,7 +306,7 @@ BFLOAT16_BITS = [0x3F80, 0xC000, 0x4040, 0x0001]
 class Bfloat16Test(TensorTest):
 
     def average_of(self, *tensor_of, use):
-        """What use(call, tensor) makes of the average."""
+        """The result of use(call, tensor) on the average."""
         with self.memory.call() as call:
             tensor = call.tensor(*tensor_of)
             self.assertEqual(tensor.dtype, DType.BFLOAT16)

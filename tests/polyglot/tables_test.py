@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Embedding tables by generated clients: every method and error, in every way of talking, and many clients at once."""
+"""Embedding tables with generated clients: every method and error, with every transport and
+protocol, and many concurrent clients."""
 
 import multiprocessing
 import os
@@ -49,7 +50,7 @@ class Methods(unittest.TestCase):
 
     def check_methods(self, calls):
         calls.create_table(spec())
-        calls.create_table(spec())  # the same again is fine
+        calls.create_table(spec())  # the same table again is allowed
         self.assertEqual(rows_of(calls, [7, 99]), [0.0] * (2 * DIM))
 
         # SGD of learning rate 1: a row becomes minus the sum of its gradients.
@@ -122,7 +123,7 @@ class Methods(unittest.TestCase):
             self.assertEqual(node.describe().table_bytes, 0)
 
 
-# What is asked, and words of the message.
+# The query, and words of the message.
 BAD_QUERIES = [
     ("index too large", query([1, ROWS], [0]), ("indices[1]", "100")),
     ("negative index", query([-1], [0]), ("indices[0]", "-1")),
@@ -255,13 +256,14 @@ class Errors(ErrorTest):
                 "emb", gradient([1], -1.0), PushId("white space", 2)), "push.client")
 
 
-# ---- many clients at once -------------------------------------------------------------------------
+# ---- many concurrent clients
+# ----------------------------------------------------------------------
 
 N_PYTHON, N_C, N_PUSHES, ROWS_A_PUSH, MANY_ROWS = 8, 2, 60, 16, 500
 
 
 def push_of(client, push):
-    """Row ids, some twice, and a whole number for each: sums of them are exact in any order."""
+    """Row ids, some twice, and an integer for each: their sums are exact in any order."""
     return [((client * 31 + push * 17 + i * 13) % MANY_ROWS, (client + push + i) % 5 - 2) for i in range(ROWS_A_PUSH)]
 
 
@@ -277,7 +279,8 @@ def by_bags(calls, pushed, push_id):
 
 
 def check_whole(values):
-    """Each push gives all columns of a row the same, so any row that is ever seen has equal columns."""
+    """Each push adds the same value to all columns of a row, so all rows must have equal columns at
+    any time."""
     for i in range(0, len(values), DIM):
         if len(set(values[i:i + DIM])) != 1:
             raise AssertionError("a row is seen half updated: %r" % values[i:i + DIM])
@@ -292,7 +295,7 @@ def run_client(address, way, client):
             check_whole(rows_of(calls, [row for row, _ in pushed]))
             [sums] = calls.lookup_bags([query([row for row, _ in pushed], [0, 3])])
             check_whole(floats(sums.data))
-            if push % 3 == 0:  # as after a lost answer
+            if push % 3 == 0:  # as after a lost reply
                 apply(calls, pushed, PushId("py.%d" % client, push))
 
 

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Debian's Thrift libraries over TLS, with the certificates that the lines in OPERATING.md make, and their renewal."""
+"""Debian's Thrift libraries over TLS, with the certificates of the commands in OPERATING.md, and
+their renewal."""
 
 import os
 import re
@@ -53,7 +54,7 @@ class Tls(unittest.TestCase):
         return context
 
     def serial_number(self, address):
-        """Of the certificate that new connections get."""
+        """The serial number of the certificate for new connections."""
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port))) as plain:
             with self.context().wrap_socket(plain, server_hostname=host) as encrypted:
@@ -107,7 +108,7 @@ class Tls(unittest.TestCase):
                 pass
             second = self.serial_number(server.address)
             self.run_lines(renewal)
-            node.reload_certificates()  # on a connection of before the first renewal
+            node.reload_certificates()  # on a connection from before the first renewal
             third = self.serial_number(server.address)
             self.assertNotEqual(third, second)
             with open(self.path("server.pem"), "w", encoding="ascii") as file:
@@ -119,7 +120,7 @@ class Tls(unittest.TestCase):
             self.assertEqual(self.serial_number(server.address), third)
 
     def run_pass(self, *flags):
-        """How a pass ends that needs a group of two trainers, of which one never comes."""
+        """The end of a pass that needs a group of two trainers, of which one is missing."""
         with self.server(*flags) as server:
             with Client(server.address, Trainer, tls=self.context()) as trainer:
                 trainer.train(TrainSpec(

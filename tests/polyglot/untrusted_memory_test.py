@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What a Python client that shares memory does when the server keeps to no rule, or the process has no file descriptor left."""
+"""Python clients that share memory, with a server that violates the protocol or a process without
+free file descriptors."""
 
 import fcntl
 import os
@@ -38,7 +39,7 @@ def open_descriptors():
 
 
 class SendingSocket(TSocket.TSocket):
-    """The server's end: `outgoing` leaves with the next bytes."""
+    """The server's end: `outgoing` is sent with the next bytes."""
 
     def __init__(self, handle):
         super().__init__()
@@ -54,7 +55,7 @@ class SendingSocket(TSocket.TSocket):
 
 
 class ServedTransport(TTransport.TFramedTransport):
-    """A client's, where each call has its answer when it has been sent: serve() reads and answers one."""
+    """The client's end. serve() reads and answers a call as soon as it has been sent."""
 
     def __init__(self, transport, serve):
         super().__init__(transport)
@@ -66,11 +67,12 @@ class ServedTransport(TTransport.TFramedTransport):
 
 
 class Untrusted:
-    """A server of one connection, without a thread, and the handler of its services. A test says in what it is untrusted:
+    """A server of one connection, without a thread, and the handler of its services. Tests replace
+    its parts with hostile ones:
 
-    segment(number)   the Segment that it answers, None for an error, and the descriptors that come with it
-    stray()           the descriptors that come with any other answer
-    average           what it answers to every gradient
+    segment(number)   the Segment in the reply, None for an error, and the descriptors of the reply
+    stray()           the descriptors of any other reply average           the reply to every
+    gradient
     """
 
     def __init__(self, segment=None, stray=lambda: [], average=None):
