@@ -1,8 +1,9 @@
-"""Reads the file of a table of a snapshot without code of ours: with NumPy alone, and with safetensors where it is installed.
+"""Reads the file of a snapshot's table without code of this tree: with NumPy alone, and with
+safetensors if it is installed.
 
     read_snapshot.py FILE NAME EXPECTED     EXPECTED: the rows as FLOAT32, as they are in memory
 
-Exits with 77 where there is no NumPy.
+Exits with 77 if NumPy is missing.
 """
 
 import json
@@ -16,7 +17,7 @@ except ImportError:
 
 
 def load(path):
-    """What the format says, in a dozen lines."""
+    """A minimal reader of the format."""
     with open(path, "rb") as file:
         n_bytes = struct.unpack("<Q", file.read(8))[0]
         header = json.loads(file.read(n_bytes))
