@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Attackers: each function repeats one attack until it is stopped. They use nothing but the wire.
+"""Attackers: each function repeats one attack until it is stopped. They use only the wire.
 
-An attack gets the server's addresses and a generator of random numbers. It may raise anything: the server is free to refuse
-and to close connections, and the attacker begins again.
+An attack gets the server's addresses and a random number generator. It may raise any exception: the
+server may refuse calls and close connections, and then the attacker starts again.
 """
 
 import array
@@ -97,7 +97,7 @@ def waiting_gradients(tcp, unix, dice):
 
 
 def unread_lists(tcp, unix, dice):
-    """Replies of list_tables that nobody reads."""
+    """Replies of list_tables that are not read."""
     with Client(unix, EmbeddingTable) as calls:
         for i in range(200):
             refused(calls.create_table, zeros("list/%d" % i + "x" * 200, 1, 1))
@@ -112,7 +112,7 @@ def unread_lists(tcp, unix, dice):
 
 
 def many_tables(tcp, unix, dice):
-    """Tables of one cell, tens of thousands of them."""
+    """Tens of thousands of tables with one cell."""
     with Client(unix, EmbeddingTable) as calls:
         for i in range(20000):
             if isinstance(refused(calls.create_table, zeros("tiny/%d" % i, 1, 1)), ServiceError):
@@ -123,7 +123,7 @@ def many_tables(tcp, unix, dice):
 
 
 def large_tables_and_averages(tcp, unix, dice):
-    """Tables up to their limit, and a large average beside them."""
+    """Tables up to their limit, and a large average in addition."""
     names = []
     with Client(unix, EmbeddingTable) as calls:
         for i in range(64):
@@ -141,7 +141,7 @@ def large_tables_and_averages(tcp, unix, dice):
 
 
 def wide_rows(tcp, unix, dice):
-    """Rows so long that what a lookup needs beside them is larger than the memory."""
+    """Rows so long that the working space of a lookup exceeds the memory."""
     with Client(unix, EmbeddingTable) as calls:
         refused(calls.create_table, zeros("wide", 1, 1 << 26, DType.FLOAT16))
         refused(calls.lookup_bags, [BagQuery("wide", ids([0]), ids([0]), Pooling.SUM)])
@@ -162,7 +162,7 @@ def rendezvous_values(tcp, unix, dice):
 
 
 def client_names(tcp, unix, dice):
-    """Push ids of ever new clients."""
+    """Push ids with new client names each time."""
     with Client(unix, EmbeddingTable) as calls:
         refused(calls.create_table, zeros("names", 1, 1))
         gradient = SparseTensor(ids([0]), tensor([0.0], [1, 1]), [1, 1])
@@ -170,7 +170,7 @@ def client_names(tcp, unix, dice):
             refused(calls.apply_row_gradients, "names", gradient, PushId("%x" % dice.getrandbits(128), 1))
 
 
-# ---- other clients are held up ----------------------------------------------------------------
+# ---- delays of other clients ------------------------------------------------------------------
 
 
 def abandoned_work(tcp, unix, dice):
@@ -193,7 +193,7 @@ def abandoned_connections(tcp, unix, dice):
 
 
 def waiters(tcp, unix, dice):
-    """Calls that wait for keys that never come, as long as they may."""
+    """Calls that wait for keys that never arrive, with the longest timeout."""
     with Client(tcp, Rendezvous) as calls:
         for i in range(64):
             calls.send_get("never/%d" % i, 0x7fffffff)
@@ -226,7 +226,7 @@ def lingering_descriptors(tcp, unix, dice):
 
 
 def half_messages(tcp, unix, dice):
-    """Messages that begin and never end, and random bytes."""
+    """Messages that start and never end, and random bytes."""
     connections = []
     for _ in range(50):
         connection = raw_socket(dice.choice((tcp, unix)))
