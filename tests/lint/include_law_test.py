@@ -32,7 +32,7 @@ SOCKET = r"<sys/(socket|un|epoll|sendfile)\.h|<netinet/|<arpa/|<netdb\.h|<net/|<
 CUDA = r"<cuda|<cublas|<nccl|<cub/|<thrust/"
 TESTS = r'"tests/|<gtest/|<gmock/'
 
-# Folder: (what it must not include, why), matched against the include as it is written.
+# Folder: (forbidden includes, reason), matched against the include as it is written.
 LAW = {
     "runtime": (
         (r'"(plugin|bench|cuda)/', "runtime/ is below everything"),
@@ -66,7 +66,8 @@ LAW = {
     "thrift": ((r"", "thrift/ holds no hand-written C"),),
 }
 
-# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not know each other.
+# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not
+# include each other.
 LAYERS = (
     "runtime/base",
     "runtime/tensor",
@@ -122,7 +123,7 @@ LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in 
 PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/python", "cuda", "thrift", "third_party")
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
-# Folders whose files still call each other in circles. This list may only become shorter.
+# Folders whose files still call each other in cycles. This list must only become shorter.
 FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
@@ -156,7 +157,7 @@ def laws_of(path):
 
 
 def check_layers(folder, included):
-    """What is wrong with an include from one folder of ours into another, or None."""
+    """The violation of an include from one folder of ours into another, or None."""
     if folder == included or folder_of(folder) == "tests":
         return None
     for each in (folder, included):
@@ -168,7 +169,8 @@ def check_layers(folder, included):
 
 
 def find_cycle(edges):
-    """A list of folders, each of which includes the next and the last the first; None where there is none."""
+    """A list of folders, each of which includes the next and the last the first; None if there is
+    no cycle."""
     state = {}
 
     def visit(folder, path):
@@ -190,8 +192,9 @@ def find_cycle(edges):
 
 
 def find_file_circle(sources):
-    """A list of files of one folder, each of which calls a function of the next; None where there is none. Headers do not
-    matter: one header may declare what several files define. `sources`: text by name."""
+    """A list of files of one folder, each of which calls a function of the next; None if there is
+    no cycle. Headers do not matter: one header may declare the functions of several files.
+    `sources`: text by name."""
     code = {name: COMMENT.sub("", text) for name, text in sources.items()}
     owner = {match.group(1): name for name, text in code.items() for match in DEFINITION.finditer(text)}
     return find_cycle({name: {owner[each] for each in NAME.findall(text) if owner.get(each, name) != name}
@@ -199,7 +202,7 @@ def find_file_circle(sources):
 
 
 def find_open_targets(package, text):
-    """Yields what is wrong with the visibility in a BUILD file."""
+    """Yields the violations of visibility in a BUILD file."""
     if package.split("/")[0] == "third_party" or package in PUBLIC_PACKAGES:
         return
     for match in EVERYBODY.finditer(text):
@@ -216,7 +219,7 @@ def own_header(path, exists):
 
 
 def find_violations(path, text, exists):
-    """Yields (path:line, what is wrong). `exists` tells whether a path of the tree is a file."""
+    """Yields (path:line, violation). `exists` tells whether a path of the tree is a file."""
     folder = folder_of(path)
     includes = list(INCLUDE.finditer(text))
     for match in includes:
@@ -232,7 +235,8 @@ def find_violations(path, text, exists):
                 yield where, "includes %s: %s" % (name, wrong)
         if opening == "<" and folder_of(name) in FOLDERS and exists(name):
             yield where, "includes <%s>: ours are included with quotes" % name
-        # Tests and peers also include what Thrift generates for C++, whose names have no folder.
+        # Tests and peers also include headers that Thrift generates for C++, whose names have no
+        # folder.
         if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
                 and folder not in ("tests", "bench", "third_party"):
             yield where, 'includes "%s": others are included with angle brackets, ours from the root' % name
@@ -242,7 +246,7 @@ def find_violations(path, text, exists):
         yield path, "must include its own header first: %s" % header
 
     if folder in OWN_LOCKS:
-        # Comments stay as empty lines, so that the numbers are right.
+        # Comments stay as empty lines, so that line numbers are correct.
         code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
         for match in GLIB_LOCKS.finditer(code):
             yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \
@@ -258,7 +262,7 @@ def tree_files():
 
 
 class IncludeLaw(unittest.TestCase):
-    """The rules themselves: each is seen to fail, and to let pass what is right."""
+    """Tests of the rules themselves: each rule must refuse a violation and accept correct code."""
 
     def violations(self, path, text, files=()):
         return [what for _, what in find_violations(path, text, lambda name: name in files)]
@@ -339,7 +343,7 @@ class Tree(unittest.TestCase):
     """The tree as it is."""
 
     def test_cycles(self):
-        """Of the includes themselves, whatever LAYERS says; tests have no layers."""
+        """Cycles of the includes themselves, independent of LAYERS; tests have no layers."""
         files = set(tree_files())
         edges = {}
         for path in files:

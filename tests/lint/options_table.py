@@ -1,7 +1,6 @@
-"""The table of options in OPERATING.md is what the server says of itself.
+"""The table of options in OPERATING.md must equal the server's own list.
 
-    ./bazelw test //tests/lint:options_table_test
-    ./bazelw run //tests/lint:options_table_test -- --fix
+./bazelw test //tests/lint:options_table_test ./bazelw run //tests/lint:options_table_test -- --fix
 """
 
 import os
