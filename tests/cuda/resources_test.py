@@ -35,7 +35,8 @@ def read_resources(text):
 
 def short_name(kernel):
     """The plain name of the kernel instead of the mangled one."""
-    named = subprocess.run(["c++filt", kernel], capture_output=True, text=True, check=False).stdout.strip() or kernel
+    named = subprocess.run(["c++filt", kernel], capture_output=True, text=True,
+                           check=False).stdout.strip() or kernel
     named = named.replace("(anonymous namespace)::", "").replace("tps::", "")
     return re.sub(r"^void |\(.*$|_INTERNAL_[0-9a-f_]+", "", named)[:70]
 
@@ -75,7 +76,8 @@ class Resources(unittest.TestCase):
                   % (source, generation, registers, stack, spilled, short_name(kernel)))
         self.assertGreater(len(rows), 20)
         # primitives.cu contains CUB's kernels.
-        self.assertEqual([row for row in rows if spills_too_much(row) and row[0] != "primitives"], [])
+        self.assertEqual([row for row in rows if spills_too_much(row) and row[0] != "primitives"],
+                         [])
 
 
 if __name__ == "__main__":

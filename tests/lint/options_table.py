@@ -15,7 +15,8 @@ END = "<!-- options of thriftps_server: end -->\n"
 
 
 def main():
-    table = subprocess.run([SERVER, "--help-markdown"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    table = subprocess.run([SERVER, "--help-markdown"], stdout=subprocess.PIPE,
+                           check=True).stdout.decode()
     with open(MANUAL, encoding="utf-8") as file:
         text = file.read()
     before, rest = text.split(BEGIN)

@@ -95,7 +95,8 @@ def make_model(case, rows, dim, outputs, n_layers, sparse, batch, length, lr):
 
 
 def make_trainers(case, rows, dim, outputs, n_layers, batch, length, lr):
-    """Each step with the mean of the gradients that the trainers computed from the same parameters."""
+    """Each step with the mean of the gradients that the trainers computed from the same
+    parameters."""
     model = BagAndLinears(rows, dim, outputs, n_layers, sparse=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     emit(case + "/lr", torch.tensor([lr]))
@@ -119,7 +120,8 @@ def make_trainers(case, rows, dim, outputs, n_layers, batch, length, lr):
 
 
 def make_function(case, function, *inputs):
-    """A function of floats: its output and the gradient of its first input for a random gradient of the output."""
+    """A function of floats: its output and the gradient of its first input for a random gradient of
+    the output."""
     for i, tensor in enumerate(inputs):
         emit("%s/input%d" % (case, i), tensor)
     first = inputs[0].clone().requires_grad_()
@@ -190,7 +192,8 @@ def make_sgd(case, momentum, weight_decay):
 
 
 def draw_row_gradients(rows, dim, n):
-    """Some steps of n rows each, low ids more often, the last never. Eighths, which are short in the file."""
+    """Some steps of n rows each, low ids more often, the last never. Eighths, which are short in
+    the file."""
     indices = (torch.rand(ROW_STEPS, n).pow(2) * (rows - 1)).long()
     gradients = (torch.randn(ROW_STEPS, n, dim) * 8).round() / 8
     initial = (torch.randn(rows, dim) * 8).round() / 8
@@ -249,8 +252,8 @@ def rowwise_adagrad_steps(data, lr, weight_decay=0, eps=1e-10):
 
 
 def ftrl_steps(data, lr, weight_decay=0, l1=0, l2=0, beta=1):
-    """Algorithm 1 of the paper (Ad Click Prediction, KDD 2013), in float64: weights are computed from z and n whenever
-    they are needed. At n = 0, z is such that they are the initial values."""
+    """Algorithm 1 of the paper (Ad Click Prediction, KDD 2013), in float64: weights are computed
+    from z and n whenever they are needed. At n = 0, z is such that they are the initial values."""
     initial, gradients = data[0].double(), data[1]
     n = torch.zeros_like(initial)
     z = -(initial * (beta / lr + l2) + initial.sign() * l1)
@@ -305,7 +308,8 @@ class Philox:
         self.words = []
 
     def draw_block(self):
-        c = [self.n_blocks & 0xFFFFFFFF, self.n_blocks >> 32, self.stream & 0xFFFFFFFF, self.stream >> 32]
+        c = [self.n_blocks & 0xFFFFFFFF, self.n_blocks >> 32, self.stream & 0xFFFFFFFF,
+             self.stream >> 32]
         k = list(self.key)
         for _ in range(10):
             p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
@@ -358,8 +362,8 @@ def emit_sample(name, tensor, stride):
 
 
 def make_hybrid_layers():
-    layers = nn.Sequential(nn.Linear(512, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.Linear(64, 32),
-                           nn.Linear(32, 8))
+    layers = nn.Sequential(nn.Linear(512, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64),
+                           nn.Linear(64, 32), nn.Linear(32, 8))
     with torch.no_grad():
         for number, parameter in enumerate(layers.parameters()):
             parameter.copy_(scatter(parameter.shape, number, 0.08))
@@ -380,8 +384,10 @@ def make_hybrid(case, rows):
 
 
 def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches, lr):
-    """One trainer of the DDP + RPC scenario: sparse tables side by side, the dense part on rows of 512."""
-    tables = [nn.EmbeddingBag(num_embeddings, dim, mode="sum", sparse=True) for _ in range(n_tables)]
+    """One trainer of the DDP + RPC scenario: sparse tables side by side, the dense part on rows of
+    512."""
+    tables = [nn.EmbeddingBag(num_embeddings, dim, mode="sum", sparse=True)
+              for _ in range(n_tables)]
     layers = make_hybrid_layers()
     with torch.no_grad():
         for number, table in enumerate(tables):
@@ -396,7 +402,8 @@ def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches
             n_bags += len(targets)
             value = torch.cat([table(ids, offsets) for table in tables], dim=1).reshape(-1, 512)
             optimizer.zero_grad()
-            loss = nn.CrossEntropyLoss()(layers(value), targets.repeat_interleave(n_tables * dim // 512))
+            loss = nn.CrossEntropyLoss()(layers(value),
+                                         targets.repeat_interleave(n_tables * dim // 512))
             loss.backward()
             optimizer.step()
     emit(case + "/samples", torch.tensor([n_bags]))

@@ -25,7 +25,8 @@ def average(address, way, trainer, batches, gradient):
 class Average(unittest.TestCase):
 
     def run_trainers(self, ways, batches, gradient, listen="127.0.0.1:0"):
-        with Server("--ntrainer=%d" % N, "--default-service=ParameterServer", listen=listen) as server:
+        with Server("--ntrainer=%d" % N, "--default-service=ParameterServer",
+                    listen=listen) as server:
             calls = [Call(lambda t=t, way=way: average(server.address, way, t, batches, gradient))
                      for t, way in enumerate(ways)]
             return [call.wait() for call in calls]

@@ -33,11 +33,14 @@ BAD_GRADIENTS = [
     ("index too large", sparse([5], [1], 5, 1), "5"),
     ("negative index", sparse([-1], [1], 5, 1), "-1"),
     ("indices of another type",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT32), tensor([1], [1, 1]), [5, 1])), "indices"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT32), tensor([1], [1, 1]), [5, 1])),
+     "indices"),
     ("fewer indices than rows",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [2, 1]), [5, 1])), "values"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [2, 1]), [5, 1])),
+     "values"),
     ("rows of another width",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [1, 2]), [5, 1])), "shape"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [1, 2]), [5, 1])),
+     "shape"),
     ("negative weight", Gradient(dense=tensor([1]), weight=-1.0), "weight"),
     ("weight that is no number", Gradient(dense=tensor([1]), weight=float("nan")), "weight"),
 ]
@@ -64,19 +67,22 @@ class InvalidArgument(ErrorTest):
 
     def test_trainer(self):
         with Client(self.server.address, ParameterServer) as calls:
-            for trainer, word in ((1, "1"), (-1, "-1"), (2 ** 31 - 1, "2147483647"), (None, "trainer")):
+            for trainer, word in ((1, "1"), (-1, "-1"), (2 ** 31 - 1, "2147483647"),
+                                  (None, "trainer")):
                 with self.subTest(trainer=trainer):
                     self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                                      lambda t=trainer: calls.average_gradient(t, 0, 0, dense([1])), word)
+                                      lambda t=trainer: calls.average_gradient(t, 0, 0, dense([1])),
+                                      word)
 
     def test_batch_and_param_loc(self):
         with Client(self.server.address, ParameterServer) as calls:
-            for batch, param_loc, word in ((-1, 0, "batch"), (None, 0, "batch"), (0, -1, "param_loc"),
-                                           (0, None, "param_loc")):
+            for batch, param_loc, word in ((-1, 0, "batch"), (None, 0, "batch"),
+                                           (0, -1, "param_loc"), (0, None, "param_loc")):
                 with self.subTest(batch=batch, param_loc=param_loc):
                     self.assert_fails(
                         ErrorCode.INVALID_ARGUMENT,
-                        lambda b=batch, p=param_loc: calls.average_gradient(0, b, p, dense([1])), word)
+                        lambda b=batch, p=param_loc: calls.average_gradient(0, b, p, dense([1])),
+                        word)
 
     def test_the_connection_goes_on(self):
         for way in TALKS:
@@ -128,7 +134,8 @@ class Rounds(ErrorTest):
                 with Waiting(server.address, 0, 0, 0, dense([1, 2])) as waiting, \
                         Client(server.address, ParameterServer) as second:
                     self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                                      lambda g=gradient: second.average_gradient(1, 0, 0, g), *words)
+                                      lambda g=gradient: second.average_gradient(1, 0, 0, g),
+                                      *words)
                     second.average_gradient(1, 0, 0, dense([3, 4]))
                     self.assertEqual(waiting.wait().dense, tensor([2, 3]))
 
@@ -179,16 +186,19 @@ class Others(ErrorTest):
         for way in TALKS:
             with self.subTest(way=way), Server() as server:
                 with Client(server.address, Rendezvous, way) as store:
-                    self.assert_fails(ErrorCode.NOT_FOUND, lambda: store.get("no-such-key", 0), "no-such-key")
+                    self.assert_fails(ErrorCode.NOT_FOUND, lambda: store.get("no-such-key", 0),
+                                      "no-such-key")
 
     def test_get_ends_by_its_timeout(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
-            self.assert_fails(ErrorCode.DEADLINE_EXCEEDED, lambda: store.get("no-such-key", 20), "no-such-key")
+            self.assert_fails(ErrorCode.DEADLINE_EXCEEDED, lambda: store.get("no-such-key", 20),
+                              "no-such-key")
 
     def test_duplicate_and_stale_push(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
             store.add("sum", 1, PushId("me", 1))
-            self.assert_fails(ErrorCode.DUPLICATE, lambda: store.add("sum", 2, PushId("me", 1)), "me")
+            self.assert_fails(ErrorCode.DUPLICATE, lambda: store.add("sum", 2, PushId("me", 1)),
+                              "me")
             store.add("sum", 1, PushId("me", 5000))
             self.assert_fails(ErrorCode.STALE, lambda: store.add("sum", 1, PushId("me", 2)), "me")
 
@@ -207,7 +217,8 @@ class Others(ErrorTest):
 
     def test_value_beyond_the_store(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
-            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED, lambda: store.put("key", b"x" * (2 << 20)))
+            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED,
+                              lambda: store.put("key", b"x" * (2 << 20)))
 
     def test_unavailable_at_sigterm(self):
         for way in TALKS:

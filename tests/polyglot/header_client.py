@@ -11,7 +11,8 @@ PROTOCOLS = {"binary": THeaderSubprotocolID.BINARY, "compact": THeaderSubprotoco
 
 
 class HeaderClient:
-    """A connection to one service whose calls carry `headers`, a dict of text. A context manager."""
+    """A connection to one service whose calls carry `headers`, a dict of text. A context
+    manager."""
 
     def __init__(self, address, service, protocol="binary", headers=None):
         host, _, port = address.rpartition(":")

@@ -43,7 +43,8 @@ class Header(ErrorTest):
     def test_python(self):
         for protocol in PROTOCOLS:
             with self.subTest(protocol=protocol), Server() as server, \
-                    HeaderClient(server.address, Node, protocol, {"traceparent": TRACEPARENT}) as node:
+                    HeaderClient(server.address, Node, protocol,
+                                 {"traceparent": TRACEPARENT}) as node:
                 for _ in range(3):
                     self.assertEqual(node.call("describe").name, "thriftps_server")
 
@@ -75,7 +76,8 @@ class Header(ErrorTest):
     def check_cpp(self, server, protocol):
         host, _, port = server.address.rpartition(":")
         process = subprocess.Popen(
-            [os.path.abspath(os.environ["CPP_CLIENT"]), host, port, "1", "50000", "5", "0.5", "header=" + protocol],
+            [os.path.abspath(os.environ["CPP_CLIENT"]), host, port, "1", "50000", "5", "0.5",
+             "header=" + protocol],
             stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)

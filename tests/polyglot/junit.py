@@ -48,7 +48,8 @@ class _Result(unittest.TextTestResult):
 
 
 def _write(cases, path):
-    suite = ElementTree.Element("testsuite", name=os.path.basename(sys.argv[0]), tests=str(len(cases)))
+    suite = ElementTree.Element("testsuite", name=os.path.basename(sys.argv[0]),
+                                tests=str(len(cases)))
     for name, seconds, kind, text in cases:
         group, _, case_name = name.rpartition(".")
         case = ElementTree.SubElement(

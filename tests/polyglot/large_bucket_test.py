@@ -26,8 +26,8 @@ class LargeBucket(unittest.TestCase):
     def start(self, program, address, trainer, n_elems, n_batches, expected, *more):
         host, _, port = address.rpartition(":")
         process = subprocess.Popen(
-            [os.path.abspath(os.environ[program]), host, port, str(trainer), str(n_elems), str(n_batches),
-             str(expected), *more],
+            [os.path.abspath(os.environ[program]), host, port, str(trainer), str(n_elems),
+             str(n_batches), str(expected), *more],
             stdout=subprocess.PIPE, text=True,
             # Leaks of a client are those of its library (C GLib: about 136 bytes per call).
             env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
@@ -36,7 +36,8 @@ class LargeBucket(unittest.TestCase):
         return process
 
     def average(self, address, way, trainer, n_elems, n_batches, expected):
-        gradient = Gradient(dense=Tensor(DType.FLOAT32, [n_elems], floats_of(trainer, n_elems).tobytes()))
+        gradient = Gradient(dense=Tensor(DType.FLOAT32, [n_elems],
+                                         floats_of(trainer, n_elems).tobytes()))
         wanted = floats_of(expected, n_elems).tobytes()
         with Client(address, ParameterServer, way) as calls:
             for batch in range(n_batches):

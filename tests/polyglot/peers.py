@@ -101,7 +101,8 @@ class Waiting:
         self._client = Client(address, ParameterServer, way)
         push = self._client.__enter__()
         push.send_average_gradient(trainer, batch, param_loc, gradient)
-        Rendezvous.Client(TMultiplexedProtocol(self._client.protocol, "Rendezvous")).send_put(key, b"")
+        Rendezvous.Client(
+            TMultiplexedProtocol(self._client.protocol, "Rendezvous")).send_put(key, b"")
         with Client(address, Rendezvous) as store:
             store.get(key, WAIT_S * 1000)
         self._call = Call(push.recv_average_gradient)

@@ -21,7 +21,8 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import TrainSpec, TrainState
 
-LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->", re.DOTALL)
+LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->",
+                   re.DOTALL)
 
 
 def documented_lines():
@@ -45,7 +46,8 @@ class Tls(unittest.TestCase):
 
     def server(self, *flags):
         return Server("--tls=required", "--tls-cert=" + self.path("server.pem"),
-                      "--tls-key=" + self.path("server.key"), "--tls-ca=" + self.path("ca.pem"), *flags)
+                      "--tls-key=" + self.path("server.key"), "--tls-ca=" + self.path("ca.pem"),
+                      *flags)
 
     def context(self, with_certificate=True):
         context = ssl.create_default_context(cafile=self.path("ca.pem"))
@@ -70,7 +72,8 @@ class Tls(unittest.TestCase):
         with self.server("--ntrainer=2") as server:
             host, _, port = server.address.rpartition(":")
             process = subprocess.Popen(
-                [os.path.abspath(os.environ[program]), host, port, "1", "50000", "5", "0.5", "tls=" + self.folder],
+                [os.path.abspath(os.environ[program]), host, port, "1", "50000", "5", "0.5",
+                 "tls=" + self.folder],
                 stdout=subprocess.PIPE, text=True,
                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
             self.addCleanup(process.stdout.close)
@@ -124,8 +127,8 @@ class Tls(unittest.TestCase):
         with self.server(*flags) as server:
             with Client(server.address, Trainer, tls=self.context()) as trainer:
                 trainer.train(TrainSpec(
-                    pass_name="pass", rank=0, world_size=2, batches=[], steps_per_epoch=1, backend="gloo",
-                    model_config='{"model_class": "LinearModel", "configurations":'
+                    pass_name="pass", rank=0, world_size=2, batches=[], steps_per_epoch=1,
+                    backend="gloo", model_config='{"model_class": "LinearModel", "configurations":'
                                  ' {"in_features": 2, "out_features": 2}}',
                     hook_state="BasicHookState", ddp_hook="allreduce_hook", reduce="mean",
                     rendezvous=server.address, rpc_timeout_ms=500))

@@ -86,9 +86,11 @@ class Untrusted:
         self.client_socket.setHandle(theirs)
         processor = TMultiplexedProcessor()
         for service in (Node, Memory, ParameterServer):
-            processor.registerProcessor(service.__name__.rsplit(".", 1)[-1], service.Processor(self))
+            processor.registerProcessor(service.__name__.rsplit(".", 1)[-1],
+                                        service.Processor(self))
         protocol = TBinaryProtocolAccelerated(TTransport.TFramedTransport(self._socket))
-        self.client_transport = ServedTransport(self.client_socket, lambda: processor.process(protocol, protocol))
+        self.client_transport = ServedTransport(self.client_socket,
+                                                lambda: processor.process(protocol, protocol))
 
     def describe(self):
         self._socket.outgoing = self._stray()
@@ -145,7 +147,8 @@ class UntrustedServerTest(unittest.TestCase):
             self.assertEqual(server.released, [[2]])
 
     def test_segment_without_a_descriptor(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), []), "server .* sent no descriptor")
+        self.assert_refused(lambda number: (Segment(number, BYTES), []),
+                            "server .* sent no descriptor")
 
     def test_descriptor_beside_an_error_is_closed(self):
         with Untrusted(segment=lambda number: (None, [sealed_file(BYTES)])) as server:
@@ -154,19 +157,25 @@ class UntrustedServerTest(unittest.TestCase):
         self.assertEqual(open_descriptors(), self.before)
 
     def test_segment_without_required_fields(self):
-        self.assert_refused(lambda number: (Segment(None, BYTES), [sealed_file(BYTES)]), "id is unset")
-        self.assert_refused(lambda number: (Segment(number, None), [sealed_file(BYTES)]), "bytes is unset")
+        self.assert_refused(lambda number: (Segment(None, BYTES), [sealed_file(BYTES)]),
+                            "id is unset")
+        self.assert_refused(lambda number: (Segment(number, None), [sealed_file(BYTES)]),
+                            "bytes is unset")
 
     def test_file_of_another_size(self):
-        for in_answer, in_file in ((BYTES, BYTES - 4096), (BYTES, 2 * BYTES), (4096, 4096), (0, 0), (-BYTES, BYTES)):
+        for in_answer, in_file in ((BYTES, BYTES - 4096), (BYTES, 2 * BYTES), (4096, 4096), (0, 0),
+                                   (-BYTES, BYTES)):
             with self.subTest(in_answer=in_answer, in_file=in_file):
-                self.assert_refused(lambda number: (Segment(number, in_answer), [sealed_file(in_file)]), "bytes")
+                self.assert_refused(lambda number: (Segment(number, in_answer),
+                                                    [sealed_file(in_file)]), "bytes")
 
     def test_file_that_may_shrink(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), [sealed_file(BYTES, fcntl.F_SEAL_GROW)]), "not sealed")
+        self.assert_refused(lambda number: (Segment(number, BYTES),
+                                            [sealed_file(BYTES, fcntl.F_SEAL_GROW)]), "not sealed")
 
     def test_no_file(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), [os.open("/dev/null", os.O_RDWR)]), "no file")
+        self.assert_refused(lambda number: (Segment(number, BYTES),
+                                            [os.open("/dev/null", os.O_RDWR)]), "no file")
 
     def test_file_without_seals(self):
         def segment(number):
@@ -179,7 +188,8 @@ class UntrustedServerTest(unittest.TestCase):
         def segment(number):
             descriptor = sealed_file(BYTES)
             try:
-                return Segment(number, BYTES), [os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY)]
+                return Segment(number, BYTES), \
+                    [os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY)]
             finally:
                 os.close(descriptor)
         self.assert_refused(segment, "map")

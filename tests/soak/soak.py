@@ -78,8 +78,8 @@ class Server:
         self.log = open(self.log_path, "w")
         self.unix = "unix:" + os.path.join(folder, "socket")
         self.process = subprocess.Popen(
-            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0", "--listen=" + self.unix,
-             "--ntrainer=2", "--log-level=warning", "--http=127.0.0.1:0"],
+            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0",
+             "--listen=" + self.unix, "--ntrainer=2", "--log-level=warning", "--http=127.0.0.1:0"],
             stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=group.enter)
         self.tcp = self._address()
         self._address()
@@ -94,7 +94,8 @@ class Server:
     def held_mib(self):
         """The charges of the budgets, by name."""
         with urllib.request.urlopen(self.http + "/status", timeout=30) as reply:
-            return {budget["name"]: budget["held_bytes"] / MIB for budget in json.load(reply)["budgets"]}
+            return {budget["name"]: budget["held_bytes"] / MIB
+                    for budget in json.load(reply)["budgets"]}
 
     def __enter__(self):
         return self
@@ -167,7 +168,8 @@ def clean_up(server):
 def run_honest(server, seconds, name, progress):
     """Runs the well-behaved clients and returns their report."""
     clients = subprocess.Popen(
-        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST), name],
+        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST),
+         name],
         stdout=subprocess.PIPE, text=True)
     end = time.monotonic() + seconds + 120
     while clients.poll() is None:
@@ -208,10 +210,12 @@ def check_honest(report, quiet, problems, name):
     for kind in ("push", "lookup"):
         now, before = report[kind], quiet[kind]
         if now["n_failed"]:
-            problems.append("%s: %d calls of kind %s failed: %s" % (name, now["n_failed"], kind, now["failure"]))
+            problems.append("%s: %d calls of kind %s failed: %s" % (name, now["n_failed"], kind,
+                                                                    now["failure"]))
         bound = max(MIN_P99_MS, MAX_SLOWDOWN * before["p99_ms"])
         if now["n"] == 0 or now["p99_ms"] > bound:
-            problems.append("%s: p99 of %s is %.1f ms, at most %.1f ms is allowed (%.2f ms without attackers)"
+            problems.append("%s: p99 of %s is %.1f ms, at most %.1f ms is allowed (%.2f ms without "
+                            "attackers)"
                             % (name, kind, now["p99_ms"], bound, before["p99_ms"]))
 
 
@@ -228,11 +232,13 @@ def soak(mib, seconds, seed, names, show=print):
 
     def show_report(name, report):
         show("%s: %s" % (name, ", ".join(
-            "%s n %d p50 %.2f p99 %.2f max %.1f ms" % (kind, report[kind]["n"], report[kind]["p50_ms"],
-                                                      report[kind]["p99_ms"], report[kind]["max_ms"])
+            "%s n %d p50 %.2f p99 %.2f max %.1f ms" % (
+                kind, report[kind]["n"], report[kind]["p50_ms"], report[kind]["p99_ms"],
+                report[kind]["max_ms"])
             for kind in ("push", "lookup"))))
 
-    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, Server(group, folder) as server:
+    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, \
+            Server(group, folder) as server:
         try:
             quiet = run_honest(server, seconds / 4, HONEST + "quiet", progress)
             show_report("quiet", quiet)
@@ -252,16 +258,21 @@ def soak(mib, seconds, seed, names, show=print):
             with open(server.log_path) as log:
                 show("the server's log ends with:\n" + log.read()[-4000:])
     if len(used) == ROUNDS and used[-1] > MAX_GROWTH * used[0] + 8:
-        problems.append("memory outside the budgets grew from %.0f to %.0f MiB between two rounds" % (used[0], used[-1]))
+        problems.append("memory outside the budgets grew from %.0f to %.0f MiB between two rounds"
+                        % (used[0], used[-1]))
     return problems
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--memory-mib", type=int, nargs="+", default=[400, 1000], help="limits of the control groups")
-    parser.add_argument("--seconds", type=float, default=400, help="length of each of the %d rounds" % ROUNDS)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--memory-mib", type=int, nargs="+", default=[400, 1000],
+                        help="limits of the control groups")
+    parser.add_argument("--seconds", type=float, default=400,
+                        help="length of each of the %d rounds" % ROUNDS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--attack", action="append", choices=[attack.__name__ for attack in attacks.ATTACKS],
+    parser.add_argument("--attack", action="append",
+                        choices=[attack.__name__ for attack in attacks.ATTACKS],
                         help="only these attacks; default: all")
     options = parser.parse_args()
     reason = why_not()

@@ -11,9 +11,11 @@ import launcher
 class BatchUpdatePeer(launcher.TestCase):
 
     def test_both_are_reported(self):
-        result = self.run_world("--smoke", "--batches=10", "--repeats=2", "--peer=pytorch", "--json=out.json")
+        result = self.run_world("--smoke", "--batches=10", "--repeats=2", "--peer=pytorch",
+                                "--json=out.json")
         self.assertEqual(result.code, 0, result)
-        self.assertRegex(result.stdout, r"\nPyTorch: [\d.e+]+ updates/s, ThriftPS: [\d.e+]+ updates/s, [\d.e+]+ x\n")
+        self.assertRegex(result.stdout, r"\nPyTorch: [\d.e+]+ updates/s, ThriftPS: [\d.e+]+ "
+                                        r"updates/s, [\d.e+]+ x\n")
         self.assertRegex(result.stdout, r"\nTime spent training: [\d.e-]+s\n[\d.e+]+ updates/s\n$")
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             output = json.load(file)

@@ -8,7 +8,8 @@ import report
 
 # Each is compared with allreduce_hook, which needs no server.
 HOOKS = (("rpc_hook", "AverageParameterServer"), ("rpc_hook", "AverageBatchParameterServer"),
-         ("sparse_rpc_hook", "AverageBatchParameterServer"), ("hybrid_hook", "AverageParameterServer"))
+         ("sparse_rpc_hook", "AverageBatchParameterServer"),
+         ("hybrid_hook", "AverageParameterServer"))
 COMPRESSIONS = ("none", "fp16", "bf16", "topk:0.1", "topk:1")
 
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
@@ -28,11 +29,13 @@ class Compress(launcher.TestCase):
 
     def check_hooks(self, compress, trainers, *flags):
         flags = ("--compress=" + compress, *flags)
-        expected = self.digest("--ddp-hook=allreduce_hook", "--nserver=0", *flags, trainers=trainers)
+        expected = self.digest("--ddp-hook=allreduce_hook", "--nserver=0", *flags,
+                               trainers=trainers)
         for hook, server in HOOKS:
             with self.subTest(compress=compress, trainers=trainers, hook=hook, server=server):
-                self.assertEqual(expected, self.digest("--ddp-hook=" + hook, "--server=" + server, *flags,
-                                                       trainers=trainers))
+                self.assertEqual(expected,
+                                 self.digest("--ddp-hook=" + hook, "--server=" + server, *flags,
+                                             trainers=trainers))
         return expected
 
     def test_every_hook_gives_two_trainers_the_same_parameters(self):
@@ -64,7 +67,8 @@ class Compress(launcher.TestCase):
         start = 4.159  # log 64: the loss of an untrained model
         whole = self.loss("none")
         self.assertLess(whole, start - 0.6)
-        for compress, part in (("fp16", 0.01), ("bf16", 0.01), ("topk:0.1", 0.05), ("topk:0.01", 0.15)):
+        for compress, part in (("fp16", 0.01), ("bf16", 0.01), ("topk:0.1", 0.05),
+                               ("topk:0.01", 0.15)):
             with self.subTest(compress=compress):
                 self.assertLess(abs(self.loss(compress) - whole), part * (start - whole))
 

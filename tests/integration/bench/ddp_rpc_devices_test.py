@@ -22,18 +22,22 @@ class DdpRpcDevices(launcher.TestCase):
 
     def test_layers_and_tables(self):
         expected = self.digest()
-        for trainer, table in (("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda/host")):
+        for trainer, table in (("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda"),
+                               ("cuda:1", "cuda/host")):
             with self.subTest(trainer=trainer, table=table):
-                self.assertEqual(expected, self.digest("--trainer-device=" + trainer, "--table-device=" + table))
+                self.assertEqual(expected, self.digest("--trainer-device=" + trainer,
+                                                       "--table-device=" + table))
 
     def test_optimizers_of_tables(self):
         for optimizer in ("adagrad", "rowwise-adagrad", "adam", "ftrl"):
             with self.subTest(optimizer=optimizer):
                 self.assertEqual(self.digest("--optimizer=" + optimizer),
-                                 self.digest("--optimizer=" + optimizer, "--trainer-device=cuda", "--table-device=cuda"))
+                                 self.digest("--optimizer=" + optimizer, "--trainer-device=cuda",
+                                             "--table-device=cuda"))
 
     def test_two_trainers_agree(self):
-        found = report.digests(self.run_to_json("--smoke", "--trainer-device=cuda", "--table-device=cuda"))
+        found = report.digests(self.run_to_json("--smoke", "--trainer-device=cuda",
+                                                "--table-device=cuda"))
         self.assertEqual((len(found), len(set(found))), (2, 1), found)
 
     def outline(self, *flags):
@@ -44,7 +48,8 @@ class DdpRpcDevices(launcher.TestCase):
                 for line in lines if line.strip() and line[0] != "+"]
 
     def test_the_report_is_that_of_the_cpu(self):
-        self.assertEqual(self.outline(), self.outline("--trainer-device=cuda", "--table-device=cuda"))
+        self.assertEqual(self.outline(),
+                         self.outline("--trainer-device=cuda", "--table-device=cuda"))
 
 
 if __name__ == "__main__":

@@ -22,17 +22,18 @@ WORK = (*launcher.TINY, "--batch-size=4", "--epochs=2")
 CUDA = ("--ncudatrainer=2", "--ncudaserver=1")
 
 # The originals' scripts with CUDA roles. Scripts with nccl need a GPU.
-OF_100 = "--data=DummyData100 --model=DummyModelSparse100 --epochs=2 --batch_size=10 --rpc_timeout=30 "
+OF_100 = ("--data=DummyData100 --model=DummyModelSparse100 --epochs=2 --batch_size=10 "
+          "--rpc_timeout=30 ")
 EXPERIMENTS = {
     "ddp_cuda_rpc": (
-        OF_100 + "--ddp_hook=rpc_hook --backend=gloo --ntrainer=0 --ncudatrainer=2 --nserver=0 --ncudaserver=1 "
-        "--server=AverageParameterServer", [10, 10]),
+        OF_100 + "--ddp_hook=rpc_hook --backend=gloo --ntrainer=0 --ncudatrainer=2 --nserver=0 "
+        "--ncudaserver=1 --server=AverageParameterServer", [10, 10]),
     "ddp_batch_cuda_rpc": (
-        OF_100 + "--ddp_hook=rpc_hook --backend=gloo --ntrainer=0 --ncudatrainer=2 --nserver=0 --ncudaserver=1 "
-        "--server=AverageBatchParameterServer", [10, 10]),
+        OF_100 + "--ddp_hook=rpc_hook --backend=gloo --ntrainer=0 --ncudatrainer=2 --nserver=0 "
+        "--ncudaserver=1 --server=AverageBatchParameterServer", [10, 10]),
     "ddp_cuda_sparse_rpc_multi_allreduce": (
-        OF_100 + "--ddp_hook=sparse_rpc_hook --backend=multi --ntrainer=0 --ncudatrainer=2 --nserver=0 --ncudaserver=1 "
-        "--server=AverageParameterServer", [10, 10]),
+        OF_100 + "--ddp_hook=sparse_rpc_hook --backend=multi --ntrainer=0 --ncudatrainer=2 "
+        "--nserver=0 --ncudaserver=1 --server=AverageParameterServer", [10, 10]),
 }
 
 
@@ -49,7 +50,8 @@ class Devices(experiments.TestCase):
         for hook in HOOKS:
             for backend in ("gloo", "multi"):
                 with self.subTest(hook=hook, backend=backend):
-                    self.assertEqual(expected, self.digest(*CUDA, "--ddp-hook=" + hook, "--backend=" + backend))
+                    self.assertEqual(expected, self.digest(*CUDA, "--ddp-hook=" + hook,
+                                                           "--backend=" + backend))
 
     def test_roles_of_both_kinds(self):
         expected = self.digest("--ntrainer=3")
@@ -62,31 +64,35 @@ class Devices(experiments.TestCase):
     def test_ways_of_gradients(self):
         large = ("--model=Bucket64KiB", "--data=DummyDataBucket")
         expected = self.digest(*large)
-        for flags in ((), ("--no-shared-memory",), ("--transport=tcp",), ("--server=AverageBatchParameterServer",),
-                      ("--bucket-cap-mib=0.01",)):
+        for flags in ((), ("--no-shared-memory",), ("--transport=tcp",),
+                      ("--server=AverageBatchParameterServer",), ("--bucket-cap-mib=0.01",)):
             with self.subTest(flags=flags):
                 self.assertEqual(expected, self.digest(*large, *CUDA, *flags))
 
     def test_compression(self):
         for compress in ("bf16", "topk:0.1"):
             with self.subTest(compress=compress):
-                self.assertEqual(self.digest("--compress=" + compress), self.digest(*CUDA, "--compress=" + compress))
+                self.assertEqual(self.digest("--compress=" + compress),
+                                 self.digest(*CUDA, "--compress=" + compress))
 
     def test_historic(self):
         self.check_all(EXPERIMENTS)
 
     def test_ranks_names_and_figures(self):
-        text = self.run_well(*WORK, "--ntrainer=1", "--ncudatrainer=1", "--nserver=1", "--ncudaserver=1").stdout
+        text = self.run_well(*WORK, "--ntrainer=1", "--ncudatrainer=1", "--nserver=1",
+                             "--ncudaserver=1").stdout
         tables = {title: rows for title, _, rows in report.read_report(text)}
-        self.assertEqual(list(tables), ["trainer=0", "trainer=1", "all trainer", "server=2", "server=3", "all server"])
+        self.assertEqual(list(tables), ["trainer=0", "trainer=1", "all trainer", "server=2",
+                                        "server=3", "all server"])
         for trainer in ("trainer=0", "trainer=1"):
             self.assertEqual(list(tables[trainer]), report.trainer_names("rpc_hook"))
             for name in report.TRAINER_NAMES:
                 self.assertGreater(tables[trainer][name][0], 0, name)
 
     def test_each_server_its_own_trainers_of_its_kind(self):
-        found = report.digests(self.run_to_json(*WORK, "--partition=trainers", "--ntrainer=2", "--ncudatrainer=2",
-                                                "--nserver=1", "--ncudaserver=1"))
+        found = report.digests(self.run_to_json(*WORK, "--partition=trainers", "--ntrainer=2",
+                                                "--ncudatrainer=2", "--nserver=1",
+                                                "--ncudaserver=1"))
         self.assertEqual((len(found), len(set(found))), (4, 2), found)
         self.assertEqual((found[0], found[2]), (found[1], found[3]))
 

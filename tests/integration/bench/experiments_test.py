@@ -14,16 +14,20 @@ OF_100 = "--data=DummyData100 --model=DummyModelSparse100"
 # Name: (flags, batches of each trainer in a pass).
 EXPERIMENTS = {
     "ddp_cpu_rpc": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageParameterServer "
         "--rpc_timeout=30 --epochs=10 --batch_size=10 " + OF_100, [50, 50]),
     "ddp_batch_cpu_rpc": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageBatchParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageBatchParameterServer "
         "--rpc_timeout=30 --epochs=10 --batch_size=10 " + OF_100, [50, 50]),
     "sweep_1_trainer": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=1 --nserver=1 --server=AverageParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=1 --nserver=1 "
+        "--server=AverageParameterServer "
         "--rpc_timeout=120 --epochs=1 --batch_size=1 " + OF_100, [100]),
     "sweep_2_trainers": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageBatchParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageBatchParameterServer "
         "--rpc_timeout=120 --epochs=1 --batch_size=1 " + OF_100, [50, 50]),
 }
 
@@ -36,14 +40,15 @@ THIN = {"Thin": {"model_class": "DummyModel", "configurations": {
 # --experiment=NAME and other flags: (values in use, batches of each trainer in a pass).
 NAMED = {
     "--experiment=ddp_cpu_rpc": (
-        {"ddp-hook": "rpc_hook", "backend": "gloo", "ntrainer": "2", "nserver": "1", "server": "AverageParameterServer",
-         "rpc-timeout": "30", "epochs": "10", "batch-size": "10", "data": "DummyData100",
-         "model": "DummyModelSparse100"}, [50, 50]),
+        {"ddp-hook": "rpc_hook", "backend": "gloo", "ntrainer": "2", "nserver": "1",
+         "server": "AverageParameterServer", "rpc-timeout": "30", "epochs": "10",
+         "batch-size": "10", "data": "DummyData100", "model": "DummyModelSparse100"}, [50, 50]),
     "--experiment=ddp_batch_cpu_rpc --data=DummyData2": (
-        {"ddp-hook": "rpc_hook", "server": "AverageBatchParameterServer", "epochs": "10", "batch-size": "10",
-         "data": "DummyData2"}, [50, 50]),
+        {"ddp-hook": "rpc_hook", "server": "AverageBatchParameterServer", "epochs": "10",
+         "batch-size": "10", "data": "DummyData2"}, [50, 50]),
     "--experiment=ddp_cpu_rpc --ntrainer=1 --epochs=2 --rpc-timeout=9": (
-        {"ntrainer": "1", "nserver": "1", "epochs": "2", "rpc-timeout": "9", "batch-size": "10"}, [20]),
+        {"ntrainer": "1", "nserver": "1", "epochs": "2", "rpc-timeout": "9", "batch-size": "10"},
+        [20]),
 }
 
 
@@ -66,7 +71,8 @@ class Experiments(experiments.TestCase):
         self.write("models.json", json.dumps(THIN))
         for hook in ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook"):
             with self.subTest(hook=hook):
-                figures = self.check("--data=DummyData --model=Thin --model-config-path=models.json --batch-size=10 "
+                figures = self.check("--data=DummyData --model=Thin "
+                                     "--model-config-path=models.json --batch-size=10 "
                                      "--epochs=2 --ddp-hook=" + hook, [104, 102])
                 # every step has its rounds, with or without data of a trainer
                 if hook == "rpc_hook":

@@ -46,7 +46,8 @@ class Failures(launcher.TestCase):
         # A sanitizer reports the signal and turns it into an exit status.
         result = run.finish()
         self.assertEqual(result.code, 1)
-        self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by signal 11|ended with)")
+        self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by "
+                                        r"signal 11|ended with)")
         self.assert_nothing_left(run)
 
     def test_a_trainer_that_stops_is_named_by_the_server(self):
@@ -113,12 +114,15 @@ class Peers(launcher.TestCase):
     """A missing interpreter of a peer must not look like a failed run of ours."""
 
     def test_a_python_that_is_not_there(self):
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/nonexistent/python"),
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/nonexistent/python"),
                             "peer pytorch", "/nonexistent/python", "No such file", code=1)
 
     def test_a_python_that_fails(self):
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/bin/false"),
-                            "peer pytorch", "ended with status 1", "/bin/false", "python3-torch", code=1)
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/bin/false"),
+                            "peer pytorch", "ended with status 1", "/bin/false", "python3-torch",
+                            code=1)
 
     def test_a_python_that_says_something_else(self):
         cache = os.path.join(self.folder, "cache")
@@ -127,13 +131,15 @@ class Peers(launcher.TestCase):
         os.symlink("/bin/false", os.path.join(installed, "python"))
         self.assert_refused(self.run_world("--smoke", "--peer=pytorch", XDG_CACHE_HOME=cache),
                             installed + "/python runs it", code=1)
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/bin/echo"), "the peer said",
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/bin/echo"), "the peer said",
                             "JSON", code=1)
 
     def test_ctrl_c_while_a_peer_starts(self):
         script = self.write("sleeper", "#!/bin/sh\nexec sleep 1000\n")
         os.chmod(os.path.join(self.folder, script), 0o700)
-        run = self.start("--smoke", "--peer=pytorch", THRIFTPS_PYTHON=os.path.join(self.folder, script))
+        run = self.start("--smoke", "--peer=pytorch",
+                         THRIFTPS_PYTHON=os.path.join(self.folder, script))
         launcher.eventually(lambda: len(run.living()) == 5, "the peer is there")
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish().code, 130)

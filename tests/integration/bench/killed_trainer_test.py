@@ -36,7 +36,8 @@ def int64(values, shape):
 
 def batch(rank, i):
     ids = [(rank * 31 + i * 7 + j * 5) % 64 for j in range(4 * 16)]
-    return TrainBatch(input=int64(ids, [4, 16]), target=int64([(rank + i + j) % 64 for j in range(4)], [4]))
+    return TrainBatch(input=int64(ids, [4, 16]),
+                      target=int64([(rank + i + j) % 64 for j in range(4)], [4]))
 
 
 class KilledTrainer(launcher.TestCase):
@@ -64,10 +65,12 @@ class KilledTrainer(launcher.TestCase):
     def train(self, rank, name, epochs):
         spec = TrainSpec(
             pass_name=name, rank=rank, world_size=N, model_config=json.dumps(MODEL),
-            batches=[batch(rank, i) for i in range(8)], steps_per_epoch=8, epochs=epochs, seed=7, trainer="DdpTrainer",
-            trainer_config="", backend="gloo", preprocess_data="preprocess_dummy_data", create_criterion="cel",
+            batches=[batch(rank, i) for i in range(8)], steps_per_epoch=8, epochs=epochs, seed=7,
+            trainer="DdpTrainer", trainer_config="", backend="gloo",
+            preprocess_data="preprocess_dummy_data", create_criterion="cel",
             create_ddp_model="basic_ddp_model", hook_state="BasicHookState", ddp_hook="rpc_hook",
-            iteration_step="basic_iteration_step", servers=[ServerAddress(rank=N, address=self.server.address)],
+            iteration_step="basic_iteration_step",
+            servers=[ServerAddress(rank=N, address=self.server.address)],
             partition_by_trainer=False, first_bucket_mib=1, bucket_cap_mib=25, learning_rate=0.1,
             rpc_timeout_ms=DEADLINE_S * 1000, rendezvous=self.server.address, reduce="mean")
         with Client(self.find_trainer(rank), Trainer) as calls:
@@ -79,7 +82,8 @@ class KilledTrainer(launcher.TestCase):
 
     def end_of_pass(self, rank):
         return launcher.eventually(
-            lambda: (lambda s: s if s.state != TrainState.RUNNING else None)(self.status(rank)), "the pass ends")
+            lambda: (lambda s: s if s.state != TrainState.RUNNING else None)(self.status(rank)),
+            "the pass ends")
 
     def start_pass(self, name, epochs):
         with Client(self.server.address, ParameterServer) as calls:
@@ -100,7 +104,8 @@ class KilledTrainer(launcher.TestCase):
         """The time until the other trainers have learnt of the failure."""
         self.start_pass(name, 1000000)
         for rank in range(N):
-            launcher.eventually(lambda r=rank: self.status(r).steps_done > 0, "trainer%d trains" % rank)
+            launcher.eventually(lambda r=rank: self.status(r).steps_done > 0,
+                                "trainer%d trains" % rank)
         victim.signal(signal.SIGKILL)
         killed = time.monotonic()
         victim.finish()

@@ -33,8 +33,9 @@ PROGRAM = os.path.abspath(os.environ["PARAMETER_SERVER"])
 WAIT_S = 300  # a deadline for every wait; nothing takes that long
 
 # Variables of launchers of many ranks. They must not reach the worlds that the tests start.
-FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                   "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
+FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
+                   "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
+                   "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
 
 # Small models of the originals' shape, large enough that the parameters' bits depend on every step.
 TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
@@ -42,7 +43,8 @@ TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 # `stderr` excludes the lines of progress, which appear when a run takes long, and the log of the
 # servers.
 Result = collections.namedtuple("Result", "code stdout stderr")
-PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ starts?(?:; about .*)?)\n", re.MULTILINE)
+PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ "
+                      r"starts?(?:; about .*)?)\n", re.MULTILINE)
 LOG = re.compile(r"^thriftps-Message: .*\n", re.MULTILINE)
 
 
@@ -111,8 +113,9 @@ class Run:
         self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
         self.folder = folder
         self.process = subprocess.Popen(
-            [program, *flags], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout or self._output[0],
-            stderr=self._output[1], env={**inherited, "TMPDIR": folder, name: value, **environment})
+            [program, *flags], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=stdout or self._output[0], stderr=self._output[1],
+            env={**inherited, "TMPDIR": folder, name: value, **environment})
 
     @property
     def pid(self):
@@ -125,7 +128,8 @@ class Run:
         """Pids of all processes of this run, also of those that have a new parent."""
         mark = self._mark.encode()
         pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-        return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0") and is_alive(pid)]
+        return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0")
+                and is_alive(pid)]
 
     def roles(self):
         """Pid by name: "trainer0", ..., "server2" of a world with two trainers."""
@@ -134,12 +138,14 @@ class Run:
             for flag in _read("/proc/%d/cmdline" % pid).decode().split("\0"):
                 if flag.startswith("--rank="):
                     pids[int(flag[len("--rank="):])] = pid
-        sockets = {int("".join(filter(str.isdigit, name))): name[:-len(".sock")] for name in self._sockets()}
+        sockets = {int("".join(filter(str.isdigit, name))): name[:-len(".sock")]
+                   for name in self._sockets()}
         return {sockets[rank]: pid for rank, pid in pids.items() if rank in sockets}
 
     def _sockets(self):
         folders = [f for f in os.listdir(self.folder) if f.startswith("thriftps-")]
-        return [s for f in folders for s in os.listdir(os.path.join(self.folder, f)) if s.endswith(".sock")]
+        return [s for f in folders for s in os.listdir(os.path.join(self.folder, f))
+                if s.endswith(".sock")]
 
     def _steps_done(self, trainer):
         paths = [os.path.join(self.folder, folder, trainer + ".sock")
@@ -149,8 +155,8 @@ class Run:
     def wait_until_training(self, trainers=("trainer0", "trainer1")):
         """Every trainer has done a step of a pass and continues."""
         for trainer in trainers:
-            eventually(lambda name=trainer: self.process.poll() is not None or self._steps_done(name) > 0,
-                       trainer + " has done a step")
+            eventually(lambda name=trainer: self.process.poll() is not None
+                       or self._steps_done(name) > 0, trainer + " has done a step")
         if self.process.poll() is not None:
             raise AssertionError("it ended instead of training: %s" % (self.finish(),))
 

@@ -9,7 +9,8 @@ import unittest
 class MetricsTest(unittest.TestCase):
     def run_bench(self, *flags):
         return subprocess.run(
-            [os.environ["METRICS_BENCH"], *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [os.environ["METRICS_BENCH"], *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True
         )
 
     def test_rows(self):

@@ -3,8 +3,10 @@
 
 import re
 
-TRAINER_NAMES = ["backward_metric,backward", "batch_level_metric,batch_all", "forward_metric,forward_pass"]
-SERVER_NAMES = ["method_metric,average computation", "parameter_server_batch_metric,param_index_batch",
+TRAINER_NAMES = ["backward_metric,backward", "batch_level_metric,batch_all",
+                 "forward_metric,forward_pass"]
+SERVER_NAMES = ["method_metric,average computation",
+                "parameter_server_batch_metric,param_index_batch",
                 "parameter_server_straggler_metric,param_index_straggler"]
 
 # The names that each hook gives to its dense and its sparse buckets; on the CPU every backend is
@@ -12,12 +14,14 @@ SERVER_NAMES = ["method_metric,average computation", "parameter_server_batch_met
 HOOK_NAMES = {
     "rpc_hook": ["hook_future_metric,rpc_dense", "hook_future_metric,rpc_sparse"],
     "sparse_rpc_hook": ["hook_future_metric,gloo_dense_allreduce", "hook_future_metric,rpc_sparse"],
-    "allreduce_hook": ["hook_future_metric,gloo_dense_allreduce", "hook_future_metric,gloo_sparse_allreduce"],
-    "hybrid_hook": ["hook_c10d_metric,gloo_sparse_allreduce", "hook_future_metric,gloo_dense_allreduce"],
+    "allreduce_hook": ["hook_future_metric,gloo_dense_allreduce",
+                       "hook_future_metric,gloo_sparse_allreduce"],
+    "hybrid_hook": ["hook_c10d_metric,gloo_sparse_allreduce",
+                    "hook_future_metric,gloo_dense_allreduce"],
 }
 
-COLUMNS = ["name", "min (ms)", "max (ms)", "mean (ms)", "variance (ms^2)", "stdev (ms)", "p50 (ms)", "p95 (ms)",
-           "p99 (ms)"]
+COLUMNS = ["name", "min (ms)", "max (ms)", "mean (ms)", "variance (ms^2)", "stdev (ms)", "p50 (ms)",
+           "p95 (ms)", "p99 (ms)"]
 
 
 def trainer_names(hook):

@@ -90,8 +90,9 @@ class TestCase(launcher.TestCase):
             file.writelines("%s %s\n" % (address, name) for name, address in known.items())
         become = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
         run = launcher.Run(
-            ["netns", "exec", "%shost%d" % (self._prefix, number), "unshare", "--mount", "--uts", "--pid", "--fork",
-             "--kill-child", "--mount-proc", "sh", "-c", become, "sh", path, "host%d" % number, self.program, *flags],
+            ["netns", "exec", "%shost%d" % (self._prefix, number), "unshare", "--mount", "--uts",
+             "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", become, "sh", path,
+             "host%d" % number, self.program, *flags],
             self.folder, None, environment, shutil.which("ip"))
         self._runs.append(run)
         return run

@@ -128,7 +128,8 @@ SHAPES = {
             "peer": optional(TEXT),
             "principal": optional(TEXT),
             "duration_ms": REAL,
-            "phases": {name + "_ms": REAL for name in ("decode", "queue", "apply", "wait", "reply")},
+            "phases": {name + "_ms": REAL
+                       for name in ("decode", "queue", "apply", "wait", "reply")},
             "phase": one_of("decode", "queue", "apply", "wait", "reply"),
             "code": optional(TEXT),
             "trace_id": optional(TEXT),

@@ -21,7 +21,8 @@ PROMETHEUS = "/usr/bin/prometheus"
 CONTENT_TYPES = {
     "text": "text/plain; version=0.0.4",
     "openmetrics": "application/openmetrics-text; version=1.0.0",
-    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
+                "encoding=delimited",
 }
 DEADLINE_S = 120
 MAX_ERROR = 0.02
@@ -63,7 +64,8 @@ def make_family_class():
     """The class of MetricFamily."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client",
+                                              syntax="proto2")
     for message, fields in MESSAGES.items():
         described = file.message_type.add(name=message)
         for name, number, kind, is_repeated in fields:
@@ -151,19 +153,23 @@ class FormatsTest(unittest.TestCase):
             self.skipTest("Debian's package python3-prometheus-client is not installed")
         parse = openmetrics_parser if name == "openmetrics" else parser
         families = parse.text_string_to_metric_families(self.read(name).decode())
-        return {key(sample.name, sample.labels): sample.value for family in families for sample in family.samples}
+        return {key(sample.name, sample.labels): sample.value for family in families
+                for sample in family.samples}
 
     def test_both_texts_are_the_same_samples(self):
         samples = self.read_by_client("openmetrics")
         self.assertEqual(samples, self.read_by_client("text"))
         self.assertEqual(
-            samples[key("thriftps_sample_requests_total", {"method": 'a"b\\c\nd', "code": "OK"})], 12345
+            samples[key("thriftps_sample_requests_total", {"method": 'a"b\\c\nd', "code": "OK"})],
+            12345
         )
         self.assertEqual(samples[key("thriftps_sample_waiting_seconds", {})], -1234.567890123)
         some = {"method": "some"}
-        self.assertEqual(samples[key("thriftps_sample_duration_seconds_count", some)], len(self.durations_s))
+        self.assertEqual(samples[key("thriftps_sample_duration_seconds_count", some)],
+                         len(self.durations_s))
         self.assertAlmostEqual(
-            samples[key("thriftps_sample_duration_seconds_sum", some)], sum(self.durations_s), places=6
+            samples[key("thriftps_sample_duration_seconds_sum", some)], sum(self.durations_s),
+            places=6
         )
         for bound in (0.0001, 0.001, 0.01):
             n = samples[key("thriftps_sample_duration_seconds_bucket", {**some, "le": repr(bound)})]
@@ -183,9 +189,11 @@ class FormatsTest(unittest.TestCase):
             families[family.name] = family
         requests = families["thriftps_sample_requests_total"].metric[0]
         self.assertEqual(requests.counter.value, 12345)
-        self.assertEqual([(label.name, label.value) for label in requests.label], [("method", 'a"b\\c\nd'), ("code", "OK")])
+        self.assertEqual([(label.name, label.value) for label in requests.label],
+                         [("method", 'a"b\\c\nd'), ("code", "OK")])
         self.assertEqual(families["thriftps_sample_held_bytes"].metric[0].gauge.value, 2**52)
-        empty, some = (metric.histogram for metric in families["thriftps_sample_duration_seconds"].metric)
+        empty, some = (metric.histogram
+                       for metric in families["thriftps_sample_duration_seconds"].metric)
         self.assertEqual([(span.offset, span.length) for span in empty.positive_span], [(0, 0)])
         self.assertEqual(some.sample_count, len(self.durations_s))
         self.check_native(some)
@@ -202,7 +210,8 @@ class FormatsTest(unittest.TestCase):
         self.assertIsNone(next(deltas, None))
         base = 2 ** (2**-histogram.schema)
         for number, count in buckets.items():
-            self.assertEqual(count, sum(base ** (number - 1) < d <= base**number for d in self.durations_s), number)
+            self.assertEqual(count, sum(base ** (number - 1) < d <= base**number
+                                        for d in self.durations_s), number)
         self.assertEqual(sum(buckets.values()), histogram.sample_count)
 
     # ---- a Prometheus ------------------------------------------------------------------------
@@ -212,7 +221,8 @@ class FormatsTest(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as found:
             address = "127.0.0.1:%d" % found.getsockname()[1]
         jobs = [
-            {"job_name": name, "metrics_path": "/" + name, "static_configs": [{"targets": [exporter.address]}]}
+            {"job_name": name, "metrics_path": "/" + name,
+             "static_configs": [{"targets": [exporter.address]}]}
             for name in CONTENT_TYPES
         ]
         config = os.path.join(self.folder, "prometheus.yml")
@@ -259,16 +269,19 @@ class FormatsTest(unittest.TestCase):
             for job in CONTENT_TYPES:
                 self.assertEqual(self.query(address, 'up{job="%s"} == 1' % job), 1)
                 self.assertEqual(
-                    self.query(address, 'thriftps_sample_requests_total{job="%s", code="OK"}' % job), 12345
+                    self.query(address,
+                               'thriftps_sample_requests_total{job="%s", code="OK"}' % job), 12345
                 )
             for q in (0.1, 0.5, 0.9, 0.99):
                 native = self.query(
                     address,
-                    'histogram_quantile(%g, thriftps_sample_duration_seconds{job="protobuf", method="some"})' % q,
+                    'histogram_quantile(%g, thriftps_sample_duration_seconds{job="protobuf", '
+                    'method="some"})' % q,
                 )
                 self.assertAlmostEqual(native / self.quantile(q), 1, delta=MAX_ERROR)
             for job in ("text", "openmetrics"):
-                count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", method="some"}' % job)
+                count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", '
+                                            'method="some"}' % job)
                 self.assertEqual(count, len(self.durations_s))
 
 

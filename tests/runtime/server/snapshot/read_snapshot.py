@@ -30,7 +30,8 @@ def load(path):
         begin, next_end = tensor["data_offsets"]
         assert begin == end, "a hole before " + name
         end = next_end
-        tensors[name] = numpy.frombuffer(data[begin:end], types[tensor["dtype"]]).reshape(tensor["shape"])
+        tensors[name] = numpy.frombuffer(data[begin:end],
+                                         types[tensor["dtype"]]).reshape(tensor["shape"])
     assert end == len(data)
     assert (8 + n_bytes) % 4096 == 0
     return tensors, metadata
@@ -47,7 +48,8 @@ def main():
     in_order[ids] = weight
 
     assert numpy.array_equal(in_order, rows), "rows"
-    assert sorted(tensors) == [name + end for end in (".lsn", ".row_ids", ".state.exp_avg", ".state.exp_avg_sq",
+    assert sorted(tensors) == [name + end for end in (".lsn", ".row_ids", ".state.exp_avg",
+                                                      ".state.exp_avg_sq",
                                                       ".weight")], sorted(tensors)
     assert set(offsets) == set(tensors)
     assert offsets[name + ".weight"]["saved_offsets"] == [0, 0]
