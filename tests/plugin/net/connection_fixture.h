@@ -103,7 +103,7 @@ protected:
   {
     tps_loop_call (loop_, RunFunction, &function);
   }
-  // Two turns: the first polls, the second runs the posts of the first. Repeated for safety.
+  // Lets the loop take at least two turns: the first polls, the second runs the posts of the first.
   void
   Settle ()
   {

@@ -120,8 +120,7 @@ TEST_F (HostileAnswers, ThatDoNotFitTheirShapeAreRefused)
       "bytes besides");
 }
 
-/* The client still reads the first reply: the server must not reuse the segment, and only the
- * server can know. */
+/* The client still reads the first reply, so a well-behaved server would not reuse the segment. */
 TEST_F (HostileAnswers, InASegmentThatIsLentAreRefused)
 {
   TensorOutcome kept, again;

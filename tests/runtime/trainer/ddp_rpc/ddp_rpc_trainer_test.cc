@@ -226,7 +226,7 @@ public:
 
   LocalTables tables;
 
-  /* Of the last trainer in wait(). */
+  /* The loss of the trainer of the last wait(). */
   double loss = 0;
   gint64 samples = 0, epoch_samples = 0;
   std::string digest;
