@@ -45,7 +45,7 @@ protected:
     return tps_card_decode (bytes);
   }
 
-  /* What is said of a role with these flags; empty where it fits. */
+  /* The error for a role with these flags; empty if the flags match. */
   std::string
   Check (const std::vector<std::string> &role, const std::vector<std::string> &master)
   {

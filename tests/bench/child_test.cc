@@ -9,7 +9,7 @@
 
 namespace {
 
-// A shell that carries out lines and answers each with the last word it was told to say.
+// A shell that executes lines and answers each with the last word it was told to print.
 class Child : public testing::Test
 {
 protected:
@@ -39,7 +39,7 @@ protected:
     return answer != nullptr ? answer : error->message;
   }
 
-  // The letter of proc(5): T stands still.
+  // The state letter of proc(5); T means stopped.
   char
   State (const std::string &pid)
   {
@@ -102,7 +102,7 @@ TEST_F (Child, MayBeKilled)
 {
   g_autoptr (GError) error = nullptr;
 
-  tps_child_pause (child_); // where it stands does not matter
+  tps_child_pause (child_); // the state of the child does not matter
   tps_child_kill (child_);
   EXPECT_TRUE (tps_supervisor_check (supervisor_, &error)) << error->message;
   EXPECT_EQ (tps_child_get_peak_bytes (child_), 0u);
@@ -114,7 +114,7 @@ TEST_F (Child, EverythingThatItPrintsIsReceived)
   g_autofree gchar *all = tps_child_receive_all (child_, nullptr);
   ASSERT_NE (all, nullptr);
   EXPECT_EQ (std::string (all), std::string (200000, 'x'));
-  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // it is forgotten
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // the child is no longer watched
 }
 
 TEST_F (Child, AnExitStatusIsAnError)

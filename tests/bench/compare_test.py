@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""bench/compare, with two tiny benchmarks that are not ours: what it runs, in which order, what it says, how it ends."""
+"""bench/compare with two tiny fake benchmarks: its runs, their order, its output, its exit code."""
 
 import json
 import os
@@ -14,7 +14,8 @@ import junit
 
 COMPARE = os.path.abspath(os.environ["COMPARE"])
 
-# Writes the figures of the file beside it, one value for each time it has been run; logs who it is, and its flags.
+# Writes the figures in the file next to it, one value for each earlier run; logs its path and its
+# flags.
 BENCHMARK = """#!%s
 import json, os, sys
 here = os.path.dirname(os.path.realpath(__file__))
@@ -36,7 +37,7 @@ with open(flags["json"], "w") as file:
     json.dump({"schema": 1, "figures": figures, "peers": [], "ratios": ratios}, file)
 """ % sys.executable
 
-# A stand-in for Bazel: "builds" the benchmark of the checkout that it stands in.
+# Replaces Bazel: "builds" the benchmark of the checkout that contains it.
 BAZELW = """#!/bin/sh
 echo "$@" >> bazel.log
 [ "$1" = build ] || exit 0
@@ -66,14 +67,17 @@ class TestCase(unittest.TestCase):
     def build(self, side, figures, ratios=(), package="bench/fake", **more):
         folder = self.path(side, "bazel-bin", package)
         write(os.path.join(folder, "fake"), BENCHMARK, executable=True)
-        write(os.path.join(folder, "figures.json"), json.dumps(dict(more, figures=figures, ratios=ratios)))
+        write(os.path.join(folder, "figures.json"),
+              json.dumps(dict(more, figures=figures, ratios=ratios)))
 
     def run_compare(self, *flags, script=COMPARE, sides=("before", "after"), target="//bench:fake"):
-        return subprocess.run([sys.executable, script, *sides, *flags, "--", target, "--log=" + self.log], capture_output=True,
+        return subprocess.run([sys.executable, script, *sides, *flags, "--", target,
+                               "--log=" + self.log], capture_output=True,
                               text=True, cwd=self.folder, check=False)
 
     def compare(self, *flags, **options):
-        return self.run_compare("--old-dir=" + self.path("old"), "--new-dir=" + self.path("new"), *flags, **options)
+        return self.run_compare("--old-dir=" + self.path("old"), "--new-dir=" + self.path("new"),
+                                *flags, **options)
 
     def runs(self):
         with open(self.log, encoding="utf-8") as log:
@@ -85,15 +89,19 @@ class Compare(TestCase):
         for side in ("old", "new"):
             self.build(side, [["push", "GB/s", [1.0]]])
         self.assertEqual(self.compare("--rounds=3").returncode, 0)
-        self.assertEqual([side for side, _ in self.runs()], ["old", "new", "new", "old", "old", "new"])
+        self.assertEqual([side for side, _ in self.runs()],
+                         ["old", "new", "new", "old", "old", "new"])
 
     def test_ratios_are_above_one_where_new_is_better(self):
-        self.build("old", [["rate", "GB/s", [1.0]], ["time", "ms", [2.0]]], [["r", "higher", [2.0]], ["t", "lower", [2.0]]])
-        self.build("new", [["rate", "GB/s", [2.0]], ["time", "ms", [1.0]]], [["r", "higher", [4.0]], ["t", "lower", [1.0]]])
+        self.build("old", [["rate", "GB/s", [1.0]], ["time", "ms", [2.0]]],
+                   [["r", "higher", [2.0]], ["t", "lower", [2.0]]])
+        self.build("new", [["rate", "GB/s", [2.0]], ["time", "ms", [1.0]]],
+                   [["r", "higher", [4.0]], ["t", "lower", [1.0]]])
         result = self.compare()
         self.assertEqual(result.returncode, 0, result)
         for name, old, new in (("rate", 1, 2), ("time", 2, 1), ("r", 2, 4), ("t", 2, 1)):
-            self.assertRegex(result.stdout, r"(?m)^  %s +%s +%s +\S+ +2\.000  2\.000\.\.2\.000  better$" % (name, old, new))
+            self.assertRegex(result.stdout, r"(?m)^  %s +%s +%s +\S+ +2\.000  2\.000\.\.2\.000 "
+                                            r" better$" % (name, old, new))
 
     def test_median_and_spread_are_of_the_rounds_pairs(self):
         self.build("old", [["rate", "calls/s", [100, 200, 100, 400, 100]]])
@@ -101,7 +109,8 @@ class Compare(TestCase):
         self.assertEqual(self.compare("--json=" + self.path("out.json")).returncode, 0)
         with open(self.path("out.json"), encoding="utf-8") as file:
             row = json.load(file)["rows"][0]
-        self.assertEqual((row["name"], row["old"], row["new"], row["ratio"]), ("rate", 100, 110, 1.0))
+        self.assertEqual((row["name"], row["old"], row["new"], row["ratio"]),
+                         ("rate", 100, 110, 1.0))
         self.assertAlmostEqual(row["low"], 0.9)
         self.assertAlmostEqual(row["high"], 1.25)
 
@@ -147,7 +156,8 @@ class Compare(TestCase):
         self.build("new", [["rate", "GB/s", [1.0]]])
         result = self.compare()
         self.assertEqual(result.returncode, 2, result)
-        self.assertIn("failed in old: //bench:fake --log=%s: fake: --op: no such flag" % self.log, result.stdout)
+        self.assertIn("failed in old: //bench:fake --log=%s: fake: --op: no such flag" % self.log,
+                      result.stdout)
         self.assertEqual(len(self.runs()), 1)  # not tried again, and not on the other side
         shutil.rmtree(re.search(r"outputs are in (\S+)", result.stderr).group(1))
 
@@ -164,35 +174,45 @@ class Compare(TestCase):
         for side in ("old", "new"):
             self.build(side, [["push", "GB/s", [1.0]]])
         result = self.compare("--markdown")
-        self.assertIn("| `fake --log=%s`, push | 1 | 1 | GB/s | 1.000 | 1.000..1.000 |  |\n" % self.log, result.stdout)
+        self.assertIn("| `fake --log=%s`, push | 1 | 1 | GB/s | 1.000 | 1.000..1.000 |  |\n"
+                      % self.log, result.stdout)
 
     def test_one_client_for_two_servers(self):
         for side in ("old", "new"):
             self.build(side, [["push", "GB/s", [1.0]]])
             self.build(side, [], package="plugin/app")
-        result = subprocess.run([sys.executable, COMPARE, "a", "b", "--old-dir=" + self.path("old"), "--new-dir=" + self.path("new"),
-                                 "--rounds=1", "--client=new", "--", "//bench:fake", "--log=" + self.log,
-                                 "--server={//plugin:fake}"], capture_output=True, text=True, check=False)
+        result = subprocess.run([sys.executable, COMPARE, "a", "b", "--old-dir=" + self.path("old"),
+                                 "--new-dir=" + self.path("new"), "--rounds=1", "--client=new",
+                                 "--", "//bench:fake", "--log=" + self.log,
+                                 "--server={//plugin:fake}"], capture_output=True, text=True,
+                                check=False)
         self.assertEqual(result.returncode, 0, result)
         self.assertEqual([(who, flags[1]) for who, flags in self.runs()],
-                         [("new", "--server=" + os.path.realpath(self.path(side, "bazel-bin/plugin/app/fake")))
+                         [("new", "--server="
+                           + os.path.realpath(self.path(side, "bazel-bin/plugin/app/fake")))
                           for side in ("old", "new")])
 
     def test_usage_errors(self):
-        for arguments in (("a", "b"), ("a", "b", "--all", "--", "//bench:fake"), ("a",), ("a", "b", "--quick", "--", "//x"),
-                          ("a", "b", "--", "transfer"), ("a", "b", "--rounds=0", "--", "//x"), ("nothing", "b", "--", "//bench:fake")):
+        for arguments in (("a", "b"), ("a", "b", "--all", "--", "//bench:fake"), ("a",),
+                          ("a", "b", "--quick", "--", "//x"),
+                          ("a", "b", "--", "transfer"), ("a", "b", "--rounds=0", "--", "//x"),
+                          ("nothing", "b", "--", "//bench:fake")):
             with self.subTest(arguments=arguments):
-                result = subprocess.run([sys.executable, COMPARE, *arguments], capture_output=True, text=True, check=False)
+                result = subprocess.run([sys.executable, COMPARE, *arguments], capture_output=True,
+                                        text=True, check=False)
                 self.assertEqual((result.returncode, result.stdout), (2, ""), result)
-        self.assertIn("Exit status:", subprocess.run([sys.executable, COMPARE, "--help"], capture_output=True, text=True,
+        self.assertIn("Exit status:", subprocess.run([sys.executable, COMPARE, "--help"],
+                                                     capture_output=True, text=True,
                                                      check=False).stdout)
 
     def test_all_and_quick_are_lists_of_our_benchmarks(self):
-        listed = [subprocess.run([sys.executable, COMPARE, "a", "b", "--all", "--list", *flags], capture_output=True, text=True,
-                                 check=True).stdout.splitlines() for flags in ((), ("--quick",))]
+        listed = [subprocess.run([sys.executable, COMPARE, "a", "b", "--all", "--list", *flags],
+                                 capture_output=True, text=True, check=True).stdout.splitlines()
+                  for flags in ((), ("--quick",))]
         self.assertGreater(len(listed[0]), len(listed[1]))
         self.assertEqual({line.split()[0] for line in listed[0]},
-                         {"//bench:" + name for name in ("parameter_server", "ddp_rpc", "batch_update", "lookup", "transfer",
+                         {"//bench:" + name for name in ("parameter_server", "ddp_rpc",
+                                                         "batch_update", "lookup", "transfer",
                                                          "all_reduce")})
 
 
@@ -212,8 +232,10 @@ class Commits(TestCase):
         self.commit([["push", "GB/s", [1.0]]])
 
     def git(self, *arguments):
-        subprocess.run(["git", "-C", self.repository, "-c", "user.name=test", "-c", "user.email=test@localhost", *arguments], check=True,
-                       capture_output=True, env=dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null"))
+        subprocess.run(["git", "-C", self.repository, "-c", "user.name=test", "-c",
+                        "user.email=test@localhost", *arguments], check=True,
+                       capture_output=True, env=dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null",
+                                                     GIT_CONFIG_SYSTEM="/dev/null"))
 
     def commit(self, figures, **files):
         write(self.path("repository", "figures.json"), json.dumps({"figures": figures}))
@@ -234,14 +256,16 @@ class Commits(TestCase):
         for commit in os.listdir(self.path("cache")):
             with open(self.path("cache", commit, "bazel.log"), encoding="utf-8") as log:
                 self.assertEqual(log.read(), "build -c opt //bench:fake\nshutdown\n")
-        self.assertEqual(self.compare_commits(sides=("HEAD~1", "HEAD")).returncode, 1)  # with what is there
+        # reuses both builds
+        self.assertEqual(self.compare_commits(sides=("HEAD~1", "HEAD")).returncode, 1)
 
     def test_clean_leaves_no_checkout(self):
         self.assertEqual(self.compare_commits("--clean", sides=("HEAD~1", "HEAD")).returncode, 1)
         self.assertEqual(os.listdir(self.path("cache")), [])
 
     def test_the_working_tree_is_a_side(self):
-        write(self.path("repository", "figures.json"), json.dumps({"figures": [["push", "GB/s", [3.0]]]}))
+        write(self.path("repository", "figures.json"),
+              json.dumps({"figures": [["push", "GB/s", [3.0]]]}))
         result = self.compare_commits(sides=("HEAD", self.repository))
         self.assertRegex(result.stdout, r"(?m)^  push +1 +3 +GB/s +3\.000 ")
 

@@ -27,7 +27,7 @@ protected:
     tps_durability_options_clear (&options_);
   }
 
-  // What keeps a run from fitting; empty where it fits.
+  // The reason why a run does not fit; empty if it fits.
   std::string
   Fit (guint64 free_bytes, guint64 memory_bytes)
   {

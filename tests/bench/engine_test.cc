@@ -12,7 +12,7 @@
 
 namespace {
 
-// Notes what ran: "a1" for system a in round 1, "a0" in the warm-up.
+// Records each run: "a1" for system a in round 1, "a0" in the warm-up.
 class Engine : public testing::Test
 {
 protected:
@@ -101,7 +101,7 @@ TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
   EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 0);
 }
 
-// Of a task that nothing is expected of: what it says of itself counts for the rounds to come too.
+// A task without an expected time reports its progress, which also predicts its later rounds.
 TEST_F (Engine, ATaskThatSaysHowFarItIsForetellsTheRest)
 {
   TpsTask task = {};

@@ -34,7 +34,7 @@ protected:
     tps_bench_results_free (results);
   }
 
-  // One pass: the epochs of each trainer, and how many samples it had in the pass and in the last
+  // One pass: the epochs of each trainer, and its numbers of samples in the pass and in the last
   // epoch.
   void
   add_pass (const std::vector<std::vector<double>> &epochs, gint64 samples, gint64 epoch_samples)

@@ -22,7 +22,7 @@ const TpsFigureColumn kColumns[] = { { "GB/s", nullptr, "GB/s", 50 },
                                      { nullptr, nullptr, nullptr, 0 } };
 const TpsFigureStyle kStyle = { NameOurs, NameOurs, kColumns, FALSE };
 
-// One row, on two systems of ours, of which one is a limit too, and on a peer.
+// One row with two systems of ours, one of which is also a limit, and a peer.
 class Figures : public testing::Test
 {
 protected:
@@ -92,7 +92,8 @@ TEST_F (Figures, TheTableShowsThemInColumns)
   EXPECT_NE (text.find ("         -          5          -          -          -\n"),
              std::string::npos)
       << text;
-  EXPECT_EQ (text.find ("time"), std::string::npos) << text; // it is in the line of its main figure
+  // only the line of its main figure shows it
+  EXPECT_EQ (text.find ("time"), std::string::npos) << text;
 }
 
 } // namespace

@@ -19,7 +19,7 @@ Text (TpsGrid *grid)
   return text;
 }
 
-// The expected texts are what tabulate 0.8.9 prints for the same cells.
+// The expected texts are the output of tabulate 0.8.9 for the same cells.
 
 TEST (Grid, LinesUpDecimalPointsAsTabulateDoes)
 {

@@ -10,7 +10,7 @@
 
 namespace {
 
-// A /sys and /proc of a machine that is not here.
+// /sys and /proc of an invented machine.
 class Hardware : public testing::Test
 {
 protected:

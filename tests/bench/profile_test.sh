@@ -1,8 +1,7 @@
 #!/bin/bash
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 #
-# bench/profile.sh knows its hot paths, refuses others, and bench/PROFILES.md says something of
-# each.
+# bench/profile.sh knows its hot paths and refuses others, and bench/PROFILES.md mentions each.
 
 set -euo pipefail
 script=$1

@@ -39,7 +39,7 @@ protected:
     return out;
   }
 
-  // Blocks until the other end of the pipe is gone, which is when the child has ended.
+  // Blocks until the other end of the pipe is closed, which happens when the child ends.
   static void
   WaitForEnd (gint fd)
   {
@@ -50,7 +50,7 @@ protected:
     close (fd);
   }
 
-  // The check that follows the end of a child may come before the kernel has made it a zombie.
+  // The check that follows a child's end may run before the kernel has made it a zombie.
   std::string
   FirstFailure ()
   {
@@ -124,7 +124,7 @@ TEST_F (Supervisor, PatienceEnds)
   EXPECT_TRUE (tps_supervisor_check_patiently (supervisor_, 1, nullptr));
 }
 
-// The launcher is killed outright: its child must go too.
+// The launcher is killed with SIGKILL: its child must end too.
 TEST_F (Supervisor, ChildrenDieWithTheLauncher)
 {
   gint pipe_fds[2];
@@ -146,7 +146,7 @@ TEST_F (Supervisor, ChildrenDieWithTheLauncher)
   ASSERT_EQ (read (pipe_fds[0], &c, 1), 1);
   kill (launcher, SIGKILL);
   waitpid (launcher, nullptr, 0);
-  WaitForEnd (pipe_fds[0]); // ends only when launcher and child are gone
+  WaitForEnd (pipe_fds[0]); // ends only after launcher and child have ended
 }
 
 } // namespace

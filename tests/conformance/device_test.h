@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fixture that is instantiated for every device there is, and memory that the device can read. */
+/* A fixture that is instantiated for every available device, and arrays in device memory. */
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "runtime/device/backend.h"
 
-// Elements in the device's memory. Copies enqueue nothing that is not done when they return.
+// Elements in device memory. Copies are complete when they return.
 template <typename T> class DeviceArray
 {
 public:
@@ -35,7 +35,7 @@ public:
   DeviceArray &operator= (const DeviceArray &) = delete;
   ~DeviceArray ()
   {
-    // What is behind the array was not written.
+    // The bytes behind the array must be unchanged.
     std::vector<uint8_t> guard (kGuardBytes);
     copy (guard.data (), (uint8_t *) data () + n_ * sizeof (T), kGuardBytes);
     EXPECT_EQ (guard, std::vector<uint8_t> (kGuardBytes, 0xa5)) << "written behind an array";
@@ -75,8 +75,9 @@ private:
   TpsBuffer *buffer_;
 };
 
-// $CONFORMANCE_DEVICES: "cuda" = only devices of that kind, of which there must be one; "cuda?" =
-// which are skipped where there is none. Not set: all devices of this machine.
+// $CONFORMANCE_DEVICES: "cuda" selects the devices of that kind and requires at least one; "cuda?"
+// selects them and skips the suite if there is none. If it is not set, all devices of this machine
+// are tested.
 inline std::string
 wanted_kind ()
 {
@@ -181,7 +182,7 @@ all_devices ()
     if (g_str_has_prefix (devices[i]->name, wanted_kind ().c_str ()))
       names.push_back (devices[i]->name);
   if (names.empty ())
-    names.push_back (wanted_kind () + ":0"); // which is not found, and its tests say why
+    names.push_back (wanted_kind () + ":0"); // not found, so that its tests report the reason
   return names;
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums, division, casts and fills: bits. Lengths around every vector width, odd alignments, special
- * values. */
+/* Sums, division, casts and fills, compared bit by bit. Lengths around every vector width, odd
+ * alignments, special values. */
 
 #include <cmath>
 #include <limits>
@@ -150,8 +150,8 @@ TEST_P (Elementwise, DivideWorksInPlace)
   EXPECT_TRUE (same_bits (array.read (), values));
 }
 
-// The quotient lies just beside a midpoint of two halves, so near that a float in between would
-// round it onto it.
+// The exact quotient is so close to the midpoint of two half floats that an intermediate float
+// would be rounded to the midpoint.
 TEST_P (Elementwise, DivideToHalfDoesNotRoundTwice)
 {
   std::vector<float> sums;
@@ -194,8 +194,8 @@ TEST_P (Elementwise, CastConvertsEveryPairWithOneRounding)
 
 TEST_P (Elementwise, CastOfLargeIntegersRoundsOnce)
 {
-  // 2^60 + 2^52 is the midpoint of two bfloat16; one more is above it, which a double in between
-  // does not see.
+  // 2^60 + 2^52 is the midpoint of two bfloat16 values. The next integer is above the midpoint, but
+  // a double cannot represent the difference.
   std::vector<int64_t> ints = { (1ll << 60) + (1ll << 52),
                                 (1ll << 60) + (1ll << 52) + 1,
                                 -(1ll << 60) - (1ll << 52) - 1,

@@ -18,7 +18,7 @@ using oracle::worst_difference;
 class Layers : public DeviceTest
 {
 protected:
-  // The thread sanitizer does not see how the library's own threads meet.
+  // The thread sanitizer cannot follow the synchronisation of the library's own threads.
   static void
   SetUpTestSuite ()
   {
@@ -26,7 +26,7 @@ protected:
   }
 };
 
-// Bound: 1e-6 a term.
+// Bound: 1e-6 per term.
 TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
 {
   const size_t sizes[][3] = { { 1, 1, 1 },      { 3, 5, 7 },      { 17, 33, 65 },
@@ -61,7 +61,7 @@ TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
       }
 }
 
-// What machines without OpenBLAS compute.
+// The kernels of machines without OpenBLAS.
 TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
 {
   const size_t m = 5, n = 9, k = 33;
@@ -88,8 +88,7 @@ TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
     }
 }
 
-// A batch of few rows against matrices whose sizes are no multiples of anything: what small batches
-// compute.
+// A batch of few rows and matrices of odd sizes: small batches have a kernel of their own.
 TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
 {
   for (size_t few = 1; few <= 33; few++)
@@ -255,7 +254,7 @@ TEST_P (Layers, LossesOfNothingAreZero)
   EXPECT_EQ (loss.read ()[0], 0);
 }
 
-// Bits of the formula; within 1e-6 of torch.optim.SGD.
+// The bits of the formula; within 1e-6 of torch.optim.SGD.
 TEST_P (Layers, SgdMatchesTheFormulaAndPyTorch)
 {
   for (std::string name : { "sgd_plain", "sgd_momentum", "sgd_decay", "sgd_momentum_decay" })

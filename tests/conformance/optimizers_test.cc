@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers of rows: bits of the CPU's functions, which tests/runtime/optimizer compares with
- * PyTorch. Events, and host memory of devices. */
+/* Optimizers of rows: the bits of the CPU's functions, which tests/runtime/optimizer compares with
+ * PyTorch. Also events, and host memory of devices. */
 
 #include <cmath>
 
@@ -29,7 +29,7 @@ protected:
   }
 };
 
-// `rows` is updated as the CPU would, one row at a time.
+// Updates `rows` like the CPU, one row at a time.
 void
 update_reference (const TpsOptimizerSpec &spec, int64_t step, const std::vector<int64_t> &ids,
                   size_t dim, std::vector<float> *values, std::vector<float> *state,

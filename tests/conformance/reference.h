@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What every operation of runtime/device/backend.h means, one element at a time and as plainly as
- * possible: the reference that each device is compared with. Where bits are promised these
- * functions give the bits. */
+/* The reference for every device: each operation of runtime/device/backend.h, one element at a time
+ * and as plainly as possible. Where bits are promised, these functions define them. */
 
 #pragma once
 
@@ -13,7 +12,7 @@
 
 namespace reference {
 
-// An element of any dtype, converted exactly (INT64 aside) to double, and back with one rounding.
+// An element of any dtype, converted exactly (except INT64) to double, and back with one rounding.
 double load (TpsDType dtype, const void *values, size_t i);
 void store (TpsDType dtype, void *values, size_t i, double value);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows by id: coalescing, embedding bags forward and backward. Bits, but where any order is allowed
- * (bound: 1e-5 of the sum of the magnitudes). */
+/* Rows by id: coalescing, embedding bags forward and backward. Results are compared bit by bit, or
+ * within 1e-5 of the sum of the magnitudes where any order of additions is allowed. */
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 class Rows : public DeviceTest
 {
 protected:
-  // Bags of a sum, with random ids.
+  // Bags with random ids.
   reference::Bags
   bags_of_lengths (const std::vector<size_t> &lengths, int64_t rows, int64_t dim)
   {
@@ -220,7 +220,7 @@ TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
       }
 }
 
-/* Each index a bag: whichever the pooling, the rows themselves. */
+/* Each index is a bag of its own: every pooling returns the rows themselves. */
 TEST_P (Rows, SingleRowsAreCopied)
 {
   for (int64_t dim : { 1, 3, 4, 28, 32, 60, 64, 68, 128, 130, 516 })
@@ -297,8 +297,7 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
     }
 }
 
-// Runs of one id on both sides of each level of the tree, beginning anywhere, in an order that
-// mixes them.
+// Runs of one id on both sides of each level of the tree, with arbitrary starts, in a mixed order.
 std::vector<int64_t>
 mixed_runs (const std::vector<size_t> &lengths, std::mt19937_64 &random)
 {
@@ -396,7 +395,7 @@ TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
 TEST_P (Rows, AnyOrderStaysNearTheExactResult)
 {
   for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN })
-    for (int64_t n_rows : { 13, 64, 3000 }) /* counts pay for few rows, not for many */
+    for (int64_t n_rows : { 13, 64, 3000 }) /* counting is used for few rows only */
       {
         reference::Bags bags { n_rows, 300,    random_ids (4 * 150, n_rows), { 0, 150, 300, 450 },
                                {},     pooling };

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How products reach cuBLAS, of which a stand-in is loaded; what they compute: the conformance
- * suite. */
+/* How matrix products call cuBLAS, with a fake library. The conformance suite tests their results.
+ */
 
 #include <dlfcn.h>
 
@@ -32,7 +32,7 @@ TEST (Blas, SizesBeyond32BitsArriveWhole)
   ASSERT_NE (library, nullptr);
   auto last_shape = (const int64_t *(*) (void) ) dlsym (library, "fake_cublas_get_last_shape");
   ASSERT_NE (last_shape, nullptr);
-  /* Columns first: operands are swapped. */
+  /* cuBLAS is column-major, so the operands are swapped. */
   EXPECT_EQ (last_shape ()[0], (int64_t) huge + 2);
   EXPECT_EQ (last_shape ()[1], (int64_t) huge + 1);
   EXPECT_EQ (last_shape ()[2], (int64_t) huge);

@@ -1,19 +1,19 @@
 #!/bin/bash
-# parameter_server with servers and trainers on devices: whole worlds of processes, with stand-ins
-# for CUDA (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for host code.
+# parameter_server with servers and trainers on devices: whole worlds of processes on a fake CUDA
+# (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY) whose memory is inaccessible to host code.
 set -u
 program=$1
 failed=0
 
-# Prints what is left of the model, as a hash.
-run () {  # WHAT FLAG...
-  local what=$1 said
+# Prints a hash of the final model.
+run () {  # DESCRIPTION FLAG...
+  local description=$1 said
   shift
-  said=$("$program" --smoke --rpc-timeout=60 "$@" 2>&1) || echo "FAILED: $what: $said" >&2
+  said=$("$program" --smoke --rpc-timeout=60 "$@" 2>&1) || echo "FAILED: $description: $said" >&2
   grep '^parameters (xxh3-128): ' <<<"$said"
 }
 
-same () {  # WHAT A B
+same () {  # DESCRIPTION A B
   [ -n "$2" ] && [ "$2" = "$3" ] || { echo "FAILED: $1: $2 and $3"; failed=1; }
 }
 
@@ -25,7 +25,7 @@ same 'more servers than devices' "$plain" \
   "$(run 'more servers than devices' --nserver=0 --ncudaserver=3 --server=AverageBatchParameterServer)"
 same 'half floats' "$half" "$(run 'half floats on a device' --nserver=0 --ncudaserver=1 --compress=bf16)"
 
-# Products of matrices have bits of their own on a device, so these are compared with each other.
+# Matrix products on a device differ in bits from the CPU's, so only runs on devices are compared.
 trainers=$(run 'trainers on devices' --nserver=1 --ntrainer=0 --ncudatrainer=2)
 same 'trainers and a server on devices' "$trainers" \
   "$(run 'trainers and a server on devices' --nserver=0 --ncudaserver=1 --ntrainer=0 --ncudatrainer=2)"

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The device's host code, on a CUDA runtime that stands in for the real one and fails where it is
- * told to. */
+/* The device's host code, on a fake CUDA runtime that fails on request. */
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/* Devices are never freed: they stay where the leak checker sees them. */
+/* Devices are never freed; this list keeps them reachable for the leak checker. */
 TpsDevice *
 make_device (gint ordinal)
 {
@@ -37,8 +36,8 @@ make_device (gint ordinal)
   return &all->back ()->parent;
 }
 
-/* First of all tests: the others start devices. CUDA would set up a context on whatever device is
- * current. */
+/* Must be the first test, because the others start devices. CUDA would create a context on the
+ * current device. */
 TEST (BeforeAnyDevice, LookingWhereMemoryLiesStartsNone)
 {
   float value = 0;
@@ -67,7 +66,7 @@ protected:
     g_clear_error (&error);
   }
 
-  // The failure that waiting for a stream reports; empty = none.
+  // The failure that waiting for a stream reports; empty if there is none.
   std::string
   failure_of (TpsStream *which)
   {
@@ -119,7 +118,7 @@ TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
 
   fake_cuda_fail ("cudaEventQuery", cudaErrorIllegalAddress, true);
   EXPECT_THAT (failure_of (stream), HasSubstr ("waiting for a stream"));
-  fake_cuda_reset (); /* whatever CUDA says afterwards */
+  fake_cuda_reset (); /* also if CUDA succeeds again */
   EXPECT_THAT (failure_of (other), HasSubstr ("cuda:0: lost before: waiting for a stream"));
   EXPECT_EQ (device->ops->alloc (device, 8, &error), nullptr);
   EXPECT_EQ (device->ops->stream_new (device, nullptr), nullptr);
@@ -260,7 +259,7 @@ TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
   EXPECT_EQ (failure_of (stream), "");
 }
 
-/* What was queued before the failure still runs, and its memory is given back after the wait. */
+/* Work that was queued before the failure still runs, and its memory is released after the wait. */
 TEST_F (Device, AWaitForABadStreamOrItsEventWaitsAllTheSame)
 {
   float values[2];
@@ -337,7 +336,7 @@ TEST_F (Device, ADeviceThatDoesNotStartIsLostUntilItStarts)
   EXPECT_NE (buffer, nullptr);
 }
 
-/* In a process of its own; how that ended. */
+/* Runs the function in a child process and returns its exit status. */
 int
 in_another_process (const std::function<int ()> &what)
 {
@@ -369,7 +368,7 @@ TEST_F (Device, AnotherProcessReadsAndWritesExportedMemory)
 
                if (data == nullptr || again == nullptr || tps_buffer_get_device (opened) != device)
                  return 1;
-               tps_buffer_unref (again); /* does not take the first away */
+               tps_buffer_unref (again); /* does not close the first one */
                device->ops->copy (stream, seen, data, sizeof seen);
                device->ops->copy (stream, data, answer, sizeof answer);
                tps_buffer_unref (opened);
@@ -387,7 +386,7 @@ TEST_F (Device, MemoryThatCannotBeSharedIsRefusedAndTheDeviceLives)
   TpsBuffer *buffer = device->ops->alloc_exported (device, 1, handle, nullptr);
   guint8 stale[TPS_EXPORT_HANDLE_BYTES];
 
-  /* CUDA does not open what this process has made. */
+  /* CUDA cannot open the memory of its own process. */
   EXPECT_EQ (device->ops->open_exported (device, handle, 1, &error), nullptr);
   EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
   EXPECT_THAT (error->message, HasSubstr ("cuda:0: opening memory of another process"));
@@ -400,7 +399,7 @@ TEST_F (Device, MemoryThatCannotBeSharedIsRefusedAndTheDeviceLives)
              }),
              0);
 
-  /* As in some containers; no code that CUDA would answer there is known to pass. */
+  /* As in some containers. No error code of CUDA is known to be temporary there. */
   fake_cuda_fail ("cudaIpcGetMemHandle", cudaErrorUnknown, false);
   EXPECT_EQ (device->ops->alloc_exported (device, 1, handle, &error), nullptr);
   EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
@@ -432,7 +431,7 @@ TEST (Failure, WhatRefusesACallPassesAndWhatIsUnknownStays)
     EXPECT_TRUE (tps_cuda_failure_is_passing (code)) << code;
   for (cudaError_t code : { cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorLaunchTimeout,
                             cudaErrorECCUncorrectable, cudaErrorHardwareStackError, cudaErrorAssert,
-                            cudaErrorUnknown, (cudaError_t) 1001 /* of no name */ })
+                            cudaErrorUnknown, (cudaError_t) 1001 /* without a name */ })
     EXPECT_FALSE (tps_cuda_failure_is_passing (code)) << code;
 }
 

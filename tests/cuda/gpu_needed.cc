@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Linked into a test, skips all of it where there is no GPU: for suites that would find enough to
- * do on the CPU. */
+/* Skips a whole test program on a machine without a GPU. For suites that would otherwise run on the
+ * CPU. */
 
 #include <gtest/gtest.h>
 

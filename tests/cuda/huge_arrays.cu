@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU alone: what is wrong
- * with 32-bit numbers shows there. Exit code 3 where there is no GPU or not enough memory; the last
- * line says so. */
+/* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU only, to find 32-bit
+ * overflows. Exit code 3, with the reason in the last line, if there is no GPU or not enough
+ * memory. */
 
 #include <cstdio>
 #include <vector>
@@ -68,7 +68,7 @@ check (gfloat *sum, guint16 *gradient, gsize n)
   return code != cudaSuccess ? 1 : count_wrong (sum, n, 4.5f);
 }
 
-/* Memory of the device; freed at the end of the scope. */
+/* Device memory; freed at the end of the scope. */
 template <typename T> class Array
 {
 public:
@@ -76,7 +76,7 @@ public:
   {
     if (cudaMalloc ((void **) &data_, n * sizeof (T)) != cudaSuccess)
       {
-        cudaGetLastError (); /* seen */
+        cudaGetLastError (); /* clears the error */
         data_ = nullptr;
       }
   }
@@ -134,8 +134,8 @@ check_sums (gsize n)
   return judge ("sum", n, cudaSuccess, check (sum, gradient, n));
 }
 
-/* Ids 9, then ids 3, of which each row is 1: their sums are their counts, rounded in the tree's
- * order to what follows. */
+/* Ids 9, then ids 3, with rows of 1: the expected sums are the counts, rounded in the order of the
+ * tree. */
 Outcome
 check_coalesce (gsize n)
 {
@@ -164,7 +164,8 @@ check_coalesce (gsize n)
   cudaMemcpy (&counted, n_unique, sizeof counted, cudaMemcpyDeviceToHost);
   cudaMemcpy (found, unique, sizeof found, cudaMemcpyDeviceToHost);
   cudaMemcpy (got, sums, sizeof got, cudaMemcpyDeviceToHost);
-  /* Halves have 2^30 and a little: the tree adds 2^30 and what a float beside it drops. */
+  /* Each half is 2^30 and a little. The tree adds 2^30 and a term that is lost in float rounding.
+   */
   bool is_right = counted == 2 && found[0] == 3 && found[1] == 9 && got[0] == (gfloat) (n - n_nine)
                   && got[1] == (gfloat) n_nine;
   return judge ("coalesce", n, cudaSuccess, is_right ? 0 : 1);
@@ -208,7 +209,7 @@ check_bags (gsize n_bags)
   return judge ("bags", n, cudaSuccess, n_wrong + (got == (gfloat) n ? 0 : 1));
 }
 
-/* Maxima that all came from row 5: cells are what is grouped, n_bags * dim of them. */
+/* All maxima came from row 5. The kernel groups cells, n_bags * dim of them. */
 Outcome
 check_maxima (gsize n_bags, gsize dim)
 {

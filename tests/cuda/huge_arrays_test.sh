@@ -1,6 +1,5 @@
 #!/bin/bash
-# Runs the program, which says itself where it has nothing to run on; then the case counts as
-# skipped.
+# Runs the program; exit code 3 means that the test is skipped.
 set -u
 said=$("$1")
 status=$?

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The real libtps_cuda.so, loaded the way programs do, with a driver that starts and can do nothing
- * else. */
+/* The real libtps_cuda.so, loaded as programs load it, with a fake driver that can only be
+ * initialised. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

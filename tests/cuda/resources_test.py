@@ -1,4 +1,5 @@
-"""What ptxas says about each kernel: next to nothing may spill, and the table is printed for the record.
+"""The resources of each kernel as ptxas reports them: almost no register may spill. Prints the
+table.
 
 Arguments: the files that cuda_library calls NAME_resources.
 """
@@ -33,8 +34,9 @@ def read_resources(text):
 
 
 def short_name(kernel):
-    """The body's name instead of the whole mangled one."""
-    named = subprocess.run(["c++filt", kernel], capture_output=True, text=True, check=False).stdout.strip() or kernel
+    """The plain name of the kernel instead of the mangled one."""
+    named = subprocess.run(["c++filt", kernel], capture_output=True, text=True,
+                           check=False).stdout.strip() or kernel
     named = named.replace("(anonymous namespace)::", "").replace("tps::", "")
     return re.sub(r"^void |\(.*$|_INTERNAL_[0-9a-f_]+", "", named)[:70]
 
@@ -47,8 +49,8 @@ def rows_of(paths):
                 yield (source,) + row
 
 
-# Around the call of the subroutine that divides 64-bit numbers, which only arrays beyond 2^32 take: next to nothing where
-# the kernels were looked at, a few registers elsewhere.
+# Spills around the subroutine that divides 64-bit numbers, which only arrays beyond 2^32 use. The
+# kernels are tuned for sm_90; other generations may spill a few registers.
 MAX_SPILLED_BYTES = {"sm_90": 16}
 MAX_SPILLED_BYTES_ELSEWHERE = 40
 
@@ -73,8 +75,9 @@ class Resources(unittest.TestCase):
             print("%-20s %-6s %3d registers %4d stack %4d spilled  %s"
                   % (source, generation, registers, stack, spilled, short_name(kernel)))
         self.assertGreater(len(rows), 20)
-        # primitives.cu is CUB's.
-        self.assertEqual([row for row in rows if spills_too_much(row) and row[0] != "primitives"], [])
+        # primitives.cu contains CUB's kernels.
+        self.assertEqual([row for row in rows if spills_too_much(row) and row[0] != "primitives"],
+                         [])
 
 
 if __name__ == "__main__":

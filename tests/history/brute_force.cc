@@ -12,13 +12,14 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/* All that matters of a server at one moment. */
+/* The relevant state of a server at one moment. */
 struct Server
 {
-  Bytes order;                      /* pushes, by index */
-  uint8_t n_durable = 0;            /* of the order */
-  Bytes n_applied;                  /* by row: how much of the order has been looked at for it */
-  std::set<uint8_t> waiting;        /* pushes that have arrived and have no place yet */
+  Bytes order;           /* pushes, by index */
+  uint8_t n_durable = 0; /* of the order */
+  /* by row: the length of the order that has been checked for it */
+  Bytes n_applied;
+  std::set<uint8_t> waiting;        /* pushes that have arrived but have no place yet */
   std::map<uint8_t, Bytes> samples; /* by open read: whether each row has been sampled */
 
   bool
@@ -65,7 +66,7 @@ private:
            != rows + history_.pushes[push].n_rows;
   }
 
-  /* Steps over pushes to other rows: when that happens cannot be observed. */
+  /* Skips pushes to other rows: the time of their application cannot be observed. */
   void
   skip_others (Server *server) const
   {
@@ -75,7 +76,7 @@ private:
         server->n_applied[row]++;
   }
 
-  /* ---- what a server does by itself ---- */
+  /* ---- steps of the server ---- */
 
   void
   let_work ()
@@ -129,13 +130,13 @@ private:
     std::vector<uint32_t> counts (history_.n_clients);
 
     if (read.first_value == SIZE_MAX)
-      return false; /* its answer is never seen */
+      return false; /* its reply is never seen */
     for (uint32_t at = 0; at < server.n_applied[row]; at++)
       counts[history_.pushes[server.order[at]].client] += touches (server.order[at], row);
     return std::equal (counts.begin (), counts.end (), history_.values_of (read, i));
   }
 
-  /* ---- what others do ---- */
+  /* ---- steps of clients and crashes ---- */
 
   void
   take (const Event &event)
@@ -213,7 +214,7 @@ private:
   }
 
   const History &history_;
-  std::set<Server> servers_; /* all that are possible now */
+  std::set<Server> servers_; /* all servers that are possible now */
 };
 
 } // namespace

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same verdict as check_history(), found by trying everything that the server of check.h may
- * do. For histories of about ten operations; shares nothing with the checker but the reader of
- * the file. */
+/* The same verdict as check_history(), found by an exhaustive search of the steps that the server
+ * of check.h may take. It is for histories of about ten operations. It shares only the reader of
+ * the file with the checker. */
 
 #pragma once
 

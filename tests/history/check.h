@@ -26,13 +26,13 @@ namespace history {
 struct Anomaly
 {
   std::string name; /* those of README.md */
-  uint32_t line;    /* of the file, where it shows */
+  uint32_t line;    /* of the file, where the anomaly shows */
   std::string text; /* which operation, which row, and why */
 };
 
-/* Anomalies in the order in which they were found, at most kMaxAnomalies. Empty: the history is
- * valid. Reads are checked one by one first; the order of pushes is only looked at if each read
- * is possible. */
+/* Anomalies in the order in which they were found, at most kMaxAnomalies. The history is valid if
+ * there are none. Reads are checked one by one first; the order of pushes is checked only if each
+ * read is possible. */
 constexpr size_t kMaxAnomalies = 10;
 std::vector<Anomaly> check_history (const History &history);
 

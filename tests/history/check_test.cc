@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The checker against examples, and against a search through everything that a server may do.
+/* The checker against examples, and against an exhaustive search of the server's steps.
  * SEEDS=100000 in the environment compares more histories; FIRST_SEED chooses others. */
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ parsed (const std::string &text)
   return history;
 }
 
-/* Of two clients and three rows. */
+/* A file of two clients and three rows. */
 std::string
 with_head (const std::string &events)
 {
@@ -240,7 +240,7 @@ small_history (unsigned seed)
   return text;
 }
 
-/* Changes a value of a read by one, or exchanges two of one row. */
+/* Increments a value of a read, or exchanges two values of one row. */
 bool
 spoil_values (History *history, std::mt19937 *random)
 {

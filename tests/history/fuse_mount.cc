@@ -22,7 +22,7 @@ namespace {
 constexpr mode_t kFolderMode = S_IFDIR | 0700;
 constexpr mode_t kFileMode = S_IFREG | 0600;
 
-/* What the functions below work on. FUSE calls them one at a time. */
+/* The state behind the functions below. FUSE calls them one at a time. */
 struct FileSystem
 {
   thriftps::SimulatedDisk *disk;
@@ -35,7 +35,7 @@ here ()
   return static_cast<FileSystem *> (fuse_get_context ()->private_data);
 }
 
-/* Negative, as FUSE wants it; takes `error`. */
+/* A negative errno, as FUSE requires; takes `error`. */
 int
 errno_of (GError *error)
 {
@@ -70,7 +70,7 @@ open_file (const char *path, guint flags, fuse_file_info *info)
   return 0;
 }
 
-/* Calls `use` with a file that is opened for it. */
+/* Opens a file and calls `use` with it. */
 template <typename Use>
 int
 with_file (const char *path, fuse_file_info *info, Use use)
@@ -257,7 +257,7 @@ sync_file (const char *, int, fuse_file_info *info)
   return file->disk->sync (file, &error) ? 0 : errno_of (error);
 }
 
-/* Nothing is remembered by the kernel: a power cut changes files behind its back. */
+/* The kernel must not cache anything, because a power cut changes files without its knowledge. */
 void *
 init (fuse_conn_info *, fuse_config *config)
 {

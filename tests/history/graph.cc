@@ -6,8 +6,8 @@
 
 namespace history {
 
-/* Removes nodes without predecessors for as long as there are any. The number of predecessors of
- * each node that are left: zero for those that were removed. */
+/* Removes nodes without predecessors until none is left. Returns the number of remaining
+ * predecessors of each node, which is zero for removed nodes. */
 std::vector<uint32_t>
 Graph::count_unsorted () const
 {
@@ -31,8 +31,8 @@ Graph::count_unsorted () const
   return n_before;
 }
 
-/* Each node that is left has a predecessor that is left, so a walk against the edges comes to a
- * cycle. The shortest way round from there is what a reader wants to see. */
+/* Each remaining node has a remaining predecessor, so a walk against the edges reaches a cycle.
+ * Reports should show a short cycle, so the shortest one through that node is returned. */
 std::vector<uint32_t>
 Graph::find_cycle () const
 {

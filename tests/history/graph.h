@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A directed graph of up to 2^32 - 2 nodes, as it is needed here: made in one go, asked for
- * cycles and for what can be reached. */
+/* A directed graph of up to 2^32 - 2 nodes. It is built once, and finds cycles and reachable
+ * nodes. */
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace history {
 class Graph
 {
 public:
-  /* `list (add)` calls add (from, to) for each edge. It is called twice, and must do the same
-     both times. */
+  /* `list (add)` must call add (from, to) for each edge. It is called twice and must produce the
+   * same edges both times. */
   template <typename List>
   Graph (uint32_t n_nodes, List list) : begins_ (static_cast<size_t> (n_nodes) + 2)
   {
@@ -32,11 +32,11 @@ public:
     return static_cast<uint32_t> (begins_.size () - 2);
   }
 
-  /* The nodes of a cycle, in its order. Empty: there is none. */
+  /* The nodes of a cycle, in its order; empty if there is none. */
   std::vector<uint32_t> find_cycle () const;
 
-  /* For each node the one before it on a path from one of `starts`; itself for these;
-     kUnreached. */
+  /* For each node its predecessor on a path from one of `starts`. A start is its own predecessor;
+   * unreachable nodes have kUnreached. */
   std::vector<uint32_t> reach (const std::vector<uint32_t> &starts) const;
 
   static constexpr uint32_t kUnreached = UINT32_MAX;

@@ -19,7 +19,7 @@ namespace {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Lines of a file, split into words that live until the next line is read. */
+/* Lines of a file, split into words that are valid until the next line is read. */
 class Lines
 {
 public:
@@ -131,7 +131,7 @@ parse_count (std::string_view word, uint32_t *count)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A call that has begun and not ended. */
+/* A call that has started but not ended. */
 struct Open
 {
   enum class Kind
@@ -274,7 +274,7 @@ private:
     n_open_--;
   }
 
-  /* The rest of the line: rows, each once. */
+  /* The rest of the line: distinct rows. */
   uint32_t
   read_rows (uint32_t *first_row)
   {

@@ -21,11 +21,11 @@ enum class EventKind : uint8_t
 {
   push,    /* the first attempt of a push, or another one before it has been acknowledged */
   ack,     /* of a push that had not been acknowledged */
-  unknown, /* an attempt ended without an answer */
-  repeat,  /* an attempt of a push that had been acknowledged, or its end: must change nothing */
+  unknown, /* an attempt ended without a reply */
+  repeat,  /* an attempt of an acknowledged push, or its end: must change nothing */
   read,
-  values, /* the answer of a read */
-  lost,   /* a read ended without an answer */
+  values, /* the values that a read returned */
+  lost,   /* a read ended without a reply */
   crash,
   restart,
 };
@@ -90,7 +90,8 @@ struct History
   }
 };
 
-/* Reads a whole file. FALSE: it breaks a rule of FORMAT.md; `error` names the line and the rule. */
+/* Reads a whole file. FALSE: it violates a rule of FORMAT.md, and `error` names the line and the
+ * rule. */
 bool read_history (FILE *in, History *history, std::string *error);
 
 /* "push 17 of client 2". */

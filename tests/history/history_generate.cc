@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* history_generate N_OPERATIONS [SEED [CRASHES]]: prints a valid history, for measurements of
-   history_check. */
+ * history_check. */
 
 #include <cstdio>
 #include <cstdlib>

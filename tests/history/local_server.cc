@@ -11,7 +11,8 @@ namespace {
 
 constexpr gint64 kSegmentBytes = 64 << 10;
 constexpr gsize kStagedBytes = 32 << 10;
-constexpr guint kWindow = 48; /* fewer than are sent again, so that floors are asked too */
+/* less than kSentAgain, so that repeats also arrive below the floor */
+constexpr guint kWindow = 48;
 constexpr guint kIncrements = 3;
 constexpr const char *kTable = "counts";
 

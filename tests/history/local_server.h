@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server of one table in this process, over a disk of the caller's: without sockets, so that
- * thousands of power cuts take seconds. */
+/* A server of one table in this process, on a disk of the caller. Without sockets, thousands of
+ * power cuts take seconds. */
 
 #pragma once
 
@@ -34,7 +34,7 @@ public:
   bool start (std::string *why);
   bool create_table (std::string *why);
   std::unique_ptr<Connection> connect ();
-  /* Writes one, and waits for it, whatever comes of it. */
+  /* Writes a snapshot and waits for its end, whether it succeeds or fails. */
   void write_snapshot (bool is_incremental);
 
 private:

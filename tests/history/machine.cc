@@ -32,7 +32,7 @@ struct Client
   std::vector<uint32_t> values;
   uint32_t number = 0; /* of the last push */
   bool is_acked = true;
-  bool is_waiting = false; /* the server has the last push, and it has no place in the order yet */
+  bool is_waiting = false; /* the server has received the last push but has not ordered it yet */
   uint64_t place = 0;      /* in the order, from 1; 0 = none */
   Rows last_rows;          /* of the last push */
 };
@@ -87,7 +87,7 @@ private:
 
   /* ---- the server ---- */
 
-  /* Something that the server may do at any time. */
+  /* A step that the server may take at any time. */
   void
   work (uint32_t who)
   {
@@ -149,7 +149,7 @@ private:
                client.values.begin () + static_cast<ptrdiff_t> (i) * options_.n_clients);
   }
 
-  /* Keeps a prefix of the order. All of what is kept is applied. */
+  /* Keeps a prefix of the order. The whole prefix is applied. */
   void
   crash ()
   {
@@ -305,10 +305,11 @@ private:
   std::function<void (const std::string &)> write_;
   std::mt19937 random_;
   std::vector<Client> clients_;
-  std::deque<Pushed> order_; /* from `first_place_`: not visible or durable for certain */
+  std::deque<Pushed> order_; /* from `first_place_`: not known to be visible or durable */
   uint64_t first_place_ = 1;
-  std::vector<std::deque<uint64_t>> queues_; /* by row: places that are not applied to it yet */
-  std::vector<uint32_t> counts_;             /* by row and client */
+  /* by row: places that have not been applied to it yet */
+  std::vector<std::deque<uint64_t>> queues_;
+  std::vector<uint32_t> counts_; /* by row and client */
   uint64_t n_begun_ = 0;
 };
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The graph of an epoch. An edge from A to B says: what is before A in the order is before what
- * is behind B.
+/* The graph of an epoch. An edge from A to B means that every push before A in the order precedes
+ * every push behind B.
  *
  *   push       a push that was attempted in the epoch and is not known from before
  *   turn       one for each push, before it: the time at which it was sent
@@ -23,7 +23,7 @@
 namespace history {
 namespace {
 
-/* All sights of one row that show the same. */
+/* All sights of one row that show the same values. */
 struct State
 {
   const Sight *first;
@@ -52,7 +52,7 @@ public:
   EpochCheck (const EpochCheck &) = delete;
   EpochCheck &operator= (const EpochCheck &) = delete;
 
-  /* FALSE: `anomaly` says what is wrong. */
+  /* FALSE: `anomaly` describes the contradiction. */
   bool
   run (Anomaly *anomaly)
   {
@@ -68,8 +68,9 @@ public:
     return false;
   }
 
-  /* A crash has lost `lost`, places in the attempts: sets the pushes that come after one of
-   * these in `is_lost`, by place. FALSE: one of them was acknowledged. */
+  /* A crash has lost the pushes `lost`, which are places in the attempts. Sets in `is_lost`, by
+   * place, the pushes that must follow one of these in the order. FALSE: one of them was
+   * acknowledged. */
   bool
   find_lost (const std::vector<uint32_t> &lost, std::vector<bool> *is_lost, Anomaly *anomaly)
   {
@@ -184,7 +185,7 @@ private:
     return true;
   }
 
-  /* Whether the last state has all that the one before it has, if that is of the same row. */
+  /* Whether the last state has all pushes of the state before it, if that is of the same row. */
   bool
   check_chain (Anomaly *anomaly) const
   {
@@ -301,7 +302,7 @@ private:
     return text;
   }
 
-  /* The pushes among the nodes, and what puts them in this order. */
+  /* The pushes among the nodes, and the reasons for their order. */
   std::string
   describe (const std::vector<uint32_t> &nodes) const
   {
@@ -368,7 +369,7 @@ public:
   }
 
 private:
-  /* A push is not there before it is there, and then it stays. */
+  /* A push is invisible until it is applied, and visible from then on. */
   bool
   check_fates (Anomaly *anomaly) const
   {
@@ -390,7 +391,8 @@ private:
     return true;
   }
 
-  /* What reads of this epoch have seen before it was sent again must have been kept by a crash. */
+  /* If a read of this epoch shows a push before it was sent again, an earlier crash must have kept
+   * it. */
   bool
   check_present (uint32_t epoch, Anomaly *anomaly) const
   {
@@ -422,14 +424,15 @@ private:
         lost.push_back (i);
     if (!check.find_lost (lost, &is_lost, anomaly))
       return false;
-    /* A push that may have been kept is taken for kept: that asks nothing of the later epochs. */
+    /* A push that may have been kept is assumed to be kept, which does not constrain later
+     * epochs. */
     for (uint32_t i = 0; i < epoch.attempts.size (); i++)
       if (epoch.attempts[i].ack_order == kNone && !is_lost[i])
         is_kept_[epoch.attempts[i].push] = true;
     return true;
   }
 
-  /* A read of a later epoch does not show it. */
+  /* A read of a later epoch does not show the push. */
   bool
   must_be_lost (uint32_t epoch, uint32_t push) const
   {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The second half of the check: one order of the pushes of each epoch that fits all reads, and
- * crashes that keep a prefix of it. For histories whose reads have passed the first half. */
+ * crashes that keep a prefix of it. Call it only for histories whose reads have passed the first
+ * half. */
 
 #pragma once
 

@@ -1,4 +1,4 @@
-"""Programs with the bugs that tests plant (runtime/base/planted_bug.h), beside the same programs without them."""
+"""Programs with planted bugs (runtime/base/planted_bug.h), and the same programs without them."""
 
 def _plant_impl(settings, attr):
     return {"//third_party:planted_bugs": True}
@@ -16,7 +16,7 @@ def _planted_binary_impl(ctx):
 
 planted_binary = rule(
     implementation = _planted_binary_impl,
-    doc = "The program `binary`, built with --//third_party:planted_bugs whatever the command line says.",
+    doc = "The program `binary`, built with --//third_party:planted_bugs on every command line.",
     executable = True,
     attrs = {
         "binary": attr.label(mandatory = True, executable = True, cfg = _plant),

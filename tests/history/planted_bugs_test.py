@@ -13,8 +13,9 @@ import sys
 import tempfile
 import unittest
 
-PLANTED, NORMAL, SERVER, TABLE = (os.environ[name] for name in ("PLANTED", "NORMAL", "SERVER", "TABLE"))
-BUGS = os.environ.get("BUGS", "").split()  # a few of them; all without
+PLANTED, NORMAL, SERVER, TABLE = (os.environ[name]
+                                  for name in ("PLANTED", "NORMAL", "SERVER", "TABLE"))
+BUGS = os.environ.get("BUGS", "").split()  # the names of some bugs; by default all
 SEEDS = int(os.environ.get("SEEDS", "2000"))
 FOUND = re.compile(r"seed (\d+), (\d+) operations: ([a-z-]+): (.*)")
 ROW = re.compile(r"^\| `([a-z-]+)` \|(.*)$", re.MULTILINE)
@@ -30,13 +31,15 @@ def listed():
 
 
 def run(program, bug, seeds):
-    """The exit code and the last line of the program; a program that a bug makes crash has found it."""
+    """The exit code and the last line of the program. A crash of the program counts as a found
+    bug."""
     environment = dict(os.environ)
     if bug:
         environment["TPS_PLANTED_BUG"] = bug
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([program, os.path.join(folder, "history"), str(seeds)], env=environment, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=600)
+        done = subprocess.run([program, os.path.join(folder, "history"), str(seeds)],
+                              env=environment, check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, timeout=600)
     return done.returncode, done.stdout.decode().strip()
 
 
@@ -75,8 +78,9 @@ class PlantedBugs(unittest.TestCase):
 def write_table():
     for name, rest in listed():
         found = FOUND.match(run(PLANTED, name, SEEDS)[1])
-        print("| `%s` | %s | %s | %s |" % (name, rest.split("|")[0].strip(), found[3] if found else "?",
-                                           "{:,}".format(int(found[2])) if found else "?"), flush=True)
+        print("| `%s` | %s | %s | %s |" % (
+            name, rest.split("|")[0].strip(), found[3] if found else "?",
+            "{:,}".format(int(found[2])) if found else "?"), flush=True)
 
 
 if __name__ == "__main__":

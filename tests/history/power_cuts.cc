@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* power_cuts FILE [SEEDS [FIRST_SEED]]: a server in this process on a simulated disk whose power
- * is cut again and again, with clients whose history is written to FILE and checked. Stops at
- * the first seed whose history is not valid, and prints what was found after how many operations
- * of how many seeds.
+/* power_cuts FILE [SEEDS [FIRST_SEED]]: runs a server in this process on a simulated disk, with
+ * repeated power cuts. The history of its clients is written to FILE and checked. The program stops
+ * at the first seed whose history is not valid. It prints the anomaly, the number of operations and
+ * the number of seeds.
  *
  * Exit code: 0 all valid, 1 not valid, 2 anything else. */
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kLives = 5;
 
-/* What a seed ends with; empty: nothing was found. */
+/* The result of a seed; empty if no anomaly was found. */
 struct Finding
 {
   std::string name;
@@ -98,7 +98,7 @@ private:
     return {};
   }
 
-  /* The power may be cut while the server recovers, too. */
+  /* The power may also be cut while the server recovers. */
   bool
   start (std::unique_ptr<LocalServer> *server, Finding *finding)
   {

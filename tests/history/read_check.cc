@@ -8,13 +8,14 @@
 namespace history {
 namespace {
 
-/* What was known when a read began. */
+/* The state of knowledge at the start of a read. */
 struct Begin
 {
   uint32_t n_acked; /* in the epoch */
   uint32_t line;
-  std::vector<uint32_t> least;     /* by row and client: pushes that it must show */
-  std::vector<uint64_t> least_sum; /* by row: of what earlier reads of the epoch have shown */
+  std::vector<uint32_t> least; /* by row and client: pushes that the read must show */
+  /* by row: the greatest sum that earlier reads of the epoch have shown */
+  std::vector<uint64_t> least_sum;
 };
 
 struct PushState
@@ -228,7 +229,8 @@ private:
     return true;
   }
 
-  /* Whether a later read of the same epoch shows more than `value`: then the push was there. */
+  /* Whether a later read of the same epoch shows more than `value`, which proves that the push was
+   * applied. */
   bool
   is_shown_later (const Event &event, uint32_t row, uint32_t client, uint32_t value) const
   {
@@ -245,8 +247,7 @@ private:
     return false;
   }
 
-  /* Only the last push that a read shows of a client, and the first one that it does not show,
-     can be open. */
+  /* Only two pushes of a client can be open: the last one that a read shows, and the next one. */
   void
   note_fates (const Event &event, uint32_t row, uint32_t client, uint32_t value)
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The first half of the check: each read by itself, in the order of the events. It also splits
- * the history into epochs, the times between two crashes, and prepares these for the second
+/* The first half of the check: each read by itself, in the order of the events. It also splits the
+ * history into epochs, which are the times between two crashes, and prepares them for the second
  * half. */
 
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace history {
 
-/* A row as one read saw it. Times are counts of the epoch's events, which is all that the order
-   needs. */
+/* A row as one read saw it. Times are counts of the epoch's events, because only their order
+ * matters. */
 struct Sight
 {
   uint32_t row;
   uint32_t n_acked; /* acknowledgements before the read began */
-  uint32_t n_sent;  /* pushes that were sent for the first time before it ended */
+  uint32_t n_sent;  /* pushes that were first sent before the read ended */
   uint32_t line;    /* of its values */
   uint64_t sum;     /* of its values: sights of one row are ordered by it */
   size_t value;     /* in History::values */
@@ -29,7 +29,7 @@ struct Sight
 struct Attempt
 {
   uint32_t push;
-  uint32_t n_acked;   /* acknowledgements before it was sent for the first time in this epoch */
+  uint32_t n_acked;   /* acknowledgements before it was first sent in this epoch */
   uint32_t ack_order; /* its place among the acknowledgements; kNone = there was none */
 };
 
@@ -42,8 +42,9 @@ struct Epoch
   uint32_t end_line = 0; /* of the crash, or of the last event */
 };
 
-/* What reads say of a push whose fate a crash left open. A read of epoch e says "present" if it
- * shows the push before this was sent again in e, and "absent" if it does not show it. */
+/* The evidence of reads about a push whose result was unknown at a crash. A read of epoch e says
+ * "present" if it shows the push before the push was sent again in e, and "absent" if it does not
+ * show it. */
 struct Fate
 {
   struct Saying

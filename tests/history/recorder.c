@@ -9,13 +9,13 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Greater counts are not whole numbers of FLOAT32. */
+/* FLOAT32 cannot represent all greater integers. */
 #define MAX_COUNT 16777216.0f
 
 struct TpsHistoryRecorder
 {
   guint n_clients;
-  TpsMutex lock; /* of the file: lines are whole, and their order is that of time */
+  TpsMutex lock; /* of the file: lines are written whole and in the order of time */
   FILE *file;
 };
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The pushes of each client to each row, in the order of their numbers: the m-th value of a
- * column names the first m of them. */
+/* The pushes of each client to each row, in the order of their numbers: the value m of a column
+ * names the first m of them. */
 
 #pragma once
 
@@ -30,7 +30,7 @@ public:
       }
   }
 
-  /* Of a row and a client. */
+  /* The cell of a row and a client. */
   size_t
   cell (uint32_t row, uint32_t client) const
   {

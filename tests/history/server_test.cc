@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A real thriftps_server that is killed, or loses its power, again and again: what its clients
- * saw is a valid history. ROUNDS=200 in the environment does that more often than 3 times; SEED
- * chooses another course. */
+/* A real thriftps_server that is repeatedly killed or loses its power: the observations of its
+ * clients must be a valid history. ROUNDS=200 in the environment runs more than the default of 3
+ * rounds; SEED chooses another sequence. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -67,7 +67,8 @@ protected:
     ASSERT_TRUE (workload.settle (connect_to (server), &why)) << why;
   }
 
-  /* Rounds of lives that `end` ends; it is called in each while clients push. */
+  /* Runs rounds of server lives. `end` is called in each round, while clients push, and ends the
+   * life. */
   template <typename Begin, typename End>
   void
   run_rounds (DataServer *server, Begin begin, End end)
@@ -90,7 +91,7 @@ protected:
     check ();
   }
 
-  /* Until so many calls have been made, or no more will come. */
+  /* Waits until so many calls have been made, or until no more calls will come. */
   void
   wait_for (uint64_t n_operations)
   {

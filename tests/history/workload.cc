@@ -10,7 +10,7 @@
 
 namespace history {
 
-constexpr size_t kSentAgain = 64; /* pushes that were acknowledged, and are sent again */
+constexpr size_t kSentAgain = 64; /* acknowledged pushes that are sent again */
 constexpr guint kRowsOfRead = 64;
 
 Workload::Workload (const WorkloadOptions &options, const std::string &path)
@@ -115,7 +115,7 @@ Workload::send_next (Client *client, Connection *connection)
   return send (client, connection, client->pushes.size () - 1, 1 + client->random () % 2);
 }
 
-/* The server may refuse to say whether it has applied an old one. */
+/* The server may no longer know whether it has applied an old push. */
 Reply
 Workload::send_old (Client *client, Connection *connection, size_t how_old)
 {

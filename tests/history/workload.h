@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that push and read countable pushes while a server lives, and write a history of it.
+/* Clients that push and read countable pushes while a server runs, and write a history of it.
  *
  *   Workload workload (options, "history");
  *   for each life of the server:
- *     workload.settle (connect)      what is open is sent again, some that was acknowledged too
+ *     workload.settle (connect)      sends open pushes, and some acknowledged ones, again
  *     workload.live (connect)        threads push and read until their connections are lost
- *     workload.crash ()              when the server is gone
+ *     workload.crash ()              after the server has ended
  *   settle (), then close () and check the file */
 
 #pragma once
@@ -27,8 +27,8 @@ using Rows = std::vector<guint>;
 enum class Reply
 {
   ok,
-  refused, /* with an error; the connection is fine */
-  gone,    /* there is no server any more */
+  refused, /* with an error; the connection is still usable */
+  gone,    /* the server has ended */
 };
 
 /* A connection to a server with a table of durability COMMIT, SGD with learning rate 1, zeros. */
@@ -37,13 +37,13 @@ class Connection
 public:
   virtual ~Connection () = default;
 
-  /* Pushes -1 to `column` of `rows`. Calls `acked` as soon as one of `n_copies`, sent at the same
-   * time, has been acknowledged; returns when all have been answered. */
+  /* Pushes -1 to `column` of `rows`. Sends `n_copies` at the same time, calls `acked` after the
+   * first acknowledgement, and returns after all replies. */
   virtual Reply push (guint column, gint64 sequence, const Rows &rows, unsigned n_copies,
                       const std::function<void ()> &acked) = 0;
   /* `values`: as many columns as there are clients, row by row. */
   virtual Reply read (const Rows &rows, std::vector<float> *values) = 0;
-  /* Drops the table, and creates it again. */
+  /* Drops the table and creates it again. */
   virtual Reply recreate () = 0;
 };
 
@@ -52,7 +52,7 @@ using Connect = std::function<std::unique_ptr<Connection> ()>;
 struct WorkloadOptions
 {
   uint32_t seed = 1;
-  guint n_clients = 4; /* that push; half as many only read */
+  guint n_clients = 4; /* these clients push; half as many others only read */
   guint n_rows = 512;
   guint max_tables = 8;   /* how often the table may be created */
   unsigned n_calls = 150; /* of each client in one life, at most */
@@ -66,7 +66,7 @@ public:
   Workload (const Workload &) = delete;
   Workload &operator= (const Workload &) = delete;
 
-  /* FALSE: the server has refused what it must not refuse; `why` says what. */
+  /* FALSE: the server has refused a call that it must accept; `why` has the details. */
   bool settle (const Connect &connect, std::string *why);
   void live (const Connect &connect);
   void crash ();

@@ -1,11 +1,11 @@
 #!/bin/bash
-# ./bazelw asks for the packages that its arguments need, and for no others.
+# ./bazelw requires only the packages that its arguments need.
 set -euo pipefail
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
-# A system on which nothing is installed.
+# A system without any installed package.
 printf '#!/bin/sh\nexit 1\n' > "$empty/dpkg-query"
 chmod +x "$empty/dpkg-query"
 

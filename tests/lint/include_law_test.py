@@ -1,16 +1,18 @@
-"""The directions of include and of BUILD files, and two habits that go with them.
+"""The allowed directions of includes and of BUILD files, and two related rules.
 
     bench --> plugin --> thrift (generated)
                 |
                 v
               runtime <-- cuda            tests may include anything, nothing includes them
 
-Within these trees every folder has a layer (LAYERS): it includes lower layers only, so there are no cycles between
-folders. Targets are private, or name the packages that may use them; only the API is public.
+Within these trees every folder has a layer (LAYERS): it includes lower layers only, so there are no
+cycles between folders. Targets are private, or name the packages that may use them; only the API is
+public.
 
-Angle brackets are for others' headers, quotes for ours, from the root of the tree ("runtime/tensor/tensor.h").
-A .c file includes its own header first, so that every header is known to stand alone. Locks are ours
-(runtime/base/sync.h): GLib's are invisible to the thread sanitizer.
+Angle brackets are for others' headers, quotes for ours, from the root of the tree
+("runtime/tensor/tensor.h"). A .c file must include its own header first, which proves that
+the header is self-contained. Locks must be ours (runtime/base/sync.h), because GLib's are invisible
+to the thread sanitizer.
 """
 
 import os
@@ -28,11 +30,12 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 GENERATED = r'"(thrift/)?tps_wire_'
 THRIFT = r"<thrift/|" + GENERATED
 GOBJECT = r"<glib-object\.h|<gobject/|<gio/|<gmodule\.h|<json-glib/"
-SOCKET = r"<sys/(socket|un|epoll|sendfile)\.h|<netinet/|<arpa/|<netdb\.h|<net/|<poll\.h|<sys/poll\.h"
+SOCKET = (r"<sys/(socket|un|epoll|sendfile)\.h|<netinet/|<arpa/|<netdb\.h|<net/|<poll\.h|"
+          r"<sys/poll\.h")
 CUDA = r"<cuda|<cublas|<nccl|<cub/|<thrust/"
 TESTS = r'"tests/|<gtest/|<gmock/'
 
-# Folder: (what it must not include, why), matched against the include as it is written.
+# Folder: (forbidden includes, reason), matched against the include as it is written.
 LAW = {
     "runtime": (
         (r'"(plugin|bench|cuda)/', "runtime/ is below everything"),
@@ -42,7 +45,8 @@ LAW = {
         (CUDA, "CUDA lives in cuda/"),
         (TESTS, "nothing includes tests/"),
     ),
-    "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/', "trainers reach servers through runtime/trainer/ports"),),
+    "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
+                         "trainers reach servers through runtime/trainer/ports"),),
     "runtime/server": ((r'"runtime/trainer/', "servers do not know trainers"),),
     "plugin": (
         (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
@@ -61,12 +65,14 @@ LAW = {
         (r'"cuda/', "bench/ reaches CUDA through the runtime's backends"),
         (TESTS, "nothing includes tests/"),
     ),
-    "third_party": ((r'"(runtime|plugin|cuda|bench|thrift|tests)/', "third_party/ holds no project code"),),
+    "third_party": ((r'"(runtime|plugin|cuda|bench|thrift|tests)/',
+                     "third_party/ holds no project code"),),
     "tests": (),
     "thrift": ((r"", "thrift/ holds no hand-written C"),),
 }
 
-# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not know each other.
+# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not
+# include each other.
 LAYERS = (
     "runtime/base",
     "runtime/tensor",
@@ -109,7 +115,8 @@ LAYERS = (
     "bench/process bench/report",
     "bench/engine",
     "bench/world",
-    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle bench/lookup bench/metrics bench/parameter_server bench/python bench/tenants",
+    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle "
+    "bench/lookup bench/metrics bench/parameter_server bench/python bench/tenants",
     "bench/transfer/system",
     "bench/transfer/limits",
     "bench/transfer/calls",
@@ -119,10 +126,11 @@ LAYERS = (
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders.split()}
 
 # Packages whose targets, or some of them, may be public.
-PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/python", "cuda", "thrift", "third_party")
+PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/python", "cuda",
+                   "thrift", "third_party")
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
-# Folders whose files still call each other in circles. This list may only become shorter.
+# Folders whose files still call each other in cycles. This list must only become shorter.
 FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
@@ -156,7 +164,7 @@ def laws_of(path):
 
 
 def check_layers(folder, included):
-    """What is wrong with an include from one folder of ours into another, or None."""
+    """The violation of an include from one folder of ours into another, or None."""
     if folder == included or folder_of(folder) == "tests":
         return None
     for each in (folder, included):
@@ -168,7 +176,8 @@ def check_layers(folder, included):
 
 
 def find_cycle(edges):
-    """A list of folders, each of which includes the next and the last the first; None where there is none."""
+    """A list of folders, each of which includes the next and the last the first; None if there is
+    no cycle."""
     state = {}
 
     def visit(folder, path):
@@ -190,21 +199,25 @@ def find_cycle(edges):
 
 
 def find_file_circle(sources):
-    """A list of files of one folder, each of which calls a function of the next; None where there is none. Headers do not
-    matter: one header may declare what several files define. `sources`: text by name."""
+    """A list of files of one folder, each of which calls a function of the next; None if there is
+    no cycle. Headers do not matter: one header may declare the functions of several files.
+    `sources`: text by name."""
     code = {name: COMMENT.sub("", text) for name, text in sources.items()}
-    owner = {match.group(1): name for name, text in code.items() for match in DEFINITION.finditer(text)}
-    return find_cycle({name: {owner[each] for each in NAME.findall(text) if owner.get(each, name) != name}
+    owner = {match.group(1): name for name, text in code.items()
+             for match in DEFINITION.finditer(text)}
+    return find_cycle({name: {owner[each] for each in NAME.findall(text)
+                              if owner.get(each, name) != name}
                        for name, text in code.items()})
 
 
 def find_open_targets(package, text):
-    """Yields what is wrong with the visibility in a BUILD file."""
+    """Yields the violations of visibility in a BUILD file."""
     if package.split("/")[0] == "third_party" or package in PUBLIC_PACKAGES:
         return
     for match in EVERYBODY.finditer(text):
         yield "%s/BUILD:%d" % (package, text.count("\n", 0, match.start()) + 1), \
-            "%s: name the packages that may use it (//runtime:internal, //plugin:users, ...)" % match.group()
+            "%s: name the packages that may use it (//runtime:internal, //plugin:users, ...)" \
+            % match.group()
 
 
 def own_header(path, exists):
@@ -216,7 +229,7 @@ def own_header(path, exists):
 
 
 def find_violations(path, text, exists):
-    """Yields (path:line, what is wrong). `exists` tells whether a path of the tree is a file."""
+    """Yields (path:line, violation). `exists` tells whether a path of the tree is a file."""
     folder = folder_of(path)
     includes = list(INCLUDE.finditer(text))
     for match in includes:
@@ -232,17 +245,19 @@ def find_violations(path, text, exists):
                 yield where, "includes %s: %s" % (name, wrong)
         if opening == "<" and folder_of(name) in FOLDERS and exists(name):
             yield where, "includes <%s>: ours are included with quotes" % name
-        # Tests and peers also include what Thrift generates for C++, whose names have no folder.
+        # Tests and peers also include headers that Thrift generates for C++, whose names have no
+        # folder.
         if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
                 and folder not in ("tests", "bench", "third_party"):
-            yield where, 'includes "%s": others are included with angle brackets, ours from the root' % name
+            yield where, \
+                'includes "%s": others are included with angle brackets, ours from the root' % name
 
     header = own_header(path, exists)
     if header and (not includes or includes[0].group(2) != header):
         yield path, "must include its own header first: %s" % header
 
     if folder in OWN_LOCKS:
-        # Comments stay as empty lines, so that the numbers are right.
+        # Comments stay as empty lines, so that line numbers are correct.
         code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
         for match in GLIB_LOCKS.finditer(code):
             yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \
@@ -258,7 +273,7 @@ def tree_files():
 
 
 class IncludeLaw(unittest.TestCase):
-    """The rules themselves: each is seen to fail, and to let pass what is right."""
+    """Tests of the rules themselves: each rule must refuse a violation and accept correct code."""
 
     def violations(self, path, text, files=()):
         return [what for _, what in find_violations(path, text, lambda name: name in files)]
@@ -270,38 +285,46 @@ class IncludeLaw(unittest.TestCase):
         self.assertEqual(self.violations(path, text, files), [], (path, text))
 
     def test_runtime(self):
-        for line in ('"plugin/server/server.h"', '"bench/flags.h"', '"cuda/device.h"', "<thrift/c_glib/thrift.h>",
-                     '"tps_wire_node.h"', '"thrift/tps_wire_node.h"', "<glib-object.h>", "<gio/gio.h>",
-                     "<sys/socket.h>", "<cuda_runtime.h>", '"tests/common/clock.h"', "<gtest/gtest.h>"):
+        for line in ('"plugin/server/server.h"', '"bench/flags.h"', '"cuda/device.h"',
+                     "<thrift/c_glib/thrift.h>", '"tps_wire_node.h"', '"thrift/tps_wire_node.h"',
+                     "<glib-object.h>", "<gio/gio.h>", "<sys/socket.h>", "<cuda_runtime.h>",
+                     '"tests/common/clock.h"', "<gtest/gtest.h>"):
             self.assert_refused("runtime/a.c", "#include %s\n" % line)
-        for line in ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>", "<pthread.h>"):
+        for line in ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>",
+                     "<pthread.h>"):
             self.assert_allowed("runtime/a.c", "#include %s\n" % line)
 
     def test_plugin(self):
         self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
         self.assert_refused("plugin/net/a.c", "#  include <cuda_runtime.h>\n")
-        self.assert_allowed("plugin/wire/a.c", '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
-        self.assert_allowed("plugin/net/a.c", '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
+        self.assert_allowed("plugin/wire/a.c",
+                            '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
+        self.assert_allowed("plugin/net/a.c",
+                            '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
 
     def test_cuda(self):
         self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")
         self.assert_refused("cuda/kernels/a.cu", '#include "plugin/client/client.h"\n')
-        self.assert_allowed("cuda/kernels/a.cu", '#include "runtime/device/backend.h"\n#include <cuda_runtime.h>\n')
+        self.assert_allowed("cuda/kernels/a.cu",
+                            '#include "runtime/device/backend.h"\n#include <cuda_runtime.h>\n')
 
     def test_bench(self):
         for private in ("net", "frame", "wire", "service"):
             self.assert_refused("bench/a.c", '#include "plugin/%s/b.h"\n' % private)
-        self.assert_allowed("bench/a.c", '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
+        self.assert_allowed("bench/a.c",
+                            '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
 
     def test_quotes(self):
-        self.assert_refused("plugin/a.c", "#include <runtime/tensor/tensor.h>\n", files={"runtime/tensor/tensor.h"})
+        self.assert_refused("plugin/a.c", "#include <runtime/tensor/tensor.h>\n",
+                            files={"runtime/tensor/tensor.h"})
         self.assert_allowed("plugin/a.c", "#include <thrift/c_glib/thrift.h>\n")
         self.assert_refused("plugin/a.c", '#include "glib.h"\n')
 
     def test_own_header_first(self):
         files = {"runtime/a.h"}
         self.assert_refused("runtime/a.c", '#include <glib.h>\n#include "runtime/a.h"\n', files)
-        self.assert_allowed("runtime/a.c", '/* a */\n#include "runtime/a.h"\n#include <glib.h>\n', files)
+        self.assert_allowed("runtime/a.c", '/* a */\n#include "runtime/a.h"\n#include <glib.h>\n',
+                            files)
 
     def test_locks(self):
         self.assert_refused("runtime/a.c", "static GMutex lock;\n")
@@ -310,7 +333,8 @@ class IncludeLaw(unittest.TestCase):
 
 
     def test_layers(self):
-        files = {"runtime/base/a.h", "runtime/tensor/a.h", "runtime/new/a.h", "plugin/net/a.h", "plugin/memory/a.h"}
+        files = {"runtime/base/a.h", "runtime/tensor/a.h", "runtime/new/a.h", "plugin/net/a.h",
+                 "plugin/memory/a.h"}
         self.assert_allowed("runtime/tensor/b.c", '#include "runtime/base/a.h"\n', files)
         self.assert_refused("runtime/base/b.c", '#include "runtime/tensor/a.h"\n', files)
         self.assert_refused("runtime/tensor/b.c", '#include "runtime/new/a.h"\n', files)
@@ -319,7 +343,8 @@ class IncludeLaw(unittest.TestCase):
 
     def test_cycles(self):
         self.assertIsNone(find_cycle({"a": {"b", "c"}, "b": {"c"}}))
-        self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}), ["b", "c", "d"])
+        self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}),
+                         ["b", "c", "d"])
 
     def test_file_circles(self):
         above = "void\ntps_above (void)\n{\n  tps_below (1);\n}\n"
@@ -329,9 +354,11 @@ class IncludeLaw(unittest.TestCase):
                          ["above.c", "below.c"])
 
     def test_visibility(self):
-        self.assertEqual(list(find_open_targets("runtime/base", 'visibility = ["//runtime:users"]')), [])
+        self.assertEqual(list(find_open_targets("runtime/base",
+                                                'visibility = ["//runtime:users"]')), [])
         self.assertEqual(list(find_open_targets("plugin", '"//visibility:public"')), [])
-        for text in ('visibility = ["//visibility:public"]', 'visibility = [\n"//:__subpackages__"\n]'):
+        for text in ('visibility = ["//visibility:public"]',
+                     'visibility = [\n"//:__subpackages__"\n]'):
             self.assertEqual(len(list(find_open_targets("runtime/base", text))), 1)
 
 
@@ -339,12 +366,13 @@ class Tree(unittest.TestCase):
     """The tree as it is."""
 
     def test_cycles(self):
-        """Of the includes themselves, whatever LAYERS says; tests have no layers."""
+        """Cycles of the includes themselves, independent of LAYERS; tests have no layers."""
         files = set(tree_files())
         edges = {}
         for path in files:
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
-                included = {os.path.dirname(match.group(2)) for match in INCLUDE.finditer(source.read())
+                included = {os.path.dirname(match.group(2))
+                            for match in INCLUDE.finditer(source.read())
                             if match.group(1) == '"' and match.group(2) in files}
             folder = os.path.dirname(path)
             edges.setdefault(folder, set()).update(
@@ -363,7 +391,8 @@ class Tree(unittest.TestCase):
         circles = {folder: find_file_circle(sources) for folder, sources in folders.items()}
         found = {folder: circle for folder, circle in circles.items() if circle}
         self.assertEqual({folder: found[folder] for folder in set(found) - set(FILE_CIRCLES)}, {})
-        self.assertEqual(set(FILE_CIRCLES) - set(found), set(), "FILE_CIRCLES names folders without circles")
+        self.assertEqual(set(FILE_CIRCLES) - set(found), set(),
+                         "FILE_CIRCLES names folders without circles")
 
     def test_visibility(self):
         found = []
@@ -372,7 +401,8 @@ class Tree(unittest.TestCase):
                 if "BUILD" in names:
                     package = os.path.relpath(parent, ROOT)
                     with open(os.path.join(parent, "BUILD"), encoding="utf-8") as build:
-                        found += ["%s: %s" % hit for hit in find_open_targets(package, build.read())]
+                        found += ["%s: %s" % hit
+                                  for hit in find_open_targets(package, build.read())]
         self.assertEqual(found, [])
 
     def test_tree(self):
@@ -381,7 +411,8 @@ class Tree(unittest.TestCase):
         found = []
         for path in sorted(files):
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
-                found += ["%s: %s" % hit for hit in find_violations(path, source.read(), files.__contains__)]
+                found += ["%s: %s" % hit
+                          for hit in find_violations(path, source.read(), files.__contains__)]
         if found:
             self.fail("%d violations\n%s" % (len(found), "\n".join(found)))
 

@@ -1,7 +1,6 @@
-"""The table of options in OPERATING.md is what the server says of itself.
+"""The table of options in OPERATING.md must equal the server's own list.
 
-    ./bazelw test //tests/lint:options_table_test
-    ./bazelw run //tests/lint:options_table_test -- --fix
+./bazelw test //tests/lint:options_table_test ./bazelw run //tests/lint:options_table_test -- --fix
 """
 
 import os
@@ -16,7 +15,8 @@ END = "<!-- options of thriftps_server: end -->\n"
 
 
 def main():
-    table = subprocess.run([SERVER, "--help-markdown"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    table = subprocess.run([SERVER, "--help-markdown"], stdout=subprocess.PIPE,
+                           check=True).stdout.decode()
     with open(MANUAL, encoding="utf-8") as file:
         text = file.read()
     before, rest = text.split(BEGIN)

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Runs clang-tidy (.clang-tidy) over our C files; prints what it finds, exits 1 if it finds
-# anything.
+# Runs clang-tidy (.clang-tidy) over our C files. Prints its findings; exits with 1 if there are
+# any.
 #
 #   tests/lint/tidy.sh [--checks=CHECKS] [FILE...]      default: every .c of the tree
 #
-# CHECKS narrows .clang-tidy: --checks=-clang-analyzer-* leaves out what follows paths through
-# functions, which takes nine tenths of the time.
+# CHECKS narrows .clang-tidy: --checks=-clang-analyzer-* omits the path-sensitive checks, which take
+# nine tenths of the time.
 #
-# The compiler's flags are given by hand: those of third_party/tps.bzl that change what the code
-# means.
+# The compiler's flags are listed by hand: those of third_party/tps.bzl that change the meaning of
+# the code.
 set -euo pipefail
 
 options=(--quiet)
@@ -34,7 +34,7 @@ for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")
 done
 
-# What calls CUDA can be looked at where its headers are.
+# Files that call CUDA are checked only if its headers are installed.
 cuda_headers=${CUDA_PATH:-/usr/local/cuda}/include
 cuda_folders=()
 if [ -e "$cuda_headers/cuda_runtime_api.h" ]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the vectors that tests of tests/runtime and tests/conformance compare with: what PyTorch computes.
+"""Writes PyTorch's results as vectors, with which tests of tests/runtime and tests/conformance are
+compared.
 
     /usr/bin/python3 tests/oracle/make_vectors.py > tests/oracle/vectors.txt
 
@@ -10,9 +11,10 @@ Needs Debian's python3-torch (1.13). Deterministic: one thread, fixed seeds. The
     tensor NAME TYPE DIM DIM ...
     VALUE VALUE ...
 
-with one line of values, row-major; TYPE is f32 or i64, floats in 9 digits, which give back the same float. Names are
-CASE/WHAT. A model's parameters are named as in model.named_parameters(), gradients as NAME.grad; of sparse ones
-NAME.grad.indices and NAME.grad.values, coalesced.
+with one line of values, row-major; TYPE is f32 or i64. Floats have 9 digits, which are enough to
+restore the same float. Names are CASE/SUBJECT. A model's parameters are named as in
+model.named_parameters(), gradients as NAME.grad, and sparse ones as NAME.grad.indices and
+NAME.grad.values, coalesced.
 """
 
 import sys
@@ -93,7 +95,8 @@ def make_model(case, rows, dim, outputs, n_layers, sparse, batch, length, lr):
 
 
 def make_trainers(case, rows, dim, outputs, n_layers, batch, length, lr):
-    """Each step with the mean of the gradients that the trainers computed from the same parameters."""
+    """Each step with the mean of the gradients that the trainers computed from the same
+    parameters."""
     model = BagAndLinears(rows, dim, outputs, n_layers, sparse=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     emit(case + "/lr", torch.tensor([lr]))
@@ -117,7 +120,8 @@ def make_trainers(case, rows, dim, outputs, n_layers, batch, length, lr):
 
 
 def make_function(case, function, *inputs):
-    """A function of floats: its output and the gradient of its first input for a random gradient of the output."""
+    """A function of floats: its output and the gradient of its first input for a random gradient of
+    the output."""
     for i, tensor in enumerate(inputs):
         emit("%s/input%d" % (case, i), tensor)
     first = inputs[0].clone().requires_grad_()
@@ -188,7 +192,8 @@ def make_sgd(case, momentum, weight_decay):
 
 
 def draw_row_gradients(rows, dim, n):
-    """Some steps of n rows each, low ids more often, the last never. Eighths, which are short in the file."""
+    """Some steps of n rows each, low ids more often, the last never. Eighths, which are short in
+    the file."""
     indices = (torch.rand(ROW_STEPS, n).pow(2) * (rows - 1)).long()
     gradients = (torch.randn(ROW_STEPS, n, dim) * 8).round() / 8
     initial = (torch.randn(rows, dim) * 8).round() / 8
@@ -200,7 +205,8 @@ def draw_row_gradients(rows, dim, n):
 
 
 def emit_row_steps(case, factors, steps):
-    """`factors`: learning rate, then what the optimizer has; `steps` yields the values after each step."""
+    """`factors`: learning rate, then the optimizer's other factors; `steps` yields the values after
+    each step."""
     emit("optimizer/%s/factors" % case, torch.tensor(factors, dtype=torch.float64).float())
     for number, value in enumerate(steps, 1):
         if number in (1, 10, ROW_STEPS):
@@ -208,7 +214,8 @@ def emit_row_steps(case, factors, steps):
 
 
 def whole_steps(data, optimizer_class, dense=False, **options):
-    """The table as one parameter, with sparse gradients or with those filled up with zeros."""
+    """The table as one parameter, with sparse gradients or with gradients that are filled up with
+    zeros."""
     initial, gradients = data
     value = initial.clone().requires_grad_()
     optimizer = optimizer_class([value], **options)
@@ -219,7 +226,8 @@ def whole_steps(data, optimizer_class, dense=False, **options):
 
 
 def row_steps(data, optimizer_class, **options):
-    """Each row as a parameter of its own, which has a gradient or takes no part in the step."""
+    """Each row as a parameter of its own, which either has a gradient or is not part of the
+    step."""
     initial, gradients = data
     rows = [row.clone().requires_grad_() for row in initial]
     optimizer = optimizer_class(rows, **options)
@@ -244,8 +252,8 @@ def rowwise_adagrad_steps(data, lr, weight_decay=0, eps=1e-10):
 
 
 def ftrl_steps(data, lr, weight_decay=0, l1=0, l2=0, beta=1):
-    """Algorithm 1 of the paper (Ad Click Prediction, KDD 2013), in float64: weights are computed from z and n whenever
-    they are needed. At n = 0, z is such that they are the initial values."""
+    """Algorithm 1 of the paper (Ad Click Prediction, KDD 2013), in float64: weights are computed
+    from z and n whenever they are needed. At n = 0, z is such that they are the initial values."""
     initial, gradients = data[0].double(), data[1]
     n = torch.zeros_like(initial)
     z = -(initial * (beta / lr + l2) + initial.sign() * l1)
@@ -300,7 +308,8 @@ class Philox:
         self.words = []
 
     def draw_block(self):
-        c = [self.n_blocks & 0xFFFFFFFF, self.n_blocks >> 32, self.stream & 0xFFFFFFFF, self.stream >> 32]
+        c = [self.n_blocks & 0xFFFFFFFF, self.n_blocks >> 32, self.stream & 0xFFFFFFFF,
+             self.stream >> 32]
         k = list(self.key)
         for _ in range(10):
             p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
@@ -339,7 +348,8 @@ def draw_bags(rng, num_embeddings, learnable):
 
 
 def scatter(shape, number, bound):
-    """Values in [-bound, bound) that a test makes the same way: too many to be written out."""
+    """Values in [-bound, bound) that a test generates in the same way, because they are too many
+    for the file."""
     count = torch.Size(shape).numel()
     mixed = (torch.arange(count) + number * 1000003) * 1540483477 % 2**32
     mixed = (mixed ^ mixed >> 15) * 1540483477 % 2**32
@@ -352,8 +362,8 @@ def emit_sample(name, tensor, stride):
 
 
 def make_hybrid_layers():
-    layers = nn.Sequential(nn.Linear(512, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.Linear(64, 32),
-                           nn.Linear(32, 8))
+    layers = nn.Sequential(nn.Linear(512, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64),
+                           nn.Linear(64, 32), nn.Linear(32, 8))
     with torch.no_grad():
         for number, parameter in enumerate(layers.parameters()):
             parameter.copy_(scatter(parameter.shape, number, 0.08))
@@ -361,7 +371,7 @@ def make_hybrid_layers():
 
 
 def make_hybrid(case, rows):
-    """The dense part alone, forward and backward."""
+    """Only the dense part, forward and backward."""
     layers = make_hybrid_layers()
     value = scatter((rows, 512), 100, 1.5).requires_grad_()
     output = layers(value)
@@ -374,8 +384,10 @@ def make_hybrid(case, rows):
 
 
 def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches, lr):
-    """One trainer of the DDP + RPC scenario: sparse tables side by side, the dense part on rows of 512."""
-    tables = [nn.EmbeddingBag(num_embeddings, dim, mode="sum", sparse=True) for _ in range(n_tables)]
+    """One trainer of the DDP + RPC scenario: sparse tables side by side, the dense part on rows of
+    512."""
+    tables = [nn.EmbeddingBag(num_embeddings, dim, mode="sum", sparse=True)
+              for _ in range(n_tables)]
     layers = make_hybrid_layers()
     with torch.no_grad():
         for number, table in enumerate(tables):
@@ -390,7 +402,8 @@ def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches
             n_bags += len(targets)
             value = torch.cat([table(ids, offsets) for table in tables], dim=1).reshape(-1, 512)
             optimizer.zero_grad()
-            loss = nn.CrossEntropyLoss()(layers(value), targets.repeat_interleave(n_tables * dim // 512))
+            loss = nn.CrossEntropyLoss()(layers(value),
+                                         targets.repeat_interleave(n_tables * dim // 512))
             loss.backward()
             optimizer.step()
     emit(case + "/samples", torch.tensor([n_bags]))
@@ -423,8 +436,9 @@ def make_batch_update(case, n_in, n_out, batch, n_trainers, batches, lr, momentu
 
 
 def make_compress_hooks(case, n):
-    """What torch.distributed.algorithms.ddp_comm_hooks' fp16_compress_hook and bf16_compress_hook make of two trainers'
-    gradients: cast, divided by their number, added, and cast back."""
+    """The effect of torch.distributed.algorithms.ddp_comm_hooks' fp16_compress_hook and
+    bf16_compress_hook on two trainers' gradients: cast, divided by their number, added, and cast
+    back."""
     gradients = [torch.randn(n) * 10.0 ** torch.randint(-3, 4, (n,)) for _ in range(TRAINERS)]
     for trainer, gradient in enumerate(gradients):
         emit("%s/gradient%d" % (case, trainer), gradient)

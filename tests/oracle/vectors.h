@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads vectors.txt: what PyTorch computes (make_vectors.py says how, and the format). */
+/* Reads vectors.txt, which has results of PyTorch. make_vectors.py documents their origin and the
+ * format. */
 
 #pragma once
 
@@ -21,7 +22,7 @@ struct Tensor
 class Vectors
 {
 public:
-  // Of a file in the runfiles; ends the test program when it cannot be read.
+  // Reads a file in the runfiles; ends the test program if that fails.
   explicit Vectors (const std::string &path = "tests/oracle/vectors.txt");
 
   bool
@@ -29,7 +30,7 @@ public:
   {
     return tensors_.count (name) > 0;
   }
-  // Ends the test program when there is none of this name.
+  // Ends the test program if there is no tensor of this name.
   const Tensor &get (const std::string &name) const;
   const std::vector<float> &
   floats (const std::string &name) const
@@ -49,7 +50,7 @@ private:
 // The file, read once.
 const Vectors &vectors ();
 
-// The largest |a - b| / (1 + |b|); infinity where the sizes differ or something is not a number.
+// The largest |a - b| / (1 + |b|); infinity if the sizes differ or a value is not a number.
 double worst_difference (const std::vector<float> &a, const std::vector<float> &b);
 
 } // namespace oracle

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The doors to tables again, where generated code calls the services in the name of its caller."""
+"""The calls of access_test that use tables, with generated code that calls the services on behalf
+of its caller."""
 
 import junit
 from access_test import Tables  # noqa: F401

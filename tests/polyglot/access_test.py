@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Who may do what: every method of the contract by every kind of principal, plain and encrypted."""
+"""The rights of principals: every method of the contract with every kind of principal, plain and
+encrypted."""
 
 import glob
 import json
@@ -31,7 +32,8 @@ from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId
 READ, PUSH, ADMIN = 1, 2, 4
 ANY, OPEN = READ | PUSH | ADMIN, 8
 
-# The right that each method needs. A method that is missing here fails the test: it must say so.
+# The right that each method requires. A method that is missing here fails the test, so that new
+# methods are added.
 RIGHTS = {
     "Chunks": dict(
         begin_transfer=ANY, put_chunk=ANY, run_transfer=ANY, get_chunk=ANY, end_transfer=ANY),
@@ -63,7 +65,7 @@ METHOD = re.compile(r"(\w+)\s*\([^)]*\)\s*throws")
 
 
 def list_methods():
-    """Of all services of the IDL."""
+    """The methods of all services of the IDL."""
     methods = []
     for path in sorted(glob.glob("thrift/*.thrift")):
         with open(path, encoding="utf-8") as file:
@@ -89,7 +91,7 @@ def list_names(wire):
 
 
 class Wire:
-    """A connection for calls without arguments, whatever the method. A context manager."""
+    """A connection for calls of any method without arguments. A context manager."""
 
     def __init__(self, address, token=None, tls=None):
         host, _, port = address.rpartition(":")
@@ -185,7 +187,7 @@ class AccessTest(ErrorTest):
         return ["--access-file=" + self.path("rules.json"), "--token-file=" + self.path("tokens")]
 
     def tls_flags(self, with_clients):
-        """Of a server with certificates from the documented lines."""
+        """A server with certificates from the documented commands."""
         lines = lines_of_manual("lines for the shell: begin", "lines for the shell: end")
         subprocess.run(["/bin/sh", "-ec", lines], cwd=self.folder, check=True,
                        stderr=subprocess.DEVNULL)
@@ -249,7 +251,7 @@ class Matrix(AccessTest):
                     self.check_row(wire, rights)
 
     def await_right(self, wire, rights):
-        """Until the rules have been read again: a harmless call tells for each right."""
+        """Waits until the rules have been read again, with a harmless call for each right."""
         probes = {READ: "Node:get_metrics", PUSH: "Rendezvous:put", ADMIN: "Trainer:cancel"}
         while any((wire.call(name)[0] in REFUSED) == bool(rights & right)
                   for right, name in probes.items()):
@@ -273,7 +275,7 @@ def spec(name):
 
 
 class Tables(AccessTest):
-    """Every door to a table, of a principal that may use the tables "mine.*" only."""
+    """Every way to a table, for a principal that may use only the tables "mine.*"."""
 
     def setUp(self):
         super().setUp()
@@ -346,7 +348,7 @@ class Tables(AccessTest):
         return chunks
 
     def drop(self, table):
-        """The message of a call that drops it."""
+        """The message of a call that drops the table."""
         memory = TTransport.TMemoryBuffer()
         protocol = TMultiplexedProtocol(TBinaryProtocol(memory), "EmbeddingTable")
         EmbeddingTable.Client(protocol).send_drop_table(table)
@@ -360,7 +362,7 @@ class Tables(AccessTest):
             memory = TTransport.TMemoryBuffer(answer.message)
             client = EmbeddingTable.Client(TBinaryProtocol(memory))
             self.assert_fails(ErrorCode.PERMISSION_DENIED, client.recv_drop_table)
-            # A transfer of another principal is not there.
+            # A principal cannot see the transfer of another principal.
             self.transfer(owner, "o" * 32, self.drop("yours.1"))
             chunks = trainer.of(Chunks)
             self.assert_fails(ErrorCode.NOT_FOUND, lambda: chunks.run_transfer("o" * 32))
@@ -436,7 +438,7 @@ class Tokens(AccessTest):
             failure = self.assert_fails(ErrorCode.INVALID_ARGUMENT, admin.of(Node).reload_access)
             self.assertEqual(failure.message, self.path("rules.json")
                              + ':2: "principals" must be a non-empty array of strings')
-            self.assertEqual(admin.call("Node:clear_metrics")[0], None)  # the old rules hold
+            self.assertEqual(admin.call("Node:clear_metrics")[0], None)  # the old rules still apply
 
     def test_without_tokens_none_is_taken(self):
         with Server() as server, Wire(server.address) as wire:
@@ -445,7 +447,8 @@ class Tokens(AccessTest):
             self.assertEqual(wire.call("EmbeddingTable:list_tables")[0], None)
 
     def test_no_token_is_ever_written(self):
-        """Into the log at its most talkative, errors, metrics or descriptions."""
+        """The token must not appear in the log at its most verbose level, in errors, metrics or
+        descriptions."""
         with open(self.path("log"), "w+", encoding="utf-8") as log:
             process = subprocess.Popen(
                 [PROGRAM, "--listen=127.0.0.1:0", "--log-level=debug", *self.files()],
@@ -496,7 +499,7 @@ class Exposure(AccessTest):
         self.assertIn("--tls=required", self.refusal("--listen=0.0.0.0:0", *self.files()))
         with self.server("--insecure", listen="0.0.0.0:0"):
             pass
-        with Server(self.files()[0], listen="0.0.0.0:0"):  # nobody has a token
+        with Server(self.files()[0], listen="0.0.0.0:0"):  # no rule has a token
             pass
 
 

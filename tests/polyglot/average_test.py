@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Python clients average: framed and buffered, binary and compact, multiplexed and plain, at the same time."""
+"""Python clients average: framed and buffered, binary and compact, multiplexed and plain, at the
+same time."""
 
 import unittest
 
@@ -15,7 +16,7 @@ N = 8
 
 
 def average(address, way, trainer, batches, gradient):
-    """What this trainer gets in every batch."""
+    """The averages of this trainer in all batches."""
     with Client(address, ParameterServer, way) as server:
         return [server.average_gradient(trainer, batch, 0, gradient(trainer, batch))
                 for batch in range(batches)]
@@ -24,7 +25,8 @@ def average(address, way, trainer, batches, gradient):
 class Average(unittest.TestCase):
 
     def run_trainers(self, ways, batches, gradient, listen="127.0.0.1:0"):
-        with Server("--ntrainer=%d" % N, "--default-service=ParameterServer", listen=listen) as server:
+        with Server("--ntrainer=%d" % N, "--default-service=ParameterServer",
+                    listen=listen) as server:
             calls = [Call(lambda t=t, way=way: average(server.address, way, t, batches, gradient))
                      for t, way in enumerate(ways)]
             return [call.wait() for call in calls]
@@ -43,7 +45,7 @@ class Average(unittest.TestCase):
         self.check_dense(results, 5, 10)
 
     def test_eight_ways_at_once_with_bodies(self):
-        # 20 KB: received into a buffer of its own by the server.
+        # 20 KB: the server receives it into a buffer of its own.
         results = self.run_trainers(
             peers.WAYS, 3, lambda t, b: dense([t + b + i for i in range(5000)]))
         self.check_dense(results, 3, 5000)

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C with nothing but generated code and the stock Thrift C GLib library, limits
+/* One trainer in C with only generated code and the stock Thrift C GLib library, whose limits are
  * raised as README.md says.
  *
  *   c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *
- * As cpp_client.cc. */
+ * The arguments are those of cpp_client.cc. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,8 +83,8 @@ average (const Task *task, TpsWireParameterServerIf *client, gint batch, GError 
   return FALSE;
 }
 
-/* A framed transport takes what one read brings for the whole frame. Its socket reads on until
- * it has that much; the encrypted one of 0.17 stops after a record of 16 KiB. */
+/* A framed transport expects one read to return the whole frame. A plain socket reads until it has
+ * that many bytes; the encrypted socket of 0.17 stops after a record of 16 KiB. */
 static gint32 (*read_some) (ThriftTransport *transport, gpointer bytes, guint32 n_bytes,
                             GError **error);
 
@@ -113,9 +113,8 @@ repair_reading (GObject *socket)
   class->read = read_whole;
 }
 
-/* The library checks who has issued the certificate of the server, and not for which host:
- * before 0.24 it has no way to (THRIFT-6086). For the certificate of a client it has no
- * function. */
+/* The library checks the issuer of the server's certificate but not the host, which it cannot check
+ * before 0.24 (THRIFT-6086). It has no function for the certificate of a client. */
 static GObject *
 connect_encrypted (const Task *task, GObject *limits, GError **error)
 {
@@ -148,7 +147,7 @@ connect_plain (const Task *task, GObject *limits)
 static gboolean
 run (const Task *task, GError **error)
 {
-  /* Both transports ask for it: a framed one does not look at its socket's. */
+  /* Both transports need the limits: a framed transport does not use those of its socket. */
   g_autoptr (GObject) limits = g_object_new (
       THRIFT_TYPE_CONFIGURATION, "max_message_size",
       task->small_limits ? DEFAULT_MAX_MESSAGE_SIZE : LIMIT, "max_frame_size",

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes to an embedding table and looks rows of it up, with nothing but generated code and the
- * stock Thrift C GLib library.
+/* Pushes to an embedding table and looks up its rows, with only generated code and the stock Thrift
+ * C GLib library.
  *
  *   c_glib_table_client HOST PORT TABLE ROWS DIM CLIENT N_PUSHES
  *
- * What it pushes is that of push_of() in tables_test.py. Prints "ok", or what went wrong. */
+ * Its pushes are those of push_of() in tables_test.py. Prints "ok" or the error. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ fill_indices (TpsWireTensor *tensor, const Task *task, gint64 push)
   fill_tensor (tensor, TPS_WIRE_D_TYPE_INT64, ROWS_A_PUSH, 0, indices, sizeof indices);
 }
 
-/* All columns of a row get the same. */
+/* All columns of a row get the same value. */
 static TpsWireSparseTensor *
 gradient_of (const Task *task, gint64 push)
 {
@@ -91,15 +91,15 @@ set_wrong (GError **error, const gchar *what)
   return FALSE;
 }
 
-/* Every push gives all columns of a row the same, so any row that is ever seen has equal
- * columns. */
+/* Every push adds the same value to all columns of a row, so all rows must have equal columns at
+ * any time. */
 static gboolean
 check_rows (const Task *task, const GByteArray *data, GError **error)
 {
   const gfloat *values;
 
   if (data == NULL || data->len != ROWS_A_PUSH * (gsize) task->dim * sizeof (gfloat))
-    return set_wrong (error, "not as many bytes as rows were asked for");
+    return set_wrong (error, "the number of bytes does not match the requested rows");
   values = (const gfloat *) (gconstpointer) data->data;
   for (gint64 i = 0; i < ROWS_A_PUSH * task->dim; i++)
     if (memcmp (&values[i], &values[i / task->dim * task->dim], sizeof *values) != 0)
@@ -121,7 +121,7 @@ look_up (const Task *task, TpsWireEmbeddingTableIf *client, gint64 push, GError 
          && check_rows (task, rows->data, error);
 }
 
-/* Each push twice: the second time as after a lost answer. */
+/* Each push is sent twice, as after a lost reply. */
 static gboolean
 run (const Task *task, GError **error)
 {

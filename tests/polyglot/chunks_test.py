@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A call larger than a frame, in chunks, with generated code and python3-thrift alone."""
+"""A call larger than a frame, in chunks, with only generated code and python3-thrift."""
 
 import array
 import functools
@@ -34,7 +34,7 @@ TABLE = make_table()
 
 @functools.lru_cache(maxsize=None)
 def crc32c(data):
-    """As the signed number that an i32 is."""
+    """As a signed number, because it is an i32."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C++: generated code and libthrift, with the limits raised as README.md says.
+/* One trainer in C++: generated code and libthrift, whose limits are raised as README.md says.
  *
  *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED \
  *     [small-limits | tls=FOLDER | header=PROTOCOL]
  *
  * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value
- * EXPECTED. With `small-limits` the library's own limits stay. With `tls` the connection is
- * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory takes no
- * limits. With `header` calls go in THeader frames, binary or compact. Prints "ok" or what went
- * wrong. */
+ * EXPECTED. With `small-limits` the library's own limits are used. With `tls` the connection is
+ * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory does not
+ * accept limits. With `header` calls use THeader frames, binary or compact. Prints "ok" or the
+ * error. */
 
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TBinaryProtocol.h>

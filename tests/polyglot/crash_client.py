@@ -1,10 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""One client of crash_test (tests/integration/durable): pushes until the server is gone.
+"""One client of crash_test (tests/integration/durable): pushes until the server has ended.
 
     crash_client ADDRESS CLIENT FIRST_SEQUENCE
 
-Prints "acknowledged N" for each push, and "lost N" for the one that was not answered. Pushes are
-functions of CLIENT and N, which crash_test knows too.
+Prints "acknowledged N" for each push, and "lost N" for the push without a reply. Pushes are
+functions of CLIENT and N, which crash_test also computes.
 """
 
 import logging
@@ -24,7 +24,7 @@ def ids(values):
 
 
 def bags(table, pooling, n_bags, client, sequence):
-    """Two rows a bag; whole numbers."""
+    """Two rows per bag, with integer gradients."""
     rows = [(sequence * 7 + i * 13 + client * 5) % ROWS for i in range(2 * n_bags)]
     values = [float((sequence * 31 + i * 17) % 9 - 4) for i in range(n_bags * DIM)]
     offsets = range(0, 2 * n_bags, 2)

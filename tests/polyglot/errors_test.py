@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Every error of the contract that averaging and the rendezvous can produce arrives typed, in every way of talking."""
+"""Every error of the contract that averaging and the rendezvous can produce arrives typed, with
+every transport and protocol."""
 
 import os
 import time
@@ -15,7 +16,7 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, PushId, SparseTensor, Tensor
 
-# What each is, its gradient, and a word that the message must have.
+# Description, gradient, and a word that the message must contain.
 BAD_GRADIENTS = [
     ("missing argument", None, "gradient"),
     ("neither dense nor sparse", Gradient(), "gradient"),
@@ -32,11 +33,14 @@ BAD_GRADIENTS = [
     ("index too large", sparse([5], [1], 5, 1), "5"),
     ("negative index", sparse([-1], [1], 5, 1), "-1"),
     ("indices of another type",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT32), tensor([1], [1, 1]), [5, 1])), "indices"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT32), tensor([1], [1, 1]), [5, 1])),
+     "indices"),
     ("fewer indices than rows",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [2, 1]), [5, 1])), "values"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [2, 1]), [5, 1])),
+     "values"),
     ("rows of another width",
-     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [1, 2]), [5, 1])), "shape"),
+     Gradient(sparse=SparseTensor(tensor([0], dtype=DType.INT64), tensor([1, 2], [1, 2]), [5, 1])),
+     "shape"),
     ("negative weight", Gradient(dense=tensor([1]), weight=-1.0), "weight"),
     ("weight that is no number", Gradient(dense=tensor([1]), weight=float("nan")), "weight"),
 ]
@@ -63,19 +67,22 @@ class InvalidArgument(ErrorTest):
 
     def test_trainer(self):
         with Client(self.server.address, ParameterServer) as calls:
-            for trainer, word in ((1, "1"), (-1, "-1"), (2 ** 31 - 1, "2147483647"), (None, "trainer")):
+            for trainer, word in ((1, "1"), (-1, "-1"), (2 ** 31 - 1, "2147483647"),
+                                  (None, "trainer")):
                 with self.subTest(trainer=trainer):
                     self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                                      lambda t=trainer: calls.average_gradient(t, 0, 0, dense([1])), word)
+                                      lambda t=trainer: calls.average_gradient(t, 0, 0, dense([1])),
+                                      word)
 
     def test_batch_and_param_loc(self):
         with Client(self.server.address, ParameterServer) as calls:
-            for batch, param_loc, word in ((-1, 0, "batch"), (None, 0, "batch"), (0, -1, "param_loc"),
-                                           (0, None, "param_loc")):
+            for batch, param_loc, word in ((-1, 0, "batch"), (None, 0, "batch"),
+                                           (0, -1, "param_loc"), (0, None, "param_loc")):
                 with self.subTest(batch=batch, param_loc=param_loc):
                     self.assert_fails(
                         ErrorCode.INVALID_ARGUMENT,
-                        lambda b=batch, p=param_loc: calls.average_gradient(0, b, p, dense([1])), word)
+                        lambda b=batch, p=param_loc: calls.average_gradient(0, b, p, dense([1])),
+                        word)
 
     def test_the_connection_goes_on(self):
         for way in TALKS:
@@ -117,7 +124,7 @@ class InvalidArgument(ErrorTest):
 
 
 class Rounds(ErrorTest):
-    """Two trainers; the second is mostly missing."""
+    """A server of two trainers, of which the second is mostly absent."""
 
     def test_shapes_that_differ_name_both(self):
         for gradient, words in ((dense([1, 2, 3]), ("[3]", "[2]")),
@@ -127,7 +134,8 @@ class Rounds(ErrorTest):
                 with Waiting(server.address, 0, 0, 0, dense([1, 2])) as waiting, \
                         Client(server.address, ParameterServer) as second:
                     self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                                      lambda g=gradient: second.average_gradient(1, 0, 0, g), *words)
+                                      lambda g=gradient: second.average_gradient(1, 0, 0, g),
+                                      *words)
                     second.average_gradient(1, 0, 0, dense([3, 4]))
                     self.assertEqual(waiting.wait().dense, tensor([2, 3]))
 
@@ -178,16 +186,19 @@ class Others(ErrorTest):
         for way in TALKS:
             with self.subTest(way=way), Server() as server:
                 with Client(server.address, Rendezvous, way) as store:
-                    self.assert_fails(ErrorCode.NOT_FOUND, lambda: store.get("no-such-key", 0), "no-such-key")
+                    self.assert_fails(ErrorCode.NOT_FOUND, lambda: store.get("no-such-key", 0),
+                                      "no-such-key")
 
     def test_get_ends_by_its_timeout(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
-            self.assert_fails(ErrorCode.DEADLINE_EXCEEDED, lambda: store.get("no-such-key", 20), "no-such-key")
+            self.assert_fails(ErrorCode.DEADLINE_EXCEEDED, lambda: store.get("no-such-key", 20),
+                              "no-such-key")
 
     def test_duplicate_and_stale_push(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
             store.add("sum", 1, PushId("me", 1))
-            self.assert_fails(ErrorCode.DUPLICATE, lambda: store.add("sum", 2, PushId("me", 1)), "me")
+            self.assert_fails(ErrorCode.DUPLICATE, lambda: store.add("sum", 2, PushId("me", 1)),
+                              "me")
             store.add("sum", 1, PushId("me", 5000))
             self.assert_fails(ErrorCode.STALE, lambda: store.add("sum", 1, PushId("me", 2)), "me")
 
@@ -201,12 +212,13 @@ class Others(ErrorTest):
                         ErrorCode.RESOURCE_EXHAUSTED,
                         lambda: calls.average_gradient(0, 0, 0, dense([0.0] * (1 << 19))),
                         "--max-pending-mib", str(1 << 20))
-                    self.assertIsNone(failure.retry_after_ms)  # coming again is of no use
-                    calls.reset_state()  # the connection goes on
+                    self.assertIsNone(failure.retry_after_ms)  # a retry is useless
+                    calls.reset_state()  # the connection is still usable
 
     def test_value_beyond_the_store(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
-            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED, lambda: store.put("key", b"x" * (2 << 20)))
+            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED,
+                              lambda: store.put("key", b"x" * (2 << 20)))
 
     def test_unavailable_at_sigterm(self):
         for way in TALKS:

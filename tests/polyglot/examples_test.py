@@ -49,7 +49,7 @@ class Examples(unittest.TestCase):
                         first, first + 200))
 
     def test_split_tables(self):
-        """Another run continues with the rows of the first one."""
+        """A second run continues with the rows of the first one."""
         with Server() as one, Server() as two:
             first, second = [
                 self.finish(self.start("split_tables.py", one.address, two.address))

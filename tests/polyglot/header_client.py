@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A client that speaks THeader, as python3-thrift has it."""
+"""A client that uses THeader, with the implementation of python3-thrift."""
 
 from peers import WAIT_S
 from thrift.protocol.THeaderProtocol import THeaderProtocol
@@ -11,7 +11,8 @@ PROTOCOLS = {"binary": THeaderSubprotocolID.BINARY, "compact": THeaderSubprotoco
 
 
 class HeaderClient:
-    """A connection to one service whose calls carry `headers`, a dict of text. A context manager."""
+    """A connection to one service whose calls carry `headers`, a dict of text. A context
+    manager."""
 
     def __init__(self, address, service, protocol="binary", headers=None):
         host, _, port = address.rpartition(":")
@@ -24,7 +25,7 @@ class HeaderClient:
             TMultiplexedProtocol(self.protocol, service.__name__.rsplit(".", 1)[-1]))
 
     def call(self, name, *arguments):
-        """The headers are those of one call: the library forgets them with every message."""
+        """The library clears the headers after each message, so they are set for each call."""
         for key, value in self.headers.items():
             self.protocol.set_header(key.encode(), value.encode())
         return getattr(self.calls, name)(*arguments)

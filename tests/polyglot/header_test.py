@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Clients of python3-thrift and libthrift that send THeader frames, and frames that are hostile."""
+"""Clients of python3-thrift and libthrift that send THeader frames, and hostile frames."""
 
 import os
 import socket
@@ -43,7 +43,8 @@ class Header(ErrorTest):
     def test_python(self):
         for protocol in PROTOCOLS:
             with self.subTest(protocol=protocol), Server() as server, \
-                    HeaderClient(server.address, Node, protocol, {"traceparent": TRACEPARENT}) as node:
+                    HeaderClient(server.address, Node, protocol,
+                                 {"traceparent": TRACEPARENT}) as node:
                 for _ in range(3):
                     self.assertEqual(node.call("describe").name, "thriftps_server")
 
@@ -75,7 +76,8 @@ class Header(ErrorTest):
     def check_cpp(self, server, protocol):
         host, _, port = server.address.rpartition(":")
         process = subprocess.Popen(
-            [os.path.abspath(os.environ["CPP_CLIENT"]), host, port, "1", "50000", "5", "0.5", "header=" + protocol],
+            [os.path.abspath(os.environ["CPP_CLIENT"]), host, port, "1", "50000", "5", "0.5",
+             "header=" + protocol],
             stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
@@ -94,7 +96,8 @@ class Header(ErrorTest):
 class HostileFrames(unittest.TestCase):
 
     def exchange(self, address, data, step=None):
-        """What the server answers to these bytes, sent in pieces of `step`; b"" if it closes."""
+        """The server's reply to these bytes, which are sent in pieces of `step`; b"" if it
+        closes."""
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=peers.WAIT_S) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs unittest and writes the cases as JUnit XML to $XML_OUTPUT_FILE, so that a CI counts each of them."""
+"""Runs unittest and writes the cases as JUnit XML to $XML_OUTPUT_FILE, so that a CI counts each of
+them."""
 
 import os
 import sys
@@ -9,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 class _Result(unittest.TextTestResult):
-    """Remembers every case: [id, seconds, kind or None, text]."""
+    """Records every case: [id, seconds, kind or None, text]."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -24,7 +25,7 @@ class _Result(unittest.TextTestResult):
         self.cases[-1][1] = time.monotonic() - self.cases[-1][1]
 
     def _mark(self, test, kind, text):
-        if not self.cases or self.cases[-1][0] != test.id():  # setUpClass and the like
+        if not self.cases or self.cases[-1][0] != test.id():  # setUpClass and similar
             self.cases.append([test.id(), 0.0, None, ""])
         self.cases[-1][2:] = [kind, text]
 
@@ -47,7 +48,8 @@ class _Result(unittest.TextTestResult):
 
 
 def _write(cases, path):
-    suite = ElementTree.Element("testsuite", name=os.path.basename(sys.argv[0]), tests=str(len(cases)))
+    suite = ElementTree.Element("testsuite", name=os.path.basename(sys.argv[0]),
+                                tests=str(len(cases)))
     for name, seconds, kind, text in cases:
         group, _, case_name = name.rpartition(".")
         case = ElementTree.SubElement(
@@ -62,5 +64,5 @@ def main():
     result = unittest.TextTestRunner(verbosity=2, resultclass=_Result).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:
         _write(result.cases, os.environ["XML_OUTPUT_FILE"])
-    # Skipped classes run no test, and are an answer; a program without any case is a mistake.
+    # Skipped classes run no test and count as cases; a program without any case is an error.
     sys.exit(0 if result.wasSuccessful() and result.cases else 1)

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A default bucket (29,388,800 bytes) among Python, C++ and C, each with its limits raised as README.md says."""
+"""A default bucket (29,388,800 bytes) shared by Python, C++ and C trainers, each with its limits
+raised as README.md says."""
 
 import array
 import os
@@ -25,17 +26,18 @@ class LargeBucket(unittest.TestCase):
     def start(self, program, address, trainer, n_elems, n_batches, expected, *more):
         host, _, port = address.rpartition(":")
         process = subprocess.Popen(
-            [os.path.abspath(os.environ[program]), host, port, str(trainer), str(n_elems), str(n_batches),
-             str(expected), *more],
+            [os.path.abspath(os.environ[program]), host, port, str(trainer), str(n_elems),
+             str(n_batches), str(expected), *more],
             stdout=subprocess.PIPE, text=True,
-            # Leaks of a client are those of its library (C GLib: some 136 bytes a call).
+            # Leaks of a client are those of its library (C GLib: about 136 bytes per call).
             env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         return process
 
     def average(self, address, way, trainer, n_elems, n_batches, expected):
-        gradient = Gradient(dense=Tensor(DType.FLOAT32, [n_elems], floats_of(trainer, n_elems).tobytes()))
+        gradient = Gradient(dense=Tensor(DType.FLOAT32, [n_elems],
+                                         floats_of(trainer, n_elems).tobytes()))
         wanted = floats_of(expected, n_elems).tobytes()
         with Client(address, ParameterServer, way) as calls:
             for batch in range(n_batches):
@@ -55,7 +57,7 @@ class LargeBucket(unittest.TestCase):
             self.finish(other)
 
     def test_python_and_cpp(self):
-        # More than 100 MiB in all: the limit of a message is one of each message.
+        # More than 100 MiB in total: the limit applies to each message.
         self.run_with("CPP_CLIENT", BUCKET, 4)
 
     def test_python_and_c_glib(self):
@@ -83,7 +85,7 @@ class LargeBucket(unittest.TestCase):
                 output, _ = process.communicate(timeout=peers.WAIT_S)
                 self.assertNotEqual(output, "ok\n")
                 self.assertNotEqual(process.returncode, 0)
-                # Nobody else is disturbed.
+                # Other clients are not affected.
                 with Client(server.address, ParameterServer) as calls:
                     self.assertEqual(calls.average_gradient(0, 9, 0, dense([1])).dense, tensor([1]))
 

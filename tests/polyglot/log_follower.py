@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A follower of a server's log: copies of its embedding tables, made from Durability.read_log.
+"""A follower of a server's log: copies of its embedding tables, built from Durability.read_log.
 
-It decodes records as runtime/server/log/FORMAT.md describes them, of FLOAT32 tables whose rows
-begin with zeros, with the optimizers SGD and ADAGRAD.
+It decodes records as runtime/server/log/FORMAT.md describes them. It supports FLOAT32 tables whose
+rows start with zeros, with the optimizers SGD and ADAGRAD.
 """
 
 import json
@@ -52,7 +52,7 @@ def align(n_bytes):
 
 
 class Body:
-    """Reads fields from the front of a body, and tensors from behind them."""
+    """Reads fields from the front of a body, and tensors from the part after them."""
 
     def __init__(self, data, n_fields):
         self.data, self.at, self.tensors_at = data, 0, align(n_fields)
@@ -128,7 +128,8 @@ class Table:
 
     @classmethod
     def of_snapshot(cls, folder, described):
-        """Each row is as it was after the change of its LSN (runtime/server/snapshot/FORMAT.md)."""
+        """Each row has the state after the change of its LSN
+        (runtime/server/snapshot/FORMAT.md)."""
         spec, lsn = described["spec"], described["incarnation"]
         optimizer, dim = spec["optimizer"], spec["dim"]
         table = cls(lsn, spec["name"], dim, spec["shard"]["rows"], optimizer["kind"],
@@ -141,10 +142,10 @@ class Table:
         return table
 
     def step(self, gradients, lsn):
-        """One step of the optimizer; each operation is rounded as the server does it."""
+        """One step of the optimizer; each operation is rounded like the server's."""
         for row, gradient in gradients.items():
             if self.lsns[row] >= lsn:
-                continue  # of a snapshot that has the change already
+                continue  # the snapshot already includes the change
             values, sums = self.values[row], self.sums[row]
             for i, g in enumerate(gradient):
                 if self.kind == ADAGRAD:
@@ -154,7 +155,7 @@ class Table:
             self.lsns[row] = lsn
 
     def assign(self, rows, values, as_of_lsn, lsn):
-        """Of a row that is named twice the last value counts; newer rows than `as_of_lsn` stay."""
+        """The last value of a repeated row counts; rows newer than `as_of_lsn` stay."""
         last = {row: values[i * self.dim:(i + 1) * self.dim] for i, row in enumerate(rows)}
         for row, values in last.items():
             if self.lsns[row] < lsn and (as_of_lsn == 0 or self.lsns[row] <= as_of_lsn):
@@ -162,7 +163,7 @@ class Table:
 
 
 class Follower:
-    """`tables` is as the server's after the change of LSN `next_lsn` - 1."""
+    """`tables` has the state of the server's tables after the change of LSN `next_lsn` - 1."""
 
     def __init__(self):
         self.log = None
@@ -171,7 +172,7 @@ class Follower:
         self.kinds = set()
 
     def begin(self, folder):
-        """With a snapshot: a folder with a manifest."""
+        """Starts from a snapshot, which is a folder with a manifest."""
         with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
         tables = [Table.of_snapshot(folder, described) for described in manifest["tables"]]
@@ -179,7 +180,7 @@ class Follower:
         self.next_lsn = manifest["lsn"] + 1
 
     def follow(self, calls, max_bytes=1 << 20, wait_ms=60000):
-        """One call of read_log. The number of records that it gave."""
+        """Makes one call of read_log; returns the number of its records."""
         batch = calls.read_log(self.next_lsn, max_bytes, wait_ms)
         if self.log not in (None, batch.log):
             raise Damaged("another log")
@@ -193,7 +194,7 @@ class Follower:
         return self.next_lsn - before
 
     def take(self, data, at):
-        """Checks and applies a record. Its length."""
+        """Checks and applies a record; returns its length."""
         magic, head_crc, lsn, n_body, body_crc, n_fields, kind, _ = HEAD.unpack_from(data, at)
         head = data[at:at + 4] + bytes(4) + data[at + 8:at + HEAD.size]
         body = data[at + HEAD.size:at + HEAD.size + n_body]
@@ -257,12 +258,12 @@ class Follower:
 
 
 def add(sums, row, gradient):
-    """Exact for whole numbers, whose order does not matter."""
+    """Exact for integers, in any order."""
     sums[row] = [f32(a + b) for a, b in zip(sums.get(row, [0.0] * len(gradient)), gradient)]
 
 
 def add_maxima(sums, rows, gradient):
-    """Each column goes to the row that was its maximum; an empty bag has none."""
+    """The gradient of each column belongs to the row of its maximum; an empty bag has none."""
     for i, row in enumerate(rows):
         if row >= 0:
             add(sums, row, [g if i == k else 0.0 for k, g in enumerate(gradient)])

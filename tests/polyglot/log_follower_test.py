@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Followers of a server's log: a copy has the bits of the server's tables, over kill -9."""
+"""Followers of a server's log: a copy has the bits of the server's tables, also after SIGKILL."""
 
 import logging
 import os
@@ -24,8 +24,8 @@ from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId
 
 ROWS, DIM = 40, 4
 N_PUSHERS, N_PUSHES = 3, 80
-PATIENCE_S = 300  # of what takes much less
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # servers that are killed are not news
+PATIENCE_S = 300  # a timeout for operations that take much less
+logging.getLogger("thrift").setLevel(logging.CRITICAL)  # killed servers are expected
 
 
 def ids(values):
@@ -39,11 +39,11 @@ def spec(name, kind=OptimizerKind.SGD, learning_rate=1.0, rows=ROWS, dim=DIM, **
 
 
 class DataServer:
-    """A server over a folder and at an address that survive it."""
+    """A server with a folder and an address that outlive it."""
 
     def __init__(self, *flags):
         self.folder = tempfile.TemporaryDirectory()
-        self.sockets = tempfile.TemporaryDirectory(dir="/tmp")  # names of sockets are short
+        self.sockets = tempfile.TemporaryDirectory(dir="/tmp")  # names of sockets must be short
         self.address = "unix:%s/server" % self.sockets.name
         self.flags = ["--data-dir=" + self.folder.name, "--log-segment-mib=1", *flags]
         self.start()
@@ -72,7 +72,7 @@ class DataServer:
 
 
 def persist(service, address, call, repeats=(ErrorCode.UNAVAILABLE,)):
-    """Repeats a call over restarts of the server, with the same push id."""
+    """Repeats a call across restarts of the server, with the same push id."""
     while True:
         try:
             with Client(address, service, timeout_s=PATIENCE_S) as calls:
@@ -85,7 +85,7 @@ def persist(service, address, call, repeats=(ErrorCode.UNAVAILABLE,)):
 
 
 def bags(draw, table):
-    """Gradients of a few bags, whole numbers, where a mean is of 1, 2 or 4 rows."""
+    """Integer gradients of a few bags; a mean has 1, 2 or 4 rows."""
     pooling = draw.choice([Pooling.SUM, Pooling.MEAN, Pooling.MAX])
     n_rows = [draw.choice([1, 2, 4]) for _ in range(draw.randrange(1, 4))]
     offsets = [sum(n_rows[:i]) for i in range(len(n_rows))]
@@ -96,7 +96,7 @@ def bags(draw, table):
 
 
 def push(calls, client, sequence):
-    """The same for the same client and number."""
+    """The same push for the same client and number."""
     draw = random.Random("%d/%d" % (client, sequence))
     push_id = PushId("py.%d" % client, sequence)
     name = draw.choice(["sgd", "adagrad"])
@@ -141,7 +141,7 @@ class Followers(unittest.TestCase):
             for each in pushing:
                 each.wait()
             goal.append(persist(Durability, server.address, lambda calls: calls.flush()))
-            # Wakes the follower where it has everything already.
+            # Wakes the follower if it already has everything.
             with server.tables() as calls:
                 last = sparse([0], [1.0] * DIM, ROWS, DIM).sparse
                 calls.apply_row_gradients("sgd", last, PushId("last", 1))
@@ -174,7 +174,7 @@ class Followers(unittest.TestCase):
                        for client in range(N_PUSHERS)]
             while log.flush() < 60:
                 pass
-            snapshot = log.snapshot(False)  # while pushes go on
+            snapshot = log.snapshot(False)  # while pushes continue
             for each in pushing:
                 each.wait()
             goal, follower = log.flush(), Follower()
@@ -252,7 +252,8 @@ class Errors(ErrorTest):
             batch = log.read_log(second.lsn + 1, 1000, 0)
             self.assertIn("the oldest is %d" % batch.oldest_lsn, failure.message)
             self.assertEqual((batch.next_lsn, batch.durable_lsn), (second.lsn + 1, second.lsn))
-            longest = log.read_log(batch.oldest_lsn, 1, 0)  # longer than all that is read at a time
+            # longer than all records that are read at a time
+            longest = log.read_log(batch.oldest_lsn, 1, 0)
             self.assertEqual(longest.next_lsn, batch.oldest_lsn + 1)
             self.assertGreater(len(longest.records), 1000000)
 

@@ -14,7 +14,8 @@ WEIGHT = [1.0, 2.0, 3.0, 4.0]
 
 
 def parameters(weight=WEIGHT, dtype=DType.FLOAT32):
-    return [NamedTensor("weight", tensor(weight, [2, 2], dtype)), NamedTensor("bias", tensor([1.0], [1], dtype))]
+    return [NamedTensor("weight", tensor(weight, [2, 2], dtype)),
+            NamedTensor("bias", tensor([1.0], [1], dtype))]
 
 
 def gradients(weight, bias):
@@ -33,7 +34,8 @@ class Training(ErrorTest):
             model = calls.get_model()
             for step in range(steps):
                 model = calls.update_and_fetch_model(trainer, gradients(trainer + 1, step),
-                                                     PushId("trainer%d" % trainer, step), model.version)
+                                                     PushId("trainer%d" % trainer, step),
+                                                     model.version)
             return model
 
     def test_eight_ways_at_once(self):
@@ -52,14 +54,15 @@ class Training(ErrorTest):
         weight = [float(i % 100) for i in range(512 * 512)]
         with Server("--ntrainer=1") as server, Client(server.address, ParameterServer) as calls:
             calls.init_model([NamedTensor("w", tensor(weight, [512, 512]))], SGD)
-            model = calls.update_and_fetch_model(0, [tensor([1.0] * 512 * 512, [512, 512])], None, 0)
+            model = calls.update_and_fetch_model(0, [tensor([1.0] * 512 * 512, [512, 512])], None,
+                                                 0)
             self.assertEqual(floats(model.parameters[0].tensor.data), [w - 0.5 for w in weight])
 
     def test_momentum_and_repeats(self):
         momentum = Optimizer(OptimizerKind.SGD, 0.5, momentum=0.5)
         with Server("--ntrainer=1") as server, Client(server.address, ParameterServer) as calls:
             calls.init_model(parameters(), momentum)
-            for _ in range(3):  # sent again: applied once
+            for _ in range(3):  # repeats, which are applied once
                 first = calls.update_and_fetch_model(0, gradients(1, 1), PushId("me", 1), 1)
                 self.assertEqual(first.version, 2)
                 self.assertEqual(values(first)["bias"], [0.5])
@@ -83,24 +86,30 @@ class Errors(ErrorTest):
     def test_before_init_model(self):
         self.assert_fails(ErrorCode.NOT_FOUND, self.calls.get_model, "init_model")
         self.assert_fails(ErrorCode.NOT_FOUND,
-                          lambda: self.calls.update_and_fetch_model(0, gradients(1, 1), None, 0), "init_model")
+                          lambda: self.calls.update_and_fetch_model(0, gradients(1, 1), None, 0),
+                          "init_model")
 
     def test_init_model(self):
         init = self.calls.init_model
         self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: init(None, SGD), "parameters")
         self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: init(parameters(), None), "optimizer")
         self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: init([], SGD), "parameters")
-        self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: init(parameters(dtype=DType.FLOAT64), SGD), "FLOAT64")
         self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                          lambda: init([parameters()[0], parameters()[0]], SGD), "parameters[1].name")
+                          lambda: init(parameters(dtype=DType.FLOAT64), SGD), "FLOAT64")
         self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                          lambda: init(parameters(), Optimizer(OptimizerKind.SGD, -1.0)), "learning_rate")
+                          lambda: init([parameters()[0], parameters()[0]], SGD),
+                          "parameters[1].name")
         self.assert_fails(ErrorCode.INVALID_ARGUMENT,
-                          lambda: init(parameters(), Optimizer(OptimizerKind.SGD, 1.0, beta1=0.5)), "beta1")
+                          lambda: init(parameters(), Optimizer(OptimizerKind.SGD, -1.0)),
+                          "learning_rate")
+        self.assert_fails(ErrorCode.INVALID_ARGUMENT,
+                          lambda: init(parameters(), Optimizer(OptimizerKind.SGD, 1.0, beta1=0.5)),
+                          "beta1")
         init(parameters(), SGD)
         init(parameters(), SGD)
         self.assert_fails(ErrorCode.ALREADY_EXISTS, lambda: init(parameters([0.0] * 4), SGD))
-        self.assert_fails(ErrorCode.ALREADY_EXISTS, lambda: init(parameters(), Optimizer(OptimizerKind.SGD, 0.1)))
+        self.assert_fails(ErrorCode.ALREADY_EXISTS,
+                          lambda: init(parameters(), Optimizer(OptimizerKind.SGD, 0.1)))
 
     def test_update(self):
         def update(trainer=0, grads=gradients(1, 1), push=None, version=0):
@@ -125,7 +134,8 @@ class Errors(ErrorTest):
             self.assertEqual(calls.update_and_fetch_model(0, gradients(1, 1), None, 1).version, 2)
             self.assertEqual(waiting.wait().version, 2)
         self.assert_fails(ErrorCode.STALE,
-                          lambda: calls.update_and_fetch_model(0, gradients(1, 1), None, 1), "version 1")
+                          lambda: calls.update_and_fetch_model(0, gradients(1, 1), None, 1),
+                          "version 1")
 
     def test_reset_forgets_the_model(self):
         self.calls.init_model(parameters(), SGD)

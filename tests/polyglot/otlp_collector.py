@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A collector of OTLP over HTTP, as small as can be."""
+"""A minimal collector of OTLP over HTTP."""
 
 import http.server
 import json
@@ -10,13 +10,14 @@ WAIT_S = 20
 
 
 class Collector:
-    """Keeps the bodies of POST /v1/traces. `answers` are given first, (status, headers) each; then 200.
+    """Stores the bodies of POST /v1/traces. The first replies are `answers`, each (status,
+    headers); later replies are 200.
 
     A context manager.
     """
 
     def __init__(self, *answers):
-        self.bodies = queue.Queue()  # of all requests, also of those that are refused
+        self.bodies = queue.Queue()  # of all requests, including refused ones
         self._answers = list(answers)
         collector = self
 
@@ -48,7 +49,7 @@ class Collector:
         return json.loads(self.bodies.get(timeout=WAIT_S))
 
     def take_spans(self, n):
-        """The next `n` spans, of as many requests as they come in."""
+        """The next `n` spans, from any number of requests."""
         spans = []
         while len(spans) < n:
             for resource in self.take()["resourceSpans"]:

@@ -36,7 +36,8 @@ class Spans(unittest.TestCase):
         began_ns = time.time_ns()
         with Collector() as collector:
             with Server("--otlp=" + collector.url, "--name=node7") as server, HeaderClient(
-                    server.address, Node, headers={"traceparent": SAMPLED, "tracestate": "congo=t61"}) as node:
+                    server.address, Node,
+                    headers={"traceparent": SAMPLED, "tracestate": "congo=t61"}) as node:
                 node.call("describe")
                 request = collector.take()
         [resource] = request["resourceSpans"]
@@ -45,14 +46,15 @@ class Spans(unittest.TestCase):
         self.assertEqual(said["service.instance.id"], "node7")
         self.assertTrue(said["service.version"])
         call, *phases = resource["scopeSpans"][0]["spans"]
-        self.assertEqual((call["name"], call["kind"], call["traceId"], call["parentSpanId"], call["traceState"]),
+        self.assertEqual((call["name"], call["kind"], call["traceId"], call["parentSpanId"],
+                          call["traceState"]),
                          ("Node:describe", SERVER_KIND, TRACE_ID, PARENT_ID, "congo=t61"))
         said = attributes(call)
         self.assertEqual((said["rpc.service"], said["rpc.method"]), ("Node", "describe"))
         self.assertIn("127.0.0.1", said["client.address"])
         self.assertNotIn("status", call)
         end_ns = int(call["startTimeUnixNano"])
-        self.assertGreaterEqual(end_ns, began_ns - 10 ** 9)  # clocks are set
+        self.assertGreaterEqual(end_ns, began_ns - 10 ** 9)  # clocks may be adjusted
         self.assertLessEqual(int(call["endTimeUnixNano"]), time.time_ns() + 10 ** 9)
         for phase in phases:
             self.assertEqual((phase["kind"], phase["traceId"], phase["parentSpanId"]),
@@ -69,7 +71,8 @@ class Spans(unittest.TestCase):
                 node.call("describe")
             with Client(server.address, Node) as node:
                 node.describe()
-            with HeaderClient(server.address, Rendezvous, "compact", {"traceparent": SAMPLED}) as client:
+            with HeaderClient(server.address, Rendezvous, "compact",
+                              {"traceparent": SAMPLED}) as client:
                 with self.assertRaises(ServiceError):
                     client.call("get", "", 0)
             [call] = calls_of(collector.take_spans(1))
@@ -78,7 +81,8 @@ class Spans(unittest.TestCase):
         self.assertEqual(attributes(call)["error.type"], "INVALID_ARGUMENT")
 
     def test_the_context_of_a_connection(self):
-        with Collector() as collector, Server("--otlp=" + collector.url, listen="127.0.0.1:0") as server:
+        with Collector() as collector, \
+                Server("--otlp=" + collector.url, listen="127.0.0.1:0") as server:
             with Client(server.address, Session) as session:
                 session.set_context({"traceparent": SAMPLED})
                 session.set_context({})  # this call still belongs to the trace
@@ -93,7 +97,7 @@ class Spans(unittest.TestCase):
                     for _ in range(300):  # more than a batch
                         node.describe()
             calls = []
-            while len(calls) < 300:  # the server has ended: all has been sent
+            while len(calls) < 300:  # the server has ended, so all spans were sent
                 calls += calls_of(collector.take_spans(1))
         self.assertEqual(len({call["traceId"] for call in calls}), 300)
         self.assertNotIn("parentSpanId", calls[0])
@@ -118,13 +122,15 @@ class Spans(unittest.TestCase):
     def test_what_is_sent_is_what_the_published_definitions_say(self):
         try:
             from google.protobuf import json_format
-            from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+            from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+                ExportTraceServiceRequest)
         except ImportError as error:
             self.skipTest("opentelemetry-proto is not installed: %s" % error)
         with Collector() as collector, Server("--otlp=" + collector.url) as server:
             with HeaderClient(server.address, Node, headers={"traceparent": SAMPLED}) as node:
                 node.call("describe")
-            with HeaderClient(server.address, Rendezvous, headers={"traceparent": SAMPLED}) as client:
+            with HeaderClient(server.address, Rendezvous,
+                              headers={"traceparent": SAMPLED}) as client:
                 with self.assertRaises(ServiceError):
                     client.call("get", "", 0)
             requests = [collector.take()]
@@ -135,7 +141,8 @@ class Spans(unittest.TestCase):
                 # OTLP has ids in hex where protobuf's JSON has bytes in base64.
                 for key in ("traceId", "spanId", "parentSpanId"):
                     span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
-            message = json_format.ParseDict(request, ExportTraceServiceRequest())  # refuses unknown fields
+            # refuses unknown fields
+            message = json_format.ParseDict(request, ExportTraceServiceRequest())
             for resource in message.resource_spans:
                 for span in resource.scope_spans[0].spans:
                     self.assertEqual((len(span.trace_id), len(span.span_id)), (16, 8))

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Clients made of generated code and Debian's python3-thrift, and the server as a process."""
+"""Clients of generated code and Debian's python3-thrift, and the server as a process."""
 
 import collections
 import struct
@@ -16,7 +16,8 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, SparseTensor, Tensor
 
-# How a client talks. `multiplexed` False reaches the default service of the server.
+# Framing, protocol and multiplexing of a client. `multiplexed` False reaches the default service of
+# the server.
 Way = collections.namedtuple("Way", "framed protocol multiplexed")
 WAYS = [
     Way(framed, protocol, multiplexed)
@@ -35,7 +36,7 @@ _PROTOCOLS = {
 
 
 class Client:
-    """A connection to one service: calls are those of the generated client. A context manager.
+    """A connection to one service, with the calls of the generated client. A context manager.
 
     `tls`, an ssl.SSLContext, encrypts it.
     """
@@ -64,7 +65,7 @@ class Client:
 
 
 class Call(threading.Thread):
-    """One call on a thread of its own; wait() gives its value or raises its exception."""
+    """One call on a thread of its own; wait() returns its value or raises its exception."""
 
     def __init__(self, call):
         super().__init__(daemon=True)
@@ -88,9 +89,11 @@ class Call(threading.Thread):
 
 
 class Waiting:
-    """A push that the server has received and not answered yet; wait() as of a Call. A context manager.
+    """A push that the server has received but not answered; wait() is that of a Call. A context
+    manager.
 
-    On the same connection a key is put behind the push; when another client sees the key, the server has begun with the push.
+    The same connection puts a key after the push. When another client sees the key, the server has
+    started to process the push.
     """
 
     def __init__(self, address, trainer, batch, param_loc, gradient, way=USUAL):
@@ -98,7 +101,8 @@ class Waiting:
         self._client = Client(address, ParameterServer, way)
         push = self._client.__enter__()
         push.send_average_gradient(trainer, batch, param_loc, gradient)
-        Rendezvous.Client(TMultiplexedProtocol(self._client.protocol, "Rendezvous")).send_put(key, b"")
+        Rendezvous.Client(
+            TMultiplexedProtocol(self._client.protocol, "Rendezvous")).send_put(key, b"")
         with Client(address, Rendezvous) as store:
             store.get(key, WAIT_S * 1000)
         self._call = Call(push.recv_average_gradient)
@@ -114,7 +118,7 @@ class Waiting:
 
 
 class ErrorTest(unittest.TestCase):
-    """Tests of calls that fail."""
+    """Tests of failing calls."""
 
     def assert_fails(self, code, call, *words):
         with self.assertRaises(ServiceError) as raised:

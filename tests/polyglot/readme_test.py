@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The Python lines of README.md run as they stand: by two trainers, and again."""
+"""The Python lines of README.md run unchanged: by two trainers, and again."""
 
 import os
 import re
@@ -19,7 +19,7 @@ assert tables.lookup_rows("emb", int64s(3)).data == row, "the push was applied t
 
 
 def read_program():
-    """The first two blocks, which share a connection, then their push once more under its id."""
+    """The first two blocks, which share a connection, then their push once more with its id."""
     with open("README.md", encoding="utf-8") as readme:
         blocks = re.findall(r"```python\n(.*?)```", readme.read(), re.DOTALL)
     return blocks[0] + blocks[1] + PUSH + "print(struct.unpack('<3f', mean.data))\n"

@@ -21,7 +21,7 @@ class Server:
             ],
             stdout=subprocess.PIPE,
             text=True,
-            # The thread sanitizer would sleep a second at the end of each.
+            # The thread sanitizer would sleep for a second at the end of each server.
             env=dict(os.environ, TSAN_OPTIONS="atexit_sleep_ms=0"),
         )
         line = self.process.stdout.readline()

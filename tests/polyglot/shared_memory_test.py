@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Python clients share memory with the server, beside C and Python clients that do not: everybody gets the same bytes."""
+"""Python clients share memory with the server, next to C and Python clients without sharing: all
+get the same bytes."""
 
 import array
 import contextlib
@@ -24,7 +25,8 @@ from thriftps.embedding_table.ttypes import TableSpec
 from thriftps.node.ttypes import ServiceError
 from thriftps.parameter_server import ParameterServer
 from thriftps.parameter_server.ttypes import NamedTensor
-from thriftps.tensor.ttypes import DType, Gradient, Optimizer, OptimizerKind, PushId, SharedSlice, Tensor
+from thriftps.tensor.ttypes import (DType, Gradient, Optimizer, OptimizerKind, PushId,
+                                    SharedSlice, Tensor)
 from thriftps_shared_memory import DescriptorSocket, SharedMemory
 
 try:
@@ -63,7 +65,8 @@ def sharing(path, service, request_bytes=8 * MIB, answer_bytes=8 * MIB):
     transport.open()
     try:
         with SharedMemory(socket, protocol, request_bytes, answer_bytes) as memory:
-            yield (service.Client(TMultiplexedProtocol(protocol, service.__name__.rsplit(".", 1)[-1])),
+            yield (service.Client(TMultiplexedProtocol(protocol,
+                                                       service.__name__.rsplit(".", 1)[-1])),
                    memory)
     finally:
         transport.close()
@@ -76,7 +79,7 @@ def put(call, data):
 class SharedMemoryTest(unittest.TestCase):
 
     def average_shared(self, trainer, n_batches):
-        """What it gets in every batch."""
+        """The averages of all batches."""
         averages = []
         with sharing(SOCKET, ParameterServer) as (server, memory):
             self.assertTrue(memory.is_offered)
@@ -84,7 +87,8 @@ class SharedMemoryTest(unittest.TestCase):
                 with memory.call() as call:
                     gradient = put(call, values(trainer + batch))
                     self.assertIsNone(gradient.data)
-                    answer = call.take(server.average_gradient(trainer, batch, 0, Gradient(dense=gradient)))
+                    answer = call.take(server.average_gradient(trainer, batch, 0,
+                                                               Gradient(dense=gradient)))
                     self.assertIsNotNone(answer.dense.shared)
                     averages.append(bytes(call.data(answer.dense)))
         return averages
@@ -92,7 +96,8 @@ class SharedMemoryTest(unittest.TestCase):
     def average_inline(self, address, trainer, n_batches):
         with Client(address, ParameterServer, peers.Way(True, "accelerated", True)) as server:
             return [server.average_gradient(trainer, batch, 0,
-                                            Gradient(dense=inline(values(trainer + batch)))).dense.data
+                                            Gradient(
+                                                dense=inline(values(trainer + batch)))).dense.data
                     for batch in range(n_batches)]
 
     def serve(self, *flags):
@@ -100,32 +105,38 @@ class SharedMemoryTest(unittest.TestCase):
 
     def test_averages_are_those_of_inline_clients(self):
         with self.serve("--ntrainer=3") as server:
-            calls = [Call(lambda: self.average_shared(0, 6)), Call(lambda: self.average_shared(1, 6)),
+            calls = [Call(lambda: self.average_shared(0, 6)),
+                     Call(lambda: self.average_shared(1, 6)),
                      Call(lambda: self.average_inline(server.address, 2, 6))]
             first, second, third = [call.wait() for call in calls]
         self.assertTrue(first == second == third)
-        mean = array.array("f", [(a + b + c) / 3 for a, b, c in zip(values(0), values(1), values(2))])
+        mean = array.array("f",
+                           [(a + b + c) / 3 for a, b, c in zip(values(0), values(1), values(2))])
         self.assertEqual(len(first[0]), len(mean) * 4)
 
     def test_beside_a_c_client(self):
         with self.serve("--ntrainer=2") as server:
             host, _, port = server.address.rpartition(":")
             other = subprocess.Popen(
-                [os.path.abspath(os.environ["C_GLIB_CLIENT"]), host, port, "1", str(N_ELEMS), "3", "0.5"],
-                stdout=subprocess.PIPE, text=True, env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+                [os.path.abspath(os.environ["C_GLIB_CLIENT"]), host, port, "1", str(N_ELEMS), "3",
+                 "0.5"],
+                stdout=subprocess.PIPE, text=True,
+                env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
             wanted = array.array("f", [0.5]) * N_ELEMS
             with sharing(SOCKET, ParameterServer) as (calls, memory):
                 for batch in range(3):
                     with memory.call() as call:
                         zeros = put(call, array.array("f", bytes(4 * N_ELEMS)))
-                        answer = call.take(calls.average_gradient(0, batch, 0, Gradient(dense=zeros)))
+                        answer = call.take(calls.average_gradient(0, batch, 0,
+                                                                  Gradient(dense=zeros)))
                         self.assertTrue(bytes(call.data(answer.dense)) == wanted.tobytes())
             output, _ = other.communicate(timeout=peers.WAIT_S)
             self.assertEqual(output, "ok\n")
 
     def train(self, path_or_none, address):
-        """The model after some updates: through shared memory or inline."""
-        parameters = [NamedTensor("weight", inline(values(1))), NamedTensor("bias", inline(values(2, 10)))]
+        """The model after some updates, through shared memory or inline."""
+        parameters = [NamedTensor("weight", inline(values(1))),
+                      NamedTensor("bias", inline(values(2, 10)))]
         models = []
         with contextlib.ExitStack() as stack:
             if path_or_none:
@@ -136,7 +147,8 @@ class SharedMemoryTest(unittest.TestCase):
             for step in range(4):
                 push = PushId("trainer", step + 1)
                 if memory is None:
-                    model = server.update_and_fetch_model(0, [inline(values(step)), inline(values(3, 10))], push, 0)
+                    model = server.update_and_fetch_model(0, [inline(values(step)),
+                                                              inline(values(3, 10))], push, 0)
                     models.append([parameter.tensor.data for parameter in model.parameters])
                     continue
                 with memory.call() as call:
@@ -144,7 +156,8 @@ class SharedMemoryTest(unittest.TestCase):
                         0, [put(call, values(step)), put(call, values(3, 10))], push, 0))
                     self.assertIsNotNone(model.parameters[0].tensor.shared)
                     self.assertIsNone(model.parameters[1].tensor.shared)
-                    models.append([bytes(call.data(parameter.tensor)) for parameter in model.parameters])
+                    models.append([bytes(call.data(parameter.tensor))
+                                   for parameter in model.parameters])
         return models
 
     def test_models_are_those_of_inline_clients(self):
@@ -157,7 +170,8 @@ class SharedMemoryTest(unittest.TestCase):
         with self.serve(), sharing(SOCKET, ParameterServer) as (server, memory):
             for batch in range(20):
                 with memory.call() as call:
-                    answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=put(call, values(0)))))
+                    answer = call.take(
+                        server.average_gradient(0, batch, 0, Gradient(dense=put(call, values(0)))))
                     self.assertIsNotNone(answer.dense.shared, batch)
 
     def test_larger_than_the_segment_is_inline(self):
@@ -173,7 +187,8 @@ class SharedMemoryTest(unittest.TestCase):
         with self.serve("--max-shared-mib=0"), sharing(SOCKET, ParameterServer) as (server, memory):
             self.assertFalse(memory.is_offered)
             with memory.call() as call:
-                answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=put(call, values(0)))))
+                answer = call.take(server.average_gradient(0, 0, 0,
+                                                           Gradient(dense=put(call, values(0)))))
                 self.assertTrue(bytes(call.data(answer.dense)) == values(0).tobytes())
 
     def test_failed_call_leaves_the_memory_usable(self):
@@ -182,7 +197,8 @@ class SharedMemoryTest(unittest.TestCase):
                 with self.assertRaises(ServiceError), memory.call() as call:
                     server.average_gradient(77, batch, 0, Gradient(dense=put(call, values(0))))
                 with memory.call() as call:
-                    answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=put(call, values(batch)))))
+                    answer = call.take(server.average_gradient(
+                        0, batch, 0, Gradient(dense=put(call, values(batch)))))
                     self.assertTrue(bytes(call.data(answer.dense)) == values(batch).tobytes())
 
     def test_slices_are_checked(self):
@@ -207,12 +223,14 @@ class SharedMemoryTest(unittest.TestCase):
                 with self.assertRaises(ValueError):
                     shared[0, 0] = 1
                 copy = shared.copy()
-            inline_answer = table.lookup_rows("table", Tensor(DType.INT64, [10], indices[:10].tobytes()))
+            inline_answer = table.lookup_rows("table",
+                                              Tensor(DType.INT64, [10], indices[:10].tobytes()))
             self.assertEqual(inline_answer.data, copy[:10].tobytes())
 
 
 class TensorTest(unittest.TestCase):
-    """Beside a server that averages the tensors of one trainer: its answers are what it was given."""
+    """With a server that averages the tensors of one trainer, so that replies equal the
+    arguments."""
 
     def setUp(self):
         stack = contextlib.ExitStack()
@@ -227,13 +245,14 @@ class TensorTest(unittest.TestCase):
 
 
 class TensorOfTest(TensorTest):
-    """What Call.tensor() takes."""
+    """The arguments of Call.tensor()."""
 
     def check(self, values, wanted, dtype, shape, is_shared=False, is_told=False):
         """is_told: dtype and shape are given."""
         with self.memory.call() as call:
             tensor = call.tensor(values, dtype, shape) if is_told else call.tensor(values)
-            self.assertEqual((tensor.dtype, tensor.shape, tensor.shared is not None), (dtype, shape, is_shared))
+            self.assertEqual((tensor.dtype, tensor.shape, tensor.shared is not None),
+                             (dtype, shape, is_shared))
             answer = self.average(call, tensor)
             self.assertEqual((answer.dtype, answer.shape), (dtype, shape))
             self.assertTrue(bytes(call.data(answer)) == wanted)
@@ -243,12 +262,13 @@ class TensorOfTest(TensorTest):
 
     def test_buffer_with_gaps(self):
         data = values(1)
-        self.check(memoryview(data)[::2], data[::2].tobytes(), DType.FLOAT32, [N_ELEMS // 2], is_shared=True,
-                   is_told=True)
+        self.check(memoryview(data)[::2], data[::2].tobytes(), DType.FLOAT32, [N_ELEMS // 2],
+                   is_shared=True, is_told=True)
 
     def test_buffer_without_a_dtype_is_refused(self):
         for given in ({}, {"dtype": DType.FLOAT32}, {"shape": [3]}):
-            with self.subTest(given), self.assertRaisesRegex(TypeError, "array has no dtype .*give dtype and shape"):
+            with self.subTest(given), \
+                    self.assertRaisesRegex(TypeError, "array has no dtype .*give dtype and shape"):
                 self.memory.call().tensor(values(1, 3), **given)
 
     @unittest.skipIf(numpy is None, "NumPy is not there")
@@ -256,10 +276,11 @@ class TensorOfTest(TensorTest):
         for shape in ((200, 300), (2, 3)):
             whole = numpy.arange(shape[0] * shape[1], dtype="<f4").reshape(shape)
             is_shared = shape[0] > 2
-            for layout, numbers in (("contiguous", whole), ("transposed", whole.T), ("sliced", whole[:, 1:]),
-                                    ("reversed", whole[::-1])):
+            for layout, numbers in (("contiguous", whole), ("transposed", whole.T),
+                                    ("sliced", whole[:, 1:]), ("reversed", whole[::-1])):
                 with self.subTest(layout=layout, shape=shape):
-                    self.check(numbers, numbers.tobytes(), DType.FLOAT32, list(numbers.shape), is_shared)
+                    self.check(numbers, numbers.tobytes(), DType.FLOAT32, list(numbers.shape),
+                               is_shared)
 
     @unittest.skipIf(numpy is None, "NumPy is not there")
     def test_arrays_of_any_type(self):
@@ -267,9 +288,11 @@ class TensorOfTest(TensorTest):
             for shape in ((300, 200), (2, 3), (0, 16), (16, 0), ()):
                 with self.subTest(name=name, shape=shape):
                     numbers = numpy.full(shape, 1.5, name)
-                    self.check(numbers, numbers.tobytes(), dtype, list(shape), is_shared=shape == (300, 200))
+                    self.check(numbers, numbers.tobytes(), dtype, list(shape),
+                               is_shared=shape == (300, 200))
                     if torch is not None:
-                        self.check(torch.from_numpy(numbers), numbers.tobytes(), dtype, list(shape), shape == (300, 200))
+                        self.check(torch.from_numpy(numbers), numbers.tobytes(), dtype, list(shape),
+                                   shape == (300, 200))
         self.check(numpy.float32(1.5), numpy.float32(1.5).tobytes(), DType.FLOAT32, [])
 
     @unittest.skipIf(numpy is None, "NumPy is not there")
@@ -280,11 +303,12 @@ class TensorOfTest(TensorTest):
 
 
 class ExamplesTest(unittest.TestCase):
-    """The programs of the documentation, word for word but for the path of the socket."""
+    """The programs of the documentation, unchanged except for the path of the socket."""
 
     @unittest.skipIf(numpy is None or torch is None, "PyTorch, or NumPy, is not there")
     def test_they_run(self):
-        head = re.search(r"^    import .*?(?=^\S)", thriftps_shared_memory.__doc__, re.MULTILINE | re.DOTALL)
+        head = re.search(r"^    import .*?(?=^\S)", thriftps_shared_memory.__doc__,
+                         re.MULTILINE | re.DOTALL)
         folder = os.path.dirname(thriftps_shared_memory.__file__)
         with open(os.path.join(folder, "SHARED_MEMORY.md"), encoding="utf-8") as readme:
             after = re.search(r"^```python\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
@@ -304,7 +328,7 @@ BFLOAT16_BITS = [0x3F80, 0xC000, 0x4040, 0x0001]
 class Bfloat16Test(TensorTest):
 
     def average_of(self, *tensor_of, use):
-        """What use(call, tensor) makes of the average."""
+        """The result of use(call, tensor) on the average."""
         with self.memory.call() as call:
             tensor = call.tensor(*tensor_of)
             self.assertEqual(tensor.dtype, DType.BFLOAT16)
@@ -313,7 +337,8 @@ class Bfloat16Test(TensorTest):
     @unittest.skipIf(numpy is None, "NumPy is not there")
     def test_bits_with_a_dtype(self):
         bits = numpy.array(BFLOAT16_BITS, "<u2").reshape(2, 2)
-        average = self.average_of(bits, DType.BFLOAT16, use=lambda call, tensor: (tensor.shape, bytes(call.data(tensor))))
+        average = self.average_of(bits, DType.BFLOAT16,
+                                  use=lambda call, tensor: (tensor.shape, bytes(call.data(tensor))))
         self.assertEqual(average, ([2, 2], bits.tobytes()))
 
     @unittest.skipIf(numpy is None or torch is None, "PyTorch, or NumPy, is not there")
@@ -322,7 +347,8 @@ class Bfloat16Test(TensorTest):
         for numbers in (bits.view(torch.bfloat16), bits.reshape(2, 2).view(torch.bfloat16).t(),
                         torch.nn.Parameter(bits.view(torch.bfloat16))):
             def back(call, tensor):
-                return torch.frombuffer(bytearray(call.data(tensor)), dtype=torch.bfloat16).reshape(tensor.shape)
+                return torch.frombuffer(bytearray(call.data(tensor)),
+                                        dtype=torch.bfloat16).reshape(tensor.shape)
             self.assertTrue(torch.equal(self.average_of(numbers, use=back), numbers))
 
     @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not there")

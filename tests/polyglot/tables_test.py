@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Embedding tables by generated clients: every method and error, in every way of talking, and many clients at once."""
+"""Embedding tables with generated clients: every method and error, with every transport and
+protocol, and many concurrent clients."""
 
 import multiprocessing
 import os
@@ -9,7 +10,8 @@ import unittest
 import junit
 from peers import TALKS, WAYS, Client, ErrorTest, Server, floats, sparse, tensor
 from thriftps.embedding_table import EmbeddingTable
-from thriftps.embedding_table.ttypes import (BagGradient, BagQuery, Initializer, InitializerKind, Pooling, TableSpec)
+from thriftps.embedding_table.ttypes import (BagGradient, BagQuery, Initializer, InitializerKind,
+                                             Pooling, TableSpec)
 from thriftps.node import Node
 from thriftps.node.ttypes import ErrorCode
 from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId, SparseTensor, Tensor
@@ -22,7 +24,8 @@ def ids(values):
     return tensor(values, dtype=DType.INT64)
 
 
-def spec(name="emb", rows=ROWS, dim=DIM, dtype=DType.FLOAT32, kind=OptimizerKind.SGD, learning_rate=1.0, **more):
+def spec(name="emb", rows=ROWS, dim=DIM, dtype=DType.FLOAT32, kind=OptimizerKind.SGD,
+         learning_rate=1.0, **more):
     return TableSpec(name, rows, dim, dtype, initializer=Initializer(InitializerKind.ZEROS),
                      optimizer=Optimizer(kind, learning_rate), **more)
 
@@ -49,15 +52,15 @@ class Methods(unittest.TestCase):
 
     def check_methods(self, calls):
         calls.create_table(spec())
-        calls.create_table(spec())  # the same again is fine
+        calls.create_table(spec())  # the same table again is allowed
         self.assertEqual(rows_of(calls, [7, 99]), [0.0] * (2 * DIM))
 
         # SGD of learning rate 1: a row becomes minus the sum of its gradients.
         calls.apply_row_gradients("emb", gradient([1, 2, 1], -1.0), None)
         self.assertEqual(rows_of(calls, [1, 2, 3]), [2.0] * DIM + [1.0] * DIM + [0.0] * DIM)
         sums, means, maxima, weighted = calls.lookup_bags([
-            query([1, 2, 2], [0, 2]), query([1, 2], [0], Pooling.MEAN), query([2, 1, 3], [0, 3], Pooling.MAX),
-            query([1, 2], [0], weights=[0.5, 4.0])])
+            query([1, 2, 2], [0, 2]), query([1, 2], [0], Pooling.MEAN),
+            query([2, 1, 3], [0, 3], Pooling.MAX), query([1, 2], [0], weights=[0.5, 4.0])])
         self.assertEqual((sums.dtype, sums.shape), (DType.FLOAT32, [2, DIM]))
         self.assertEqual(floats(sums.data), [3.0] * DIM + [1.0] * DIM)
         self.assertEqual(floats(means.data), [1.5] * DIM)
@@ -72,7 +75,8 @@ class Methods(unittest.TestCase):
                          [1.0] * DIM + [4.0] * DIM + [12.0] * DIM + [1.0] * DIM)
 
         [listed] = calls.list_tables()
-        self.assertEqual((listed.name, listed.rows, listed.dim, listed.dtype), ("emb", ROWS, DIM, DType.FLOAT32))
+        self.assertEqual((listed.name, listed.rows, listed.dim, listed.dtype),
+                         ("emb", ROWS, DIM, DType.FLOAT32))
         self.assertGreaterEqual(listed.bytes, ROWS * DIM * 4)
         calls.drop_table("emb")
         self.assertEqual(calls.list_tables(), [])
@@ -83,14 +87,16 @@ class Methods(unittest.TestCase):
                     Client(server.address, EmbeddingTable, way) as calls:
                 calls.create_table(spec(rows=20000, dim=16))
                 everything = list(range(20000))
-                calls.apply_row_gradients("emb", gradient(everything, -3.0, 16, 20000), PushId("me", 1))
+                calls.apply_row_gradients("emb", gradient(everything, -3.0, 16, 20000),
+                                          PushId("me", 1))
                 self.assertEqual(rows_of(calls, everything), [3.0] * (20000 * 16))
                 [sums] = calls.lookup_bags([query(everything, list(range(20000)))])
                 self.assertEqual(floats(sums.data), [3.0] * (20000 * 16))
 
     def test_half_precision_rows(self):
         with Server() as server, Client(server.address, EmbeddingTable) as calls:
-            for name, dtype, one in (("half", DType.FLOAT16, b"\x00\x3c"), ("bfloat", DType.BFLOAT16, b"\x80\x3f")):
+            for name, dtype, one in (("half", DType.FLOAT16, b"\x00\x3c"),
+                                     ("bfloat", DType.BFLOAT16, b"\x80\x3f")):
                 calls.create_table(spec(name, dtype=dtype))
                 calls.apply_row_gradients(name, gradient([3], -1.0), None)
                 rows = calls.lookup_rows(name, ids([3, 4]))
@@ -108,12 +114,15 @@ class Methods(unittest.TestCase):
                 calls.create_table(spec("hash%d" % index, shard_index=index, shard_count=3))
             listed = {table.name: table for table in calls.list_tables()}
             self.assertEqual((listed["range"].first_row, listed["range"].shard_rows), (40, 20))
-            self.assertEqual(sorted(listed["hash%d" % index].shard_rows for index in range(3)), [33, 33, 34])
+            self.assertEqual(sorted(listed["hash%d" % index].shard_rows for index in range(3)),
+                             [33, 33, 34])
 
     def test_describe_tells_the_bytes(self):
-        with Server("--max-table-mib=3") as server, Client(server.address, EmbeddingTable) as calls, \
+        with Server("--max-table-mib=3") as server, \
+                Client(server.address, EmbeddingTable) as calls, \
                 Client(server.address, Node) as node:
-            self.assertEqual((node.describe().table_bytes, node.describe().max_table_bytes), (0, 3 << 20))
+            self.assertEqual((node.describe().table_bytes, node.describe().max_table_bytes),
+                             (0, 3 << 20))
             calls.create_table(spec(rows=1000, dim=64, kind=OptimizerKind.ADAM))
             held = node.describe().table_bytes
             self.assertGreaterEqual(held, 1000 * 64 * 3 * 4)
@@ -122,7 +131,7 @@ class Methods(unittest.TestCase):
             self.assertEqual(node.describe().table_bytes, 0)
 
 
-# What is asked, and words of the message.
+# The query, and words of the message.
 BAD_QUERIES = [
     ("index too large", query([1, ROWS], [0]), ("indices[1]", "100")),
     ("negative index", query([-1], [0]), ("indices[0]", "-1")),
@@ -133,9 +142,11 @@ BAD_QUERIES = [
     ("no pooling", query([1], [0], None), ("pooling",)),
     ("weights with MEAN", query([1], [0], Pooling.MEAN, [1.0]), ("weights",)),
     ("too few weights", query([1, 2], [0], weights=[1.0]), ("weights",)),
-    ("indices of another type", BagQuery("emb", tensor([1], dtype=DType.INT32), ids([0]), Pooling.SUM),
+    ("indices of another type",
+     BagQuery("emb", tensor([1], dtype=DType.INT32), ids([0]), Pooling.SUM),
      ("indices", "INT32")),
-    ("indices with too few bytes", BagQuery("emb", Tensor(DType.INT64, [2], b"\0" * 15), ids([0]), Pooling.SUM),
+    ("indices with too few bytes",
+     BagQuery("emb", Tensor(DType.INT64, [2], b"\0" * 15), ids([0]), Pooling.SUM),
      ("indices", "15")),
     ("a table's name that is none", query([1], [0], table="a b"), ("table",)),
 ]
@@ -145,8 +156,10 @@ BAD_GRADIENTS = [
     ("another dim", gradient([1], 1.0, DIM + 1), (str(DIM),)),
     ("another number of rows", gradient([1], 1.0, rows=ROWS + 1), ("shape[0]", "101", "100")),
     ("values of another type",
-     SparseTensor(ids([1]), Tensor(DType.INT32, [1, DIM], b"\0" * 4 * DIM), [ROWS, DIM]), ("INT32",)),
-    ("fewer values than indices", SparseTensor(ids([1, 2]), tensor([1.0] * DIM, [1, DIM]), [ROWS, DIM]),
+     SparseTensor(ids([1]), Tensor(DType.INT32, [1, DIM], b"\0" * 4 * DIM), [ROWS, DIM]),
+     ("INT32",)),
+    ("fewer values than indices",
+     SparseTensor(ids([1, 2]), tensor([1.0] * DIM, [1, DIM]), [ROWS, DIM]),
      ("values",)),
 ]
 
@@ -157,7 +170,8 @@ BAD_SPECS = [
     ("unknown dtype", spec("new", dtype=77), ("77",)),
     ("unknown optimizer", spec("new", kind=77), ("optimizer", "77")),
     ("negative learning rate", spec("new", learning_rate=-1.0), ("learning_rate",)),
-    ("a learning rate that is no number", spec("new", learning_rate=float("nan")), ("learning_rate",)),
+    ("a learning rate that is no number", spec("new", learning_rate=float("nan")),
+     ("learning_rate",)),
     ("momentum of Adam", TableSpec("new", 1, 1, DType.FLOAT32, optimizer=Optimizer(
         OptimizerKind.ADAM, 0.1, momentum=0.5)), ("momentum",)),
     ("bounds the wrong way round", TableSpec("new", 1, 1, DType.FLOAT32, initializer=Initializer(
@@ -178,7 +192,8 @@ class Errors(ErrorTest):
         for way in TALKS:
             with Client(self.server.address, EmbeddingTable, way) as calls:
                 calls.create_table(spec())
-                calls.apply_row_gradients("emb", gradient([1, 2], 1.0), PushId("way%d" % TALKS.index(way), 1))
+                calls.apply_row_gradients("emb", gradient([1, 2], 1.0),
+                                          PushId("way%d" % TALKS.index(way), 1))
                 before = rows_of(calls, range(ROWS))
                 self.check_bad_arguments(calls, way)
                 self.assertEqual(rows_of(calls, range(ROWS)), before)
@@ -188,19 +203,23 @@ class Errors(ErrorTest):
         good = query([1], [0])
         for what, bad, words in BAD_QUERIES:
             with self.subTest(way=way, what=what):
-                self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.lookup_bags([good, bad]), "queries[1]",
+                self.assert_fails(ErrorCode.INVALID_ARGUMENT,
+                                  lambda: calls.lookup_bags([good, bad]), "queries[1]",
                                   *words)
                 one = tensor([1.0] * DIM, [1, DIM])
                 self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.apply_bag_gradients(
                     [BagGradient(good, one), BagGradient(bad, one)], None), "gradients[1]", *words)
         for what, bad, words in BAD_GRADIENTS:
             with self.subTest(way=way, what=what):
-                self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.apply_row_gradients("emb", bad, None),
+                self.assert_fails(ErrorCode.INVALID_ARGUMENT,
+                                  lambda: calls.apply_row_gradients("emb", bad, None),
                                   *words)
         for what, bad, words in BAD_SPECS:
             with self.subTest(way=way, what=what):
-                self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.create_table(bad), *words)
-        for call, word in ((lambda: calls.create_table(None), "spec"), (lambda: calls.lookup_bags(None), "queries"),
+                self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.create_table(bad),
+                                  *words)
+        for call, word in ((lambda: calls.create_table(None), "spec"),
+                           (lambda: calls.lookup_bags(None), "queries"),
                            (lambda: calls.lookup_rows(None, ids([1])), "table"),
                            (lambda: calls.lookup_rows("emb", None), "indices"),
                            (lambda: calls.lookup_rows("emb", ids([1, -1])), "indices[1]"),
@@ -212,7 +231,8 @@ class Errors(ErrorTest):
     def test_gradient_of_another_shape_than_the_bags(self):
         with Client(self.server.address, EmbeddingTable) as calls:
             calls.create_table(spec())
-            for bad in (tensor([1.0] * 2 * DIM, [2, DIM]), tensor([1.0] * 3, [1, 3]), tensor([1.0] * DIM)):
+            for bad in (tensor([1.0] * 2 * DIM, [2, DIM]), tensor([1.0] * 3, [1, 3]),
+                        tensor([1.0] * DIM)):
                 self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.apply_bag_gradients(
                     [BagGradient(query([1], [0]), bad)], None), "gradients[0]")
 
@@ -220,7 +240,8 @@ class Errors(ErrorTest):
         one = tensor([1.0] * DIM, [1, DIM])
         for way in TALKS:
             with Client(self.server.address, EmbeddingTable, way) as calls:
-                for call in (lambda: calls.drop_table("none"), lambda: calls.lookup_rows("none", ids([1])),
+                for call in (lambda: calls.drop_table("none"),
+                             lambda: calls.lookup_rows("none", ids([1])),
                              lambda: calls.lookup_bags([query([1], [0], table="none")]),
                              lambda: calls.apply_row_gradients("none", gradient([1], 1.0), None),
                              lambda: calls.apply_bag_gradients(
@@ -231,13 +252,15 @@ class Errors(ErrorTest):
         with Client(self.server.address, EmbeddingTable) as calls:
             calls.create_table(spec())
             for other, word in ((spec(rows=ROWS + 1), "rows"), (spec(dim=DIM + 1), "dim"),
-                                (spec(dtype=DType.FLOAT16), "dtype"), (spec(learning_rate=0.5), "optimizer"),
+                                (spec(dtype=DType.FLOAT16), "dtype"),
+                                (spec(learning_rate=0.5), "optimizer"),
                                 (spec(first_row=0, shard_rows=10), "shard")):
                 self.assert_fails(ErrorCode.ALREADY_EXISTS, lambda: calls.create_table(other), word)
 
     def test_beyond_the_bound(self):
         with Client(self.server.address, EmbeddingTable) as calls:
-            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED, lambda: calls.create_table(spec(rows=1 << 20)),
+            self.assert_fails(ErrorCode.RESOURCE_EXHAUSTED,
+                              lambda: calls.create_table(spec(rows=1 << 20)),
                               str(1 << 20))
             self.assertEqual(calls.list_tables(), [])
 
@@ -255,18 +278,21 @@ class Errors(ErrorTest):
                 "emb", gradient([1], -1.0), PushId("white space", 2)), "push.client")
 
 
-# ---- many clients at once -------------------------------------------------------------------------
+# ---- many concurrent clients
+# ----------------------------------------------------------------------
 
 N_PYTHON, N_C, N_PUSHES, ROWS_A_PUSH, MANY_ROWS = 8, 2, 60, 16, 500
 
 
 def push_of(client, push):
-    """Row ids, some twice, and a whole number for each: sums of them are exact in any order."""
-    return [((client * 31 + push * 17 + i * 13) % MANY_ROWS, (client + push + i) % 5 - 2) for i in range(ROWS_A_PUSH)]
+    """Row ids, some twice, and an integer for each: their sums are exact in any order."""
+    return [((client * 31 + push * 17 + i * 13) % MANY_ROWS, (client + push + i) % 5 - 2)
+            for i in range(ROWS_A_PUSH)]
 
 
 def by_rows(calls, pushed, push_id):
-    calls.apply_row_gradients("emb", sparse([row for row, _ in pushed], [v for _, v in pushed for _ in range(DIM)],
+    calls.apply_row_gradients("emb", sparse([row for row, _ in pushed],
+                                            [v for _, v in pushed for _ in range(DIM)],
                                             MANY_ROWS, DIM).sparse, push_id)
 
 
@@ -277,7 +303,8 @@ def by_bags(calls, pushed, push_id):
 
 
 def check_whole(values):
-    """Each push gives all columns of a row the same, so any row that is ever seen has equal columns."""
+    """Each push adds the same value to all columns of a row, so all rows must have equal columns at
+    any time."""
     for i in range(0, len(values), DIM):
         if len(set(values[i:i + DIM])) != 1:
             raise AssertionError("a row is seen half updated: %r" % values[i:i + DIM])
@@ -292,7 +319,7 @@ def run_client(address, way, client):
             check_whole(rows_of(calls, [row for row, _ in pushed]))
             [sums] = calls.lookup_bags([query([row for row, _ in pushed], [0, 3])])
             check_whole(floats(sums.data))
-            if push % 3 == 0:  # as after a lost answer
+            if push % 3 == 0:  # as after a lost reply
                 apply(calls, pushed, PushId("py.%d" % client, push))
 
 
@@ -301,8 +328,8 @@ class ManyClients(unittest.TestCase):
     def start_c(self, address, client):
         host, _, port = address.rpartition(":")
         process = subprocess.Popen(
-            [os.path.abspath(os.environ["C_GLIB_TABLE_CLIENT"]), host, port, "emb", str(MANY_ROWS), str(DIM),
-             str(client), str(N_PUSHES)],
+            [os.path.abspath(os.environ["C_GLIB_TABLE_CLIENT"]), host, port, "emb", str(MANY_ROWS),
+             str(DIM), str(client), str(N_PUSHES)],
             stdout=subprocess.PIPE, text=True,
             # Leaks of a client are those of its library.
             env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
@@ -336,7 +363,8 @@ class ManyClients(unittest.TestCase):
                     expected[row] -= value
         self.assertGreater(len(set(expected)), 10)
         with Client(address, EmbeddingTable) as calls:
-            self.assertEqual(rows_of(calls, range(MANY_ROWS)), [v for v in expected for _ in range(DIM)])
+            self.assertEqual(rows_of(calls, range(MANY_ROWS)),
+                             [v for v in expected for _ in range(DIM)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Debian's Thrift libraries over TLS, with the certificates that the lines in OPERATING.md make, and their renewal."""
+"""Debian's Thrift libraries over TLS, with the certificates of the commands in OPERATING.md, and
+their renewal."""
 
 import os
 import re
@@ -20,7 +21,8 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import TrainSpec, TrainState
 
-LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->", re.DOTALL)
+LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->",
+                   re.DOTALL)
 
 
 def documented_lines():
@@ -44,7 +46,8 @@ class Tls(unittest.TestCase):
 
     def server(self, *flags):
         return Server("--tls=required", "--tls-cert=" + self.path("server.pem"),
-                      "--tls-key=" + self.path("server.key"), "--tls-ca=" + self.path("ca.pem"), *flags)
+                      "--tls-key=" + self.path("server.key"), "--tls-ca=" + self.path("ca.pem"),
+                      *flags)
 
     def context(self, with_certificate=True):
         context = ssl.create_default_context(cafile=self.path("ca.pem"))
@@ -53,7 +56,7 @@ class Tls(unittest.TestCase):
         return context
 
     def serial_number(self, address):
-        """Of the certificate that new connections get."""
+        """The serial number of the certificate for new connections."""
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port))) as plain:
             with self.context().wrap_socket(plain, server_hostname=host) as encrypted:
@@ -69,7 +72,8 @@ class Tls(unittest.TestCase):
         with self.server("--ntrainer=2") as server:
             host, _, port = server.address.rpartition(":")
             process = subprocess.Popen(
-                [os.path.abspath(os.environ[program]), host, port, "1", "50000", "5", "0.5", "tls=" + self.folder],
+                [os.path.abspath(os.environ[program]), host, port, "1", "50000", "5", "0.5",
+                 "tls=" + self.folder],
                 stdout=subprocess.PIPE, text=True,
                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
             self.addCleanup(process.stdout.close)
@@ -107,7 +111,7 @@ class Tls(unittest.TestCase):
                 pass
             second = self.serial_number(server.address)
             self.run_lines(renewal)
-            node.reload_certificates()  # on a connection of before the first renewal
+            node.reload_certificates()  # on a connection from before the first renewal
             third = self.serial_number(server.address)
             self.assertNotEqual(third, second)
             with open(self.path("server.pem"), "w", encoding="ascii") as file:
@@ -119,12 +123,12 @@ class Tls(unittest.TestCase):
             self.assertEqual(self.serial_number(server.address), third)
 
     def run_pass(self, *flags):
-        """How a pass ends that needs a group of two trainers, of which one never comes."""
+        """The end of a pass that needs a group of two trainers, of which one is missing."""
         with self.server(*flags) as server:
             with Client(server.address, Trainer, tls=self.context()) as trainer:
                 trainer.train(TrainSpec(
-                    pass_name="pass", rank=0, world_size=2, batches=[], steps_per_epoch=1, backend="gloo",
-                    model_config='{"model_class": "LinearModel", "configurations":'
+                    pass_name="pass", rank=0, world_size=2, batches=[], steps_per_epoch=1,
+                    backend="gloo", model_config='{"model_class": "LinearModel", "configurations":'
                                  ' {"in_features": 2, "out_features": 2}}',
                     hook_state="BasicHookState", ddp_hook="allreduce_hook", reduce="mean",
                     rendezvous=server.address, rpc_timeout_ms=500))

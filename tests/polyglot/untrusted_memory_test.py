@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What a Python client that shares memory does when the server keeps to no rule, or the process has no file descriptor left."""
+"""Python clients that share memory, with a server that violates the protocol or a process without
+free file descriptors."""
 
 import fcntl
 import os
@@ -38,7 +39,7 @@ def open_descriptors():
 
 
 class SendingSocket(TSocket.TSocket):
-    """The server's end: `outgoing` leaves with the next bytes."""
+    """The server's end: `outgoing` is sent with the next bytes."""
 
     def __init__(self, handle):
         super().__init__()
@@ -54,7 +55,7 @@ class SendingSocket(TSocket.TSocket):
 
 
 class ServedTransport(TTransport.TFramedTransport):
-    """A client's, where each call has its answer when it has been sent: serve() reads and answers one."""
+    """The client's end. serve() reads and answers a call as soon as it has been sent."""
 
     def __init__(self, transport, serve):
         super().__init__(transport)
@@ -66,11 +67,12 @@ class ServedTransport(TTransport.TFramedTransport):
 
 
 class Untrusted:
-    """A server of one connection, without a thread, and the handler of its services. A test says in what it is untrusted:
+    """A server of one connection, without a thread, and the handler of its services. Tests replace
+    its parts with hostile ones:
 
-    segment(number)   the Segment that it answers, None for an error, and the descriptors that come with it
-    stray()           the descriptors that come with any other answer
-    average           what it answers to every gradient
+    segment(number)   the Segment in the reply, None for an error, and the descriptors of the reply
+    stray()           the descriptors of any other reply average           the reply to every
+    gradient
     """
 
     def __init__(self, segment=None, stray=lambda: [], average=None):
@@ -84,9 +86,11 @@ class Untrusted:
         self.client_socket.setHandle(theirs)
         processor = TMultiplexedProcessor()
         for service in (Node, Memory, ParameterServer):
-            processor.registerProcessor(service.__name__.rsplit(".", 1)[-1], service.Processor(self))
+            processor.registerProcessor(service.__name__.rsplit(".", 1)[-1],
+                                        service.Processor(self))
         protocol = TBinaryProtocolAccelerated(TTransport.TFramedTransport(self._socket))
-        self.client_transport = ServedTransport(self.client_socket, lambda: processor.process(protocol, protocol))
+        self.client_transport = ServedTransport(self.client_socket,
+                                                lambda: processor.process(protocol, protocol))
 
     def describe(self):
         self._socket.outgoing = self._stray()
@@ -143,7 +147,8 @@ class UntrustedServerTest(unittest.TestCase):
             self.assertEqual(server.released, [[2]])
 
     def test_segment_without_a_descriptor(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), []), "server .* sent no descriptor")
+        self.assert_refused(lambda number: (Segment(number, BYTES), []),
+                            "server .* sent no descriptor")
 
     def test_descriptor_beside_an_error_is_closed(self):
         with Untrusted(segment=lambda number: (None, [sealed_file(BYTES)])) as server:
@@ -152,19 +157,25 @@ class UntrustedServerTest(unittest.TestCase):
         self.assertEqual(open_descriptors(), self.before)
 
     def test_segment_without_required_fields(self):
-        self.assert_refused(lambda number: (Segment(None, BYTES), [sealed_file(BYTES)]), "id is unset")
-        self.assert_refused(lambda number: (Segment(number, None), [sealed_file(BYTES)]), "bytes is unset")
+        self.assert_refused(lambda number: (Segment(None, BYTES), [sealed_file(BYTES)]),
+                            "id is unset")
+        self.assert_refused(lambda number: (Segment(number, None), [sealed_file(BYTES)]),
+                            "bytes is unset")
 
     def test_file_of_another_size(self):
-        for in_answer, in_file in ((BYTES, BYTES - 4096), (BYTES, 2 * BYTES), (4096, 4096), (0, 0), (-BYTES, BYTES)):
+        for in_answer, in_file in ((BYTES, BYTES - 4096), (BYTES, 2 * BYTES), (4096, 4096), (0, 0),
+                                   (-BYTES, BYTES)):
             with self.subTest(in_answer=in_answer, in_file=in_file):
-                self.assert_refused(lambda number: (Segment(number, in_answer), [sealed_file(in_file)]), "bytes")
+                self.assert_refused(lambda number: (Segment(number, in_answer),
+                                                    [sealed_file(in_file)]), "bytes")
 
     def test_file_that_may_shrink(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), [sealed_file(BYTES, fcntl.F_SEAL_GROW)]), "not sealed")
+        self.assert_refused(lambda number: (Segment(number, BYTES),
+                                            [sealed_file(BYTES, fcntl.F_SEAL_GROW)]), "not sealed")
 
     def test_no_file(self):
-        self.assert_refused(lambda number: (Segment(number, BYTES), [os.open("/dev/null", os.O_RDWR)]), "no file")
+        self.assert_refused(lambda number: (Segment(number, BYTES),
+                                            [os.open("/dev/null", os.O_RDWR)]), "no file")
 
     def test_file_without_seals(self):
         def segment(number):
@@ -177,7 +188,8 @@ class UntrustedServerTest(unittest.TestCase):
         def segment(number):
             descriptor = sealed_file(BYTES)
             try:
-                return Segment(number, BYTES), [os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY)]
+                return Segment(number, BYTES), \
+                    [os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY)]
             finally:
                 os.close(descriptor)
         self.assert_refused(segment, "map")

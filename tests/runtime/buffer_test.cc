@@ -78,7 +78,7 @@ TEST (Buffer, CopiesWhatItIsGivenWhateverItsSize)
     }
 }
 
-/* Kept for reuse by whichever thread lets go of it; two never have the same memory. */
+/* The releasing thread keeps it for reuse; two buffers never share memory. */
 TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
 {
   std::vector<std::thread> threads;
@@ -124,7 +124,7 @@ TEST (BufferPool, ReusesWhatCameBack)
   tps_buffer_unref (third);
 }
 
-/* What is taken out again no longer counts as kept. */
+/* A buffer that is reused no longer counts as kept. */
 TEST (BufferPool, ReusesAsLongAsItIsUsed)
 {
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 8192);
@@ -133,12 +133,13 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
   for (int i = 0; i < 100; i++)
     {
       TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 8192);
-      TpsBuffer *other = tps_buffer_pool_try_get (pool, 8192); /* may not get what the first had */
+      /* must not get the memory of the first one */
+      TpsBuffer *other = tps_buffer_pool_try_get (pool, 8192);
 
       EXPECT_TRUE (i == 0 || tps_buffer_get_data (buffer) == data) << i;
       data = tps_buffer_get_data (buffer);
       tps_buffer_unref (buffer);
-      tps_buffer_unref (other); /* beyond what is kept */
+      tps_buffer_unref (other); /* beyond the limit of kept bytes */
     }
 }
 
@@ -207,7 +208,7 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
       tps_buffer_unref (second);
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10);
 
-      /* Another pool's worth of memory elsewhere, and another size here. */
+      /* Another pool's memory in the same budget, and another size here. */
       EXPECT_TRUE (tps_budget_charge (tables, 36 << 10, nullptr));
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10) << "it fits";
       EXPECT_TRUE (tps_budget_charge (tables, 4 << 10, nullptr));
@@ -246,7 +247,7 @@ TEST_F (BudgetedPool, LeavesBuffersAloneThatWereOutBefore)
 
   tps_buffer_unref (tps_buffer_pool_try_get (late, 4096));
   tps_buffer_pool_set_budgets (late, pending, kept);
-  EXPECT_EQ (tps_budget_get_held (process), 0u) << "what was kept is freed";
+  EXPECT_EQ (tps_budget_get_held (process), 0u) << "the kept buffers are freed";
   TpsBuffer *after = tps_buffer_pool_try_get (late, 4096);
   EXPECT_EQ (tps_budget_get_held (pending), 4096u);
   tps_buffer_unref (before);
@@ -277,8 +278,8 @@ TEST (BufferPool, BuffersOutliveTheCallersReference)
   tps_buffer_unref (buffer);
 }
 
-// Random sizes, kept and released in random order: no buffer overlaps another, the count is right
-// at the end.
+// Random sizes, kept and released in random order: no buffer overlaps another, and the count is
+// right at the end.
 TEST (BufferPool, KeepsItsBooksUnderRandomUse)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 8 << 20);
@@ -343,7 +344,7 @@ TEST (BufferPool, IsSharedByThreads)
 
 constexpr gsize MIN_BYTES = 64 << 10;
 
-/* Gives blocks of its own, and refuses what it is told to. */
+/* Provides its own blocks, and refuses on request. */
 struct Source
 {
   std::atomic<int> n_asked { 0 };
@@ -389,7 +390,7 @@ struct Source
   }
 };
 
-/* Lets `n` buffers of a size be out at a time, and writes to all of each. */
+/* Holds up to `n` buffers of a size at a time, and writes to all of each. */
 void
 use (TpsBufferPool *pool, gsize n_bytes, int n)
 {
@@ -465,7 +466,7 @@ TEST (BufferPoolWithSource, WarnsOnceOfARefusalAndGoesOnWithTheHeap)
   EXPECT_NE (first, std::string::npos) << said;
   EXPECT_EQ (said.find ("no locked memory", first + 1), std::string::npos) << said;
   use (pool, MIN_BYTES, 1);
-  EXPECT_EQ (source.n_out, 1) << "smaller ones are still asked for";
+  EXPECT_EQ (source.n_out, 1) << "smaller buffers are still requested";
 }
 
 TEST (BufferPoolWithSource, AsksNoMoreWhereTheDeviceIsLost)

@@ -30,7 +30,7 @@ float_of (uint32_t bits)
   return value;
 }
 
-// What the bits of a half mean, in words of arithmetic.
+// The value of the bits of a half float, computed from the definition.
 double
 half_value (uint16_t bits)
 {

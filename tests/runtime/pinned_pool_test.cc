@@ -33,7 +33,7 @@ protected:
   TpsBufferPool *pool_ = nullptr;
 };
 
-/* This device ends the process for an operation on host memory that is not page-locked. */
+/* This device ends the process on an operation on host memory that is not page-locked. */
 TEST_F (PinnedPool, LargeBuffersAreWhatTheDeviceWorksOn)
 {
   g_autoptr (TpsBuffer) buffer = Get (device_, TPS_PINNED_MIN_BYTES);
@@ -76,7 +76,7 @@ TEST_F (PinnedPool, GoesOnWithOrdinaryMemoryWhenTheDeviceIsLost)
   tps_buffer_unref (Get (device_, KEEP_BYTES / 2));
   n_allocs = tps_fake_device_get_n_allocs (device_);
   tps_buffer_unref (Get (device_, TPS_PINNED_MIN_BYTES * 2));
-  EXPECT_EQ (tps_fake_device_get_n_allocs (device_), n_allocs) << "it is not asked again";
+  EXPECT_EQ (tps_fake_device_get_n_allocs (device_), n_allocs) << "the device is not called again";
   tps_buffer_unref (before);
 }
 

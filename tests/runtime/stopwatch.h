@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the benchmarks beneath the network measure by, and the bound that they are held against. */
+/* Measurements for the benchmarks without the network, and the bound to which they are compared. */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-/* Of rounds that were alike. */
+/* The times of equal rounds. */
 struct Times
 {
   std::vector<double> wall_ms;
@@ -24,7 +24,7 @@ struct Times
   }
 };
 
-/* Runs from its making on. */
+/* Starts at its construction. */
 class Stopwatch
 {
 public:
@@ -49,7 +49,7 @@ private:
   double cpu_ms_ = read_ms (CLOCK_PROCESS_CPUTIME_ID);
 };
 
-/* Of copying `n_elems` floats from memory to memory. */
+/* The times of copying `n_elems` floats from memory to memory. */
 inline Times
 time_memcpy (size_t n_elems, int n_rounds)
 {

@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Attackers: each function repeats one attack until it is stopped. They use nothing but the wire.
+"""Attackers: each function repeats one attack until it is stopped. They use only the wire.
 
-An attack gets the server's addresses and a generator of random numbers. It may raise anything: the server is free to refuse
-and to close connections, and the attacker begins again.
+An attack gets the server's addresses and a random number generator. It may raise any exception: the
+server may refuse calls and close connections, and then the attacker starts again.
 """
 
 import array
@@ -13,7 +13,8 @@ import time
 
 from peers import Client, dense, tensor
 from thriftps.embedding_table import EmbeddingTable
-from thriftps.embedding_table.ttypes import BagGradient, BagQuery, Initializer, InitializerKind, Pooling, TableSpec
+from thriftps.embedding_table.ttypes import (BagGradient, BagQuery, Initializer, InitializerKind,
+                                             Pooling, TableSpec)
 from thriftps.node import Node
 from thriftps.node.ttypes import ServiceError
 from thriftps.parameter_server import ParameterServer
@@ -53,9 +54,11 @@ def raw_socket(address):
 
 
 def call_frame(method, body, seqid=1):
-    """A framed call in the binary protocol: `body` holds the fields of the arguments without the end."""
+    """A framed call in the binary protocol: `body` holds the fields of the arguments without the
+    end."""
     name = method.encode()
-    message = struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", seqid) + body + b"\0"
+    message = (struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", seqid) + body
+               + b"\0")
     return struct.pack(">I", len(message)) + message
 
 
@@ -64,14 +67,16 @@ def call_frame(method, body, seqid=1):
 
 def huge_model(tcp, unix, dice):
     """Trainer.train with a model of 4 TiB in a few hundred bytes."""
-    config = '{"model_class": "LinearModel", "configurations": {"in_features": 1048576, "out_features": 1048576}}'
+    config = ('{"model_class": "LinearModel", '
+              '"configurations": {"in_features": 1048576, "out_features": 1048576}}')
     spec = TrainSpec(
-        pass_name="huge", rank=0, world_size=1, model_config=config, batches=[], steps_per_epoch=1, epochs=1, seed=0,
-        trainer="DdpTrainer", trainer_config="", backend="gloo", preprocess_data="preprocess_dummy_data",
-        create_criterion="l1", create_ddp_model="basic_ddp_model", hook_state="BasicHookState",
-        ddp_hook="allreduce_hook", iteration_step="basic_iteration_step", servers=[], partition_by_trainer=False,
-        first_bucket_mib=1.0, bucket_cap_mib=25.0, learning_rate=0.01, rpc_timeout_ms=1000, rendezvous="",
-        reduce="mean")
+        pass_name="huge", rank=0, world_size=1, model_config=config, batches=[], steps_per_epoch=1,
+        epochs=1, seed=0, trainer="DdpTrainer", trainer_config="", backend="gloo",
+        preprocess_data="preprocess_dummy_data", create_criterion="l1",
+        create_ddp_model="basic_ddp_model", hook_state="BasicHookState", ddp_hook="allreduce_hook",
+        iteration_step="basic_iteration_step", servers=[], partition_by_trainer=False,
+        first_bucket_mib=1.0, bucket_cap_mib=25.0, learning_rate=0.01, rpc_timeout_ms=1000,
+        rendezvous="", reduce="mean")
     with Client(tcp, Trainer) as calls:
         for _ in range(20):
             refused(calls.train, spec)
@@ -97,7 +102,7 @@ def waiting_gradients(tcp, unix, dice):
 
 
 def unread_lists(tcp, unix, dice):
-    """Replies of list_tables that nobody reads."""
+    """Replies of list_tables that are not read."""
     with Client(unix, EmbeddingTable) as calls:
         for i in range(200):
             refused(calls.create_table, zeros("list/%d" % i + "x" * 200, 1, 1))
@@ -112,7 +117,7 @@ def unread_lists(tcp, unix, dice):
 
 
 def many_tables(tcp, unix, dice):
-    """Tables of one cell, tens of thousands of them."""
+    """Tens of thousands of tables with one cell."""
     with Client(unix, EmbeddingTable) as calls:
         for i in range(20000):
             if isinstance(refused(calls.create_table, zeros("tiny/%d" % i, 1, 1)), ServiceError):
@@ -123,12 +128,13 @@ def many_tables(tcp, unix, dice):
 
 
 def large_tables_and_averages(tcp, unix, dice):
-    """Tables up to their limit, and a large average beside them."""
+    """Tables up to their limit, and a large average in addition."""
     names = []
     with Client(unix, EmbeddingTable) as calls:
         for i in range(64):
             name = "large/%d" % i
-            if isinstance(refused(calls.create_table, zeros(name, 16 * MIB // 64, 16)), ServiceError):
+            if isinstance(refused(calls.create_table, zeros(name, 16 * MIB // 64, 16)),
+                          ServiceError):
                 break
             names.append(name)
         with Client(tcp, ParameterServer) as averages:
@@ -141,13 +147,14 @@ def large_tables_and_averages(tcp, unix, dice):
 
 
 def wide_rows(tcp, unix, dice):
-    """Rows so long that what a lookup needs beside them is larger than the memory."""
+    """Rows so long that the working space of a lookup exceeds the memory."""
     with Client(unix, EmbeddingTable) as calls:
         refused(calls.create_table, zeros("wide", 1, 1 << 26, DType.FLOAT16))
         refused(calls.lookup_bags, [BagQuery("wide", ids([0]), ids([0]), Pooling.SUM)])
         refused(calls.drop_table, "wide")
         refused(calls.create_table, zeros("maximum", 1, 1 << 17))
-        query = BagQuery("maximum", Tensor(dtype=DType.INT64, shape=[1 << 16], data=bytes(8 << 16)), ids([0]), Pooling.MAX)
+        query = BagQuery("maximum", Tensor(dtype=DType.INT64, shape=[1 << 16], data=bytes(8 << 16)),
+                         ids([0]), Pooling.MAX)
         gradient = Tensor(dtype=DType.FLOAT32, shape=[1, 1 << 17], data=bytes(4 << 17))
         refused(calls.apply_bag_gradients, [BagGradient(query, gradient)], None)
         refused(calls.drop_table, "maximum")
@@ -162,15 +169,16 @@ def rendezvous_values(tcp, unix, dice):
 
 
 def client_names(tcp, unix, dice):
-    """Push ids of ever new clients."""
+    """Push ids with new client names each time."""
     with Client(unix, EmbeddingTable) as calls:
         refused(calls.create_table, zeros("names", 1, 1))
         gradient = SparseTensor(ids([0]), tensor([0.0], [1, 1]), [1, 1])
         for i in range(5000):
-            refused(calls.apply_row_gradients, "names", gradient, PushId("%x" % dice.getrandbits(128), 1))
+            refused(calls.apply_row_gradients, "names", gradient,
+                    PushId("%x" % dice.getrandbits(128), 1))
 
 
-# ---- other clients are held up ----------------------------------------------------------------
+# ---- delays of other clients ------------------------------------------------------------------
 
 
 def abandoned_work(tcp, unix, dice):
@@ -193,7 +201,7 @@ def abandoned_connections(tcp, unix, dice):
 
 
 def waiters(tcp, unix, dice):
-    """Calls that wait for keys that never come, as long as they may."""
+    """Calls that wait for keys that never arrive, with the longest timeout."""
     with Client(tcp, Rendezvous) as calls:
         for i in range(64):
             calls.send_get("never/%d" % i, 0x7fffffff)
@@ -216,7 +224,8 @@ def lingering_descriptors(tcp, unix, dice):
         pass
     connection = raw_socket(unix)
     for _ in range(8):
-        connection.sendmsg([b"\0\0\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [stuck.fileno()]))])
+        connection.sendmsg([b"\0\0\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                          array.array("i", [stuck.fileno()]))])
     os.close(os.dup(stuck.fileno()))
     time.sleep(1)
     connection.close()
@@ -226,7 +235,7 @@ def lingering_descriptors(tcp, unix, dice):
 
 
 def half_messages(tcp, unix, dice):
-    """Messages that begin and never end, and random bytes."""
+    """Messages that start and never end, and random bytes."""
     connections = []
     for _ in range(50):
         connection = raw_socket(dice.choice((tcp, unix)))
@@ -249,6 +258,6 @@ def many_connections(tcp, unix, dice):
         connection.close()
 
 
-ATTACKS = [huge_model, many_tiny_queries, waiting_gradients, unread_lists, many_tables, large_tables_and_averages,
-           wide_rows, rendezvous_values, client_names, abandoned_work, abandoned_connections, waiters,
-           lingering_descriptors, half_messages, many_connections]
+ATTACKS = [huge_model, many_tiny_queries, waiting_gradients, unread_lists, many_tables,
+           large_tables_and_averages, wide_rows, rendezvous_values, client_names, abandoned_work,
+           abandoned_connections, waiters, lingering_descriptors, half_messages, many_connections]

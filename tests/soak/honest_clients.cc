@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Honest clients of one server: honest_clients ADDRESS SECONDS N_CLIENTS RUN
+/* Well-behaved clients of one server: honest_clients ADDRESS SECONDS N_CLIENTS RUN
  *
  * Each client repeats a push of 64 rows and a lookup of 64 rows on a connection of its own. A push
- * adds 1 to the client's column, so at the end the column's sum must be the number of rows that
- * were pushed. RUN is the name of the table and of the clients: it makes push ids distinct.
+ * adds 1 to the client's column, so at the end the column's sum must be the number of pushed rows.
+ * RUN is the name of the table and of the clients: it makes push ids distinct.
  *
- * Prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the number of calls
- * that failed. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent again under
- * its push id, and its time counts until it succeeds.
- */
+ * Prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the number of
+ * failed calls. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent again with
+ * its push id, and its time counts until it succeeds. */
 
 #include <algorithm>
 #include <chrono>
@@ -50,7 +49,7 @@ struct Client
   gint64 end_ns = 0;
   Kind push, lookup;
   guint64 n_rows_pushed = 0;
-  std::string broken; /* why the client gave up */
+  std::string broken; /* the reason why the client stopped */
 };
 
 template <typename Call>
@@ -156,7 +155,7 @@ run_client (Client *client)
     }
 }
 
-/* The sum of each column must be what its client has pushed. */
+/* The sum of each column must equal the pushes of its client. */
 std::string
 check_counts (const std::vector<Client> &clients)
 {

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A server in a memory control group, under hostile load beside honest clients. See README.md."""
+"""A server in a memory control group, under hostile load together with well-behaved clients. See
+README.md."""
 
 import argparse
 import contextlib
@@ -21,12 +22,12 @@ MIB = 1 << 20
 N_HONEST = 8
 HONEST = "honest/"
 MAX_SLOWDOWN = 10
-# A bound below one turn of the scheduler would measure the machine.
+# A limit below one turn of the scheduler would measure the machine.
 MIN_P99_MS = 2
 # Between two rounds of the same attacks: caches and pools reach their plateau in the first.
 MAX_GROWTH = 1.15
 ROUNDS = 2
-# The server gives back half of its kept buffers every five seconds, down to 16 MiB.
+# The server releases half of its cached buffers every five seconds, down to 16 MiB.
 SETTLE_SECONDS = 30
 
 
@@ -40,7 +41,7 @@ def why_not():
 
 
 class Group:
-    """A memory control group; processes enter it by themselves. A context manager."""
+    """A memory control group, which processes enter by themselves. A context manager."""
 
     def __init__(self, mib):
         self.path = os.path.join(GROUPS, "thriftps-soak-%d" % os.getpid())
@@ -63,7 +64,7 @@ class Group:
             processes.write(str(os.getpid()))
 
     def used_mib(self):
-        """Without the page cache, which the kernel takes back by itself."""
+        """Without the page cache, which the kernel reclaims by itself."""
         with open(self._file("memory.stat")) as stat:
             values = dict(line.split() for line in stat)
         return (int(values["rss"]) + int(values.get("mapped_file", 0))) / MIB
@@ -77,8 +78,8 @@ class Server:
         self.log = open(self.log_path, "w")
         self.unix = "unix:" + os.path.join(folder, "socket")
         self.process = subprocess.Popen(
-            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0", "--listen=" + self.unix,
-             "--ntrainer=2", "--log-level=warning", "--http=127.0.0.1:0"],
+            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0",
+             "--listen=" + self.unix, "--ntrainer=2", "--log-level=warning", "--http=127.0.0.1:0"],
             stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=group.enter)
         self.tcp = self._address()
         self._address()
@@ -91,9 +92,10 @@ class Server:
         return line[len("listening on "):].strip()
 
     def held_mib(self):
-        """What the budgets hold, by name."""
+        """The charges of the budgets, by name."""
         with urllib.request.urlopen(self.http + "/status", timeout=30) as reply:
-            return {budget["name"]: budget["held_bytes"] / MIB for budget in json.load(reply)["budgets"]}
+            return {budget["name"]: budget["held_bytes"] / MIB
+                    for budget in json.load(reply)["budgets"]}
 
     def __enter__(self):
         return self
@@ -110,7 +112,7 @@ class Server:
 
 
 def repeat_attack(attack, tcp, unix, seed, stop, n_begun, n_cut):
-    """Counts the attacks that began, and those that the server cut short, as it may."""
+    """Counts the started attacks, and those that the server cut short, as it may."""
     dice = random.Random(seed)
     while not stop.is_set():
         n_begun.value += 1
@@ -132,7 +134,7 @@ def attackers(server, seed, names, problems, show):
                  for i, attack in enumerate(chosen)]
     for process in processes:
         process.start()
-        # The honest clients must get the processor: their time is measured.
+        # The well-behaved clients must get the processor, because their time is measured.
         os.setpriority(os.PRIO_PROCESS, process.pid, 10)
     try:
         yield
@@ -164,9 +166,10 @@ def clean_up(server):
 
 
 def run_honest(server, seconds, name, progress):
-    """Runs the honest clients and returns what they report."""
+    """Runs the well-behaved clients and returns their report."""
     clients = subprocess.Popen(
-        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST), name],
+        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST),
+         name],
         stdout=subprocess.PIPE, text=True)
     end = time.monotonic() + seconds + 120
     while clients.poll() is None:
@@ -187,10 +190,10 @@ def run_honest(server, seconds, name, progress):
 
 
 def settled_mib(group, server, show):
-    """What the group uses beside the budgets when buffers that are kept for reuse have been given back.
+    """The memory of the group beyond the budgets, after cached buffers have been released.
 
-    Budgets may hold more from round to round, up to their limits: a push window keeps a floor for
-    each name of a client, since a push id must never become new again.
+    Budgets may grow from round to round, up to their limits: a push window keeps a floor for each
+    client name, because a push id must never become new again.
     """
     end = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < end:
@@ -207,15 +210,17 @@ def check_honest(report, quiet, problems, name):
     for kind in ("push", "lookup"):
         now, before = report[kind], quiet[kind]
         if now["n_failed"]:
-            problems.append("%s: %d calls of kind %s failed: %s" % (name, now["n_failed"], kind, now["failure"]))
+            problems.append("%s: %d calls of kind %s failed: %s" % (name, now["n_failed"], kind,
+                                                                    now["failure"]))
         bound = max(MIN_P99_MS, MAX_SLOWDOWN * before["p99_ms"])
         if now["n"] == 0 or now["p99_ms"] > bound:
-            problems.append("%s: p99 of %s is %.1f ms, at most %.1f ms is allowed (%.2f ms without attackers)"
+            problems.append("%s: p99 of %s is %.1f ms, at most %.1f ms is allowed (%.2f ms without "
+                            "attackers)"
                             % (name, kind, now["p99_ms"], bound, before["p99_ms"]))
 
 
 def soak(mib, seconds, seed, names, show=print):
-    """One soak in a group of `mib`; returns a list of what was wrong."""
+    """One soak in a group of `mib`; returns a list of problems."""
     problems, used = [], []
     begin = time.monotonic()
     total = seconds * (ROUNDS + 0.25) + SETTLE_SECONDS * ROUNDS
@@ -227,11 +232,13 @@ def soak(mib, seconds, seed, names, show=print):
 
     def show_report(name, report):
         show("%s: %s" % (name, ", ".join(
-            "%s n %d p50 %.2f p99 %.2f max %.1f ms" % (kind, report[kind]["n"], report[kind]["p50_ms"],
-                                                      report[kind]["p99_ms"], report[kind]["max_ms"])
+            "%s n %d p50 %.2f p99 %.2f max %.1f ms" % (
+                kind, report[kind]["n"], report[kind]["p50_ms"], report[kind]["p99_ms"],
+                report[kind]["max_ms"])
             for kind in ("push", "lookup"))))
 
-    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, Server(group, folder) as server:
+    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, \
+            Server(group, folder) as server:
         try:
             quiet = run_honest(server, seconds / 4, HONEST + "quiet", progress)
             show_report("quiet", quiet)
@@ -243,7 +250,7 @@ def soak(mib, seconds, seed, names, show=print):
                 show_report("round %d" % i, report)
                 check_honest(report, quiet, problems, "round %d" % i)
                 used.append(settled_mib(group, server, show))
-                show("memory beside the budgets after round %d: %.0f MiB" % (i, used[-1]))
+                show("memory outside the budgets after round %d: %.0f MiB" % (i, used[-1]))
             with peers.Client(server.tcp, attacks.Node) as calls:
                 calls.describe()
         except AssertionError as failure:
@@ -251,16 +258,21 @@ def soak(mib, seconds, seed, names, show=print):
             with open(server.log_path) as log:
                 show("the server's log ends with:\n" + log.read()[-4000:])
     if len(used) == ROUNDS and used[-1] > MAX_GROWTH * used[0] + 8:
-        problems.append("memory beside the budgets grew from %.0f to %.0f MiB between two rounds" % (used[0], used[-1]))
+        problems.append("memory outside the budgets grew from %.0f to %.0f MiB between two rounds"
+                        % (used[0], used[-1]))
     return problems
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--memory-mib", type=int, nargs="+", default=[400, 1000], help="limits of the control groups")
-    parser.add_argument("--seconds", type=float, default=400, help="length of each of the %d rounds" % ROUNDS)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--memory-mib", type=int, nargs="+", default=[400, 1000],
+                        help="limits of the control groups")
+    parser.add_argument("--seconds", type=float, default=400,
+                        help="length of each of the %d rounds" % ROUNDS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--attack", action="append", choices=[attack.__name__ for attack in attacks.ATTACKS],
+    parser.add_argument("--attack", action="append",
+                        choices=[attack.__name__ for attack in attacks.ATTACKS],
                         help="only these attacks; default: all")
     options = parser.parse_args()
     reason = why_not()

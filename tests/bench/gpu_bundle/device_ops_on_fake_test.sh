@@ -1,6 +1,6 @@
 #!/bin/bash
-# device_ops on a device that stands in for a GPU (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), whose
-# memory is out of reach for host code.
+# device_ops on a fake GPU (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY) whose memory is inaccessible to
+# host code.
 set -u
 table=$("$1" --device=cuda:1 --smoke --rounds=1)
 status=$?

@@ -1,13 +1,13 @@
 #!/bin/bash
-# device_ops on the CPU, where it can be looked at, and where there is no such device.
+# device_ops on the CPU, and on a machine without the requested device.
 set -u
 program=$1
 failed=0
 
-expect () {  # WHAT CONDITION...
-  local what=$1
+expect () {  # DESCRIPTION CONDITION...
+  local description=$1
   shift
-  "$@" || { echo "FAILED: $what"; failed=1; }
+  "$@" || { echo "FAILED: $description"; failed=1; }
 }
 
 export THRIFTPS_CUDA_LIBRARY=none
@@ -19,7 +19,7 @@ expect 'the copy is its own measure' grep -q '^copy .* 1\.00 ' <<<"$table"
 
 line=$("$program" --device=cuda:0 --smoke 2>&1)
 expect 'no such device is exit code 3' [ $? -eq 3 ]
-expect 'and one line that says why' [ "$line" = \
+expect 'and one line with the reason' [ "$line" = \
   'device_ops: unknown device "cuda:0"; known: cpu; cuda: none: turned off' ]
 
 "$program" --rounds=0 2>/dev/null

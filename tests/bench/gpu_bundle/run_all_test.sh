@@ -1,14 +1,14 @@
 #!/bin/bash
-# The bundle, unpacked somewhere else, on a machine without a GPU: small enough, and it says why it
-# does nothing. Where there is a GPU this test has nothing to say.
+# The bundle, unpacked elsewhere, on a machine without a GPU: it is small, and it prints the reason
+# why it runs nothing. The test checks nothing on a machine with a GPU.
 set -u
 bundle=$PWD/$1 fake=$PWD/$2 driver=$(dirname "$PWD/$3")
 failed=0
 
-expect () {  # WHAT CONDITION...
-  local what=$1
+expect () {  # DESCRIPTION CONDITION...
+  local description=$1
   shift
-  "$@" || { echo "FAILED: $what"; failed=1; }
+  "$@" || { echo "FAILED: $description"; failed=1; }
 }
 
 run_all () {  # VARIABLE=VALUE... -- ARGUMENT...
@@ -38,7 +38,7 @@ expect 'results are in the folder that was named' [ "$(grep -c skipped none/resu
 expect 'OpenBLAS, which programs load, is in the bundle' \
   grep -q '^lib/libopenblas.so.0$' <(tar -tzf thriftps_gpu/lib.tar.gz)
 
-# A root that has nothing of ours: a shell, what the script calls, and their libraries.
+# A root without files of this tree: a shell, the script's tools and their libraries.
 make_root () {  # FOLDER
   local tool file
   mkdir -p "$1/tmp" "$1/proc" "$1/dev" "$1/bin"
@@ -51,7 +51,7 @@ make_root () {  # FOLDER
       cp -L "$file" "$1$file"
     done
   done
-  # What a C library and its compiler bring.
+  # Libraries that come with a C library and its compiler.
   for file in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libc.so.6; do
     mkdir -p "$1/lib/x86_64-linux-gnu"
     cp -L "/lib/x86_64-linux-gnu/$file" "$1/lib/x86_64-linux-gnu/" 2>/dev/null
@@ -72,19 +72,18 @@ else
   echo 'no new root may be made here: that part is not checked'
 fi
 
-# As if there were a GPU, to see the parts that can be run as far as their reasons.
+# Pretends that there is a GPU, so that the parts without one run up to their reasons for skipping.
 sed -i 's/^reason=.*/reason=/' thriftps_gpu/run_all.sh
 said=$(run_all THRIFTPS_PYTHON=/bin/false -- nccl 2>&1)
 expect 'ranks without a device are skipped, both ways' [ "$(grep -c '^nccl .* skipped .*cuda: none: no driver' <<<"$said")" -eq 2 ]
 said=$(run_all -- parameter_server 2>&1)
-expect 'what is on the CPU needs no GPU' grep -q '^parameter_server *CPU only .* passed .*a batch in .* ms' <<<"$said"
+expect 'the parts on the CPU need no GPU' grep -q '^parameter_server *CPU only .* passed .*a batch in .* ms' <<<"$said"
 said=$(run_all THRIFTPS_PYTHON=/nonexistent/python -- cuda_rpc 2>&1)
 expect 'without Python there is no peer' grep -q '^cuda_rpc .* skipped .*no python3' <<<"$said"
 said=$(run_all THRIFTPS_PYTHON=/usr/bin/python3 -- cuda_rpc 2>&1)
-expect "PyTorch's reason is told" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
+expect "PyTorch's reason is printed" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
 
-# Tests that end their process, hang up the device for those after them, or fail: a program that
-# does so.
+# A program in place of tests that end their process, lose the device for later tests, or fail.
 cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 #!/bin/bash
 case " $* " in *" --gtest_list_tests "*) printf 'S.\n  First\n  Faults\n  AfterTheFault\n  Last\n'; exit ;; esac
@@ -102,11 +101,11 @@ done
 EOF
 rm thriftps_gpu/bin/{layers,optimizers,elementwise,device_sum}_on_gpu_test
 said=$(run_all -- conformance 2>&1)
-expect 'only the test that is at fault fails' [ "$(grep -c '^conformance .* failed ' <<<"$said")" -eq 2 ]
+expect 'only the faulty test fails' [ "$(grep -c '^conformance .* failed ' <<<"$said")" -eq 2 ]
 expect 'and is named' grep -q '^conformance  *S.Faults .* failed .*alone too: an illegal access\|^conformance  *S.Faults .* failed' <<<"$said"
 expect 'the others passed in a fresh process' grep -q '1 of 4 tests' <<<"$said"
 
-# With a device that stands in for the GPU, and computes as the CPU does.
+# With a fake GPU, which computes like the CPU.
 rm -r thriftps_gpu
 tar -xf "$bundle"
 cp "$fake" thriftps_gpu/libtps_cuda.so

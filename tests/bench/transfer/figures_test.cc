@@ -37,7 +37,7 @@ protected:
     g_ptr_array_unref (flags_);
   }
 
-  // Two calls of `ms` each; `cpu` seconds of the client, three times that of the server.
+  // Two calls of `ms` each. The client uses `cpu` seconds, the server three times as many.
   void
   Add (const TpsTransferSystemSpec *spec, gdouble ms, gdouble cpu)
   {

@@ -142,7 +142,7 @@ TEST_F (TransferPlan, FlagsOfARowAreRecorded)
     EXPECT_EQ (lines.count (line), 1u) << line;
   ASSERT_TRUE (Parse ({}));
   lines = Described ();
-  EXPECT_EQ (lines.count ("bytes=16777216"), 0u); // the table has many
+  EXPECT_EQ (lines.count ("bytes=16777216"), 0u); // the table has many sizes instead
   EXPECT_EQ (lines.count ("calls=0"), 1u);
 }
 

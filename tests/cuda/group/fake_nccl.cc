@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libnccl.so.2: ranks are threads of one process. No call blocks: each answers "in
- * progress", and the rank that comes last to a collective does it for all. What differs between
- * ranks breaks the communicator, as does abort. */
+/* A fake libnccl.so.2 whose ranks are threads of one process. No call blocks: each returns "in
+ * progress", and the last rank to join a collective runs it for all. Different arguments of ranks
+ * break the communicator, as does abort. */
 
 #include "tests/cuda/group/fake_nccl.h"
 
@@ -38,7 +38,7 @@ struct World
 {
   int size = 0;
   int n_joined = 0;
-  std::map<uint64_t, Step> steps; /* by number; those that are not done */
+  std::map<uint64_t, Step> steps; /* by number; the unfinished ones */
   uint64_t n_done = 0;
   int n_finalized = 0;
   ncclResult_t broken = ncclSuccess;
@@ -67,7 +67,7 @@ state ()
   return *all;
 }
 
-/* Under the lock. TRUE: this call is the one that fails. */
+/* Call with the lock held. Returns TRUE if this call must fail. */
 bool
 fails (const char *function)
 {
@@ -83,13 +83,13 @@ struct ncclComm
 {
   std::shared_ptr<World> world;
   int rank;
-  uint64_t n_steps = 0; /* that this rank has begun */
+  uint64_t n_steps = 0; /* that this rank has started */
   bool is_finalized = false;
 };
 
 namespace {
 
-/* Under the lock. */
+/* Call with the lock held. */
 ncclResult_t
 look (const ncclComm *comm)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What tests ask of the NCCL that stands in for the real one (fake_nccl.cc). */
+/* Controls of the fake NCCL (fake_nccl.cc). */
 
 #pragma once
 
@@ -13,7 +13,7 @@ struct FakeNcclControls
   void (*break_all) (ncclResult_t code, const char *text);
   /* The next call of `function` returns `code`. */
   void (*fail) (const char *function, ncclResult_t code);
-  /* Joining takes for ever, until reset. */
+  /* Joining does not complete until a reset. */
   void (*stall_joining) (void);
   /* Whether a communicator was told that it may block. */
   bool (*was_blocking) (void);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* "nccl" and "multi" as programs get them: from the library that devices come from, here with
- * stand-ins for CUDA and NCCL below it. */
+/* "nccl" and "multi" as programs load them, from the library of the devices, which here uses fakes
+ * of CUDA and NCCL. */
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The table of NCCL's functions, on the real library where the machine has it: that its functions
- * are called as they are. */
+/* The table of NCCL's functions against the real library, if the machine has it: the signatures
+ * must match. */
 
 #include "cuda/group/nccl.h"
 

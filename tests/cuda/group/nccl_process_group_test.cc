@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups on a NCCL and a CUDA runtime that stand in for the real ones: ranks are threads, each with
- * a device. */
+/* Groups on a fake NCCL and a fake CUDA runtime: ranks are threads with a device each. */
 
 #include "cuda/group/nccl_process_group.h"
 
@@ -52,7 +51,7 @@ device_of (guint rank)
   return &devices[rank % 2]->parent;
 }
 
-/* Floats, or anything, where a collective finds them. */
+/* Floats or raw bytes in the memory that a collective uses. */
 class Memory
 {
 public:
@@ -119,7 +118,7 @@ protected:
   TearDown () override
   {
     fake_cuda_reset ();
-    EXPECT_EQ (fake_nccl ().n_living (), 0) << "communicators that were not given back";
+    EXPECT_EQ (fake_nccl ().n_living (), 0) << "communicators that were not released";
   }
 
   TpsProcessGroupOptions
@@ -156,7 +155,7 @@ protected:
     return groups;
   }
 
-  /* The message of a join of one rank that fails; "code: text". */
+  /* The message of a failed join of one rank, as "code: text". */
   std::string
   join_alone (TpsProcessGroupOptions options, MemoryStore *shared)
   {
@@ -266,7 +265,7 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
   constexpr guint n_ranks = 3;
   std::vector<TpsProcessGroup *> groups = join (n_ranks);
 
-  /* The last ones take several segments, and one element more. */
+  /* The largest sizes take several segments, one of them by a single element. */
   for (size_t n :
        { size_t (0), size_t (1), size_t (7), size_t (1000), size_t (1 << 20), size_t (2200001) })
     {
@@ -290,8 +289,8 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
   free_groups (groups);
 }
 
-/* What the averaging server computes: product and sum rounded to float, one division, one
- * rounding. */
+/* The averaging server's arithmetic: product and sum rounded to float, one division, one rounding.
+ */
 guint16
 expected_average (TpsDType dtype, size_t i, const std::vector<double> &weights, double divisor)
 {
@@ -329,7 +328,7 @@ TEST_P (NcclMemory, AverageOfHalfFloatsHasTheBitsOfTheServer)
           std::vector<double> weights (n_ranks, 1.0);
           double sum;
 
-          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* nobody's, or a large one's */
+          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* no weight, or a double one */
           sum = std::accumulate (weights.begin (), weights.end (), 0.0);
           std::vector<guint16> expected (n);
           for (size_t i = 0; i < n; i++)
@@ -425,7 +424,7 @@ TEST_F (Nccl, ManyJobsRunInTheOrderTheyWereQueued)
     std::vector<std::vector<float>> data (n_jobs);
     std::vector<Waiter> waiters (n_jobs);
 
-    /* A size of its own each: the fake refuses what differs between ranks. */
+    /* Sizes differ between jobs, because the fake refuses different sizes of one collective. */
     for (guint i = 0; i < n_jobs; i++)
       {
         data[i].assign (i + 1, static_cast<float> (i));
@@ -595,7 +594,7 @@ TEST_F (Nccl, WithoutMemoryForStagingTheGroupIsBrokenAndTheDeviceLives)
   group->ops->free (group);
 }
 
-/* The deadline is far: only an abort tells the other rank. */
+/* The deadline is far: only an abort can end the other rank's wait. */
 TEST_F (Nccl, ALostDeviceIsToldToTheOtherRanksAtOnce)
 {
   static TpsCudaDevice *const lost = tps_cuda_device_new (3, &tps_cuda_ops, nullptr);

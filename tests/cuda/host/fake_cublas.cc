@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libcublas: sgemm as BLAS defines it, with columns first. */
+/* A fake libcublas: sgemm as BLAS defines it, column-major. */
 
 #include <cublas_v2.h>
 
@@ -27,7 +27,7 @@ element (const float *a, int64_t ld, bool is_transposed, int64_t row, int64_t co
 
 extern "C"
 {
-  /* Of the last product: m, n, k as they came. */
+  /* m, n and k of the last product, as they were passed. */
   const int64_t *
   fake_cublas_get_last_shape (void)
   {

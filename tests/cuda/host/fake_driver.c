@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libcuda.so.1: it starts, and that is all. */
+/* A fake libcuda.so.1 that can only be initialised. */
 
 int cuInit (unsigned int flags);
 

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for the CUDA runtime, so that what is host code in the backend can be looked at without
- * a GPU: everything is done when the call returns, and failures can be asked for. Memory of the
- * device is the host's, but only the runtime and kernels get at it: for everybody else it is not
- * there. */
+/* A fake CUDA runtime, to test the backend's host code without a GPU. Every operation is complete
+ * when the call returns, and tests can request failures. Device memory is host memory that is
+ * accessible only to the runtime and to kernels; any other access is a segmentation fault. */
 
 #include "tests/cuda/host/fake_runtime.h"
 
@@ -21,20 +20,20 @@
 
 namespace {
 
-/* Memory that is written by nobody shows up as NaN. */
+/* Unwritten memory reads as NaN. */
 constexpr int kPoison = 0xff;
 constexpr size_t kPage = 4096;
 
 struct Block
 {
-  size_t n_bytes; /* whole pages of the device's memory */
+  size_t n_bytes; /* whole pages of device memory */
   enum cudaMemoryType type;
-  int fd = -1;             /* of memory that can be exported */
+  int fd = -1;             /* of exportable memory */
   int n_opened = 0;        /* of memory of another process; 0 = our own */
   std::string exported_as; /* the same */
 };
 
-/* What stands in a handle: the file of the memory, as its process knows it. */
+/* The content of a handle: the file of the memory and its process. */
 struct Export
 {
   pid_t process;
@@ -42,12 +41,12 @@ struct Export
   size_t n_bytes;
 };
 
-/* Of everything; what fails here is never looked for in it. */
+/* The state of the whole fake. */
 struct State
 {
   std::mutex mutex;
   std::string failing;
-  int n_failing = 0; /* calls */
+  int n_failing = 0; /* number of calls */
   std::map<std::string, int> n_calls;
   std::set<int> contexts;
   std::map<int, unsigned long long> pool_attributes;
@@ -57,7 +56,7 @@ struct State
   bool are_events_held = false;
   std::map<uintptr_t, Block> blocks; /* by address */
   int n_working = 0;                 /* between begin and end */
-  std::set<CUstream_st *> streams;   /* those of a device that is lost stay */
+  std::set<CUstream_st *> streams;   /* those of a lost device remain */
 };
 
 State &
@@ -70,7 +69,7 @@ state ()
 
 thread_local int current = 0;
 
-/* Answered by the driver alone, without a context. */
+/* These calls need only the driver, no context. */
 bool
 needs_no_context (const std::string &function)
 {
@@ -132,7 +131,7 @@ end ()
   set_working (-1);
 }
 
-/* Maps the block, of its file where it has one, and keeps it. */
+/* Maps the block (with its file, if it has one) and records it. */
 cudaError_t
 map (const Block &block, void **memory)
 {
@@ -169,7 +168,7 @@ allocate (const char *function, enum cudaMemoryType type, void **memory, size_t 
   return map (block, memory);
 }
 
-/* Nothing is given back where the device is broken. */
+/* Frees nothing if the device is broken. */
 cudaError_t
 release (const char *function, void *memory)
 {
@@ -278,7 +277,7 @@ extern "C"
     s.n_calls.clear ();
   }
 
-  /* Of cuda/kernels/launch_host.cuh. */
+  /* Declared in cuda/kernels/launch_host.cuh. */
   void
   tps_launch_on_host_begin (cudaStream_t stream)
   {
@@ -320,7 +319,7 @@ extern "C"
   {
     *properties = {};
     strcpy (properties->name, "no GPU: kernels' bodies on the host");
-    properties->major = device == 9 ? 1 : 9; /* device 9 is older than any code */
+    properties->major = device == 9 ? 1 : 9; /* device 9 is older than any supported code */
     properties->totalGlobalMem = (size_t) 16 << 30;
     memset (properties->uuid.bytes, device + 1, sizeof properties->uuid.bytes);
     return outcome ("cudaGetDeviceProperties");
@@ -430,7 +429,7 @@ extern "C"
   cudaError_t
   cudaEventCreateWithFlags (cudaEvent_t *event, unsigned int flags)
   {
-    /* A waiter that is not told to sleep spins. */
+    /* Without this flag a waiter spins. */
     if ((flags & cudaEventBlockingSync) == 0)
       return cudaErrorInvalidValue;
     return make_handle ("cudaEventCreateWithFlags", reinterpret_cast<void **> (event), 1);
@@ -508,7 +507,7 @@ extern "C"
     return cudaSuccess;
   }
 
-  /* Opened once more, the same mapping is given out, and counted. */
+  /* A second open returns the same mapping and counts it. */
   cudaError_t
   cudaIpcOpenMemHandle (void **memory, cudaIpcMemHandle_t handle, unsigned int flags)
   {

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Failures of the CUDA runtime that stands in for the real one. */
+/* Controls of the fake CUDA runtime. */
 
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-/* What a stream is here: with it those who work on the device's memory, and are not the runtime,
- * get to it. Outside of begin() and end(), which nest and may be called by any thread, touching
- * that memory is a segmentation fault. */
+/* A stream of the fake. Libraries other than the runtime use it to access device memory. Outside of
+ * begin() and end(), which nest and may be called by any thread, touching that memory is a
+ * segmentation fault. */
 struct CUstream_st
 {
   void (*begin) (void);
@@ -17,29 +17,28 @@ struct CUstream_st
 
 extern "C"
 {
-  /* The next call of `function` (of those that can fail here) returns `code`; if `is_sticky`, so do
-   * all calls of all functions from then on, as after an error of the device. */
+  /* The next call of `function` returns `code`, if `function` can fail here. If `is_sticky`, all
+   * later calls of all functions also fail, as after a device error. */
   void fake_cuda_fail (const char *function, cudaError_t code, bool is_sticky);
 
-  /* The next `n_calls` calls of `function` return `code`, as where there is no memory. */
+  /* The next `n_calls` calls of `function` return `code`, as if memory were exhausted. */
   void fake_cuda_fail_for (const char *function, cudaError_t code, int n_calls);
 
   /* How often `function` was called since the last reset, failed calls too. */
   int fake_cuda_count_calls (const char *function);
 
-  /* Whether anything was asked of device `ordinal` that sets up a context there, since the process
-   * started. */
+  /* Whether a call since the start of the process has created a context on device `ordinal`. */
   bool fake_cuda_has_context (int ordinal);
 
-  /* Makes `ordinal` the calling thread's current device without setting up a context there. */
+  /* Makes `ordinal` the calling thread's current device without creating a context there. */
   void fake_cuda_set_current (int ordinal);
 
-  /* What the pools of all devices were last told about `attribute`; 0 before. */
+  /* The last value that was set for `attribute` on the pools of all devices; 0 if there is none. */
   unsigned long long fake_cuda_get_pool_attribute (enum cudaMemPoolAttr attribute);
 
-  /* While held no event is reached. */
+  /* While they are held, events do not complete. */
   void fake_cuda_hold_events (bool are_held);
 
-  /* All well again; pending failures are forgotten. */
+  /* Restores the initial state and drops pending failures. */
   void fake_cuda_reset (void);
 }

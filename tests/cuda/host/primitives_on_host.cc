@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What primitives.cu has CUB do, and what needs no body. */
+/* The CUB operations of primitives.cu, and functions without a kernel. */
 
 #include <algorithm>
 #include <numeric>
@@ -25,8 +25,8 @@ tps_cuda_probe (void)
 namespace tps {
 namespace {
 
-/* The result lies in the other place where the number of bits is odd, as it does for a radix sort
- * now and then. */
+/* The result is in the other buffer if the number of bits is odd, because a radix sort may leave it
+ * in either. */
 template <typename Key>
 cudaError_t
 sort (cudaStream_t stream, Temporary *temporary, Pairs<Key> *pairs, gsize n, int n_bits)

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:all_reduce: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:all_reduce: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -36,13 +36,15 @@ class AllReduce(launcher.TestCase):
         self.assertEqual({figure["n"] for figure in output["figures"]}, {2})
         self.assertEqual([peer["name"] for peer in output["peers"]], ["memory"])
         self.assertEqual([ratio["name"] for ratio in output["ratios"]],
-                         [size + " shared memory / " + other for size in SIZES for other in ("tcp", "memory")])
+                         [size + " shared memory / " + other for size in SIZES
+                          for other in ("tcp", "memory")])
 
     def test_pytorch_sums_up_the_same(self):
         output = self.measure("--peer=pytorch", "--bytes=1000000")
         self.assertEqual([peer["name"] for peer in output["peers"]], ["memory", "pytorch"])
         self.assertTrue(output["peers"][1]["version"].startswith("torch "))
-        self.assertIn("all-reduce 976.6 KiB shared memory / pytorch", [ratio["name"] for ratio in output["ratios"]])
+        self.assertIn("all-reduce 976.6 KiB shared memory / pytorch",
+                      [ratio["name"] for ratio in output["ratios"]])
 
     def test_a_bad_flag_is_a_line(self):
         for flag in ("--bogus", "--ranks=1", "--bytes=3", "--calls=-1", "--peer=nobody"):

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:batch_update beside PyTorch: passes in turn, one ratio."""
+"""//bench:batch_update next to PyTorch: passes in turn, one ratio."""
 
 import json
 import os
@@ -11,9 +11,11 @@ import launcher
 class BatchUpdatePeer(launcher.TestCase):
 
     def test_both_are_reported(self):
-        result = self.run_world("--smoke", "--batches=10", "--repeats=2", "--peer=pytorch", "--json=out.json")
+        result = self.run_world("--smoke", "--batches=10", "--repeats=2", "--peer=pytorch",
+                                "--json=out.json")
         self.assertEqual(result.code, 0, result)
-        self.assertRegex(result.stdout, r"\nPyTorch: [\d.e+]+ updates/s, ThriftPS: [\d.e+]+ updates/s, [\d.e+]+ x\n")
+        self.assertRegex(result.stdout, r"\nPyTorch: [\d.e+]+ updates/s, ThriftPS: [\d.e+]+ "
+                                        r"updates/s, [\d.e+]+ x\n")
         self.assertRegex(result.stdout, r"\nTime spent training: [\d.e-]+s\n[\d.e+]+ updates/s\n$")
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             output = json.load(file)

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:batch_update as its user meets it."""
+"""//bench:batch_update as users run it."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import signal
 import junit
 import launcher
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("stray", "stray", "--help"),
@@ -32,10 +32,10 @@ FLAGS = [
 
 STEP = ("processing one batch", "reporting grads", "got updated model")
 TRAINERS = ("trainer0", "trainer1", "trainer2")
-# Passes soon, and on a busy machine no step of a trainer that runs takes as long.
+# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
 HASTY_S = 4
 HASTY = "--rpc-timeout=%d" % HASTY_S
-# A step takes long enough to be interrupted.
+# A step that is long enough to be interrupted.
 HEAVY = ("--in-features=2048", "--out-features=1024", "--batch-size=1000")
 
 
@@ -49,7 +49,8 @@ class BatchUpdate(launcher.TestCase):
             self.assertIn(word, result.stderr)
 
     def digest(self, stdout):
-        return re.search(r"parameters \(xxh3-128\): (\w+), the same on all trainers", stdout).group(1)
+        return re.search(r"parameters \(xxh3-128\): (\w+), the same on all trainers",
+                         stdout).group(1)
 
     def test_a_run_without_flags_ends_with_time_and_rate(self):
         result = self.run_well()
@@ -58,13 +59,16 @@ class BatchUpdate(launcher.TestCase):
         self.digest(result.stdout)
 
     def test_the_same_work_gives_the_same_parameters_over_any_transport(self):
-        found = {self.digest(self.run_well("--smoke", "--batches=30", "--transport=" + transport).stdout)
+        found = {self.digest(self.run_well("--smoke", "--batches=30",
+                                           "--transport=" + transport).stdout)
                  for transport in ("unix", "tcp")}
         self.assertEqual(len(found), 1)
-        self.assertNotIn(self.digest(self.run_well("--smoke", "--batches=30", "--seed=1").stdout), found)
+        self.assertNotIn(self.digest(self.run_well("--smoke", "--batches=30", "--seed=1").stdout),
+                         found)
 
     def test_a_large_model(self):
-        self.digest(self.run_well("--in_features=1024", "--out_features", "1024", "--batches=3").stdout)
+        self.digest(self.run_well("--in_features=1024", "--out_features", "1024",
+                                  "--batches=3").stdout)
 
     def test_one_trainer(self):
         self.digest(self.run_well("--ntrainer=1").stdout)
@@ -103,8 +107,9 @@ class BatchUpdate(launcher.TestCase):
 
     def test_help_names_all_flags(self):
         text = self.run_well("--help").stdout
-        for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr", "momentum",
-                     "min-trainers", "max-staleness", "rpc-timeout", "transport", "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
+        for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr",
+                     "momentum", "min-trainers", "max-staleness", "rpc-timeout", "transport",
+                     "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
                      "verbose"):
             self.assertIn("--" + flag, text)
 
@@ -135,12 +140,15 @@ class BatchUpdate(launcher.TestCase):
         self.assert_nothing_left(run)
 
     def test_where_fewer_trainers_suffice_they_go_on_without_one_that_hangs(self):
-        run = self.start_training("--batches=8", HASTY, "--min-trainers=1", "-v", "--json=out.json", *HEAVY)
+        run = self.start_training("--batches=8", HASTY, "--min-trainers=1", "-v", "--json=out.json",
+                                  *HEAVY)
         late = run.roles()["trainer2"]
         os.kill(late, signal.SIGSTOP)
-        # It may have sent its gradients for one more update; the second is made without it.
+        # The trainer may have sent its gradients for one more update; the second update is made
+        # without it.
         n_before = run.stderr().count("PS updated model")
-        launcher.eventually(lambda: run.stderr().count("PS updated model") >= min(n_before + 2, 8), "others go on")
+        launcher.eventually(lambda: run.stderr().count("PS updated model") >= min(n_before + 2, 8),
+                            "others go on")
         os.kill(late, signal.SIGCONT)
         result = run.finish()
         self.assertEqual(result.code, 0, result)
@@ -151,13 +159,14 @@ class BatchUpdate(launcher.TestCase):
         self.assertIn("trainer2 reporting grads", result.stderr)
 
     def test_where_fewer_trainers_suffice_they_go_on_without_one_that_is_killed(self):
-        run = self.start_training("--batches=8", HASTY, "--min-trainers=2", "-v", "--json=out.json", *HEAVY)
+        run = self.start_training("--batches=8", HASTY, "--min-trainers=2", "-v", "--json=out.json",
+                                  *HEAVY)
         pid = run.roles()["trainer1"]
         os.kill(pid, signal.SIGKILL)
         result = run.finish()
         self.assertEqual(result.code, 0, result)
-        self.assertIn("batch_update: trainer1 (pid %d) was killed by signal 9 (Killed); 2 of 3 trainers go on\n" % pid,
-                      result.stderr)
+        self.assertIn("batch_update: trainer1 (pid %d) was killed by signal 9 (Killed); 2 of 3 "
+                      "trainers go on\n" % pid, result.stderr)
         self.assertNotIn("metrics for trainer=1", result.stdout)
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
@@ -175,7 +184,8 @@ class BatchUpdate(launcher.TestCase):
         ends = [line for line in result.stderr.splitlines() if " was killed by signal " in line]
         self.assertEqual(len(ends), 2, result.stderr)
         first, second = ends
-        self.assertRegex(first, r"trainer[12] \(pid \d+\) was killed by signal 9 \(Killed\); 2 of 3 trainers go on")
+        self.assertRegex(first, r"trainer[12] \(pid \d+\) was killed by signal 9 \(Killed\); 2 of "
+                                r"3 trainers go on")
         self.assertRegex(second, r"trainer[12] \(pid \d+\) was killed by signal 9")
         self.assert_nothing_left(run)
 

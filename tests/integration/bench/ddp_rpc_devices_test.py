@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:ddp_rpc with dense layers and tables on devices (tests/runtime/fake_device): the parameters of the CPU, to the
-bit."""
+"""//bench:ddp_rpc with dense layers and tables on devices (tests/runtime/fake_device): the
+parameters have the bits of the CPU."""
 
 import os
 
@@ -8,7 +8,8 @@ import junit
 import launcher
 import report
 
-for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+# relative to the runfiles; runs have folders of their own
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
 
@@ -21,28 +22,34 @@ class DdpRpcDevices(launcher.TestCase):
 
     def test_layers_and_tables(self):
         expected = self.digest()
-        for trainer, table in (("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda/host")):
+        for trainer, table in (("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda"),
+                               ("cuda:1", "cuda/host")):
             with self.subTest(trainer=trainer, table=table):
-                self.assertEqual(expected, self.digest("--trainer-device=" + trainer, "--table-device=" + table))
+                self.assertEqual(expected, self.digest("--trainer-device=" + trainer,
+                                                       "--table-device=" + table))
 
     def test_optimizers_of_tables(self):
         for optimizer in ("adagrad", "rowwise-adagrad", "adam", "ftrl"):
             with self.subTest(optimizer=optimizer):
                 self.assertEqual(self.digest("--optimizer=" + optimizer),
-                                 self.digest("--optimizer=" + optimizer, "--trainer-device=cuda", "--table-device=cuda"))
+                                 self.digest("--optimizer=" + optimizer, "--trainer-device=cuda",
+                                             "--table-device=cuda"))
 
     def test_two_trainers_agree(self):
-        found = report.digests(self.run_to_json("--smoke", "--trainer-device=cuda", "--table-device=cuda"))
+        found = report.digests(self.run_to_json("--smoke", "--trainer-device=cuda",
+                                                "--table-device=cuda"))
         self.assertEqual((len(found), len(set(found))), (2, 1), found)
 
     def outline(self, *flags):
-        """What each line of the report is about. Tables are as wide as their figures: their frames do not count."""
+        """The subject of each line of the report. The width of tables depends on their figures, so
+        frames are left out."""
         lines = self.run_well("--smoke", *flags).stdout.splitlines()
         return [line.split("|")[1].strip() if line[0] == "|" else line.split()[0]
                 for line in lines if line.strip() and line[0] != "+"]
 
     def test_the_report_is_that_of_the_cpu(self):
-        self.assertEqual(self.outline(), self.outline("--trainer-device=cuda", "--table-device=cuda"))
+        self.assertEqual(self.outline(),
+                         self.outline("--trainer-device=cuda", "--table-device=cuda"))
 
 
 if __name__ == "__main__":

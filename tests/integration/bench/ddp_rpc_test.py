@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:ddp_rpc as its user meets it: what it obeys, what it reports, what it refuses, and how it fails."""
+"""//bench:ddp_rpc as users run it: its flags, its reports, its refusals and its failures."""
 
 import csv
 import os
@@ -13,9 +13,10 @@ ONE = ("--number-trainers=1", "--number-ps=1", "--embedding-dim=512")
 NUMBERS = "".join(r"  p%d: +\d+\.\d{3}s +\d+/s" % percent for percent in (50, 75, 90, 95))
 
 # A pass that would take minutes.
-LONG = ("--number-trainers=2", "--number-ps=2", "--embedding-dim=256", "--warmup-cycles=0", "--epochs=1000000")
+LONG = ("--number-trainers=2", "--number-ps=2", "--embedding-dim=256", "--warmup-cycles=0",
+        "--epochs=1000000")
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("--number-trainers=0", "--number-trainers=0", "1 to"),
@@ -68,7 +69,8 @@ class DdpRpc(launcher.TestCase):
         folder = os.path.join(self.folder, "tables")
         self.assertEqual(sorted(os.listdir(folder)), ["original.csv", "rates.csv"])
         for name, columns in (("original.csv", 9), ("rates.csv", 10)):
-            with self.subTest(name=name), open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
+            with self.subTest(name=name), \
+                    open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
                 header, *rows = list(csv.reader(file))
                 self.assertEqual([len(row) for row in [header, *rows]], [columns] * 4)
                 self.assertEqual([row[0] for row in rows], ["Trainer0", "Trainer1", "All"])
@@ -79,7 +81,8 @@ class DdpRpc(launcher.TestCase):
                 self.assertRegex(text, r"\| %s +\| +%s +\|" % (row[0], re.escape(row[1])))
 
     def test_the_head_says_which_cuda_there_is(self):
-        self.assertRegex(self.run_well("--smoke").stdout, r"\n\* ThriftPS version: .*\n\* CUDA version: (none|[\d.]+)\n")
+        self.assertRegex(self.run_well("--smoke").stdout,
+                         r"\n\* ThriftPS version: .*\n\* CUDA version: (none|[\d.]+)\n")
 
     def test_the_report_has_the_originals_rows_and_then_its_own(self):
         lines = self.run_well("--smoke").stdout.split("\n")
@@ -89,7 +92,8 @@ class DdpRpc(launcher.TestCase):
         for line, name in zip(lines[first + 1:], ("Trainer0", "Trainer1", "All")):
             self.assertRegex(line, "^%8s:%s$" % (name, NUMBERS))
         text = "\n".join(lines)
-        for words in ("* ThriftPS version: ", "* CPU: ", "samples/s", "p99", "the same on all trainers"):
+        for words in ("* ThriftPS version: ", "* CPU: ", "samples/s", "p99",
+                      "the same on all trainers"):
             self.assertIn(words, text)
 
     def test_json_has_every_epoch(self):
@@ -108,8 +112,10 @@ class DdpRpc(launcher.TestCase):
     def test_numbers_of_roles_are_free(self):
         for trainers, servers, dim in ((1, 4, 128), (3, 1, 512), (2, 1, 1024), (2, 2, 512)):
             with self.subTest(trainers=trainers, servers=servers, dim=dim):
-                report = self.run_to_json("--smoke", "--epochs=2", "--number_trainers=%d" % trainers,
-                                          "--number_ps=%d" % servers, "--embedding_dim=%d" % dim, "--repeats=2")
+                report = self.run_to_json("--smoke", "--epochs=2",
+                                          "--number_trainers=%d" % trainers,
+                                          "--number_ps=%d" % servers, "--embedding_dim=%d" % dim,
+                                          "--repeats=2")
                 self.assertEqual(report["figures"][0]["n"], 2 * 2 * trainers)
 
     def test_a_run_can_be_repeated(self):
@@ -160,7 +166,8 @@ class DdpRpc(launcher.TestCase):
                 os.kill(pid, signal.SIGKILL)
                 result = run.finish()
                 self.assertEqual(result.code, 1)
-                self.assertIn("ddp_rpc: %s (pid %d) was killed by signal 9" % (name, pid), result.stderr)
+                self.assertIn("ddp_rpc: %s (pid %d) was killed by signal 9" % (name, pid),
+                              result.stderr)
                 self.assertEqual(result.stderr.count("\n"), 1)
                 self.assert_nothing_left(run)
 
@@ -170,8 +177,9 @@ class DdpRpc(launcher.TestCase):
         os.kill(self.pid_of(run, 3), signal.SIGSTOP)
         result = run.finish()
         self.assertEqual(result.code, 1)
-        # The other trainer may be heard first, and knows only who left the group.
-        self.assertRegex(result.stderr, r"^ddp_rpc: trainer\d: its pass failed: .*(lookup|push): .*ps1\.sock.*\n$")
+        # The other trainer may report first. It knows only which rank has left the group.
+        self.assertRegex(result.stderr,
+                         r"^ddp_rpc: trainer\d: its pass failed: .*(lookup|push): .*ps1\.sock.*\n$")
         self.assert_nothing_left(run)
 
     def test_ctrl_c(self):

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:durability: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:durability: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -46,10 +46,12 @@ class Durability(launcher.TestCase):
         names, ratios = self.names(output), self.ratios(output)
         for name in PUSH + LOOKUP:
             self.assertLessEqual({name} | {name + time for time in TIMES}, names)
-        self.assertLessEqual({"replay", "snapshot", "snapshot memory", "restore", "push commit memory",
-                              "push commit log / received", "restart of an empty server"}, names)
-        self.assertLessEqual({"push commit / none", "push none / no data directory", "replay / push commit",
-                              "lookup p99.9 during a snapshot / without"}, ratios)
+        self.assertLessEqual({"replay", "snapshot", "snapshot memory", "restore",
+                              "push commit memory", "push commit log / received",
+                              "restart of an empty server"}, names)
+        self.assertLessEqual({"push commit / none", "push none / no data directory",
+                              "replay / push commit", "lookup p99.9 during a snapshot / without"},
+                             ratios)
         peers = {peer["name"] for peer in output["peers"]}
         for peer, of_peer in (("fio", {"snapshot / fio", "restore / fio", "push commit / fio"}),
                               ("RocksDB synced", {"push commit / RocksDB synced"}),
@@ -66,23 +68,27 @@ class Durability(launcher.TestCase):
                                       THRIFTPS_PYTHON="/bin/false")
         self.assertLessEqual({"snapshot", "restore"}, self.names(output))
         self.assertEqual((output["peers"], output["ratios"]), ([], []))
-        for reason in (NO_FIO, "torch.save: PyTorch is not installed; apt-get install python3-torch"):
+        for reason in (NO_FIO,
+                       "torch.save: PyTorch is not installed; apt-get install python3-torch"):
             self.assertIn("durability: not measured: %s\n" % reason, result.stderr)
             self.assertIn("\nnot measured: %s\n" % reason, result.stdout)
 
     def test_parts_alone(self):
         output, _ = self.measure("--only=restart", "--repeats=3")
-        self.assertEqual([(f["name"], f["n"]) for f in output["figures"]], [("restart of an empty server", 3)])
+        self.assertEqual([(f["name"], f["n"]) for f in output["figures"]],
+                         [("restart of an empty server", 3)])
 
     def test_a_run_that_does_not_fit_is_a_line(self):
-        for flag, words in (("--bytes=1099511627776 --disk=.", "GiB are free, and the run needs about 41"),
+        for flag, words in (("--bytes=1099511627776 --disk=.",
+                             "GiB are free, and the run needs about 41"),
                             ("--disk=nowhere", "--disk=nowhere: cannot write there: No such file"),
                             ("--only=everything", "--only=everything"), ("--bytes=5", "--bytes=5"),
                             ("--rows=3", "--rows=3"), ("--seconds=0", "--seconds=0")):
             result = self.run_world(*flag.split())
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(words, result.stderr)
-        result = self.run_world("--smoke", "--disk=.", "--only=push", "--no-peers", "--server-binary=/bin/false")
+        result = self.run_world("--smoke", "--disk=.", "--only=push", "--no-peers",
+                                "--server-binary=/bin/false")
         self.assertEqual(result.code, 1, result)
         self.assertIn("server (pid", result.stderr)
 

@@ -1,10 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""How the originals' experiments are started and what every one of them must do."""
+"""Starts the originals' experiments and checks the properties that all of them share."""
 
 import launcher
 import report
 
-# What all scripts said.
+# Flags of all scripts.
 COMMON = "--master_addr=localhost --trainer=DdpTrainer --filestore=/tmp/tmpn_k_8so02"
 
 
@@ -23,6 +23,7 @@ class TestCase(launcher.TestCase):
             forward = "trainer=%d/forward_metric,forward_pass" % rank
             step = "trainer=%d/batch_level_metric,batch_all" % rank
             self.assertEqual(figures[forward]["n"] if forward in figures else 0, n)
-            self.assertEqual(figures[step]["n"], max(batches))  # without data it takes part in the others' rounds
+            # without data it joins the rounds of the others
+            self.assertEqual(figures[step]["n"], max(batches))
         self.assertEqual(len(set(report.digests(output))), 1)
         return figures

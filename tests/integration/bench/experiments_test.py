@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The originals' smaller experiments, with the values of their scripts; and batches that do not divide."""
+"""The originals' smaller experiments, with the values of their scripts, and batches that do not
+divide evenly."""
 
 import json
 import os
@@ -7,26 +8,30 @@ import os
 import experiments
 import junit
 
-# The batch-10 scripts are of a time when data and model had 100 of everything.
+# The batch-10 scripts date from a version in which data and model had 100 of everything.
 OF_100 = "--data=DummyData100 --model=DummyModelSparse100"
 
 # Name: (flags, batches of each trainer in a pass).
 EXPERIMENTS = {
     "ddp_cpu_rpc": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageParameterServer "
         "--rpc_timeout=30 --epochs=10 --batch_size=10 " + OF_100, [50, 50]),
     "ddp_batch_cpu_rpc": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageBatchParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageBatchParameterServer "
         "--rpc_timeout=30 --epochs=10 --batch_size=10 " + OF_100, [50, 50]),
     "sweep_1_trainer": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=1 --nserver=1 --server=AverageParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=1 --nserver=1 "
+        "--server=AverageParameterServer "
         "--rpc_timeout=120 --epochs=1 --batch_size=1 " + OF_100, [100]),
     "sweep_2_trainers": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageBatchParameterServer "
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageBatchParameterServer "
         "--rpc_timeout=120 --epochs=1 --batch_size=1 " + OF_100, [50, 50]),
 }
 
-# As wide as the data of the last scripts needs it, and thin.
+# As wide as the data of the last scripts requires, and thin.
 THIN = {"Thin": {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 1024, "embedding_dim": 32, "dense_input_size": 32, "dense_output_size": 1024,
     "dense_layers_count": 1, "sparse": True}}}
@@ -35,14 +40,15 @@ THIN = {"Thin": {"model_class": "DummyModel", "configurations": {
 # --experiment=NAME and other flags: (values in use, batches of each trainer in a pass).
 NAMED = {
     "--experiment=ddp_cpu_rpc": (
-        {"ddp-hook": "rpc_hook", "backend": "gloo", "ntrainer": "2", "nserver": "1", "server": "AverageParameterServer",
-         "rpc-timeout": "30", "epochs": "10", "batch-size": "10", "data": "DummyData100",
-         "model": "DummyModelSparse100"}, [50, 50]),
+        {"ddp-hook": "rpc_hook", "backend": "gloo", "ntrainer": "2", "nserver": "1",
+         "server": "AverageParameterServer", "rpc-timeout": "30", "epochs": "10",
+         "batch-size": "10", "data": "DummyData100", "model": "DummyModelSparse100"}, [50, 50]),
     "--experiment=ddp_batch_cpu_rpc --data=DummyData2": (
-        {"ddp-hook": "rpc_hook", "server": "AverageBatchParameterServer", "epochs": "10", "batch-size": "10",
-         "data": "DummyData2"}, [50, 50]),
+        {"ddp-hook": "rpc_hook", "server": "AverageBatchParameterServer", "epochs": "10",
+         "batch-size": "10", "data": "DummyData2"}, [50, 50]),
     "--experiment=ddp_cpu_rpc --ntrainer=1 --epochs=2 --rpc-timeout=9": (
-        {"ntrainer": "1", "nserver": "1", "epochs": "2", "rpc-timeout": "9", "batch-size": "10"}, [20]),
+        {"ntrainer": "1", "nserver": "1", "epochs": "2", "rpc-timeout": "9", "batch-size": "10"},
+        [20]),
 }
 
 
@@ -60,13 +66,16 @@ class Experiments(experiments.TestCase):
         self.check_all(EXPERIMENTS)
 
     def test_103_batches_of_two_trainers(self):
-        # 1024 samples by 10: the last batch has 4 and one trainer does a step more. The originals hang here.
+        # 1024 samples by 10: the last batch has 4, and one trainer takes one step more. The
+        # originals hang here.
         self.write("models.json", json.dumps(THIN))
         for hook in ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook"):
             with self.subTest(hook=hook):
-                figures = self.check("--data=DummyData --model=Thin --model-config-path=models.json --batch-size=10 "
+                figures = self.check("--data=DummyData --model=Thin "
+                                     "--model-config-path=models.json --batch-size=10 "
                                      "--epochs=2 --ddp-hook=" + hook, [104, 102])
-                if hook == "rpc_hook":  # every step has its rounds, whoever has data
+                # every step has its rounds, with or without data of a trainer
+                if hook == "rpc_hook":
                     rounds = "server=2/parameter_server_batch_metric,param_index_batch"
                     self.assertEqual(figures[rounds]["n"], 2 * 2 * 52)
 

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to a world, its launcher says what, exits non-zero and leaves nothing behind."""
+"""After every failure in a world the launcher prints a reason, exits non-zero and leaves nothing
+behind."""
 
 import os
 import signal
@@ -10,7 +11,7 @@ import launcher
 # A pass that would take minutes, in steps of a millisecond.
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
-# Passes soon, and on a busy machine no step of a trainer that runs takes as long.
+# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
 HASTY = "--rpc-timeout=4"
 
 
@@ -42,10 +43,11 @@ class Failures(launcher.TestCase):
     def test_a_role_that_crashes_is_named(self):
         run = self.start_long()
         os.kill(run.roles()["trainer1"], signal.SIGSEGV)
-        # Under a sanitizer the signal is reported and becomes a status.
+        # A sanitizer reports the signal and turns it into an exit status.
         result = run.finish()
         self.assertEqual(result.code, 1)
-        self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by signal 11|ended with)")
+        self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by "
+                                        r"signal 11|ended with)")
         self.assert_nothing_left(run)
 
     def test_a_trainer_that_stops_is_named_by_the_server(self):
@@ -78,7 +80,7 @@ class Failures(launcher.TestCase):
 
     def test_a_second_ctrl_c_ends_it_at_once(self):
         run = self.start_long()
-        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # something to wait for
+        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # so that the others have to wait
         run.signal(signal.SIGINT)
         run.signal(signal.SIGINT)
         self.assertIn(run.finish().code, (-signal.SIGINT, 130))
@@ -109,15 +111,18 @@ class Failures(launcher.TestCase):
 
 
 class Peers(launcher.TestCase):
-    """A peer that cannot run must not look like a run of ours that failed."""
+    """A missing interpreter of a peer must not look like a failed run of ours."""
 
     def test_a_python_that_is_not_there(self):
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/nonexistent/python"),
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/nonexistent/python"),
                             "peer pytorch", "/nonexistent/python", "No such file", code=1)
 
     def test_a_python_that_fails(self):
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/bin/false"),
-                            "peer pytorch", "ended with status 1", "/bin/false", "python3-torch", code=1)
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/bin/false"),
+                            "peer pytorch", "ended with status 1", "/bin/false", "python3-torch",
+                            code=1)
 
     def test_a_python_that_says_something_else(self):
         cache = os.path.join(self.folder, "cache")
@@ -126,13 +131,15 @@ class Peers(launcher.TestCase):
         os.symlink("/bin/false", os.path.join(installed, "python"))
         self.assert_refused(self.run_world("--smoke", "--peer=pytorch", XDG_CACHE_HOME=cache),
                             installed + "/python runs it", code=1)
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/bin/echo"),
-                            "the peer did not print", "JSON", code=1)
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
+                                           THRIFTPS_PYTHON="/bin/echo"), "the peer did not print",
+                            "JSON", code=1)
 
     def test_ctrl_c_while_a_peer_starts(self):
         script = self.write("sleeper", "#!/bin/sh\nexec sleep 1000\n")
         os.chmod(os.path.join(self.folder, script), 0o700)
-        run = self.start("--smoke", "--peer=pytorch", THRIFTPS_PYTHON=os.path.join(self.folder, script))
+        run = self.start("--smoke", "--peer=pytorch",
+                         THRIFTPS_PYTHON=os.path.join(self.folder, script))
         launcher.eventually(lambda: len(run.living()) == 5, "the peer is there")
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish().code, 130)

@@ -1,25 +1,31 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The originals' experiments of full size that need no GPU, with the values of their scripts."""
+"""The originals' full-size experiments that need no GPU, with the values of their scripts."""
 
 import experiments
 import junit
 
-LAST_SCRIPTS = ("--preprocess_data=preprocess_dummy_data --create_criterion=cel --create_ddp_model=basic_ddp_model "
-                "--iteration_step=basic_iteration_step --hook_state=BasicHookState --torch_seed=0 --cuda_seed=0")
+LAST_SCRIPTS = ("--preprocess_data=preprocess_dummy_data --create_criterion=cel "
+                "--create_ddp_model=basic_ddp_model "
+                "--iteration_step=basic_iteration_step --hook_state=BasicHookState --torch_seed=0 "
+                "--cuda_seed=0")
 
 EXPERIMENTS = {
     "ddp_gloo_allreduce": (
-        "--ddp_hook=allreduce_hook --backend=gloo --ntrainer=2 --nserver=0 --data=DummyData --model=DummyModelSparse "
+        "--ddp_hook=allreduce_hook --backend=gloo --ntrainer=2 --nserver=0 --data=DummyData "
+        "--model=DummyModelSparse "
         "--rpc_timeout=120 --epochs=1 --batch_size=32 " + LAST_SCRIPTS, [16, 16]),
     "ddp_gloo_nccl_allreduce": (
-        "--ddp_hook=hybrid_hook --backend=multi --ntrainer=2 --nserver=0 --data=DummyData --model=DummyModelSparse "
+        "--ddp_hook=hybrid_hook --backend=multi --ntrainer=2 --nserver=0 --data=DummyData "
+        "--model=DummyModelSparse "
         "--rpc_timeout=120 --epochs=1 --batch_size=32 " + LAST_SCRIPTS, [16, 16]),
     "--experiment": ("--experiment=ddp_gloo_allreduce", [16, 16]),
     "--experiment, both backends": ("--experiment=ddp_gloo_nccl_allreduce", [16, 16]),
-    # The data of these scripts with the batches of the older ones: 103, which do not divide.
+    # The data of these scripts with the batches of the older ones: 103, which do not divide evenly.
     "ddp_cpu_rpc, 1024 samples": (
-        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 --server=AverageParameterServer "
-        "--rpc_timeout=30 --epochs=1 --batch_size=10 --data=DummyData --model=DummyModelSparse", [52, 51]),
+        "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
+        "--server=AverageParameterServer "
+        "--rpc_timeout=30 --epochs=1 --batch_size=10 --data=DummyData --model=DummyModelSparse",
+        [52, 51]),
 }
 
 

@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Every hook with every kind of server, transport and layout; and all of them train the same model.
+"""Every hook with every kind of server, transport and layout trains the same model.
 
-"The same" is meant to the bit, tolerance zero: servers and all-reduce add in the order of trainers and divide once, so the
-digest of the parameters after a pass must not depend on how gradients travelled.
+"The same" means equal bits: servers and all-reduce add in the order of trainers and divide once, so
+the digest of the parameters after a pass must not depend on the path of the gradients.
 """
 
 import junit
@@ -12,26 +12,28 @@ import report
 HOOKS = ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook")
 SERVERS = ("AverageParameterServer", "AverageBatchParameterServer")
 
-# 16 batches: three trainers do 6, 5 and 5, so that joining without data is part of it.
+# 16 batches: three trainers do 6, 5 and 5, so that one of them joins without data.
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
 
 
 class Hooks(launcher.TestCase):
 
     def digest(self, *flags, trainers=2):
-        """The parameters that all trainers end with."""
+        """The final parameters of all trainers."""
         found = report.digests(self.run_to_json(*WORK, "--ntrainer=%d" % trainers, *flags))
         self.assertEqual(len(found), trainers)
         self.assertEqual(len(set(found)), 1, found)
         return found[0]
 
     def check_hooks(self, trainers, *flags):
-        expected = self.digest("--ddp-hook=allreduce_hook", "--nserver=0", *flags, trainers=trainers)
+        expected = self.digest("--ddp-hook=allreduce_hook", "--nserver=0", *flags,
+                               trainers=trainers)
         for hook in HOOKS:
             for server in SERVERS:
                 with self.subTest(hook=hook, server=server):
-                    self.assertEqual(expected, self.digest("--ddp-hook=" + hook, "--server=" + server, *flags,
-                                                           trainers=trainers))
+                    self.assertEqual(expected,
+                                     self.digest("--ddp-hook=" + hook, "--server=" + server, *flags,
+                                                 trainers=trainers))
         return expected
 
     def test_all_give_one_trainer_the_same_parameters(self):
@@ -57,7 +59,8 @@ class Hooks(launcher.TestCase):
             expected = self.digest("--nserver=1", trainers=trainers)
             for servers in (2, 3):
                 with self.subTest(trainers=trainers, servers=servers):
-                    self.assertEqual(expected, self.digest("--nserver=%d" % servers, trainers=trainers))
+                    self.assertEqual(expected,
+                                     self.digest("--nserver=%d" % servers, trainers=trainers))
 
     def test_transports_carry_the_same_bits(self):
         for hook in HOOKS:
@@ -66,7 +69,7 @@ class Hooks(launcher.TestCase):
                                  self.digest("--ddp-hook=" + hook, "--transport=tcp"))
 
     def test_shared_memory_carries_the_same_bits(self):
-        large = ("--model=Bucket64KiB", "--data=DummyDataBucket")  # smaller tensors travel through the socket
+        large = ("--model=Bucket64KiB", "--data=DummyDataBucket")  # smaller tensors use the socket
         for hook in ("rpc_hook", "sparse_rpc_hook"):
             with self.subTest(hook=hook):
                 found = {self.digest("--ddp-hook=" + hook, *large, *flags)
@@ -74,7 +77,8 @@ class Hooks(launcher.TestCase):
                 self.assertEqual(len(found), 1)
 
     def test_bucket_sizes_change_nothing(self):
-        self.assertEqual(self.digest(), self.digest("--first-bucket-mib=0.001", "--bucket-cap-mib=0.01"))
+        self.assertEqual(self.digest(),
+                         self.digest("--first-bucket-mib=0.001", "--bucket-cap-mib=0.01"))
 
     def test_seeds_count(self):
         self.assertNotEqual(self.digest("--seed=1"), self.digest("--seed=2"))
@@ -92,11 +96,13 @@ class Hooks(launcher.TestCase):
                     tables = {title: rows for title, _, rows in report.read_report(text)}
                     self.assertEqual(list(tables["all trainer"]), report.trainer_names(hook))
                     used = hook in ("rpc_hook", "sparse_rpc_hook")
-                    self.assertEqual(list(tables["all server"]), report.SERVER_NAMES if used else [])
+                    self.assertEqual(list(tables["all server"]),
+                                     report.SERVER_NAMES if used else [])
 
 
 class PartitionByTrainers(launcher.TestCase):
-    """The originals' layout: each server averages its own trainers and nobody averages the servers."""
+    """The originals' layout: each server averages its own trainers, and the servers are not
+    averaged."""
 
     def digests(self, *flags):
         return report.digests(self.run_to_json(*WORK, "--partition=trainers", *flags))
@@ -117,12 +123,14 @@ class PartitionByTrainers(launcher.TestCase):
 
     def test_the_report_says_so(self):
         text = self.run_well(*WORK, "--partition=trainers", "--nserver=2").stdout
-        self.assertRegex(text.splitlines()[-1], r"^parameters \(xxh3-128\): trainer0 \w{32}, trainer1 \w{32}$")
+        self.assertRegex(text.splitlines()[-1],
+                         r"^parameters \(xxh3-128\): trainer0 \w{32}, trainer1 \w{32}$")
 
     def test_no_shared_memory_reaches_all_reduce(self):
         for flags, shares in (((), True), (("--no-shared-memory",), False)):
             with self.subTest(flags=flags):
-                run = self.start(*launcher.TINY, "--batch-size=4", "--epochs=1000000", "--ddp-hook=allreduce_hook", *flags)
+                run = self.start(*launcher.TINY, "--batch-size=4", "--epochs=1000000",
+                                 "--ddp-hook=allreduce_hook", *flags)
                 run.wait_until_training()
                 with open("/proc/%d/maps" % run.roles()["trainer0"], encoding="utf-8") as maps:
                     self.assertEqual("memfd:thriftps-" in maps.read(), shares)

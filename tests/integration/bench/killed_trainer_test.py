@@ -1,7 +1,9 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A trainer is killed in mid-round, at a server that goes on: the others learn who is missing, the next run works.
+"""A trainer is killed during a round. The server continues, the others learn the missing trainer,
+the next run succeeds.
 
-The server is a standalone thriftps_server, the trainers are the benchmark's own processes; this test does what a master does.
+The server is a standalone thriftps_server, the trainers are the benchmark's own processes, and this
+test takes the part of a master.
 """
 
 import json
@@ -21,8 +23,8 @@ from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import ServerAddress, TrainBatch, TrainSpec, TrainState
 
 N = 3
-DEADLINE_S = 4  # on a busy machine no round of trainers that run takes as long
-N_TRIES = 5      # a busy machine can only be too slow
+DEADLINE_S = 4  # longer than a round of running trainers on a busy machine
+N_TRIES = 5      # a busy machine can only add delays
 MODEL = {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
     "dense_layers_count": 2, "sparse": True}}
@@ -34,7 +36,8 @@ def int64(values, shape):
 
 def batch(rank, i):
     ids = [(rank * 31 + i * 7 + j * 5) % 64 for j in range(4 * 16)]
-    return TrainBatch(input=int64(ids, [4, 16]), target=int64([(rank + i + j) % 64 for j in range(4)], [4]))
+    return TrainBatch(input=int64(ids, [4, 16]),
+                      target=int64([(rank + i + j) % 64 for j in range(4)], [4]))
 
 
 class KilledTrainer(launcher.TestCase):
@@ -62,10 +65,12 @@ class KilledTrainer(launcher.TestCase):
     def train(self, rank, name, epochs):
         spec = TrainSpec(
             pass_name=name, rank=rank, world_size=N, model_config=json.dumps(MODEL),
-            batches=[batch(rank, i) for i in range(8)], steps_per_epoch=8, epochs=epochs, seed=7, trainer="DdpTrainer",
-            trainer_config="", backend="gloo", preprocess_data="preprocess_dummy_data", create_criterion="cel",
+            batches=[batch(rank, i) for i in range(8)], steps_per_epoch=8, epochs=epochs, seed=7,
+            trainer="DdpTrainer", trainer_config="", backend="gloo",
+            preprocess_data="preprocess_dummy_data", create_criterion="cel",
             create_ddp_model="basic_ddp_model", hook_state="BasicHookState", ddp_hook="rpc_hook",
-            iteration_step="basic_iteration_step", servers=[ServerAddress(rank=N, address=self.server.address)],
+            iteration_step="basic_iteration_step",
+            servers=[ServerAddress(rank=N, address=self.server.address)],
             partition_by_trainer=False, first_bucket_mib=1, bucket_cap_mib=25, learning_rate=0.1,
             rpc_timeout_ms=DEADLINE_S * 1000, rendezvous=self.server.address, reduce="mean")
         with Client(self.find_trainer(rank), Trainer) as calls:
@@ -77,7 +82,8 @@ class KilledTrainer(launcher.TestCase):
 
     def end_of_pass(self, rank):
         return launcher.eventually(
-            lambda: (lambda s: s if s.state != TrainState.RUNNING else None)(self.status(rank)), "the pass ends")
+            lambda: (lambda s: s if s.state != TrainState.RUNNING else None)(self.status(rank)),
+            "the pass ends")
 
     def start_pass(self, name, epochs):
         with Client(self.server.address, ParameterServer) as calls:
@@ -86,7 +92,7 @@ class KilledTrainer(launcher.TestCase):
             self.train(rank, name, epochs)
 
     def check_whole_pass(self, name):
-        """A pass of all trainers succeeds; the parameters they end with."""
+        """Runs a pass of all trainers, which must succeed; returns their final parameters."""
         self.start_pass(name, 2)
         ends = [self.end_of_pass(rank) for rank in range(N)]
         self.assertEqual([end.state for end in ends], [TrainState.SUCCEEDED] * N, ends)
@@ -95,10 +101,11 @@ class KilledTrainer(launcher.TestCase):
         return found.pop()
 
     def kill_in_mid_pass(self, name, victim):
-        """How long it took until the others had learnt of it."""
+        """The time until the other trainers have learnt of the failure."""
         self.start_pass(name, 1000000)
         for rank in range(N):
-            launcher.eventually(lambda r=rank: self.status(r).steps_done > 0, "trainer%d trains" % rank)
+            launcher.eventually(lambda r=rank: self.status(r).steps_done > 0,
+                                "trainer%d trains" % rank)
         victim.signal(signal.SIGKILL)
         killed = time.monotonic()
         victim.finish()
@@ -116,7 +123,8 @@ class KilledTrainer(launcher.TestCase):
         taken = []
         while len(taken) < N_TRIES and (not taken or taken[-1] >= DEADLINE_S + 1):
             taken.append(self.kill_in_mid_pass("killed%d" % len(taken), trainers[1]))
-            # The same server, the other trainers as they are, a new one in the dead one's place.
+            # The same server and the same other trainers, with a new trainer in place of the killed
+            # one.
             trainers[1] = self.start_trainer(1)
             self.assertEqual(self.check_whole_pass("after%d" % len(taken)), before)
         self.assertLess(min(taken), DEADLINE_S + 1)

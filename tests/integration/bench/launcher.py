@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs of //bench:parameter_server (and of its kin), and a test case that leaves no process and no file of theirs behind.
+"""Runs of //bench:parameter_server and related programs, and a test case that checks that no
+process and no file of theirs remains.
 
     class Mine (launcher.TestCase):
         def test_it (self):
@@ -29,18 +30,21 @@ from thrift.Thrift import TException
 from thriftps.trainer import Trainer
 
 PROGRAM = os.path.abspath(os.environ["PARAMETER_SERVER"])
-WAIT_S = 120  # far above every wait, and below the timeout of a test, which would hide the reason
+WAIT_S = 120  # a deadline for every wait, below the timeout of a test, which hides the reason
 
-# What starts many ranks would leak into the worlds that the tests start.
-FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                   "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
+# Variables of launchers of many ranks. They must not reach the worlds that the tests start.
+FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
+                   "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
+                   "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
 
-# Small models of the originals' shape; big enough that the parameters' bits depend on every step.
+# Small models of the originals' shape, large enough that the parameters' bits depend on every step.
 TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 
-# `stderr` is without the lines of progress, which come when a run takes long, and without the log of the servers.
+# `stderr` excludes the lines of progress, which appear when a run takes long, and the log of the
+# servers.
 Result = collections.namedtuple("Result", "code stdout stderr")
-PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ starts?(?:; about .*)?)\n", re.MULTILINE)
+PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ "
+                      r"starts?(?:; about .*)?)\n", re.MULTILINE)
 LOG = re.compile(r"^thriftps-Message: .*\n", re.MULTILINE)
 
 
@@ -48,7 +52,8 @@ _reserved = []  # until this process ends
 
 
 def free_port():
-    """A port that nobody listens on, and no other test is given. Below those that the kernel gives out by itself."""
+    """A free port that no other test is given, below the range that the kernel assigns by
+    itself."""
     while True:
         port = random.randrange(10000, 32768)
         with socket.socket() as one:
@@ -64,7 +69,7 @@ def free_port():
 
 
 def eventually(check, what, seconds=WAIT_S):
-    """The first true value of check(), asked until then."""
+    """Polls check() and returns its first true value."""
     deadline = time.monotonic() + seconds
     while True:
         value = check()
@@ -79,27 +84,27 @@ def _read(path):
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return b""
 
 
 def is_alive(pid):
-    """Not for one that has ended and whose parent has not asked yet."""
+    """False for a process that has ended and is not yet reaped by its parent."""
     stat = _read("/proc/%d/stat" % pid)
     return bool(stat) and stat.rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
 
 
 def steps_done(address):
-    """Of the running pass of the trainer that listens there; 0 before."""
+    """The steps of the running pass of the trainer at `address`; 0 before the pass."""
     try:
         with Client(address, Trainer) as calls:
             return calls.status().steps_done
-    except TException:  # it listens in a moment
+    except TException:  # the trainer does not listen yet
         return 0
 
 
 class Run:
-    """A started parameter_server: the launcher of a world, or one role."""
+    """A running parameter_server: the launcher of a world, or one role."""
 
     def __init__(self, flags, folder, stdout, environment, program=PROGRAM):
         self._mark = "THRIFTPS_TEST_RUN=%s" % uuid.uuid4()
@@ -108,8 +113,9 @@ class Run:
         self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
         self.folder = folder
         self.process = subprocess.Popen(
-            [program, *flags], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout or self._output[0],
-            stderr=self._output[1], env={**inherited, "TMPDIR": folder, name: value, **environment})
+            [program, *flags], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=stdout or self._output[0], stderr=self._output[1],
+            env={**inherited, "TMPDIR": folder, name: value, **environment})
 
     @property
     def pid(self):
@@ -119,10 +125,11 @@ class Run:
         self.process.send_signal(number)
 
     def living(self):
-        """Pids of all processes of this run, wherever they hang in the tree by now."""
+        """Pids of all processes of this run, also of those that have a new parent."""
         mark = self._mark.encode()
         pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-        return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0") and is_alive(pid)]
+        return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0")
+                and is_alive(pid)]
 
     def roles(self):
         """Pid by name: "trainer0", ..., "server2" of a world with two trainers."""
@@ -131,12 +138,14 @@ class Run:
             for flag in _read("/proc/%d/cmdline" % pid).decode().split("\0"):
                 if flag.startswith("--rank="):
                     pids[int(flag[len("--rank="):])] = pid
-        sockets = {int("".join(filter(str.isdigit, name))): name[:-len(".sock")] for name in self._sockets()}
+        sockets = {int("".join(filter(str.isdigit, name))): name[:-len(".sock")]
+                   for name in self._sockets()}
         return {sockets[rank]: pid for rank, pid in pids.items() if rank in sockets}
 
     def _sockets(self):
         folders = [f for f in os.listdir(self.folder) if f.startswith("thriftps-")]
-        return [s for f in folders for s in os.listdir(os.path.join(self.folder, f)) if s.endswith(".sock")]
+        return [s for f in folders for s in os.listdir(os.path.join(self.folder, f))
+                if s.endswith(".sock")]
 
     def _steps_done(self, trainer):
         paths = [os.path.join(self.folder, folder, trainer + ".sock")
@@ -144,24 +153,24 @@ class Run:
         return sum(steps_done("unix:" + path) for path in paths if os.path.exists(path))
 
     def wait_until_training(self, trainers=("trainer0", "trainer1")):
-        """Every one of them has done a step of a pass, and goes on."""
+        """Every trainer has done a step of a pass and continues."""
         for trainer in trainers:
-            eventually(lambda name=trainer: self.process.poll() is not None or self._steps_done(name) > 0,
-                       trainer + " has done a step")
+            eventually(lambda name=trainer: self.process.poll() is not None
+                       or self._steps_done(name) > 0, trainer + " has done a step")
         if self.process.poll() is not None:
             raise AssertionError("it ended instead of training: %s" % (self.finish(),))
 
     def _said(self, which):
-        # Without moving the file's position: the program writes at the same one.
+        # Reads without moving the file's position, which the program shares.
         fd = self._output[which].fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 
     def stderr(self):
-        """What it has said so far."""
+        """The output on stderr so far."""
         return self._said(1)
 
     def progress(self):
-        """The first line of progress; empty before."""
+        """The first line of progress; empty if there is none yet."""
         found = PROGRESS.search(self._said(1))
         return found.group() if found else ""
 
@@ -185,7 +194,7 @@ class TestCase(unittest.TestCase):
     program = PROGRAM
 
     def setUp(self):
-        # In /tmp: the path of a Unix socket has 107 bytes at most.
+        # In /tmp, because the path of a Unix socket has at most 107 bytes.
         self.folder = tempfile.mkdtemp(prefix="bench-", dir="/tmp")
         self._runs = []
         self.addCleanup(self._clean_up)
@@ -201,26 +210,27 @@ class TestCase(unittest.TestCase):
         return run
 
     def run_world(self, *flags, **environment):
-        """Runs it to its end; nothing may be left of it."""
+        """Runs the program to its end; nothing of it may remain."""
         run = self.start(*flags, **environment)
         result = run.finish()
         self.assert_nothing_left(run)
         return result
 
     def run_well(self, *flags, **environment):
-        """The same for a run that must succeed and say nothing on stderr."""
+        """The same for a run that must succeed with an empty stderr."""
         result = self.run_world(*flags, **environment)
         self.assertEqual((result.code, result.stderr), (0, ""), result)
         return result
 
     def run_to_json(self, *flags, **environment):
-        """What a run that succeeds writes with --json."""
+        """The --json output of a run that succeeds."""
         self.run_well("--json=out.json", *flags, **environment)
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             return json.load(file)
 
     def assert_nothing_left(self, run, files=False):
-        """No process at once; with a launcher that could clean up (files=False), no file either."""
+        """No process may remain; nor any file, unless the launcher could not clean up
+        (files=False)."""
         eventually(lambda: not run.living(), "all processes of the run have ended")
         if not files:
             self.assertEqual([f for f in os.listdir(self.folder) if f.startswith("thriftps-")], [])
@@ -231,7 +241,7 @@ class TestCase(unittest.TestCase):
         return name
 
     def assert_refused(self, result, *words, code=2):
-        """One line on stderr that has all the words, and nothing that looks like a run."""
+        """One line on stderr with all the words, and nothing on stdout."""
         self.assertEqual(result.code, code, result)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("parameter_server: "), result.stderr)

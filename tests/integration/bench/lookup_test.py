@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:lookup: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:lookup: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -8,13 +8,16 @@ import signal
 import junit
 import launcher
 
-for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+# relative to the runfiles; runs have folders of their own
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
-LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads") for system in ("pool", "store")]
+LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads")
+         for system in ("pool", "store")]
 REMOTE = ["lookup, unix", "lookup, unix, 3 clients", "server, unix, a second of its CPU",
           "lookup, tcp", "lookup, tcp, 3 clients", "server, tcp, a second of its CPU"]
-PUSH = [name for pattern, clients in (("push 2000 x 64", 4), ("push 1 x 16", 8)) for transport in ("unix", "tcp")
+PUSH = [name for pattern, clients in (("push 2000 x 64", 4), ("push 1 x 16", 8))
+        for transport in ("unix", "tcp")
         for name in ("%s, %s, %d clients" % (pattern, transport, clients),
                      "server, %s, %s, a second of its CPU" % (pattern, transport))]
 
@@ -41,7 +44,8 @@ class Lookup(launcher.TestCase):
         samples = {figure["name"]: figure["n"] for figure in output["figures"]}
         self.assertEqual((samples["pool, 1 thread"], samples["lookup, unix"]), (2, 14))
         self.assertEqual([peer["name"] for peer in output["peers"]], ["gather"])
-        self.assertEqual([ratio["name"] for ratio in output["ratios"]], [name + " / gather" for name in LOCAL])
+        self.assertEqual([ratio["name"] for ratio in output["ratios"]],
+                         [name + " / gather" for name in LOCAL])
 
     def test_pytorch_comes_to_the_same_sums(self):
         output = self.measure("--only=local", "--peer=pytorch", "--dim=5", "--bag-length=3")
@@ -50,11 +54,13 @@ class Lookup(launcher.TestCase):
                          [name + peer for name in LOCAL for peer in (" / gather", " / pytorch")])
 
     def test_one_part(self):
-        self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]], REMOTE)
+        self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]],
+                         REMOTE)
 
     def test_pushes_reach_the_table_of_any_server_that_is_named(self):
         server = os.path.abspath(os.environ["THRIFTPS_SERVER"])
-        self.assertEqual([figure["name"] for figure in self.measure("--only=push", "--server-binary=" + server)["figures"]], PUSH)
+        self.assertEqual([figure["name"] for figure in self.measure(
+            "--only=push", "--server-binary=" + server)["figures"]], PUSH)
         result = self.run_world("--smoke", "--only=push", "--server-binary=/bin/false")
         self.assertEqual((result.code, result.stderr.count("\n")), (1, 1), result)
         self.assertIn("server (pid", result.stderr)
@@ -68,13 +74,15 @@ class Lookup(launcher.TestCase):
         self.assertIn('unknown device "cuda:7"; known: cpu, cuda:0, cuda:1', result.stderr)
 
     def test_a_bad_flag_is_a_line(self):
-        for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0", "--device=a b"):
+        for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0",
+                     "--device=a b"):
             result = self.run_world(flag)
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
 
     def test_a_peer_that_cannot_run_is_named(self):
-        result = self.run_world("--smoke", "--only=local", "--peer=pytorch", THRIFTPS_PYTHON="/bin/false")
+        result = self.run_world("--smoke", "--only=local", "--peer=pytorch",
+                                THRIFTPS_PYTHON="/bin/false")
         self.assertEqual(result.code, 1, result)
         self.assertIn("python3-torch", result.stderr)
 

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench/metrics as a user runs it: all rows are there, and nothing is wrong in them."""
+"""//bench/metrics as users run it: all rows are present and free of errors."""
 
 import os
 import subprocess
@@ -9,7 +9,8 @@ import unittest
 class MetricsTest(unittest.TestCase):
     def run_bench(self, *flags):
         return subprocess.run(
-            [os.environ["METRICS_BENCH"], *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [os.environ["METRICS_BENCH"], *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True
         )
 
     def test_rows(self):

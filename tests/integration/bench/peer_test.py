@@ -9,9 +9,10 @@ import report
 class PyTorch(launcher.TestCase):
 
     def check(self, hook, *flags):
-        result = self.run_well("--smoke", "--peer=pytorch", "--ddp-hook=" + hook, "--repeats=2", "--batch-size=8", *flags)
-        output = self.run_to_json("--smoke", "--peer=pytorch", "--ddp-hook=" + hook, "--repeats=2", "--batch-size=8",
-                                  *flags)
+        result = self.run_well("--smoke", "--peer=pytorch", "--ddp-hook=" + hook, "--repeats=2",
+                               "--batch-size=8", *flags)
+        output = self.run_to_json("--smoke", "--peer=pytorch", "--ddp-hook=" + hook, "--repeats=2",
+                                  "--batch-size=8", *flags)
         return result.stdout, output
 
     def test_servers(self):

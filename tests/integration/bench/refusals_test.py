@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What cannot work is refused: one line that says what and why, exit 2 where nothing was started, else 1."""
+"""Impossible runs are refused with one line that names the flag and the reason. The exit code is 2
+if nothing was started, else 1."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import socket
 import junit
 import launcher
 
-# Flags, and words that the line must have.
+# Flags, and words that the error line must contain.
 FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("stray", "stray", "--help"),
@@ -57,8 +58,10 @@ FLAGS = [
     ("--data=Imagenet", "Imagenet", "DummyData"),
     ("--model=Resnet", "Resnet", "DummyModelSparse"),
     ("--trainer=Nobody", "--trainer", "Nobody", "DdpTrainer"),
-    ("--server=Nobody", "--server", "Nobody", "AverageParameterServer, AverageBatchParameterServer"),
-    ("--ddp-hook=Nobody", "--ddp-hook", "Nobody", "allreduce_hook, hybrid_hook, rpc_hook, sparse_rpc_hook"),
+    ("--server=Nobody", "--server", "Nobody",
+     "AverageParameterServer, AverageBatchParameterServer"),
+    ("--ddp-hook=Nobody", "--ddp-hook", "Nobody",
+     "allreduce_hook, hybrid_hook, rpc_hook, sparse_rpc_hook"),
     ("--hook-state=Nobody", "--hook-state", "Nobody", "BasicHookState"),
     ("--create-ddp-model=Nobody", "--create-ddp-model", "Nobody", "basic_ddp_model"),
     ("--create-criterion=Nobody", "--create-criterion", "Nobody", "cel"),
@@ -76,7 +79,7 @@ FLAGS = [
     ("--rank=4", "--rank=4", "0 to 3"),
 ]
 
-# A --model-config-path file, and words of the line.
+# A --model-config-path file, and words of the error line.
 MODEL_FILES = [
     ("", "models.json"),
     ("{", "models.json", "models.json:1"),
@@ -86,10 +89,11 @@ MODEL_FILES = [
     ('{"DummyModelSmall": 3}', "DummyModelSmall", "object"),
     ('{"DummyModelSmall": {"model_class": "DummyModel"}}', "configurations"),
     ('{"DummyModelSmall": {"configurations": {}}}', "model_class"),
-    ('{"DummyModelSmall": {"model_class": "Resnet", "configurations": {}}}', "Resnet", "DummyModel"),
+    ('{"DummyModelSmall": {"model_class": "Resnet", "configurations": {}}}', "Resnet",
+     "DummyModel"),
 ]
 
-# Arguments of DummyModel that only the trainers' code knows to be wrong, and words.
+# Arguments of DummyModel that only the trainers' code can refuse, and words of the error line.
 MODEL_ARGUMENTS = [
     ({"num_embeddings": "many"}, "num_embeddings", "integer"),
     ({"num_embeddings": -1}, "num_embeddings", "-1"),
@@ -115,41 +119,48 @@ class Refusals(launcher.TestCase):
         for text, *words in MODEL_FILES:
             with self.subTest(text=text):
                 path = self.write("models.json", text)
-                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path), *words)
+                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path),
+                                    *words)
 
     def test_model_arguments(self):
         for arguments, *words in MODEL_ARGUMENTS:
             entry = {"model_class": "DummyModel", "configurations": {**SMALL, **arguments}}
             path = self.write("models.json", json.dumps({"DummyModelSmall": entry}))
             with self.subTest(arguments=arguments):
-                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path), *words)
+                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path),
+                                    *words)
 
     def test_data_arguments(self):
-        for change, word in (({"sparsity_percentage": 100}, "sparsity_percentage"), ({"max_val": 0}, "max_val"),
-                             ({"sample_count": 0}, "sample_count"), ({"colour": 1}, "colour")):
-            arguments = {"max_val": 64, "sample_count": 64, "sample_length": 16, "sparsity_percentage": 20, **change}
+        for change, word in (({"sparsity_percentage": 100}, "sparsity_percentage"),
+                             ({"max_val": 0}, "max_val"), ({"sample_count": 0}, "sample_count"),
+                             ({"colour": 1}, "colour")):
+            arguments = {"max_val": 64, "sample_count": 64, "sample_length": 16,
+                         "sparsity_percentage": 20, **change}
             entry = {"data_class": "DummyData", "configurations": arguments}
             path = self.write("data.json", json.dumps({"DummyDataSmall": entry}))
             with self.subTest(change=change):
-                self.assert_refused(self.run_world("--smoke", "--data-config-path=" + path), word, code=2)
+                self.assert_refused(self.run_world("--smoke", "--data-config-path=" + path), word,
+                                    code=2)
 
     def test_arguments_that_a_class_does_not_take(self):
-        path = self.write("more.json", '{"AverageParameterServer": {"lock_count": 1}, "DdpTrainer": {"epochs": 10}}')
+        path = self.write("more.json", '{"AverageParameterServer": {"lock_count": 1}, '
+                                       '"DdpTrainer": {"epochs": 10}}')
         self.assert_refused(self.run_world("--smoke", "--server-config-path=" + path), "lock_count")
         self.assert_refused(self.run_world("--smoke", "--trainer-config-path=" + path), "epochs")
-        self.run_well("--smoke", "--server=AverageBatchParameterServer", "--server-config-path=" + path)
+        self.run_well("--smoke", "--server=AverageBatchParameterServer",
+                      "--server-config-path=" + path)
 
     def test_a_class_that_a_configuration_misspells(self):
         path = self.write("more.json", '{"AverageParameterSrver": {}}')
         for flag in ("--server-config-path", "--trainer-config-path"):
-            self.assert_refused(self.run_world("--smoke", "%s=%s" % (flag, path)), path, '"AverageParameterSrver"',
-                                "AverageParameterServer", "DdpTrainer")
+            self.assert_refused(self.run_world("--smoke", "%s=%s" % (flag, path)), path,
+                                '"AverageParameterSrver"', "AverageParameterServer", "DdpTrainer")
 
     def test_a_backend_that_needs_a_device(self):
         result = self.run_world("--smoke", "--backend=nccl", "--ddp-hook=allreduce_hook")
         self.assert_refused(result, "--backend", "nccl", "CUDA", "gloo")
         self.assertEqual(result.stdout, "")
-        self.run_well("--smoke", "--backend=nccl")  # rpc_hook has no use for a group
+        self.run_well("--smoke", "--backend=nccl")  # rpc_hook does not use a group
 
     def test_experiments_that_need_a_gpu_say_so(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
@@ -157,32 +168,36 @@ class Refusals(launcher.TestCase):
         self.assertEqual(len(with_gpu), 7)
         for name in with_gpu:
             with self.subTest(name=name):
-                self.assert_refused(self.run_world("--experiment=" + name, THRIFTPS_CUDA_LIBRARY="none"),
+                self.assert_refused(self.run_world("--experiment=" + name,
+                                                   THRIFTPS_CUDA_LIBRARY="none"),
                                     "--experiment=%s needs a GPU: " % name, "no CUDA device")
-        self.assert_refused(self.run_world("--experiment=ddp_mpi"), "ddp_mpi", "ddp_cpu_rpc", "ddp_cuda_rpc")
+        self.assert_refused(self.run_world("--experiment=ddp_mpi"), "ddp_mpi", "ddp_cpu_rpc",
+                            "ddp_cuda_rpc")
 
     def test_a_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            self.assert_refused(self.run_world("--smoke", "--master-port=%d" % port), "127.0.0.1:%d" % port, "in use",
-                                code=1)
+            self.assert_refused(self.run_world("--smoke", "--master-port=%d" % port),
+                                "127.0.0.1:%d" % port, "in use", code=1)
 
     def test_a_host_that_is_none(self):
-        self.assert_refused(self.run_world("--smoke", "--master-addr=no.such.host.invalid"), "no.such.host.invalid",
-                            code=1)
+        self.assert_refused(self.run_world("--smoke", "--master-addr=no.such.host.invalid"),
+                            "no.such.host.invalid", code=1)
 
     def test_a_tmpdir_too_long_for_sockets(self):
         folder = os.path.join(self.folder, "x" * 100)
         os.mkdir(folder)
-        self.assert_refused(self.run_world("--smoke", TMPDIR=folder), "TMPDIR", "--transport=tcp", code=1)
+        self.assert_refused(self.run_world("--smoke", TMPDIR=folder), "TMPDIR", "--transport=tcp",
+                            code=1)
         self.assertEqual(os.listdir(folder), [])
         self.run_well("--smoke", "--transport=tcp", TMPDIR=folder)
 
     def test_numbers_of_the_environment(self):
         self.assert_refused(self.run_world("--smoke", RANK="first", WORLD_SIZE="4"), "RANK=first")
-        self.assert_refused(self.run_world("--smoke", RANK="1", WORLD_SIZE="4", MASTER_PORT="tcp://10.0.0.1:1"),
+        self.assert_refused(self.run_world("--smoke", RANK="1", WORLD_SIZE="4",
+                                           MASTER_PORT="tcp://10.0.0.1:1"),
                             "MASTER_PORT=tcp://10.0.0.1:1")
         self.assert_refused(self.run_world("--smoke", RANK="1", WORLD_SIZE="7"), "--world-size=7")
 

@@ -1,22 +1,27 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads what parameter_server prints and writes, and knows the originals' names."""
+"""Parses the output of parameter_server, and lists the originals' names."""
 
 import re
 
-TRAINER_NAMES = ["backward_metric,backward", "batch_level_metric,batch_all", "forward_metric,forward_pass"]
-SERVER_NAMES = ["method_metric,average computation", "parameter_server_batch_metric,param_index_batch",
+TRAINER_NAMES = ["backward_metric,backward", "batch_level_metric,batch_all",
+                 "forward_metric,forward_pass"]
+SERVER_NAMES = ["method_metric,average computation",
+                "parameter_server_batch_metric,param_index_batch",
                 "parameter_server_straggler_metric,param_index_straggler"]
 
-# The names with which each hook labels its dense and its sparse buckets; on CPU everything runs on gloo.
+# The names that each hook gives to its dense and its sparse buckets; on the CPU every backend is
+# gloo.
 HOOK_NAMES = {
     "rpc_hook": ["hook_future_metric,rpc_dense", "hook_future_metric,rpc_sparse"],
     "sparse_rpc_hook": ["hook_future_metric,gloo_dense_allreduce", "hook_future_metric,rpc_sparse"],
-    "allreduce_hook": ["hook_future_metric,gloo_dense_allreduce", "hook_future_metric,gloo_sparse_allreduce"],
-    "hybrid_hook": ["hook_c10d_metric,gloo_sparse_allreduce", "hook_future_metric,gloo_dense_allreduce"],
+    "allreduce_hook": ["hook_future_metric,gloo_dense_allreduce",
+                       "hook_future_metric,gloo_sparse_allreduce"],
+    "hybrid_hook": ["hook_c10d_metric,gloo_sparse_allreduce",
+                    "hook_future_metric,gloo_dense_allreduce"],
 }
 
-COLUMNS = ["name", "min (ms)", "max (ms)", "mean (ms)", "variance (ms^2)", "stdev (ms)", "p50 (ms)", "p95 (ms)",
-           "p99 (ms)"]
+COLUMNS = ["name", "min (ms)", "max (ms)", "mean (ms)", "variance (ms^2)", "stdev (ms)", "p50 (ms)",
+           "p95 (ms)", "p99 (ms)"]
 
 
 def trainer_names(hook):
@@ -32,9 +37,11 @@ def _number(cell):
 
 
 def read_table(lines):
-    """A grid of the layout +---+ / header / +===+ / row / +---+ / ...: (columns, {name: numbers}).
+    """Parses a grid of the layout +---+ / header / +===+ / row / +---+ / ...: (columns, {name:
+    numbers}).
 
-    One without rows has a rule in the place of the first."""
+    A grid without rows has a rule in place of the first row.
+    """
     if len(lines) == 4:
         lines = lines[:3] if lines[3] == lines[0] else lines
     widths = [len(part) for part in lines[0].strip("+").split("+")]
@@ -63,7 +70,7 @@ def read_report(text):
 
 
 def figures(output):
-    """Name -> figure of a --json file."""
+    """The figures of a --json file, by name."""
     return {figure["name"]: figure for figure in output["figures"]}
 
 

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What a user reads and what programs read after a run: the originals' titles, rows and columns, JSON, CSV."""
+"""The output of a run for users and for programs: the originals' titles, rows and columns, JSON,
+CSV."""
 
 import csv
 import json
@@ -17,7 +18,7 @@ N_STEPS = 8  # 64 samples, batches of 4, 2 trainers
 
 
 class OneRun(launcher.TestCase):
-    """One run, looked at from all sides."""
+    """One run, checked in every output format."""
 
     def setUp(self):
         super().setUp()
@@ -28,9 +29,11 @@ class OneRun(launcher.TestCase):
     def test_says_what_it_will_do_first(self):
         first, second, empty = self.result.stdout.split("\n")[:3]
         self.assertTrue(first.startswith("parameter_server: ntrainer=2 "), first)
-        for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook", "batch-size=4", "seed=0"):
+        for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook",
+                     "batch-size=4", "seed=0"):
             self.assertIn(" " + part + " ", first)
-        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role; tensors through Unix sockets and shared memory$")
+        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role; tensors through Unix "
+                                 r"sockets and shared memory$")
         self.assertEqual(empty, "")
         self.assertIn("\nbenchmark warmup done\n\n", self.result.stdout)
 
@@ -54,22 +57,28 @@ class OneRun(launcher.TestCase):
 
     def test_ends_with_what_training_came_to(self):
         loss, parameters = self.result.stdout.splitlines()[-2:]
-        self.assertRegex(loss, r"^loss of the last step: trainer0 4\.\d+, trainer1 4\.\d+$")  # ln 64 = 4.16
-        self.assertRegex(parameters, r"^parameters \(xxh3-128\): [0-9a-f]{32}, the same on all trainers$")
-        self.assertIn(report.digests(self.output)[0], parameters)  # of another run: the same seed
+        # ln 64 = 4.16
+        self.assertRegex(loss, r"^loss of the last step: trainer0 4\.\d+, trainer1 4\.\d+$")
+        self.assertRegex(parameters,
+                         r"^parameters \(xxh3-128\): [0-9a-f]{32}, the same on all trainers$")
+        # of another run with the same seed
+        self.assertIn(report.digests(self.output)[0], parameters)
 
     def test_json_has_the_shape_of_all_benchmarks(self):
         output = self.output
         self.assertEqual((output["schema"], output["benchmark"]), (1, "parameter_server"))
         self.assertRegex(output["version"], r"^\d+\.\d+\.\d+$")
-        self.assertTrue({"cpu", "cores", "memory_bytes", "kernel", "machine"} <= set(output["host"]))
+        self.assertTrue({"cpu", "cores", "memory_bytes", "kernel",
+                         "machine"} <= set(output["host"]))
         self.assertEqual(output["flags"]["ddp-hook"], "rpc_hook")
         self.assertEqual(output["flags"]["batch-size"], "4")
         self.assertEqual((output["peers"], output["ratios"]), ([], []))
         for figure in output["figures"]:
-            self.assertEqual(set(figure), {"name", "unit", "n", "p50", "p95", "p99", "min", "max", "mean", "samples"})
+            self.assertEqual(set(figure), {"name", "unit", "n", "p50", "p95", "p99", "min", "max",
+                                           "mean", "samples"})
             self.assertEqual(len(figure["samples"]), figure["n"])
-            self.assertEqual((min(figure["samples"]), max(figure["samples"])), (figure["min"], figure["max"]))
+            self.assertEqual((min(figure["samples"]), max(figure["samples"])),
+                             (figure["min"], figure["max"]))
 
     def test_json_has_every_row_of_the_report(self):
         figures = report.figures(self.output)
@@ -80,7 +89,8 @@ class OneRun(launcher.TestCase):
         figures = report.figures(self.output)
         for name in report.TRAINER_NAMES + report.HOOK_NAMES["rpc_hook"]:
             with self.subTest(name=name):  # one dense and one sparse bucket
-                self.assertEqual([figures[rank + name]["n"] for rank in ("trainer=0/", "trainer=1/", "all trainer/")],
+                self.assertEqual([figures[rank + name]["n"]
+                                  for rank in ("trainer=0/", "trainer=1/", "all trainer/")],
                                  [N_STEPS, N_STEPS, 2 * N_STEPS])
         for name in report.SERVER_NAMES:
             self.assertEqual(figures["server=2/" + name]["n"], 2 * N_STEPS)
@@ -88,19 +98,22 @@ class OneRun(launcher.TestCase):
     def test_parts_take_no_longer_than_the_whole(self):
         samples = {name: figure["samples"] for name, figure in report.figures(self.output).items()}
         for step, forward, backward in zip(*(samples["trainer=0/" + name] for name in (
-                "batch_level_metric,batch_all", "forward_metric,forward_pass", "backward_metric,backward"))):
+                "batch_level_metric,batch_all", "forward_metric,forward_pass",
+                "backward_metric,backward"))):
             self.assertLessEqual(forward + backward, step)
 
     def test_csv_holds_the_tables(self):
         folder = os.path.join(self.folder, "tables/of/this")
-        self.assertEqual(sorted(os.listdir(folder)), ["all_server.csv", "all_trainer.csv", "server=2.csv",
-                                                      "trainer=0.csv", "trainer=1.csv"])
-        for title, _, rows in self.tables:  # of this run: it wrote over those of the first
+        self.assertEqual(sorted(os.listdir(folder)),
+                         ["all_server.csv", "all_trainer.csv", "server=2.csv",
+                          "trainer=0.csv", "trainer=1.csv"])
+        for title, _, rows in self.tables:  # of this run, which overwrote the files of the first
             path = os.path.join(folder, title.replace("all ", "all_") + ".csv")
             with self.subTest(title=title), open(path, encoding="utf-8", newline="") as file:
                 header, *lines = list(csv.reader(file))
-                self.assertEqual(header, ["name", "min_ms", "max_ms", "mean_ms", "variance_ms2", "stdev_ms",
-                                          "p50_ms", "p95_ms", "p99_ms"])
+                self.assertEqual(header,
+                                 ["name", "min_ms", "max_ms", "mean_ms", "variance_ms2", "stdev_ms",
+                                  "p50_ms", "p95_ms", "p99_ms"])
                 self.assertEqual([line[0] for line in lines], list(rows))
                 for line in lines:
                     for cell, number in zip(line[1:], rows[line[0]]):
@@ -111,16 +124,18 @@ class Shapes(launcher.TestCase):
 
     def test_every_fifth_epoch_is_announced_in_warm_up_and_pass(self):
         lines = self.run_well("--smoke", "--epochs=11", "--repeats=2").stdout.splitlines()
-        told = [line for line in lines if line.startswith("train epoch=") or line == "benchmark warmup done"]
+        told = [line for line in lines if line.startswith("train epoch=")
+                or line == "benchmark warmup done"]
         epochs = ["train epoch=0", "train epoch=5", "train epoch=10"]
         self.assertEqual(told, [*epochs, "benchmark warmup done", *epochs, *epochs])
 
     def test_json_and_head_have_seeds_paths_and_the_real_port(self):
         models = self.write("models.json", json.dumps({"DummyModelSmall": {
             "model_class": "DummyModel", "configurations": {
-                "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
-                "dense_layers_count": 2, "sparse": True}}}))
-        said = ("--torch-seed=7", "--cuda-seed=8", "--filestore=/tmp/store", "--model-config-path=" + models)
+                "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64,
+                "dense_output_size": 64, "dense_layers_count": 2, "sparse": True}}}))
+        said = ("--torch-seed=7", "--cuda-seed=8", "--filestore=/tmp/store",
+                "--model-config-path=" + models)
         flags = self.run_to_json("--smoke", *said)["flags"]
         self.assertEqual((flags["seed"], flags["torch-seed"], flags["cuda-seed"]), ("7", "7", "8"))
         self.assertEqual((flags["filestore"], flags["model-config-path"]), ("/tmp/store", models))
@@ -154,29 +169,35 @@ class Shapes(launcher.TestCase):
 
     def test_a_server_that_owns_nothing_has_an_empty_table(self):
         tables = report.read_report(self.run_well("--smoke", "--nserver=3").stdout)  # two buckets
-        self.assertEqual(sorted(len(rows) for title, _, rows in tables if title.startswith("server=")), [0, 3, 3])
+        self.assertEqual(sorted(len(rows) for title, _, rows in tables
+                                if title.startswith("server=")), [0, 3, 3])
 
     def test_repeats_add_up(self):
         output = self.run_to_json("--smoke", "--repeats=3")
         figures = report.figures(output)
         self.assertEqual(figures["trainer=1/batch_level_metric,batch_all"]["n"], 3)
-        self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)  # every pass starts anew
+        # every pass starts from the initial model
+        self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)
 
     def test_underscores_are_as_good_as_dashes(self):
-        output = self.run_to_json("--smoke", "--batch_size=16", "--ddp_hook", "sparse_rpc_hook", "--rpc_timeout=9",
-                                  "--filestore=/tmp/not_used", "--torch_seed=1", "--cuda_seed=2")
-        self.assertEqual([output["flags"][name] for name in ("batch-size", "ddp-hook", "rpc-timeout")],
+        output = self.run_to_json("--smoke", "--batch_size=16", "--ddp_hook", "sparse_rpc_hook",
+                                  "--rpc_timeout=9", "--filestore=/tmp/not_used", "--torch_seed=1",
+                                  "--cuda_seed=2")
+        self.assertEqual([output["flags"][name]
+                          for name in ("batch-size", "ddp-hook", "rpc-timeout")],
                          ["16", "sparse_rpc_hook", "9"])
 
     def test_files_go_where_the_user_stood(self):
         os.mkdir(os.path.join(self.folder, "stood"))
-        self.run_well("--smoke", "--json=out.json", BUILD_WORKING_DIRECTORY=os.path.join(self.folder, "stood"))
+        self.run_well("--smoke", "--json=out.json",
+                      BUILD_WORKING_DIRECTORY=os.path.join(self.folder, "stood"))
         self.assertEqual(os.listdir(os.path.join(self.folder, "stood")), ["out.json"])
 
     def test_progress_goes_to_stderr_a_line_each_where_that_is_no_terminal(self):
         run = self.start("--smoke", "--batch-size=4", "--epochs=1000000")
         line = launcher.eventually(run.progress, "a line of progress")
-        self.assertRegex(line, r"^warm-up: ThriftPS, epoch \d+ of 1000000, step \d+ of 8000000, loss 4\.\d+(; about .* left)?\n$")
+        self.assertRegex(line, r"^warm-up: ThriftPS, epoch \d+ of 1000000, step \d+ of 8000000, "
+                               r"loss 4\.\d+(; about .* left)?\n$")
         run.signal(signal.SIGINT)
         result = run.finish()
         self.assertNotIn("\033", result.stdout + result.stderr)
@@ -184,13 +205,13 @@ class Shapes(launcher.TestCase):
 
 
 class Words(launcher.TestCase):
-    """--help, --list, --version: nothing is started for them."""
+    """--help, --list and --version start nothing."""
 
-    FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver ncudaserver rpc-timeout
-    backend epochs batch-size data model data-config-path model-config-path server-config-path trainer-config-path
-    torch-seed cuda-seed preprocess-data create-criterion create-ddp-model hook-state ddp-hook iteration-step
-    learning-rate seed reduce compress partition transport json csv list smoke peer rank world-size
-    job master-rank bind port-range""".split()
+    FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver
+    ncudaserver rpc-timeout backend epochs batch-size data model data-config-path model-config-path
+    server-config-path trainer-config-path torch-seed cuda-seed preprocess-data create-criterion
+    create-ddp-model hook-state ddp-hook iteration-step learning-rate seed reduce compress partition
+    transport json csv list smoke peer rank world-size job master-rank bind port-range""".split()
 
     def test_help_names_every_flag(self):
         text = self.run_well("--help", LC_ALL="C").stdout
@@ -202,15 +223,17 @@ class Words(launcher.TestCase):
 
     def test_list_names_every_registry(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
-        for flag, name in {"data": "DummyData", "model": "DummyModelSparse", "trainer": "DdpTrainer",
-                           "server": "AverageBatchParameterServer", "ddp-hook": "hybrid_hook", "compress": "topk",
+        for flag, name in {"data": "DummyData", "model": "DummyModelSparse",
+                           "trainer": "DdpTrainer", "server": "AverageBatchParameterServer",
+                           "ddp-hook": "hybrid_hook", "compress": "topk",
                            "hook-state": "BasicHookState", "create-ddp-model": "basic_ddp_model",
                            "create-criterion": "cel", "iteration-step": "basic_iteration_step",
                            "preprocess-data": "preprocess_dummy_data", "backend": "gloo"}.items():
             self.assertIn(name, names["--" + flag].split(" "))
 
     def test_version_is_a_line(self):
-        self.assertRegex(self.run_well("--version").stdout, r"^parameter_server \(ThriftPS\) \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.run_well("--version").stdout,
+                         r"^parameter_server \(ThriftPS\) \d+\.\d+\.\d+\n$")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Roles that are started one by one, as fleets do: each process finds its place in flags or environment."""
+"""Roles that are started one by one, as in fleets: each process finds its place in flags or
+environment."""
 
 import signal
 
@@ -11,7 +12,7 @@ from thrift.Thrift import TException
 from thriftps.node.ttypes import ServiceError
 from thriftps.rendezvous import Rendezvous
 
-# Ranks behind those of the two trainers.
+# Ranks after those of the two trainers.
 SERVER, MASTER = 2, 3
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
@@ -27,20 +28,23 @@ class World(launcher.TestCase):
                           MASTER_PORT=str(self.port))
 
     def slurm(self, rank, *flags):
-        return self.start("--master-port=%d" % self.port, *flags, SLURM_PROCID=str(rank), SLURM_NTASKS="4")
+        return self.start("--master-port=%d" % self.port, *flags, SLURM_PROCID=str(rank),
+                          SLURM_NTASKS="4")
 
     def by_flags(self, rank, *flags):
-        return self.start("--rank=%d" % rank, "--world-size=4", "--master-port=%d" % self.port, *flags)
+        return self.start("--rank=%d" % rank, "--world-size=4", "--master-port=%d" % self.port,
+                          *flags)
 
     def wait_until_training(self):
-        """The first trainer, found as roles find each other, has done a step of a pass that goes on."""
+        """The first trainer, found as roles find each other, has done a step of a pass and
+        continues."""
         trainer = launcher.eventually(self.find_trainer, "trainer0 has found its master")
         launcher.eventually(lambda: launcher.steps_done(trainer) > 0, "trainer0 has done a step")
 
     def find_trainer(self):
-        """Where the trainer0 that the master has accepted listens; empty before.
+        """The address of the trainer0 that the master has accepted; empty before.
 
-        Not from its application: a second process of rank 0 may overwrite that one.
+        The application of rank 0 is no source: a second process of that rank may overwrite it.
         """
         try:
             with Client("127.0.0.1:%d" % self.port, Rendezvous) as store:
@@ -50,7 +54,7 @@ class World(launcher.TestCase):
             return ""
 
     def check_well(self, roles):
-        """All end well, the master says the report and the others nothing."""
+        """All exit with 0; the master prints the report and the others print nothing."""
         *others, master = [role.finish() for role in roles]
         self.assertEqual((master.code, master.stderr), (0, ""), master)
         for result in others:
@@ -84,16 +88,19 @@ class OneByOne(World):
         for hook in report.HOOK_NAMES:
             with self.subTest(hook=hook):
                 self.port = launcher.free_port()
-                roles = [self.torchrun(rank, "--smoke", "--batch-size=4", "--ddp-hook=" + hook) for rank in range(4)]
+                roles = [self.torchrun(rank, "--smoke", "--batch-size=4", "--ddp-hook=" + hook)
+                         for rank in range(4)]
                 self.assertIn(expected[0] + ", the same on all", self.check_well(roles))
 
     def test_over_ipv6(self):
-        roles = [self.by_flags(rank, "--smoke", "--master-addr=::1", "--ddp-hook=sparse_rpc_hook") for rank in range(4)]
+        roles = [self.by_flags(rank, "--smoke", "--master-addr=::1", "--ddp-hook=sparse_rpc_hook")
+                 for rank in range(4)]
         self.check_well(roles)
 
     def test_roles_may_come_before_their_master(self):
         others = [self.torchrun(rank, "--smoke") for rank in (0, 1, 2)]
-        launcher.eventually(lambda: all(len(role.living()) == 1 for role in others), "the roles are there")
+        launcher.eventually(lambda: all(len(role.living()) == 1 for role in others),
+                            "the roles are there")
         self.check_well(others + [self.torchrun(MASTER, "--smoke")])
 
     def test_over_unix_sockets_on_one_machine(self):
@@ -101,7 +108,7 @@ class OneByOne(World):
         self.check_well(roles)
 
     def test_a_world_of_one_is_no_world(self):
-        # Every shell inside a job of Slurm has these.
+        # Every shell in a Slurm job has these variables.
         result = self.start("--smoke", SLURM_PROCID="0", SLURM_NTASKS="1").finish()
         self.assertEqual(result.code, 0)
         self.assertIn("metrics for server=2", result.stdout)
@@ -116,7 +123,8 @@ class Trouble(World):
 
     def test_all_missing_roles_are_named(self):
         self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=1"), 1,
-                    "trainer0, trainer1, server2 have not come up in 1 s", "127.0.0.1 is a loopback address")
+                    "trainer0, trainer1, server2 have not come up in 1 s",
+                    "127.0.0.1 is a loopback address")
 
     def test_a_rank_that_is_started_twice(self):
         roles = [self.torchrun(rank, *LONG) for rank in range(4)]
@@ -129,21 +137,26 @@ class Trouble(World):
     def test_a_rank_that_is_started_twice_at_once(self):
         roles = [self.torchrun(rank, *LONG) for rank in (0, 0, 1, SERVER, MASTER)]
         self.wait_until_training()
-        launcher.eventually(lambda: any(role.process.poll() == 1 for role in roles[:2]), "one of the two has ended")
-        self.assertEqual(sorted(role.process.poll() is None for role in roles), [False, True, True, True, True])
+        launcher.eventually(lambda: any(role.process.poll() == 1 for role in roles[:2]),
+                            "one of the two has ended")
+        self.assertEqual(sorted(role.process.poll() is None for role in roles),
+                         [False, True, True, True, True])
 
     def test_a_role_of_another_world(self):
         master = self.torchrun(MASTER, "--smoke", "--job=blue")
-        self.end_of(self.torchrun(0, "--smoke", "--job=red"), 1, "job red", "job blue", "127.0.0.1:%d" % self.port)
-        self.check_well([self.torchrun(rank, "--smoke", "--job=blue") for rank in (0, 1, SERVER)] + [master])
+        self.end_of(self.torchrun(0, "--smoke", "--job=red"), 1, "job red", "job blue",
+                    "127.0.0.1:%d" % self.port)
+        self.check_well([self.torchrun(rank, "--smoke", "--job=blue") for rank in (0, 1, SERVER)]
+                        + [master])
 
     def test_a_role_with_other_flags(self):
-        # Starts last: all others are there to be told.
+        # The master starts last, when all other roles are reachable.
         others = [self.torchrun(rank, "--smoke", "--epochs=2") for rank in (0, SERVER, MASTER)]
         launcher.eventually(self.find_trainer, "the role has found its master")
         bad = self.torchrun(1, "--smoke", "--reduce=sum")
         for role in (bad, others[2]):
-            self.end_of(role, 1, "trainer1 (pid", "master (pid", "--epochs=1, the master has --epochs=2",
+            self.end_of(role, 1, "trainer1 (pid", "master (pid",
+                        "--epochs=1, the master has --epochs=2",
                         "--reduce=sum, the master has --reduce=mean")
         for role in others[:2]:
             self.end_of(role, 1)
@@ -151,14 +164,15 @@ class Trouble(World):
     def test_a_master_that_never_comes(self):
         for rank, name in ((0, "trainer0"), (SERVER, "server2")):
             with self.subTest(rank=rank):
-                self.end_of(self.torchrun(rank, "--smoke", "--startup-timeout=1"), 1, "parameter_server: %s: " % name,
+                self.end_of(self.torchrun(rank, "--smoke", "--startup-timeout=1"), 1,
+                            "parameter_server: %s: " % name,
                             "no master at 127.0.0.1:%d within 1 s" % self.port)
 
     def test_a_role_that_never_comes(self):
         others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
-        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1, "trainer1 has not come up in 10 s",
-                    "127.0.0.1:%d" % self.port)
-        for role in others:  # the master told them
+        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1,
+                    "trainer1 has not come up in 10 s", "127.0.0.1:%d" % self.port)
+        for role in others:  # the master informed them
             self.end_of(role, 1, "the run failed: trainer1 has not come up in 10 s")
 
     def test_a_master_that_is_killed(self):

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:transfer: what it prints and writes, and that it leaves nothing behind."""
+"""//bench:transfer: its output and its JSON; no process or file remains."""
 
 import json
 import os
@@ -17,7 +17,7 @@ class Transfer(launcher.TestCase):
 
     def run_to_output(self, *flags):
         result = self.run_world("--smoke", "--json=out.json", *flags)
-        self.assertEqual(result.code, 0, result)  # on stderr there may be a line of progress
+        self.assertEqual(result.code, 0, result)  # stderr may have a line of progress
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             output = json.load(file)
         self.assertEqual((output["schema"], output["benchmark"]), (1, "transfer"))
@@ -36,60 +36,72 @@ class Transfer(launcher.TestCase):
                     row = "%s %s %s" % (op, size, transport)
                     with self.subTest(row=row):
                         self.assertIn("\n" + row, result.stdout)
-                        self.assertEqual((units[row], units[row + " time"], units[row + " calls"]), ("GB/s", "ms", "calls/s"))
-                        self.assertEqual((units[row + " client CPU"], units[row + " server CPU"]), ("s/GB", "s/GB"))
+                        self.assertEqual((units[row], units[row + " time"], units[row + " calls"]),
+                                         ("GB/s", "ms", "calls/s"))
+                        self.assertEqual((units[row + " client CPU"], units[row + " server CPU"]),
+                                         ("s/GB", "s/GB"))
                         self.assertIn(row + " / raw", ratios)
                         self.assertEqual(row + " / memcpy" in ratios, transport == "shm")
         self.assertEqual(units["small calls, 8 clients"], "calls/s")
 
     def test_one_row_alone(self):
-        _, output = self.run_to_output("--op=push", "--bytes=65536", "--connections=2", "--in-flight=4", "--calls=16",
-                                       "--seconds=0")
-        times = [figure for figure in output["figures"] if figure["name"] == "push 64 KiB x2 /4 tcp time"]
+        _, output = self.run_to_output("--op=push", "--bytes=65536", "--connections=2",
+                                       "--in-flight=4", "--calls=16", "--seconds=0")
+        times = [figure for figure in output["figures"]
+                 if figure["name"] == "push 64 KiB x2 /4 tcp time"]
         self.assertEqual([figure["n"] for figure in times], [16])
         self.assertEqual({figure["name"].rsplit(" " + transport)[0] for figure in output["figures"]
-                          for transport in TRANSPORTS if " " + transport in figure["name"]}, {"push 64 KiB x2 /4"})
-        self.assertEqual([str(output["flags"][flag]) for flag in ("op", "bytes", "connections", "in-flight", "calls")],
+                          for transport in TRANSPORTS if " " + transport in figure["name"]},
+                         {"push 64 KiB x2 /4"})
+        self.assertEqual([str(output["flags"][flag])
+                          for flag in ("op", "bytes", "connections", "in-flight", "calls")],
                          ["push", "65536", "2", "4", "16"])
 
     def test_a_size_alone_is_a_row_of_each_operation(self):
         _, output = self.run_to_output("--bytes=65536", "--transport=unix")
-        self.assertEqual({figure["name"] for figure in output["figures"] if figure["unit"] == "GB/s"},
+        self.assertEqual({figure["name"] for figure in output["figures"]
+                          if figure["unit"] == "GB/s"},
                          {op + " 64 KiB unix" for op in OPS})
 
     def test_one_system_alone(self):
         _, output = self.run_to_output("--system=thriftps", "--transport=shm")
         self.assertEqual((output["peers"], output["ratios"]), ([], []))
-        self.assertEqual({figure["name"].split()[-1] for figure in output["figures"] if figure["unit"] == "GB/s"}, {"shm"})
+        self.assertEqual({figure["name"].split()[-1] for figure in output["figures"]
+                          if figure["unit"] == "GB/s"}, {"shm"})
 
     def test_chunks(self):
-        result, output = self.run_to_output("--chunks", "--transport=tcp", "--op=push", "--bytes=67108864", "--seconds=0")
+        result, output = self.run_to_output("--chunks", "--transport=tcp", "--op=push",
+                                            "--bytes=67108864", "--seconds=0")
         self.assertIn("push 64 MiB tcp         thriftps-chunks ", result.stdout)
-        self.assertIn("push 64 MiB tcp / thriftps-chunks", {ratio["name"] for ratio in output["ratios"]})
+        self.assertIn("push 64 MiB tcp / thriftps-chunks",
+                      {ratio["name"] for ratio in output["ratios"]})
 
     def test_idle_connections(self):
         result, output = self.run_to_output("--op=push", "--bytes=1024", "--idle=200")
         figures = {figure["name"]: figure for figure in output["figures"]}
         self.assertGreater(figures["small calls, 8 clients, 200 idle"]["p50"], 0)
         self.assertGreater(figures["small calls, 8 clients, 0 idle"]["p50"], 0)
-        # More than nothing, since there are buffers, and less than a small buffer a connection.
+        # More than zero, because there are buffers, and less than a small buffer per connection.
         self.assertLess(0, figures["200 idle connections, memory of each"]["p50"])
         self.assertLess(figures["200 idle connections, memory of each"]["p50"], 20)
         self.assertIn("200 idle connections: ", result.stdout)
 
     def test_peers_and_a_plot(self):
         _, output = self.run_to_output("--peers", "--op=echo", "--bytes=65536", "--plot=plot.svg")
-        self.assertLessEqual({"raw", "libthrift TThreaded", "libthrift TNonblocking", "C GLib", "tensorpipe"},
+        self.assertLessEqual({"raw", "libthrift TThreaded", "libthrift TNonblocking", "C GLib",
+                              "tensorpipe"},
                              {peer["name"] for peer in output["peers"]})
         with open(os.path.join(self.folder, "plot.svg"), encoding="utf-8") as file:
             plot = file.read()
-        for curve in ("thriftps tcp", "thriftps unix", "thriftps shm", "memcpy shm", "tensorpipe shm"):
+        for curve in ("thriftps tcp", "thriftps unix", "thriftps shm", "memcpy shm",
+                      "tensorpipe shm"):
             self.assertIn(curve, plot)
         self.assertIn("echo 64 KiB shm / tensorpipe", {ratio["name"] for ratio in output["ratios"]})
 
     def test_a_bad_flag_is_a_line(self):
-        for flag, word in (("--bogus", "bogus"), ("--op=pour", "push or pull or echo"), ("--connections=65", "1 to 64"),
-                           ("--bytes=1", "multiple of 4"), ("--seconds=-1", "0 or more"), ("--idle=-7", "0 to"),
+        for flag, word in (("--bogus", "bogus"), ("--op=pour", "push or pull or echo"),
+                           ("--connections=65", "1 to 64"), ("--bytes=1", "multiple of 4"),
+                           ("--seconds=-1", "0 or more"), ("--idle=-7", "0 to"),
                            ("--transport=x", "tcp or unix or shm"), ("--system=x", "thriftps")):
             with self.subTest(flag=flag):
                 result = self.run_world(flag)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The services give the same bits whether their calls go in frames or in chunks. */
+/* The services return the same bits for calls in frames and in chunks. */
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using tps_test::make_values;
 using tps_test::SharingClient;
 using tps_test::Values;
 
-/* All services, for clients whose messages all go in chunks, or all in frames. */
+/* A server of all services, for clients whose messages are all in chunks or all in frames. */
 class Server
 {
 public:
@@ -57,7 +57,7 @@ private:
   TpsServer *server_;
 };
 
-/* What a client of the services sees of a server. */
+/* The observable results of a client of the services. */
 std::string
 train (bool in_chunks)
 {
@@ -105,7 +105,7 @@ TEST (ChunkedServices, keepAValueAndForgetIt)
   EXPECT_TRUE (g_bytes_equal (got, value));
 }
 
-/* The errors of a service are those that it gives in a frame. */
+/* The services return the same errors as in a frame. */
 TEST (ChunkedServices, refuseWithTheSameError)
 {
   std::string said[2];

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands between a client and a server, passes frames on, and once cuts the connection: when a
- * certain number of frames has gone to the server (the last one has or has not arrived), or of
- * answers come back. */
+/* A proxy between a client and a server that forwards frames and cuts the connection once: after
+ * a number of frames to the server, with or without delivery of the last one, or of replies from
+ * it. */
 
 #pragma once
 
@@ -16,9 +16,9 @@ namespace thriftps {
 
 enum class Cut
 {
-  BEFORE_REQUEST, /* frame n of the client does not arrive */
-  AFTER_REQUEST,  /* it does, and then the connection goes */
-  BEFORE_ANSWER,  /* frame n of the server does not arrive */
+  BEFORE_REQUEST, /* frame n of the client is not delivered */
+  AFTER_REQUEST,  /* it is delivered, then the connection is cut */
+  BEFORE_ANSWER,  /* frame n of the server is not delivered */
 };
 
 class CuttingProxy

@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server whose frames are short and which answers what it is sent; and a client of it.
+/* A server with short frames that echoes its argument, and a client of it.
  *
- *   echo (1: binary)   answers the same bytes, from where they lie
- *   hold (1: binary)   the same, when the test says so
- *   kept (1: binary)   keeps the answer, and says under which name it waits
- */
+ *   echo (1: binary)   returns the same bytes, without a copy
+ *   hold (1: binary)   the same, when the test releases it
+ *   kept (1: binary)   stores the reply, and returns the name under which it waits */
 
 #pragma once
 
@@ -97,7 +96,7 @@ public:
     changed_.wait (guard, [&] { return held_.size () >= n; });
   }
 
-  /* Answers what is held. */
+  /* Replies to the held calls. */
   void
   release ()
   {
@@ -189,7 +188,7 @@ private:
     return view;
   }
 
-  /* A ServiceError with `transfer`, as for an answer that no frame can hold. */
+  /* A ServiceError with `transfer`, as for a reply that exceeds a frame. */
   static void
   write_transfer (TpsWriter *out, gconstpointer name)
   {
@@ -299,7 +298,7 @@ public:
     g_clear_error (&error);
   }
 
-  /* What came back; "" with `error` set where nothing did. */
+  /* The reply; "" with `error` set if the call fails. */
   std::string
   send (const std::string &bytes, const char *method = "echo", gint64 deadline_ns = later ())
   {

@@ -36,7 +36,7 @@ echo_call (const std::string &argument, const char *name = "Echo:echo",
 class Hostile : public testing::Test
 {
 protected:
-  /* The code of the error, 0 where there was none. */
+  /* The code of the error; 0 if there is none. */
   int
   ask (const char *method, TpsWriteArguments write, gconstpointer arguments,
        TpsReadResult read = nullptr, gpointer result = nullptr)
@@ -195,7 +195,7 @@ TEST_F (Hostile, bytesThatAreNoCall)
   EXPECT_EQ (server.n_calls (), 0);
 }
 
-/* A transfer cannot run itself, or any other. */
+/* A transfer cannot run itself or another transfer. */
 TEST_F (Hostile, chunksWithinChunks)
 {
   std::string bytes = echo_call ("t", "Chunks:run_transfer");
@@ -264,7 +264,7 @@ TEST_F (Hostile, oneWhoRunsAndOneWhoEndsIt)
   EXPECT_EQ (server.n_calls (), 1);
 }
 
-/* Whatever two peers do to one transfer at the same time, the server goes on. */
+/* Two peers use one transfer at the same time; the server must survive any interleaving. */
 TEST_F (Hostile, manyWhoDoEverythingAtOnce)
 {
   std::string call = echo_call (pattern (5000));

@@ -12,8 +12,8 @@ class Resume : public testing::TestWithParam<Cut>
 {
 };
 
-/* Wherever the connection is cut after the transfer has begun, the call is done once and its answer
- * comes. */
+/* The call runs once and its reply arrives, wherever the connection is cut after the start of the
+ * transfer. */
 TEST_P (Resume, wherever)
 {
   std::string bytes = pattern (8 * FRAME_BYTES);
@@ -31,8 +31,8 @@ TEST_P (Resume, wherever)
           EXPECT_GT (at, 15) << "all frames of a call were cut once";
           break;
         }
-      /* Node.describe and begin_transfer: nothing has begun, and the caller decides. Describing is
-       * asked anew. */
+      /* In Node.describe and begin_transfer nothing has started, so the caller decides. The client
+       * calls describe again on the next connection. */
       if (client.error != nullptr)
         {
           EXPECT_LE (at, 2) << client.error->message;

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What is left of memory that a device's server has shared, with a server in this process whose
-// device stands in.
+// The lifetime of memory that a server on a device has shared, with a server on a fake device in
+// this process.
 
 #include <signal.h>
 
@@ -25,7 +25,7 @@ class DeviceEndings : public TwoTrainers
 {
 };
 
-// Memory of its own process cannot be opened: as where a machine does not let processes share.
+// A process cannot open memory that it exported itself, which simulates a machine without sharing.
 TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
 {
   TpsServerOptions options = {};

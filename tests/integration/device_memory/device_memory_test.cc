@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Gradients that stay in a device's memory between processes, against those that come to the host:
-// on "cuda:0", whatever that is here.
+// Gradients that stay in device memory between processes, compared with gradients that pass through
+// the host, on any device called "cuda:0".
 
 #include <signal.h>
 #include <unistd.h>

@@ -21,7 +21,7 @@ struct Pushed
   TpsGradient gradient = {};
 };
 
-/* The way to the host that a trainer need not go. */
+/* The path through the host, which a trainer with sharing does not need. */
 Averaged
 Read (const TpsTensor &average)
 {

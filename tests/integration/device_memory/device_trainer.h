@@ -1,7 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A trainer whose gradients lie in the memory of a device that stands in, and its exchange with one
-// server.
+// A trainer whose gradients are in the memory of a fake device, and its exchange with one server.
 
 #pragma once
 
@@ -16,21 +15,21 @@ namespace thriftps_test {
 
 struct Averaged
 {
-  std::string error; // empty: there is an average
+  std::string error; // empty if there is an average
   std::vector<float> values;
-  bool was_there; // in memory of the device
+  bool was_there; // in device memory
 };
 
 class DeviceTrainer
 {
 public:
-  // `device` NULL: gradients lie in host memory.
+  // If `device` is NULL, gradients are in host memory.
   DeviceTrainer (const std::string &address, gint32 trainer, TpsDevice *device);
   ~DeviceTrainer ();
   DeviceTrainer (const DeviceTrainer &) = delete;
   DeviceTrainer &operator= (const DeviceTrainer &) = delete;
 
-  bool MayShare () const; // whether the exchange says that it takes the device's memory
+  bool MayShare () const; // whether the exchange accepts device memory
 
   std::future<Averaged> Push (gint64 batch, gint32 param_loc, const std::vector<float> &values);
 
@@ -39,7 +38,7 @@ private:
   TpsDevice *device_;
 };
 
-// Values of which no two gradients have the same.
+// Values that differ between any two gradients.
 std::vector<float> SomeValues (gint64 batch, gint32 param_loc, gint32 trainer, size_t n);
 
 } // namespace thriftps_test

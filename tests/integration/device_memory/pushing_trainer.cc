@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// ADDRESS BATCH: the only trainer of its server. Pushes from that batch on, without end; says
-// "shares" when an average lies in its device's memory.
+// Arguments: ADDRESS BATCH. The only trainer of its server. It pushes from that batch on, without
+// end, and prints "shares" when an average is in the memory of its device.
 
 #include <cstdio>
 #include <cstdlib>

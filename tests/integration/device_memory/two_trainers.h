@@ -13,7 +13,7 @@
 
 namespace thriftps_test {
 
-// In ascending order, divided once.
+// Adds in ascending order, and divides once.
 inline std::vector<float>
 Mean (const std::vector<float> &first, const std::vector<float> &second)
 {
@@ -45,7 +45,7 @@ protected:
     trainers_[1] = std::make_unique<DeviceTrainer> (second, 1, second_device);
   }
 
-  // One round; what it gave, and whether that was the mean of both.
+  // Runs one round; returns the averages and whether they were the mean of both.
   Averaged
   Round (size_t n, gint32 param_loc = 0)
   {
@@ -68,7 +68,7 @@ protected:
     return { "", averaged[0].values, averaged[0].was_there && averaged[1].was_there };
   }
 
-  // Rounds until averages lie in the device's memory on both sides.
+  // Runs rounds until averages are in device memory on both sides.
   void
   UntilShared (size_t n)
   {

@@ -25,7 +25,7 @@ create_counts (RawClient &connection, int64_t rows)
              0);
 }
 
-/* Counts one of each of `rows`. */
+/* Counts each of `rows` once. */
 class Count
 {
 public:
@@ -67,7 +67,7 @@ private:
   TpsApplyBagGradientsArguments arguments_ {};
 };
 
-/* The answer's code; -1: the connection was lost. */
+/* The code of the reply; -1: the connection was lost. */
 inline int
 count (RawClient &connection, const embedding_test::Ids &rows, const std::string &client = "",
        int64_t sequence = 0)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server is killed while clients push, and started again: everything that was acknowledged is
- * there, nothing twice, and no push by half. ROUNDS=1000 in the environment does that more often
- * than 5 times; SEED chooses another course. */
+/* The server is killed while clients push, and restarted. Every acknowledged push must be present,
+ * no push twice, and no push in part. ROUNDS=1000 in the environment runs more than the default of
+ * 5 rounds; SEED chooses another sequence. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ using embedding_test::view;
 constexpr int64_t kRows = 200;
 constexpr int32_t kDim = 8;
 constexpr size_t kClients = 6;
-constexpr size_t kInPython = 2; /* of these, the last ones, of generated code alone */
+constexpr size_t kInPython = 2; /* the last ones of these, which use only generated code */
 constexpr size_t kSentAgain = 64;
 constexpr int kUnavailable = 8;
 
@@ -63,7 +63,7 @@ struct Push
 {
   std::string client;
   int64_t sequence = 0;
-  bool is_kept = true; /* the server promises something about it */
+  bool is_kept = true; /* the server guarantees its result */
   std::vector<Query> queries;
   std::vector<Floats> gradients;
 
@@ -93,9 +93,9 @@ struct Push
   }
 };
 
-/* What a client pushes: small whole numbers into `shared`, where they add up exactly in any order,
- * into its own table, and 1 into its row of `marks`; or into `none`, of which nothing is
- * promised. */
+/* The pushes of a client. It pushes small integers, whose sum is exact in any order, into `shared`
+ * and into its own table, and 1 into its row of `marks`. Alternatively it pushes into `none`, which
+ * has no guarantee. */
 class Client
 {
 public:
@@ -120,7 +120,7 @@ public:
 
     if (is_in_python)
       return next_in_python ();
-    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* on a worker, or not */
+    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* large enough for a worker, or not */
 
     push.client = name;
     push.sequence = ++sequence_;
@@ -139,11 +139,11 @@ public:
   int64_t row;
   bool is_in_python;
   std::string name, own;
-  std::deque<Push> sent; /* the newest; the last one may not be acknowledged */
+  std::deque<Push> sent; /* the newest; the last one may be unacknowledged */
   bool is_last_acknowledged = true;
 
 private:
-  /* What tests/polyglot/crash_client.py pushes. */
+  /* The pushes of tests/polyglot/crash_client.py. */
   Push
   next_in_python ()
   {
@@ -190,7 +190,7 @@ private:
   int64_t sequence_ = 0;
 };
 
-/* The same tables in this process, with pushes applied once each. */
+/* The same tables in this process, with each push applied once. */
 class Reference
 {
 public:
@@ -254,7 +254,7 @@ rows_of (RawClient &connection, const std::string &table)
   return { static_cast<const char *> (tps_tensor_data (&rows)), tps_shape_n_bytes (&rows.shape) };
 }
 
-/* The parameter is where the tables lie. */
+/* The parameter is the location of the tables. */
 class Crash : public testing::TestWithParam<const char *>
 {
 protected:
@@ -317,7 +317,7 @@ protected:
     return is_acknowledged;
   }
 
-  /* Until the server is gone. */
+  /* Pushes until the server has ended. */
   void
   push_until_killed (Client *client, RawClient &connection)
   {
@@ -333,7 +333,7 @@ protected:
     while (note (client, code == 0, &has_begun));
   }
 
-  /* The same in a process of its own, which says what it has sent. */
+  /* The same for a client in a process of its own, which reports its pushes. */
   void
   follow_until_killed (Client *client, ServerProcess &process)
   {
@@ -393,7 +393,7 @@ protected:
         EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot", arguments)), 0);
       }
     if (n_pushes % 3 == 1)
-      operating.Send ("Durability:snapshot", 1, arguments); /* killed in the middle of it */
+      operating.Send ("Durability:snapshot", 1, arguments); /* killed during the snapshot */
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();
@@ -408,7 +408,7 @@ protected:
     return value;
   }
 
-  /* What was not acknowledged is there, or not, but in all of its tables. */
+  /* An unacknowledged push is present in all of its tables or in none. */
   void
   look_for_last_pushes (RawClient &connection)
   {
@@ -517,7 +517,7 @@ read_model (const Message &reply)
   return answer;
 }
 
-/* Of one trainer, with the push id of the update. */
+/* Sends the gradients of one trainer, with the push id of the update. */
 Answer
 update (RawClient &connection, gint64 sequence, const Values &gradients)
 {
@@ -559,7 +559,7 @@ TEST (CrashOfModel, keepsWhatWasAcknowledged)
   const Values first = updating_test::draw_values (kShapes, &random);
   updating_test::NaiveModel reference (first, 0.5f, 0.25f);
   DataServer server (new_folder (), { "--ntrainer=1" });
-  gint64 sequence = 0; /* of the last update; the model has one version more */
+  gint64 sequence = 0; /* of the last update; the model is one version ahead */
   Values gradients;
 
   ASSERT_TRUE (server.start ());
@@ -606,10 +606,10 @@ TEST (CrashOfModel, keepsWhatWasAcknowledged)
 
 /* ---- the C client ---------------------------------------------------------------------------- */
 
-/* It sees a restart as a call that takes longer. */
+/* The client experiences a restart as a call that takes longer. */
 TEST (Restart, theClientGoesOn)
 {
-  /* Names of sockets are short, and that of the folder is not. */
+  /* The name of a socket must be short, and the name of the test's folder is long. */
   char place[] = "/tmp/thriftps-restart-XXXXXX";
   ASSERT_NE (mkdtemp (place), nullptr);
   const std::string folder = new_folder (), address = std::string ("unix:") + place + "/sock";

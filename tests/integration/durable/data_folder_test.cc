@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Directories that a server must not, or cannot, use: it says why, and does not serve. */
+/* Directories that a server must not use, or cannot use: it reports the reason and does not
+ * serve. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/* What a server says that cannot start. */
+/* The error message of a server that cannot start. */
 std::string
 refusal (const std::string &folder, const std::vector<std::string> &flags = {})
 {
@@ -88,7 +89,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
-/* The process that started first has been killed while it made the folder. */
+/* The process that started first was killed while it created the folder. */
 TEST (DataFolder, thatWasHalfMadeIsMade)
 {
   const std::string folder = new_folder ();

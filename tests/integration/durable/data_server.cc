@@ -45,7 +45,7 @@ DataServer::describe ()
   return info;
 }
 
-/* -1: there is no server any more. */
+/* -1: the server has ended. */
 int
 DataServer::get_phase ()
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thriftps_server over a data directory, as a process that may be killed and started again. */
+/* thriftps_server with a data directory, as a process that may be killed and restarted. */
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace thriftps_test {
 /* A new empty folder of this test. */
 std::string new_folder ();
 
-/* The fields of a call's arguments. `arguments` must live until they are written. */
+/* The fields of a call's arguments. `arguments` must remain valid until they are written. */
 template <const TpsRpc &rpc, typename Arguments>
 WriteFields
 fields_of (const Arguments *arguments)
@@ -28,7 +28,7 @@ fields_of (const Arguments *arguments)
   return [arguments] (TpsWriter *out) { tps_rpc_write_arguments (&rpc, out, arguments); };
 }
 
-/* The success value of a reply. False where it has none. */
+/* The success value of a reply. False if it has none. */
 template <const TpsRpc &rpc, typename Result>
 bool
 read_result (const Message &reply, Result *result)
@@ -49,13 +49,13 @@ class DataServer
 public:
   explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {});
 
-  /* Starts the process; waits until it listens. False where it ends instead. */
+  /* Starts the process and waits until it listens. False if it ends instead. */
   bool start ();
-  /* Waits until the recovery has ended, well. */
+  /* Waits until the recovery has succeeded. */
   void wait_until_live ();
-  /* kill -9. */
+  /* Sends SIGKILL. */
   void kill ();
-  /* SIGTERM; the exit code. */
+  /* Sends SIGTERM; returns the exit code. */
   int stop ();
 
   TpsNodeInfo describe ();

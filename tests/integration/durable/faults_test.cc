@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* --fault: every kind of it does what OPERATING.md says, and the promises of the server hold. */
+/* --fault: every kind has the effect that OPERATING.md documents, and the guarantees of the server
+ * hold. */
 
 #include <gmock/gmock.h>
 
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr int kUnavailable = 8, kResourceExhausted = 7, kInternal = 12;
 
-/* With a table of four rows. */
+/* A server with a table of four rows. */
 class Faults : public testing::Test
 {
 protected:
@@ -33,7 +34,7 @@ protected:
     create_counts (connection, 4);
   }
 
-  /* The same folder without faults. */
+  /* Restarts on the same folder without faults. */
   std::vector<int>
   counts_after_restart ()
   {
@@ -77,7 +78,7 @@ TEST_F (Faults, ARequestIsDropped)
 
   one.send (connection, 1);
   other.send (connection, 2);
-  EXPECT_EQ (connection.Receive ()->seqid, 2) << "of the first one nothing is heard";
+  EXPECT_EQ (connection.Receive ()->seqid, 2) << "the first reply was dropped";
   EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 0, 1, 0));
   EXPECT_EQ (count (connection, { 1 }, "c", 1), 0);
   EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 1, 1, 0));
@@ -100,7 +101,7 @@ TEST_F (Faults, AReplyIsDropped)
 
   for (int seqid = 1; seqid <= 4; seqid++)
     Count ({ 3 }, "c", 1).send (connection, seqid);
-  EXPECT_EQ (ErrorCode (connection.Receive ()), 0); /* of three, nothing is heard */
+  EXPECT_EQ (ErrorCode (connection.Receive ()), 0); /* three replies were dropped */
   EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 0, 0, 1));
 }
 
@@ -152,8 +153,8 @@ TEST_F (Faults, ADiskIsSlow)
   EXPECT_GE (std::chrono::steady_clock::now () - begin, std::chrono::milliseconds (300));
 }
 
-/* The server is read-only; what it has not acknowledged may be there after a restart, or not, but
- * not by half. */
+/* The server is read-only. After a restart, an unacknowledged push is present as a whole or
+ * absent. */
 TEST_F (Faults, ADiskFails)
 {
   start ("write:fail,after=6,on=.log");
@@ -169,7 +170,7 @@ TEST_F (Faults, ADiskFails)
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
 }
 
-/* Only what had to be read fails, and only for as long as it cannot be read. */
+/* Only reads of the file fail, and only while the file is unreadable. */
 TEST_F (Faults, AFileCannotBeRead)
 {
   start ("read:fail,count=1,on=.log");
@@ -203,8 +204,8 @@ TEST_F (Faults, ADiskIsFullForAWhile)
   EXPECT_THAT (counts_after_restart (), ElementsAre (n_counted, n_counted, n_counted, n_counted));
 }
 
-/* Killed before the write, after it, and after the sync: acknowledged is only what is there in any
- * case. */
+/* Killed before the write, after it, and after the sync: only a push that is present in every case
+ * was acknowledged. */
 TEST_F (Faults, TheServerIsKilledAtAPoint)
 {
   for (const char *point : { "write", "sync", "synced", "reply" })

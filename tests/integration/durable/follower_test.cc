@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The C client of what followers need: the stream of records, LSNs of rows, rows that are set. */
+/* The C client's calls for followers: the stream of records, LSNs of rows, rows that are set. */
 
 #include <gmock/gmock.h>
 
@@ -62,7 +62,7 @@ protected:
     return ok;
   }
 
-  /* Of rows 0 to 3. */
+  /* The LSNs of rows 0 to 3. */
   std::vector<gint64>
   read_lsns ()
   {
@@ -87,7 +87,7 @@ protected:
 
 TEST_F (CFollower, rowsHaveLsnsAndMayBeSet)
 {
-  EXPECT_THAT (read_lsns (), ElementsAre (1, 2, 1, 2)); /* created as 1, counted as 2 */
+  EXPECT_THAT (read_lsns (), ElementsAre (1, 2, 1, 2)); /* created at LSN 1, counted at LSN 2 */
   EXPECT_TRUE (assign ({ 0, 1 }, 7, 1)) << error_->message;
   EXPECT_THAT (read_lsns (), ElementsAre (3, 2, 1, 2)) << "row 1 is newer";
   EXPECT_TRUE (assign ({ 1, 3 }, 9, 2)) << error_->message;

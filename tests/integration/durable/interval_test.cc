@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* --durability=interval:MS: a server that is killed loses acknowledged pushes from the end only.
- * Every push counts in a row of its own, so that the table says which ones are there. */
+/* --durability=interval:MS: a killed server loses only the latest acknowledged pushes. Every push
+ * counts in a row of its own, so the table shows which pushes survived. */
 
 #include <condition_variable>
 #include <memory>
@@ -14,14 +14,14 @@ namespace thriftps_test {
 namespace {
 
 constexpr size_t kClients = 3;
-constexpr int kPushes = 60; /* of a client in a round, at most */
+constexpr int kPushes = 60; /* at most, for each client and round */
 constexpr int64_t kRows = static_cast<int64_t> (kClients) * kPushes;
 
 struct Sent
 {
   int64_t row;
-  size_t began;            /* how many pushes had been acknowledged then */
-  size_t ended = SIZE_MAX; /* the same when it was acknowledged; SIZE_MAX: it was not */
+  size_t began;            /* the number of acknowledged pushes at its start */
+  size_t ended = SIZE_MAX; /* the same at its acknowledgement; SIZE_MAX: it was not acknowledged */
 };
 
 class Interval : public testing::Test
@@ -65,7 +65,7 @@ protected:
     });
   }
 
-  /* A push that began after another one had been acknowledged is not there without that one. */
+  /* If a push is present, every push that was acknowledged before its start is present too. */
   int
   check_lost (const std::vector<int> &before, const std::vector<int> &after)
   {
@@ -82,7 +82,8 @@ protected:
       {
         int added = after[push.row] - before[push.row];
 
-        EXPECT_TRUE (added == 0 || added == 1) << added << ": what was flushed is there, once";
+        EXPECT_TRUE (added == 0 || added == 1)
+            << added << ": a flushed push is present exactly once";
         if (added == 1)
           {
             EXPECT_LE (push.began, first_lost) << "a push is lost from the middle";
@@ -129,7 +130,8 @@ TEST_F (Interval, LosesOnlyTheEnd)
       }
       sent_.clear ();
       n_acknowledged_ = 0;
-      /* All before the first push: the server may be killed before the last thread has begun. */
+      /* Creates all clients before the first push, because the server may be killed before the last
+       * thread has started. */
       for (size_t client = 0; client < kClients; client++)
         connections.push_back (std::make_unique<RawClient> (server.address ()));
       for (size_t client = 0; client < kClients; client++)
@@ -143,7 +145,7 @@ TEST_F (Interval, LosesOnlyTheEnd)
       server.wait_until_live ();
       RawClient connection (server.address ());
       n_lost += check_lost (expected, read_counts (connection, kRows));
-      /* What is sent again is applied where it was lost, and not twice where it was kept. */
+      /* A repeated push is applied if it was lost, and not applied again if it was kept. */
       for (const Sent &push : sent_)
         {
           EXPECT_EQ (count (connection, { push.row }, name_of (push.row / kPushes),

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots, copies and imports of a server as a process, over the wire. */
+/* Snapshots, copies and imports of a server process, over the wire. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ public:
                                         fields_of<tps_create_table_rpc> (&spec.value)));
   }
 
-  /* Takes 1 from each of the rows. */
+  /* Subtracts 1 from each of the rows. */
   void
   push (const Ids &ids)
   {
@@ -94,7 +94,7 @@ public:
     return column;
   }
 
-  /* The number of increments; -1 where it fails. */
+  /* The number of increments; -1 if the snapshot fails. */
   int
   snapshot (gboolean is_incremental)
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A host's generated processor that TpsServer serves beside our services. */
+/* A host's generated processor that TpsServer serves next to our services. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ const int kUnknownMethod = 1;
 const int kInternalError = 6;
 const int kProtocolError = 7;
 
-/* ---- a handler that the test holds ---------------------------------------------------------- */
+/* ---- a handler that the test blocks ---------------------------------------------------------- */
 
 struct Gate
 {
@@ -201,7 +201,7 @@ Text (const std::string &text)
   return wire::structure ({ { 1, wire::text (text) } });
 }
 
-/* The text of a TApplicationException of that kind; fails the test where it is none. */
+/* The text of a TApplicationException of that kind; any other message fails the test. */
 std::string
 ExceptionText (const Answer &answer, int kind)
 {
@@ -318,7 +318,7 @@ TEST_P (AddedProcessor, ObjectsOfGeneratedCodeAreCharged)
                  .find ("RESOURCE_EXHAUSTED"),
              std::string::npos);
   Value few = wire::list (wire::Struct, std::vector<Value> (2000, Entry ("")));
-  for (int i = 0; i < 20; i++) /* the charges have been released */
+  for (int i = 0; i < 20; i++) /* waits for the release of the charges */
     {
       Answer answer = peer->call ("Journal:count", wire::structure ({ { 1, few } }));
       ASSERT_TRUE (answer.message) << answer.why;
@@ -361,7 +361,7 @@ TEST_P (AddedProcessor, SlowCallsLeaveAWorkerToOthers)
     EXPECT_EQ (ReplyText (peers[i]->receive ()), std::to_string (i));
 }
 
-/* The server is gone before the handler returns: workers are the plugin's. */
+/* The server is freed before the handler returns, because workers belong to the plugin. */
 TEST_P (AddedProcessor, OutlivesTheServerInARunningCall)
 {
   if (std::string (GetParam ().name) != "FramedBinary")
@@ -391,7 +391,7 @@ ResidentBytes ()
   return n_pages * static_cast<size_t> (sysconf (_SC_PAGESIZE));
 }
 
-/* 136 bytes a call is what the library and generated code lose. */
+/* The library and generated code leak 136 bytes per call. */
 TEST_P (AddedProcessor, LeaksNothing)
 {
   const int n_warm = kSanitized ? 50 : 5000;

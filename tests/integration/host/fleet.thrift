@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The interface of a program that was there before ThriftPS: its enums are named like ours on
+// The interface of a program that existed before ThriftPS. Its enums have the same names as ours on
 // purpose.
 
 namespace c_glib FleetLog
@@ -32,9 +32,9 @@ service Health {
 }
 
 service Journal extends Health {
-  // rejected where the name is "reject"
+  // rejected if the name is "reject"
   Entry echo(1: Entry entry) throws (1: Rejected rejected)
   i32 count(1: list<Entry> entries, 2: map<string, Entry> index) // of all entries
   binary blob(1: binary data)                                    // the same bytes
-  oneway void note(1: string text)                               // fails where the text is "fail"
+  oneway void note(1: string text)                               // fails if the text is "fail"
 }

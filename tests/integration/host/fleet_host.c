@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program with a Thrift server of its own, in which ThriftPS was put later.
+/* A program with a Thrift server of its own, to which ThriftPS was added later.
  *
  *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--generated]
  *              [--ntrainer=N] [--stall-ms=N]
  *
- * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without
- * --hardened everything is the library's: framed transport, binary protocol,
- * ThriftMultiplexedProcessor; with --hardened-processor all but the processor. With --own-server a
- * TpsServer with our services alone takes the place of its server. With --generated our services
- * are generated processors. Prints "listening on PORT"; ends when its standard input ends. */
+ * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node.
+ * Without --hardened it uses only the library: framed transport, binary protocol,
+ * ThriftMultiplexedProcessor. With --hardened-processor only the processor is ours. With
+ * --own-server a TpsServer with our services alone replaces its server. With --generated our
+ * services are generated processors. Prints "listening on PORT"; ends when its standard input
+ * ends. */
 
 #include <stdio.h>
 #include <stdlib.h>

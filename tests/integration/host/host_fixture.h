@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A host's process, in every way that its server can be made. */
+/* The process of a host, with every kind of server that it can have. */
 
 #pragma once
 

@@ -29,7 +29,7 @@ struct HostServer
   gboolean stopping;
 };
 
-/* ---- a listener that can be asked for its port ---------------------------------------------- */
+/* ---- a listener that reports its port ------------------------------------------------------ */
 
 typedef struct
 {
@@ -101,7 +101,8 @@ typedef struct
   ThriftTransport *socket;
 } Connection;
 
-/* thrift_transport_factory_get_transport() does not ask the factory, so the slot itself. */
+/* thrift_transport_factory_get_transport() does not call the factory's method, so this calls it
+ * directly. */
 static ThriftTransport *
 wrap (HostServer *server, ThriftTransport *socket)
 {
@@ -239,7 +240,7 @@ host_server_get_port (const HostServer *server)
   return server->port;
 }
 
-/* A connection wakes accept(), where the server still waits there. */
+/* Connects in order to wake a server that still waits in accept(). */
 static void
 knock (const HostServer *server)
 {

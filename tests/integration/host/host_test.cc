@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS inside the servers of a host, with the library's transports and protocols and with ours.
- */
+/* ThriftPS inside the servers of a host, with the library's transports and protocols and with
+ * ours. */
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ push (int trainer, int64_t batch, const std::vector<float> &elements)
                             { 4, gradient (elements) } });
 }
 
-/* The elements of an answer's gradient; fails the test where it is none. */
+/* The elements of a reply's gradient; any other reply fails the test. */
 std::vector<float>
 elements_of (const Answer &answer)
 {
@@ -139,7 +139,7 @@ TEST_P (Host, ErrorsOfOurServicesAreTyped)
   EXPECT_EQ (answer.message->body.find (2)->number, 1); /* UNKNOWN_METHOD */
 }
 
-/* Descriptors do not pass through a host's transports. */
+/* A host's transports cannot pass descriptors. */
 TEST_P (Host, SharedMemoryIsUnavailable)
 {
   start ({});
@@ -257,7 +257,7 @@ TEST_P (Host, UnknownNamesAreAnswered)
     }
 }
 
-/* ---- clients that the generator makes -------------------------------------------------------- */
+/* ---- generated clients ---------------------------------------------------------------------- */
 
 struct FreeStockClient
 {
@@ -334,7 +334,7 @@ expect_flat (Process *process, Peer *peer, const std::string &name, const Value 
       Answer answer = peer->call (name, arguments, i);
       ASSERT_TRUE (answer.message && answer.message->kind == wire::Reply) << answer.why;
     }
-  /* 16 bytes a call would show. */
+  /* A leak of 16 bytes per call would be visible. */
   if (!kSanitized)
     {
       EXPECT_LT (process->resident_bytes (), before + (1600u << 10));

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The host's own service, as somebody would write it who knows only Thrift C GLib: a handler for
- * generated code. */
+/* The host's own service, written with plain Thrift C GLib: a handler for generated code. */
 
 #pragma once
 
@@ -11,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* The generated processor with its handler; the caller's. */
+/* The generated processor with its handler; owned by the caller. */
 ThriftProcessor *journal_processor_new (void);
 
 /* The get_type functions of the service's types, for tps_register_types(). */

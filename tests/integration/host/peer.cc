@@ -141,7 +141,7 @@ Peer::read_some (int timeout_ms, Answer *answer)
   return true;
 }
 
-/* TRUE when there is an answer, or there never will be. */
+/* TRUE if there is a reply, or if none can arrive. */
 bool
 Peer::try_decode (Answer *answer)
 {

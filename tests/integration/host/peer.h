@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client that sends whatever bytes, and a server process to send them to. Every wait has a
+/* A client that sends arbitrary bytes, and a server process to send them to. Every wait has a
  * deadline. */
 
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace wire {
 
-/* What came of waiting for an answer. */
+/* The result of waiting for a reply. */
 struct Answer
 {
   bool closed = false; /* the connection ended */
@@ -34,23 +34,22 @@ public:
   Peer (const Peer &) = delete;
   Peer &operator= (const Peer &) = delete;
 
-  /* FALSE when the other side has closed. */
+  /* FALSE if the other side has closed. */
   bool send (const std::string &bytes);
   bool send_message (const Message &message);
 
-  /* Says that nothing more comes. */
+  /* Shuts down the sending direction. */
   void end_of_sending ();
 
-  /* Closes at once, throwing away what was not read. */
+  /* Closes at once and discards unread bytes. */
   void reset ();
 
-  /* The next message. Anything that is no message, or goes on after it in its frame, is malformed.
-   */
+  /* The next message. A frame without a whole message, or with bytes after it, is malformed. */
   Answer receive (int timeout_ms = 20000);
 
   Answer call (const std::string &name, Value arguments, int32_t seqid = 1, int timeout_ms = 20000);
 
-  /* Reads until the connection ends; FALSE when it does not. What came is thrown away. */
+  /* Reads and discards bytes until the connection ends; FALSE if it does not end in time. */
   bool wait_for_end (int timeout_ms = 20000);
 
 private:
@@ -63,8 +62,8 @@ private:
   std::string received_;
 };
 
-/* A server as a child process that says "listening on ADDRESS" and ends with its standard input (or
- * SIGTERM). */
+/* A server as a child process that prints "listening on ADDRESS" and ends with its standard input
+ * (or SIGTERM). */
 class Process
 {
 public:
@@ -74,7 +73,7 @@ public:
   Process (const Process &) = delete;
   Process &operator= (const Process &) = delete;
 
-  /* As Peer takes it. */
+  /* In the format that Peer accepts. */
   const std::string &
   address () const
   {
@@ -83,7 +82,7 @@ public:
 
   bool is_alive ();
 
-  /* Ends it; its exit code, or -signal. */
+  /* Ends the process; returns its exit code, or -signal. */
   int end ();
 
   size_t resident_bytes () const;

@@ -44,7 +44,8 @@ struct StockClient
   FleetLogHealthIf *journal;
 };
 
-/* Generated clients look at the field `transport`, which a decorator has only where it is told. */
+/* Generated clients read the field `transport`, which a decorator has only if it is set
+ * explicitly. */
 static ThriftProtocol *
 multiplex (StockClient *client, const gchar *service)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift messages as values, written and read by code that shares nothing with the project's own:
- * what a peer sends, and a strict reading of what it gets back. */
+/* Thrift messages as values. The writer and the strict reader share no code with the project's
+ * own. */
 
 #pragma once
 
@@ -82,10 +82,10 @@ struct Message
 std::string encode_value (Protocol protocol, const Value &value);
 std::string encode (Protocol protocol, const Message &message);
 
-/* With its length before it. */
+/* The bytes with their length in front. */
 std::string frame (const std::string &bytes);
 
-/* Big-endian numbers, for bytes that no value makes. */
+/* Big-endian numbers, for byte sequences that no value produces. */
 std::string be16 (uint16_t value);
 std::string be32 (uint32_t value);
 std::string varint (uint64_t value);
@@ -96,14 +96,14 @@ struct Incomplete : std::runtime_error
   using std::runtime_error::runtime_error;
 };
 
-/* The bytes are no message, whatever may follow. */
+/* The bytes are not a message, with or without more bytes. */
 struct Malformed : std::runtime_error
 {
   using std::runtime_error::runtime_error;
 };
 
-/* Reads one message from the start of `bytes` and says how long it was. Every byte must be what the
- * protocol allows. */
+/* Reads one message from the start of `bytes` and returns its length. Every byte must be valid in
+ * the protocol. */
 Message decode (Protocol protocol, const std::string &bytes, size_t *n_bytes);
 
 } // namespace wire

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bytes that should not be. Each attack is a function from how the connection speaks and whom it
- * attacks to what it sends.
- */
+/* Invalid bytes. Each attack is a function that returns the bytes to send, given the form of the
+ * connection and the victim. */
 
 #pragma once
 
@@ -13,7 +12,7 @@
 
 namespace hostile {
 
-/* How a connection speaks. */
+/* The framing and the protocol of a connection. */
 struct Form
 {
   wire::Protocol protocol;
@@ -21,13 +20,13 @@ struct Form
   bool multiplexed;
 };
 
-/* Whom an attack is for: a method, its arguments, and names that the server knows. */
+/* The target of an attack: a method, its arguments, and names that the server knows. */
 struct Victim
 {
   const char *service;   /* "Journal" */
   const char *method;    /* "echo", also without the service */
   wire::Value arguments; /* well-formed */
-  const char *probe;     /* a method that succeeds whatever calls came before */
+  const char *probe;     /* a method that succeeds after any other calls */
   wire::Value probe_arguments;
   int16_t struct_field; /* of the arguments, a struct */
   int16_t binary_field; /* of the struct, a binary; 0 = none that is known */
@@ -37,24 +36,25 @@ struct Victim
 enum class Outcome
 {
   Refused,  /* closed, or an error; nothing else */
-  Answered, /* an answer, and the connection goes on */
-  Either,   /* as it likes, but well-formed */
-  Stalls,   /* more is expected that does not come: closed when patience ends */
+  Answered, /* a reply, and the connection stays open */
+  Either,   /* any well-formed result */
+  Stalls,   /* the server waits for more bytes, and closes when its timeout expires */
 };
 
-/* What an attack makes sense against. */
+/* The requirements of an attack. */
 constexpr unsigned FRAMES = 1;
 constexpr unsigned BINARY = 2;
 constexpr unsigned COMPACT = 4;
-constexpr unsigned MEMBERS = 8;        /* binary_field and list_field */
-constexpr unsigned OUR_TRANSPORT = 16; /* the library's own is beyond help from outside */
+constexpr unsigned MEMBERS = 8; /* binary_field and list_field */
+/* the library's own transport cannot be protected from outside */
+constexpr unsigned OUR_TRANSPORT = 16;
 
 struct Attack
 {
   const char *name;
   Outcome outcome;
   std::string (*bytes) (const Form &form, const Victim &victim);
-  unsigned needs = 0; /* of those, or'ed */
+  unsigned needs = 0; /* a combination of the flags above */
 };
 
 const std::vector<Attack> &attacks ();
@@ -63,7 +63,7 @@ const std::vector<Attack> &attacks ();
 std::string name_of (const Form &form, const Victim &victim);
 std::string name_of (const Form &form, const Victim &victim, const std::string &method);
 
-/* A message of those arguments in its frame, where there are frames. */
+/* A message of those arguments, in a frame if the form has frames. */
 std::string whole (const Form &form, const std::string &message);
 std::string call (const Form &form, const Victim &victim, const wire::Value &arguments);
 

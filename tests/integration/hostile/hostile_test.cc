@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Hostile bytes at the sockets of real processes, on the library as Debian ships it. After each
- * attack: the connection has an error or is closed, what came back is well-formed and small, others
- * are served, the process lives, and its memory and CPU have not run away. */
+/* Hostile bytes at the sockets of real processes, with the library as Debian ships it. After each
+ * attack the connection must have an error or be closed, replies must be well-formed and small,
+ * other clients must be served, and the process must run with bounded memory and CPU time. */
 
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ const bool kSanitized = true;
 const bool kSanitized = false;
 #endif
 
-const size_t kMaxErrorBytes = 2048;  /* of an answer to an attack */
-const size_t kMaxGrowth = 64u << 20; /* the pool keeps buffers of every size it was asked for */
+const size_t kMaxErrorBytes = 2048;  /* of a reply to an attack */
+const size_t kMaxGrowth = 64u << 20; /* the pool keeps buffers of every size that was requested */
 const double kMaxCpuSeconds = kSanitized ? 30 : 1.5;
 
-/* ---- who is attacked ------------------------------------------------------------------------ */
+/* ---- targets ------------------------------------------------------------------------------- */
 
 Value
 journal_arguments ()
@@ -61,7 +61,7 @@ gradient_arguments ()
                             { 4, wire::structure ({ { 1, tensor } }) } });
 }
 
-/* A table; to make it again is fine. */
+/* Creates a table; a second creation is allowed. */
 Value
 create_table_arguments ()
 {
@@ -128,7 +128,7 @@ targets ()
   return all;
 }
 
-/* The processes live through all attacks. */
+/* The processes survive all attacks. */
 std::map<std::string, std::unique_ptr<Process>> &
 processes ()
 {
@@ -145,17 +145,17 @@ process_of (const Target &target)
   return *process;
 }
 
-/* ---- what must hold ------------------------------------------------------------------------- */
+/* ---- invariants ---------------------------------------------------------------------------- */
 
 bool
 is_success (const Answer &answer)
 {
-  /* Exceptions that are declared stand in field 1. */
+  /* Declared exceptions are in field 1. */
   return answer.message && answer.message->kind == wire::Reply
          && answer.message->body.find (1) == nullptr;
 }
 
-/* A call as others make it, on a connection of their own. */
+/* A well-formed call on a connection of its own. */
 void
 expect_served (Peer *peer, const Form &form, const Victim &victim)
 {
@@ -170,7 +170,7 @@ expect_served (Peer *peer, const Form &form, const Victim &victim)
     }
 }
 
-/* Nothing of the server's memory: an answer to an attack is short, and says what is known. */
+/* A reply to an attack is short and contains only known text, never memory of the server. */
 void
 expect_harmless (const Form &form, const Answer &answer)
 {
@@ -190,7 +190,7 @@ expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Pe
   switch (attack.outcome)
     {
     case Outcome::Refused:
-      /* Some attacks hold several messages: whatever is answered, none succeeds. */
+      /* Some attacks contain several messages. Replies are allowed, but no success. */
       while (answer.message && !answer.closed)
         {
           EXPECT_FALSE (is_success (answer));
@@ -277,14 +277,14 @@ forms ()
   return all;
 }
 
-/* Whether the target speaks in this form at all. */
+/* Whether the target supports this form. */
 bool
 speaks (const Target &target, const Form &form)
 {
   return !target.library_transports || (form.framed && form.protocol == Protocol::Binary);
 }
 
-/* What is there of what an attack may need. */
+/* The requirements of an attack that the target meets. */
 unsigned
 needs_of (const Form &form, const Target &target)
 {
@@ -340,7 +340,7 @@ TEST_P (Hostile, HarmsNobody)
 INSTANTIATE_TEST_SUITE_P (Table, Hostile, testing::ValuesIn (cases ()),
                           [] (const auto &one) { return case_name (one.param); });
 
-/* ---- what is no single message -------------------------------------------------------------- */
+/* ---- attacks that are not single messages -------------------------------------------------- */
 
 struct Place
 {
@@ -385,7 +385,7 @@ protected:
     return hostile::call (form_, target_.victim, target_.victim.arguments);
   }
 
-  /* Sends, ends, and reads all that comes back. */
+  /* Sends, shuts down the sending direction, and reads all replies. */
   void
   send_and_expect_harmless (const std::string &bytes)
   {
@@ -432,7 +432,7 @@ TEST_P (HostileCrowd, RandomBytes)
       std::string bytes (random () % 300, '\0');
       for (char &byte : bytes)
         byte = static_cast<char> (random ());
-      /* Half of them get past the first look. */
+      /* Half of them pass the first check. */
       if (i % 2 == 0)
         {
           if (form_.framed)
@@ -476,7 +476,7 @@ TEST_P (HostileCrowd, MutatedCalls)
               call.erase (place, 1);
             }
         }
-      /* Half of them with a frame length that is true again. */
+      /* Half of them have a correct frame length. */
       if (form_.framed && i % 2 == 0)
         call = wire::frame (call.substr (4));
       send_and_expect_harmless (call);
@@ -516,7 +516,8 @@ TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNobody)
   watch.expect_calm ();
 }
 
-/* A large request, and gone before its answer: writing that must not end the process. */
+/* A large request from a client that closes before the reply: writing the reply must not end the
+ * process. */
 TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
 {
   Value arguments = target_.victim.arguments;
@@ -536,8 +537,8 @@ TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
   EXPECT_TRUE (process_.is_alive ());
 }
 
-/* Requests whose answers nobody reads: the server stops reading, or closes; it does not pile them
- * up. */
+/* Requests whose replies are not read: the server must stop reading, or close. It must not queue
+ * replies without bound. */
 TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
 {
   if (target_.victim.binary_field == 0)
@@ -557,7 +558,7 @@ TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
     }
 }
 
-/* Calls that generated code gives up on in the middle, with what it has read so far. */
+/* Calls that generated code abandons in the middle, after it has read a part. */
 TEST_P (HostileCrowd, FailingInTheMiddleOfACallLeaksNothing)
 {
   if (target_.victim.binary_field == 0)
@@ -594,7 +595,7 @@ TEST_P (HostileCrowd, FailingInTheMiddleOfACallLeaksNothing)
     }
 }
 
-/* Runs last: what the sanitizers have to say about all of it comes with the exit code. */
+/* Runs last: the exit code includes the reports of the sanitizers. */
 class Survivors : public testing::Environment
 {
 public:

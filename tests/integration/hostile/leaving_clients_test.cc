@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that come, ask for much and leave, in every way there is to leave: beside them honest
-// clients are served in time, and what was done for the others ends. Deadlines are generous:
+// Clients that send large requests and leave in every possible way. Meanwhile well-behaved clients
+// must be served in time, and the work for the clients that left must end. Deadlines are generous:
 // without a fix these tests take minutes or hang.
 
 #include <arpa/inet.h>
@@ -96,8 +96,8 @@ protected:
     EXPECT_EQ (server_->Wait (), 0);
   }
 
-  // One that is served. Whoever comes in the midst of a crowd may find all places taken, for a
-  // moment.
+  // A client that is served. During a storm all places for connections may be taken for a moment,
+  // so this tries again.
   static std::unique_ptr<RawClient>
   NewClient (const std::string &address)
   {
@@ -109,14 +109,14 @@ protected:
       }
   }
 
-  // A round of two trainers, one that lacks a trainer, and small calls.
+  // Runs a round of two trainers, a round that lacks a trainer, and small calls.
   void
   ExpectServed ()
   {
     auto start = steady_clock::now ();
     auto first = NewClient (tcp_), second = NewClient (unix_);
     RawClient &one = *first, &two = *second;
-    batch_ += 2000; // past the batches of the storm
+    batch_ += 2000; // beyond the batches of the storm
     one.Send ("ParameterServer:average_gradient", 1, Push (0, batch_, 1000000, 2.0f));
     Message average = two.Call ("ParameterServer:average_gradient",
                                 Push (1, batch_, 1000000, 4.0f));
@@ -170,7 +170,7 @@ TEST_F (LeavingClientsTest, WaitsForKeysKeepNoPlace)
     }
 }
 
-// A TCP socket whose close waits for bytes that nobody takes.
+// A TCP socket whose close waits for bytes that the other end never reads.
 int
 NewLingeringSocket (std::vector<int> *listeners)
 {
@@ -224,7 +224,7 @@ TEST_F (LeavingClientsTest, LingeringDescriptorsBlockNoThread)
       int fd = NewLingeringSocket (&listeners);
       struct linger off = {};
       if (!SendDescriptor (leaving.fd (), MessageBytes ({}, "Node:describe", 1), fd))
-        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // this close would wait
+        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // otherwise this close would wait
       close (fd);
     }
   ExpectServed ();
@@ -232,7 +232,7 @@ TEST_F (LeavingClientsTest, LingeringDescriptorsBlockNoThread)
     close (listener);
 }
 
-// A storm of everything, the same for every run.
+// A storm of all attacks, the same in every run.
 TEST_F (LeavingClientsTest, AStormOfThemLeavesNothingBehind)
 {
   std::mt19937 dice (20261122);
@@ -277,7 +277,8 @@ TEST_F (LeavingClientsTest, AStormOfThemLeavesNothingBehind)
       storm (200);
       ExpectServed ();
     }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which keep freed memory
+// sanitizers, which keep freed memory
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT (ResidentKib (server_->pid ()), before_kib + (64 << 10));
 #endif
 }

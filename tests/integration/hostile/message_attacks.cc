@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages that are none: frames, headers, what ends too early. */
+/* Invalid messages: frames, headers, truncation. */
 
 #include "tests/integration/hostile/pieces.h"
 
@@ -21,7 +21,7 @@ zero_length_frame (const Form &, const Victim &)
 std::string
 frame_length_all_ones (const Form &, const Victim &)
 {
-  /* Unframed it is a message that begins with 0xff. */
+  /* Without frames it is a message that begins with 0xff. */
   return wire::be32 (0xffffffff) + std::string (64, 'x');
 }
 
@@ -90,7 +90,7 @@ frame_in_a_frame (const Form &form, const Victim &victim)
   return wire::frame (wire::frame (message));
 }
 
-/* ---- what ends too early -------------------------------------------------------------------- */
+/* ---- truncated messages --------------------------------------------------------------------- */
 
 std::string
 truncated_in_the_name (const Form &form, const Victim &victim)
@@ -118,7 +118,7 @@ stalled_in_the_first_bytes (const Form &form, const Victim &victim)
   return good_call (form, victim).substr (0, 3);
 }
 
-/* 16 MB are announced; a little of it comes. */
+/* Announces 16 MB and sends a little of it. */
 std::string
 stalled_in_16_mb (const Form &form, const Victim &victim)
 {
@@ -139,7 +139,7 @@ http_request (const Form &form, const Victim &)
 std::string
 no_version (const Form &form, const Victim &victim)
 {
-  /* name, type, sequence id, as binary protocol was before it had a version */
+  /* name, type, sequence id: the binary protocol before it had a version */
   std::string name = name_of (form, victim);
   return whole (form, wire::be32 (static_cast<uint32_t> (name.size ())) + name + bytes ({ 1 })
                           + wire::be32 (1) + bytes ({ 0 }));

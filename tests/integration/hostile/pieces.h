@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What attacks are made of: pieces of messages as each protocol writes them, right or wrong. */
+/* Building blocks of attacks: valid and invalid pieces of messages in each protocol. */
 
 #pragma once
 
@@ -37,7 +37,7 @@ std::string good_named (const Form &form, const Victim &victim, const std::strin
 std::string unknown (const Form &form, const Victim &victim, wire::Type type,
                      const std::string &value);
 
-/* The list, by subject. */
+/* The attacks, by subject. */
 std::vector<Attack> message_attacks ();
 std::vector<Attack> value_attacks ();
 std::vector<Attack> structure_attacks ();

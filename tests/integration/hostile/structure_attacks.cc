@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Structures that go too far: nested, repeated, endless. */
+/* Excessive structures: nested, repeated, endless. */
 
 #include "tests/integration/hostile/pieces.h"
 
@@ -159,7 +159,7 @@ known_struct_of_many_fields_in_lists (const Form &form, const Victim &victim)
                   list_header (form, wire::List, 500000) + repeat (one, 500000));
 }
 
-/* ---- what only compact protocol has --------------------------------------------------------- */
+/* ---- the compact protocol only -------------------------------------------------------------- */
 
 std::string
 varint_without_end (const Form &form, const Victim &victim)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values that cannot be: their lengths, sizes and types. */
+/* Invalid values: lengths, sizes and types. */
 
 #include "tests/integration/hostile/pieces.h"
 

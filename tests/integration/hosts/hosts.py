@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Hosts that are network, PID and UTS namespaces of this machine, on a switch of their own: what a fleet is to its programs.
+"""Hosts that are network, PID and UTS namespaces of this machine, on a switch of their own. They
+look like a fleet to its programs.
 
     class Mine (hosts.TestCase):
         def test_it (self):
@@ -7,8 +8,9 @@
             self.unplug (2)
             result = role.finish ()
 
-Host N has the addresses 10.99.0.N and fd99::N; its /etc/hosts says where the others are, and can be another one. Nothing of
-this is seen by the rest of the machine: no interface, address or file of its own is touched.
+Host N has the addresses 10.99.0.N and fd99::N. Its /etc/hosts lists the other hosts; a test may
+replace the list. The rest of the machine is not affected: its interfaces, addresses and files are
+unchanged.
 """
 
 import os
@@ -23,7 +25,7 @@ N_HOSTS = 4
 
 
 def _why_not():
-    """What is missing; None where namespaces can be made."""
+    """The missing requirement; None if namespaces can be created."""
     if os.geteuid() != 0:
         return "needs root: it makes network namespaces"
     for tool in ("ip", "unshare"):
@@ -74,11 +76,12 @@ class TestCase(launcher.TestCase):
         self._ip(host, "link set eth0 up")
 
     def unplug(self, number):
-        """Pulls the cable: what is sent gets lost, nobody is told."""
+        """Unplugs the cable: packets are lost without notice to either side."""
         self._ip(self._switch, "link set port%d down" % number)
 
     def start_on(self, number, *flags, names=None, **environment):
-        """A parameter_server on host `number`. `names`: other lines for its /etc/hosts, {name: address}."""
+        """A parameter_server on host `number`. `names`: other lines for its /etc/hosts, {name:
+        address}."""
         known = {"localhost": "127.0.0.1"}
         known.update(("host%d" % n, "10.99.0.%d" % n) for n in range(1, N_HOSTS + 1))
         known.update(names or {})
@@ -87,14 +90,15 @@ class TestCase(launcher.TestCase):
             file.writelines("%s %s\n" % (address, name) for name, address in known.items())
         become = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
         run = launcher.Run(
-            ["netns", "exec", "%shost%d" % (self._prefix, number), "unshare", "--mount", "--uts", "--pid", "--fork",
-             "--kill-child", "--mount-proc", "sh", "-c", become, "sh", path, "host%d" % number, self.program, *flags],
+            ["netns", "exec", "%shost%d" % (self._prefix, number), "unshare", "--mount", "--uts",
+             "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", become, "sh", path,
+             "host%d" % number, self.program, *flags],
             self.folder, None, environment, shutil.which("ip"))
         self._runs.append(run)
         return run
 
     def kill(self, run):
-        """The role, as the kernel kills one: its host stays."""
+        """Kills the role as the kernel would; its host remains."""
         for pid in run.living():
             with open("/proc/%d/comm" % pid, encoding="ascii") as file:
                 name = file.read().strip()

@@ -8,7 +8,7 @@ from server_process import WAIT_S, Server
 
 
 class HttpServer(Server):
-    """A server whose second line says where HTTP is. A context manager."""
+    """A server whose second line has the address of its HTTP port. A context manager."""
 
     def __init__(self, *flags, http="127.0.0.1:0", **more):
         super().__init__("--http=" + http, *flags, **more)
@@ -29,7 +29,7 @@ class HttpServer(Server):
             connection.close()
 
     def get(self, path, status=200):
-        """The object of an answer in JSON, which must have that status."""
+        """The object of a JSON reply, which must have that status."""
         found, headers, body = self.request("GET", path)
         if found != status:
             raise AssertionError("%s: status %d instead of %d: %r" % (path, found, status, body))

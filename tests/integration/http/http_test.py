@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The HTTP port of thriftps_server, by a client of the standard library: every path, the shapes of
-all answers, and what they say of a server that works."""
+"""The HTTP port of thriftps_server, with a client of the standard library: every path, the shapes
+of all replies, and their contents while the server works."""
 
 import os
 import socket
@@ -40,7 +40,8 @@ class Shapes(unittest.TestCase):
 
     def test_every_path_of_a_server_with_everything(self):
         with tempfile.TemporaryDirectory() as folder, \
-                HttpServer("--ntrainer=2", "--data-dir=" + os.path.join(folder, "data")) as server, \
+                HttpServer("--ntrainer=2",
+                           "--data-dir=" + os.path.join(folder, "data")) as server, \
                 Client(server.address, EmbeddingTable) as tables, \
                 Waiting(server.address, 0, 7, 3, dense([1.0])):
             tables.create_table(TableSpec("users", 100, 4, DType.FLOAT32))
@@ -62,7 +63,7 @@ class Shapes(unittest.TestCase):
             for _ in range(20):
                 node.describe()
             n_calls, latencies = 0, 0
-            while n_calls < 20:  # they may lie in two samples
+            while n_calls < 20:  # they may be in two samples
                 name, sample = next(stream)
                 self.assertEqual(name, "sample")
                 self.check(sample, "sample")
@@ -157,7 +158,8 @@ class Reports(unittest.TestCase):
                 check=True, capture_output=True)
             with open(key) as file:
                 secret = file.read().splitlines()[1]
-            with HttpServer("--tls=allowed", "--tls-cert=" + certificate, "--tls-key=" + key) as server:
+            with HttpServer("--tls=allowed", "--tls-cert=" + certificate,
+                            "--tls-key=" + key) as server:
                 flags = {flag["name"]: flag for flag in server.get("/flags")["flags"]}
                 self.assertEqual(flags["tls-key"]["value"], key)
                 for path in PATHS + ["/metrics"]:
@@ -188,7 +190,8 @@ class Failures(unittest.TestCase):
             self.assertEqual(error["status"], 404)
             self.assertIn("path", error["message"])
             self.assertIn("limit", server.get("/connections?limit=0", 400)["error"]["message"])
-            status, headers, _ = server.request("POST", "/status", {"Content-Type": "application/json"}, "{}")
+            status, headers, _ = server.request("POST", "/status",
+                                                {"Content-Type": "application/json"}, "{}")
             self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
             self.assertEqual(server.request("GET", "/status", {"Host": "evil.example"})[0], 421)
 
@@ -250,7 +253,8 @@ class Failures(unittest.TestCase):
                 while server.request("GET", "/readyz")[0] != 200:
                     pass
                 with Client(server.address, EmbeddingTable) as tables:
-                    self.assertEqual(tables.lookup_rows("users", tensor([1], dtype=DType.INT64)).shape, [1, 4])
+                    self.assertEqual(
+                        tables.lookup_rows("users", tensor([1], dtype=DType.INT64)).shape, [1, 4])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A real Prometheus scrapes a server: as text, and as protobuf with native histograms. Each number
-that it stores must be the server's."""
+"""A real Prometheus scrapes a server, as text and as protobuf with native histograms. Each number
+that it stores must equal the server's."""
 
 import contextlib
 import json
@@ -51,14 +51,14 @@ class Prometheus:
             stdout=self._log, stderr=self._log)
 
     def query(self, text):
-        """The result of an instant query: a list of samples; empty before there is an answer."""
+        """The result of an instant query: a list of samples; empty before there is a reply."""
         url = "http://%s/api/v1/query?query=%s" % (self._url, urllib.parse.quote(text))
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=WAIT_S) as answer:
             return json.load(answer)["data"]["result"]
         return []
 
     def wait_for(self, text, value):
-        """Asks until the only sample has that value."""
+        """Repeats the query until the only sample has that value."""
         deadline = time.monotonic() + WAIT_S
         found = None
         while time.monotonic() < deadline:

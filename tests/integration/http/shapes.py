@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The shapes of the answers of plugin/http/API.md: what each member must be.
+"""The shapes of the replies of plugin/http/API.md: the required type of each member.
 
-A type stands for its values, None beside it in a tuple for null, a list for arrays of its element,
-an object for one with at least these members, and a function for a check of its own.
+A type represents its values, None next to it in a tuple represents null, a list represents arrays
+of its element, an object represents objects with at least these members, and a function is a check.
 """
 
 TEXT, WHOLE, FLAG = str, int, bool
@@ -128,7 +128,8 @@ SHAPES = {
             "peer": optional(TEXT),
             "principal": optional(TEXT),
             "duration_ms": REAL,
-            "phases": {name + "_ms": REAL for name in ("decode", "queue", "apply", "wait", "reply")},
+            "phases": {name + "_ms": REAL
+                       for name in ("decode", "queue", "apply", "wait", "reply")},
             "phase": one_of("decode", "queue", "apply", "wait", "reply"),
             "code": optional(TEXT),
             "trace_id": optional(TEXT),
@@ -197,7 +198,7 @@ SHAPES = {
 
 
 def find_difference(value, shape, place=""):
-    """What is wrong with the value, or None."""
+    """The mismatch of the value, or None."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return "%s is no object: %r" % (place, value)

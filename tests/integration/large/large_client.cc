@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call with a tensor that no frame can hold, and what it took of memory:
+/* One call with a tensor that exceeds a frame, and its use of memory:
  *
  *   large_client put ADDRESS BYTES         to large_server
  *   large_client get ADDRESS BYTES
  *   large_client init_model ADDRESS BYTES  to thriftps_server
  *   large_client get_model ADDRESS BYTES
  *
- * Prints "peak_bytes N seconds T" and exits with 0 where all was right; every element that comes is
- * looked at. What is pushed costs next to no memory: its pages are the same ones again and again, a
- * prime number of them, so that no exchange of chunks goes unseen. */
+ * Prints "peak_bytes N seconds T" and exits with 0 if everything was correct; every received
+ * element is checked. The pushed tensor takes little memory, because it maps the same pages
+ * repeatedly. Their number is prime, so that exchanged chunks are detected. */
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,8 +36,7 @@ now_ns ()
   return std::chrono::nanoseconds (now).count ();
 }
 
-/* The element at `index` of every large tensor; a number whose bits survive any arithmetic that is
- * none. */
+/* The element at `index` of every large tensor. Copies and no-op arithmetic preserve its bits. */
 uint32_t
 value_at (size_t index)
 {

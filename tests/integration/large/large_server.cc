@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with its usual limits and one service, which keeps one tensor as it came:
+/* A server with its default limits and one service, which stores one tensor unchanged:
  *
  *   put (1: Tensor)
- *   get ()            the tensor
- */
+ *   get ()            the tensor */
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A tensor of 3 GiB goes to a server with its usual limits, and comes back, and neither side that
- * receives it needs more memory than the tensor and 64 MiB. */
+/* A tensor of 3 GiB is sent to a server with its default limits and fetched back. Each receiver may
+ * use only the memory of the tensor and 64 MiB more. */
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t MIB = 1 << 20;
 constexpr size_t TENSOR_BYTES = 3072 * MIB;
-constexpr size_t NEEDED_BYTES = 10240 * MIB; /* the model there, its copy, the client's */
+constexpr size_t NEEDED_BYTES = 10240 * MIB; /* the server's model, its copy, and the client's */
 constexpr size_t MAX_BYTES = TENSOR_BYTES + 64 * MIB;
 
 /* The value of a line "FIELD: N kB" of a file in /proc. */
@@ -51,7 +51,7 @@ protected:
   }
 };
 
-/* The peak of a client that did `what`; 0 where it failed. */
+/* The peak memory of a client with the arguments `what`; 0 if it failed. */
 size_t
 RunClient (const std::string &what, const std::string &address)
 {
@@ -76,7 +76,7 @@ ReadServerPeak (const ServerProcess &server)
   return peak_bytes;
 }
 
-// There in chunks; back as the answer of a plain call, which is fetched in chunks.
+// Sent in chunks; returned as the reply of a plain call, which is fetched in chunks.
 TEST_F (Large, ATensorGoesAndComesBack)
 {
   ServerProcess server ({}, "tests/integration/large/large_server");
@@ -91,7 +91,7 @@ TEST_F (Large, ATensorGoesAndComesBack)
   EXPECT_LE (ReadServerPeak (server), MAX_BYTES) << "the server that sends";
 }
 
-// The model is the server's own, a copy of what came.
+// The server's model is a copy of the received tensor.
 TEST_F (Large, AModelGoesAndComesBack)
 {
   ServerProcess server (

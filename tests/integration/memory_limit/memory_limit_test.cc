@@ -23,7 +23,7 @@ using testing::HasSubstr;
 constexpr int kExhausted = 7;
 constexpr size_t kMiB = 1 << 20;
 
-// A control group that is removed with this, after its processes.
+// A control group. The destructor removes it after its processes have ended.
 class Group
 {
 public:
@@ -38,7 +38,7 @@ public:
   ~Group ()
   {
     for (int i = 0; i < 1000 && rmdir (path_.c_str ()) != 0 && errno == EBUSY; i++)
-      poll (nullptr, 0, 10); // the kernel lets go of a killed process a little later
+      poll (nullptr, 0, 10); // the kernel releases a killed process with a delay
   }
   bool
   IsMade () const
@@ -89,7 +89,8 @@ protected:
     server_->Signal (SIGTERM);
     EXPECT_EQ (server_->Wait (), 0);
   }
-  // Full or not: what ended connections held may be charged until their rounds end.
+  // A full server is also alive: the memory of closed connections may be charged until their rounds
+  // end.
   bool
   IsAlive ()
   {
@@ -191,7 +192,7 @@ TEST_P (MemoryLimit, ManyTinyQueriesAreChargedAsTheyAreDecoded)
 
 TEST_P (MemoryLimit, SmallGradientsThatWaitAreBounded)
 {
-  const int n_gradients = 48000, n_each = 60; // of fewer connections than there may be
+  const int n_gradients = 48000, n_each = 60; // from fewer connections than are allowed
   std::string floats (3900, '\0');
   std::list<RawClient> clients;
   pollfd answered = {};
@@ -207,10 +208,10 @@ TEST_P (MemoryLimit, SmallGradientsThatWaitAreBounded)
     }
   if (GetParam () < 500)
     {
-      // They take more than all calls may: the last ones find no room.
+      // They exceed the limit of all calls: the last ones are refused.
       EXPECT_EQ (ErrorCode (clients.back ().Receive ()), kExhausted);
     }
-  // The server goes on answering, if only to say that it is full.
+  // The server still replies, if only with the error that it is full.
   EXPECT_THAT (ErrorCode (RawClient (address_).Call ("Node:describe")), AnyOf (0, kExhausted));
   answered.fd = clients.front ().fd ();
   EXPECT_EQ (poll (&answered, 1, 0), 0) << "the first gradients wait for the other trainer";

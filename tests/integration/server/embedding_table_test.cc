@@ -121,7 +121,7 @@ LookupRows (const char *table, const std::vector<gint64> &indices)
   };
 }
 
-// Each row named gets a gradient of `value` in every column.
+// Each named row gets a gradient of `value` in every column.
 WriteFields
 ApplyRows (const char *table, const std::vector<gint64> &indices, float value,
            const char *client = nullptr, gint64 sequence = 0, gint64 dim = kDim,
@@ -144,7 +144,7 @@ ApplyRows (const char *table, const std::vector<gint64> &indices, float value,
   };
 }
 
-// The success value of an answer, read by one of plugin/wire.
+// The success value of a reply, decoded by a function of plugin/wire.
 template <typename Decode, typename Target>
 void
 Read (const Message &answer, Decode decode, Target *target)
@@ -228,7 +228,7 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
   EXPECT_EQ (before.table_bytes, 0);
   EXPECT_EQ (before.max_table_bytes, 16 << 20);
 
-  // 8 MiB fit, 8 MiB more do not: there is something beside the rows.
+  // 8 MiB fit but 8 MiB more do not, because tables need memory in addition to their rows.
   EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:create_table", Spec ("a", 1 << 18, 8))), 0);
   Message refused = client.Call ("EmbeddingTable:create_table", Spec ("b", (1 << 18) + 4096, 8));
   EXPECT_EQ (ErrorCode (refused), 7);
@@ -259,7 +259,7 @@ TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
   EXPECT_EQ (push ("a", 100), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 2));
   EXPECT_EQ (push ("b", 1), 0);
-  EXPECT_EQ (push ("c", 1), 0);   // two clients: the window of a shrinks to its floor
+  EXPECT_EQ (push ("c", 1), 0);   // two clients: the window of client a shrinks to its floor
   EXPECT_EQ (push ("a", 100), 4); // and nothing is applied twice
   EXPECT_EQ (push ("a", 101), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 5));

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The log of thriftps_server: its formats, its file, its levels while it runs.
+// The log of thriftps_server: its formats, its file, and changes of its levels at run time.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST (ServerLog, HasPrioritiesForTheJournal)
     EXPECT_THAT (line, StartsWith ("<6>"));
 }
 
-// stderr is the file that JOURNAL_STREAM names, as under systemd.
+// stderr is the file in JOURNAL_STREAM, as under systemd.
 TEST (ServerLog, FindsOutThatItGoesToTheJournal)
 {
   g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);

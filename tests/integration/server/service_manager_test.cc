@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// thriftps_server under a service manager that the test plays: what it is told, and the sockets
-// that it passes.
+// thriftps_server under a service manager that the test simulates: notifications of the server, and
+// sockets that the manager passes to it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ TEST (ServiceManager, IsToldOfAReload)
 
 // ---- sockets that it passes ---------------------------------------------------------------------
 
-// Open in programs that are executed.
+// Without close-on-exec, so that executed programs inherit it.
 int
 ListenOnTcp (std::string *address)
 {
@@ -126,7 +126,7 @@ TEST (ServiceManager, PassesSocketsThatTakeThePlaceOfListen)
   server->Signal (SIGTERM);
   EXPECT_EQ (server->Wait (), 0);
 
-  // The socket outlives the server: the next one serves who has connected meanwhile.
+  // The socket outlives the server: the next server serves clients that connected in the meantime.
   RawClient between (address);
   auto next = StartWith ("LISTEN_FDS=1", "", fd);
   EXPECT_EQ (next->ReadAddress (), address);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The standalone server as a user meets it: its lines, its sockets, its flags, its end.
+// The standalone server as users run it: its output, its sockets, its flags, its end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,8 +84,8 @@ TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
   EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
 }
 
-// Clients ask Node for the limit of frames and for memory to share: without it there would be
-// neither, and nobody would know.
+// Clients call Node for the limit of frames and for shared memory. Without Node both would be
+// silently unavailable.
 TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
 {
   std::string address = "unix:" + TemporaryFolder () + "/socket";
@@ -128,7 +128,8 @@ TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
   RawClient averaging (address), getting (address), idle (address);
   averaging.Send ("ParameterServer:average_gradient", 1, PushOne (0));
   getting.Send ("Rendezvous:get", 1, GetKey ("never", 60000));
-  // Answered in order of reading on the same connections: what came before has been taken.
+  // Requests of a connection are read in order, so these replies prove that the earlier requests
+  // were read.
   averaging.Send ("Node:describe", 2);
   getting.Send ("Node:describe", 2);
   EXPECT_EQ (averaging.Receive ()->seqid, 2);
@@ -214,7 +215,7 @@ TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
     }
 }
 
-// On a device that computes as the CPU does, where the loader finds it.
+// On a device that computes like the CPU, in the place where the loader looks.
 TEST (ThriftpsServer, AveragesOnTheDeviceThatItIsTold)
 {
   setenv ("LD_LIBRARY_PATH", "tests/cuda/host", 1);
@@ -408,13 +409,13 @@ TEST (ThriftpsServer, RefusesAFileThatNeverEnds)
   EXPECT_EQ (server.Wait (), 2);
 }
 
-// A pipe that nobody writes to.
+// A pipe without a writer.
 TEST (ThriftpsServer, EndsOnSigtermWhileItStarts)
 {
   std::string path = TemporaryFolder () + "/pipe";
   ASSERT_EQ (mkfifo (path.c_str (), 0600), 0);
   ServerProcess server ({ "--config=" + path });
-  // It has caught the signal when it opens the pipe for reading.
+  // The server catches the signal before it opens the pipe for reading.
   int fd = open (path.c_str (), O_WRONLY | O_CLOEXEC);
   ASSERT_GE (fd, 0);
   server.Signal (SIGTERM);
@@ -437,7 +438,8 @@ TEST (ThriftpsServer, ServesWithoutStandardStreams)
       }
     catch (const std::runtime_error &)
       {
-        // It ended at once with status 0, because its first line went into its signal pipe.
+        // A server without this check ended at once with status 0, because its first line went into
+        // its signal pipe.
         ASSERT_EQ (waitpid (server.pid (), nullptr, WNOHANG), 0) << "the server has ended";
         std::this_thread::yield ();
       }
@@ -450,7 +452,7 @@ TEST (ThriftpsServer, TellsItsVersionAndItsFlags)
   ServerProcess version ({ "--version" });
   EXPECT_THAT (version.ReadLine (), HasSubstr ("thriftps_server 0."));
   EXPECT_EQ (version.Wait (), 0);
-  setenv ("LC_ALL", "C", 1); // no character that this locale cannot show
+  setenv ("LC_ALL", "C", 1); // the output has only characters of this locale
   ServerProcess help ({ "--help" });
   unsetenv ("LC_ALL");
   std::string text = help.ReadAll ();

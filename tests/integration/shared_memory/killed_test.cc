@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients and servers that are killed at any moment: who survives has nothing left of the other. */
+/* Clients and servers that are killed at arbitrary moments: the survivor must release all memory of
+ * the other. */
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ public:
     close (stdout_);
   }
 
-  /* Its next line, which is "ready". */
+  /* Its next line must be "ready". */
   bool
   is_ready ()
   {
@@ -189,7 +190,8 @@ TEST_F (Killed, ServerLeavesNothingInTheClient)
       pushes.join ();
       EXPECT_TRUE (becomes ([&] { return count_segments (getpid ()) == 0; })) << "round " << round;
       start ();
-      EXPECT_TRUE (client->warm_up ()) << client->error (); /* with the next server too */
+      /* sharing also works with the next server */
+      EXPECT_TRUE (client->warm_up ()) << client->error ();
       client.reset ();
       EXPECT_EQ (count_descriptors (getpid ()), n_descriptors);
       EXPECT_EQ (count_segments (getpid ()), 0);

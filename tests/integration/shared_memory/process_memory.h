@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a process has of shared memory, by /proc. */
+/* The shared memory of a process, according to /proc. */
 
 #pragma once
 
@@ -40,7 +40,7 @@ count_descriptors (pid_t pid)
   return n_descriptors;
 }
 
-/* Waits until it is so; FALSE: not within a minute. */
+/* Waits until the condition holds; FALSE: it does not within a minute. */
 inline bool
 becomes (const std::function<bool ()> &is_so)
 {

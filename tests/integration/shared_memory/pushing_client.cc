@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client to be killed: once tensors pass through shared memory it says "ready" and goes on for
- * ever. With "wait" it pushes a gradient that the server keeps, says "ready" when it is there, and
- * waits for the other trainer. */
+/* A client that the test kills. Once tensors use shared memory it prints "ready" and continues
+ * without end. With "wait" it pushes a gradient that the server keeps, prints "ready" after its
+ * arrival, and waits for the other trainer. */
 
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ main (int argc, char **argv)
       guint64 n_before = client.stats ().sent_shared.n_tensors;
 
       client.push (0, 0, tps_test::make_values (200000, 0));
-      client.look_up ("warm", { 1 }); /* behind it: the server has both */
+      client.look_up ("warm", { 1 }); /* follows the push, so the server has both */
       if (client.stats ().sent_shared.n_tensors == n_before
           || write (STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;

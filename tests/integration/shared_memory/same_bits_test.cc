@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same work over TCP, over a Unix socket inline and through shared memory gives the same
- * bits. */
+/* The same work returns the same bits over TCP, over a Unix socket, and through shared memory. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ enum class Way
   SHARED,
 };
 
-/* A server with trainers that reach it in one way. */
+/* A server with trainers that all use one kind of connection. */
 class Fleet
 {
 public:
@@ -65,7 +64,7 @@ public:
       ASSERT_TRUE (way_ != Way::SHARED || client->warm_up ()) << client->error ();
   }
 
-  /* What every trainer sees, together. */
+  /* The concatenated results of every trainer. */
   std::string
   run (const std::function<std::string (int trainer)> &train)
   {
@@ -79,7 +78,7 @@ public:
     return seen[0] + seen[1] + seen[2];
   }
 
-  /* Tensors that went through shared memory, or did not. */
+  /* Tensors must have used shared memory, or must not have. */
   void
   check_way (bool may_share)
   {
@@ -100,7 +99,7 @@ private:
   std::vector<std::unique_ptr<SharingClient>> clients_;
 };
 
-/* Of single elements, of what is below and above the threshold, of more than one segment. */
+/* A single element, sizes around the threshold, and more than one segment. */
 const std::vector<gsize> SIZES = { 1, 1000, 16383, 16384, 16385, 100000, 300000, 262144, 700001 };
 
 std::string
@@ -148,7 +147,7 @@ update (Fleet &fleet)
   });
 }
 
-/* One trainer after the other: what is added where is not a matter of time. */
+/* One trainer after the other, so that the order of additions does not depend on timing. */
 std::string
 train_tables (Fleet &fleet)
 {
@@ -187,7 +186,7 @@ run (Way way, const std::function<std::string (Fleet &)> &work,
   return seen;
 }
 
-/* Not printed where they differ. */
+/* Compares without printing the values. */
 void
 expect_same (const std::string &expected, const std::string &bits)
 {

@@ -258,7 +258,7 @@ SharingClient::warm_up ()
 
   for (gsize i = 0; i < ids.size (); i++)
     ids[i] = static_cast<gint64> (i);
-  create_table ("warm", WARM_ROWS, 16); /* or somebody else has */
+  create_table ("warm", WARM_ROWS, 16); /* or another client has created it */
   do
     {
       TpsSharingStats now = stats ();

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client that trains: the calls with large tensors, values in and bits out. */
+/* A training client: calls with large tensors, which take values and return bits. */
 
 #pragma once
 
@@ -14,10 +14,10 @@ namespace tps_test {
 
 using Values = std::vector<float>;
 
-/* Values that every process and every run gives again. */
+/* Values that are the same in every process and every run. */
 Values make_values (gsize n_elems, unsigned seed);
 
-/* Far enough for everything that is expected to work. */
+/* A deadline that no successful call reaches. */
 gint64 later ();
 
 class SharingClient
@@ -29,10 +29,10 @@ public:
   SharingClient (const SharingClient &) = delete;
   SharingClient &operator= (const SharingClient &) = delete;
 
-  /* The bits of what was answered; "" after a failure, which `error ()` then tells. */
+  /* The bits of the reply; "" after a failure, which `error ()` describes. */
   std::string average (gint32 trainer, gint64 batch, const Values &gradient,
                        gint64 deadline_ns = later ());
-  /* Sent when it returns; nobody waits for the answer. */
+  /* Returns after the request is sent, without waiting for the reply. */
   void push (gint32 trainer, gint64 batch, const Values &gradient);
   std::string update (gint32 trainer, gint64 push, const std::vector<Values> &gradients);
   std::string look_up (const std::string &table, const std::vector<gint64> &ids);
@@ -40,11 +40,11 @@ public:
               const Values &values);
   bool init_model (const std::vector<Values> &parameters);
   bool create_table (const std::string &table, gint64 rows, gint32 dim);
-  /* The answer itself. NULL after a failure; tps_model_version_unref(). */
+  /* The reply itself; release it with tps_model_version_unref(). NULL after a failure. */
   TpsModelVersion *get_model ();
 
-  /* Until tensors go out and come in through shared memory; the table "warm" is made where it is
-   * not there. FALSE: they do not, within a minute. */
+  /* Repeats calls until tensors use shared memory in both directions. Creates the table "warm" if
+   * it does not exist. FALSE: sharing does not start within a minute. */
   bool warm_up ();
 
   TpsSharingStats stats ();

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What goes wrong between client and servers: lost answers, servers that are killed, stopped or
+/* Failures between client and servers: lost replies, and servers that are killed, stopped or
  * silent. */
 
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace tps_test {
 
 /* -- lost answers -- */
 
-/* Two servers, a proxy before each. */
+/* Two servers, with a proxy in front of each. */
 class LostAnswers : public TablesTest
 {
 protected:
@@ -68,7 +68,7 @@ TEST_F (LostAnswers, PushesAreAppliedOnce)
           std::vector<float> values = random_values (random, 80);
 
           if (bags.pooling == TPS_POOLING_MAX)
-            bags.pooling = TPS_POOLING_MEAN; /* else it is the lookup that is lost */
+            bags.pooling = TPS_POOLING_MEAN; /* otherwise the lookup would be lost */
           proxies_[static_cast<size_t> (step) % 2]->lose_answers (1);
           ASSERT_TRUE (push (made, bags, later ())) << text ();
           push_to_reference (made, bags);
@@ -170,12 +170,12 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
 
 /* -- servers that are killed -- */
 
-/* One call that is made again and again, until it has failed a few times after the kill. */
+/* Repeats one call until it has failed a few times after the kill. */
 class Caller
 {
 public:
   static constexpr gint64 PATIENCE_MS = 4000;
-  static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 300; /* it is tried again until then */
+  static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 300; /* the call is retried until then */
   static constexpr int N_FAILURES = 3;
 
   Caller (const std::vector<std::string> &addresses, bool pushes, std::atomic<int> &n_calls)
@@ -267,7 +267,7 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* of a busy machine */
+      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* for a busy machine */
     }
 }
 
@@ -287,7 +287,7 @@ TEST_F (TablesTest, StoppedServerIsNamed)
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
   EXPECT_FALSE (push (spec, bags, in_ms (300)));
   EXPECT_NE (text ().find ("; applied on 2 of 3 servers"), std::string::npos) << text ();
-  /* Bags that do not need it are served. */
+  /* Bags without rows of that server are served. */
   bags.indices.clear ();
   for (gint64 row = 0; row < 100; row++)
     if (tps_shard_permute (row, 100) % 3 != 2)
@@ -311,7 +311,7 @@ TEST_F (TablesTest, SilentServerIsNamedAtTheDeadline)
   start (1);
   addresses_.push_back ("unix:" + path);
   connect ();
-  gint64 deadline_ns = in_ms (2000); /* the other's answer must come before it */
+  gint64 deadline_ns = in_ms (2000); /* the other server must reply before it */
   EXPECT_FALSE (tps_remote_tables_discover (tables_, deadline_ns, &error_));
   EXPECT_GE (in_ms (0), deadline_ns);
   EXPECT_EQ (code (), TPS_ERROR_DEADLINE_EXCEEDED);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An embedding table server in this process, and a proxy before one that loses answers. */
+/* An embedding table server in this process, and a proxy for it that loses replies. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tps_test {
 
-/* A path for a Unix socket of this process, another one each time. */
+/* A new path for a Unix socket of this process. */
 std::string new_socket_path ();
 
 class TableServer
@@ -37,7 +37,7 @@ public:
   {
     return tps_plugin_get_tables (plugin_);
   }
-  /* Ends what waits; later connections are refused. */
+  /* Ends pending calls; later connections are refused. */
   void stop ();
 
 private:
@@ -46,7 +46,7 @@ private:
   std::string address_;
 };
 
-/* Passes bytes on between clients at `address()` and one server. */
+/* Forwards bytes between clients at `address()` and one server. */
 class LossyProxy
 {
 public:
@@ -61,7 +61,7 @@ public:
     return address_;
   }
 
-  /* From the next answers on, closes connections in place of passing the answer: so often. */
+  /* Drops the next replies, this many, by closing their connections. */
   void
   lose_answers (int n)
   {
@@ -83,7 +83,7 @@ private:
   int listener_;
   std::atomic<int> n_to_lose_ { 0 };
   std::atomic<int> n_lost_ { 0 };
-  std::mutex mutex_; /* guards the next lines */
+  std::mutex mutex_; /* guards the following members */
   std::vector<int> sockets_;
   std::vector<std::thread> threads_;
   std::thread acceptor_;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers, a client of them, and a table store in this process that gets the same updates, to
- * compare with. */
+/* Servers, a client of them, and a reference: a table store in this process that gets the same
+ * updates. */
 
 #pragma once
 
@@ -27,7 +27,7 @@ in_ms (gint64 ms)
          + ms * 1000000;
 }
 
-/* Far enough for everything that is expected to work. */
+/* A deadline that no successful call reaches. */
 inline gint64
 later ()
 {
@@ -106,7 +106,7 @@ protected:
     tables_ = new_tables (addresses_, nullptr, exact);
   }
 
-  /* Takes the specification over; makes the table at the servers and in the reference. */
+  /* Takes ownership of the specification; creates the table at the servers and in the reference. */
   const TpsTableSpec &
   create (TpsTableSpec spec, TpsShardKind kind, guint server = 0)
   {

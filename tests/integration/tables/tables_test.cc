@@ -22,7 +22,7 @@ protected:
     start (std::get<0> (GetParam ()), std::get<1> (GetParam ()));
   }
 
-  /* Several tables in one call, against the reference: pooled results to the bit. */
+  /* Several tables in one call, against the reference: pooled results must have the same bits. */
   void
   compare_lookups (Random &random, guint n_queries)
   {
@@ -346,8 +346,8 @@ TEST_F (Tables, NothingIsAnAnswerToNothing)
 
 /* -- concurrency -- */
 
-/* Each thread adds 1 to random cells of rows by way of gradients of -1; small integers add up
- * exactly, in any order. */
+/* Each thread adds 1 to random cells of rows, with gradients of -1. Small integers add up exactly
+ * in any order. */
 TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 {
   constexpr int N_CLIENTS = 4, N_PUSHES = 30;
@@ -387,7 +387,7 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
           ASSERT_TRUE (
               tps_remote_tables_lookup_bags_sync (tables, &query, 1, later (), &pooled, &error))
               << error->message;
-          /* All columns of a row are updated together, so sums of columns agree. */
+          /* All columns of a row are updated together, so the sums of columns are equal. */
           const float *cells = static_cast<const float *> (tps_tensor_data (&pooled));
           for (int cell = 1; cell < 4; cell++)
             ASSERT_EQ (cells[cell], cells[0]);
@@ -411,7 +411,7 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 
 /* -- push ids -- */
 
-/* Sequences of a client begin at 1: a second client of the same name repeats them with other
+/* Sequences of a client start at 1, so a second client of the same name repeats them with other
  * pushes. */
 TEST_F (Tables, SecondClientOfANameIsRefusedNotMistaken)
 {

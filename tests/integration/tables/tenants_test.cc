@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Two tenants on one server, told apart by a file of rules: peers on TCP are the crowd, those on
- * the Unix socket are quiet. */
+/* Two tenants of one server, distinguished by a file of rules: the crowd connects by TCP, the quiet
+ * tenant by the Unix socket. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ deadline ()
       .count ();
 }
 
-/* A server with rules; `tenants` is the text of their member of the name. */
+/* A server with rules; `tenants` is the text of the member "tenants". */
 class TenantsTest : public testing::Test
 {
 protected:
@@ -144,7 +144,7 @@ protected:
   TpsServer *server_ = nullptr;
 };
 
-/* While the crowd is refused most of what it sends, every call of the other tenant is served. */
+/* While most calls of the crowd are refused, every call of the other tenant is served. */
 TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 {
   constexpr int n_crowd = 4, n_lookups = 200;
@@ -161,7 +161,7 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 
       while (!is_over && !tps_remote_tables_discover (crowd, deadline (), nullptr))
         ;
-      /* A deadline that has nearly come leaves no time to try again. */
+      /* A deadline that is too close leaves no time for a retry. */
       while (!is_over)
         n_refused += !look_up (crowd, "users", 1, deadline () - 119999000000).empty ();
     });
@@ -177,7 +177,7 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
     EXPECT_EQ (n, 0u);
 }
 
-/* The C client waits as long as a refusal says, and tries again. */
+/* The C client waits for the time in the refusal, then retries. */
 TEST_F (TenantsTest, AClientThatIsToldToComeBackLaterDoesSo)
 {
   start (R"({ "quiet": { "calls_per_s": 100, "calls_burst": 5, "rows_per_s": 100000 } })");
@@ -204,7 +204,7 @@ TEST_F (TenantsTest, RowsAreLimited)
   EXPECT_EQ (look_up (crowd, "users", 900, deadline ()), "");
 }
 
-/* Also after a restart, where the limit has become lower than what there is. */
+/* Also after a restart with a limit that is lower than the current use. */
 TEST_F (TenantsTest, TablesCountForTheirCreator)
 {
   g_autofree gchar *data = g_dir_make_tmp ("tps-tenants-XXXXXX", nullptr);

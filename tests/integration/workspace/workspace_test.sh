@@ -1,6 +1,6 @@
 #!/bin/bash
 # Another Bazel workspace uses this one, with gcc and with clang, and without a network: a server
-# with a service of its own beside ThriftPS, a C client, a test by our rules, Python.
+# with its own service and ThriftPS, a C client, a test that uses our rules, Python.
 #
 # usage: workspace_test.sh gcc|clang
 set -euo pipefail

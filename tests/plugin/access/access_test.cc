@@ -116,7 +116,7 @@ TEST_F (Access, refusalsAreAlikeForWhatThereIsAndIsNot)
   tps_identity_clear (&identity);
 }
 
-/* Methods for which any right is enough carry calls. A principal with any right may call them. */
+/* Carrier methods require any right: a principal with any right may call them. */
 TEST_F (Access, carriersAreForThoseWhoMayDoAnything)
 {
   TpsIdentity identity;
@@ -314,7 +314,8 @@ TEST_F (Access, aReloadChangesOpenConnections)
   g_autoptr (TpsGrant) after = tps_identity_get_grant (&identity);
   EXPECT_TRUE (tps_grant_check_method (after, &look, look.name, nullptr));
   EXPECT_STREQ (tps_principal_get_tenant (tps_grant_get_principal (after)), "ads");
-  EXPECT_FALSE (tps_grant_check_method (before, &look, look.name, nullptr)); /* of running calls */
+  /* running calls use them */
+  EXPECT_FALSE (tps_grant_check_method (before, &look, look.name, nullptr));
 
   write (tokens_, ""); /* the token is revoked */
   ASSERT_TRUE (tps_access_reload (access_, nullptr));

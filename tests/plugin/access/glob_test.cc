@@ -25,7 +25,7 @@ TEST (Glob, examples)
   EXPECT_FALSE (tps_glob_matches ("a?c", "ac"));
   EXPECT_FALSE (tps_glob_matches ("team/*", "team"));
   EXPECT_FALSE (tps_glob_matches ("team", "team2"));
-  EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* no classes */
+  EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* there are no character classes */
 }
 
 TEST (Glob, isWhatARegularExpressionSays)
@@ -58,7 +58,7 @@ TEST (Glob, isWhatARegularExpressionSays)
   EXPECT_GT (n_matches, 1000u);
 }
 
-/* With backtracking over all stars this would take longer than the universe. */
+/* Backtracking over all stars would take longer than the age of the universe. */
 TEST (Glob, manyStarsTakeNoLongerThanTheProductOfTheLengths)
 {
   std::string pattern, text (4000, 'a');

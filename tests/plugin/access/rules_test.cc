@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of rules: what they mean, and what is said of broken ones. */
+/* Files of rules: their meaning, and the error messages for broken ones. */
 
 #include "plugin/access/rules.h"
 
@@ -71,7 +71,7 @@ TEST (Rules, aBrokenFileIsRefusedWithLineAndReason)
              "rules.json:1: \"tenant\" must be a string");
 }
 
-/* Of two members of a name json-glib keeps the last one, which a reader may not see. */
+/* json-glib keeps the last of two members with the same name, which a reader may overlook. */
 TEST (Rules, aMemberMustNotStandTwice)
 {
   EXPECT_EQ (refusal ("{ \"rules\": [ { \"principals\": [\"a\"],\n \"tables\": [\"a\"],\n"

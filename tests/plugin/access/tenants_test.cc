@@ -10,7 +10,7 @@
 
 namespace {
 
-/* The entries of a text; what is wrong with it where there are none. */
+/* The entries of a text, or the error. */
 struct Parsed
 {
   explicit Parsed (const std::string &text)

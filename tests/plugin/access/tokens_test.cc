@@ -13,7 +13,7 @@
 namespace thriftps {
 namespace {
 
-/* SHA-256 of "abc", of FIPS 180-2. */
+/* SHA-256 of "abc", from FIPS 180-2. */
 const char *const ABC = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 std::string

@@ -36,7 +36,7 @@ TEST (Notifier, SendsDatagramsToAnAbstractSocket)
   EXPECT_EQ (manager.Receive (), "READY=1");
 }
 
-// A manager that is stopped must not stop the server.
+// A stopped manager must not stop the server.
 TEST (Notifier, DoesNotWaitForAManagerThatDoesNotRead)
 {
   NotifySocket manager (NotifySocket::InFolder ());

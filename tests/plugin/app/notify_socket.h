@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The socket of a service manager that programs notify.
+// The socket of a service manager, which receives notifications of programs.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace thriftps_test {
 class NotifySocket
 {
 public:
-  // A path that nothing is bound to yet.
+  // A path without a bound socket.
   static std::string
   InFolder ()
   {
@@ -56,7 +56,7 @@ public:
     return address_;
   }
 
-  // The next message; throws when none comes for two minutes.
+  // The next message; throws if there is none for two minutes.
   std::string
   Receive ()
   {

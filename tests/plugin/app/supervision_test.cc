@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What a service manager is told, without a manager, a server or a clock.
+// Notifications to a service manager, without a manager, a server or a clock.
 
 #include "plugin/app/supervision.h"
 
@@ -25,7 +25,7 @@ protected:
     static const TpsSupervisionOps ops = { Send, CheckThreads, GetDurability };
     tps_supervision_init (&supervision_, &ops, this, "127.0.0.1:9090", watchdog_ns);
   }
-  // What is sent in the turns of `ms` milliseconds, four a second.
+  // The messages of `ms` milliseconds, with four turns per second.
   std::vector<std::string>
   Turn (int ms)
   {
@@ -41,9 +41,9 @@ protected:
   TpsSupervision supervision_;
   gint64 now_ns_ = 5000 * kMs;
   std::vector<std::string> sent_;
-  bool takes_ = true;     // the manager
-  std::string missing_;   // the thread that stands still
-  bool has_data_ = false; // a data directory
+  bool takes_ = true;     // the manager accepts messages
+  std::string missing_;   // the name of the stuck thread
+  bool has_data_ = false; // there is a data directory
   TpsDurableStatus status_ = {};
 
 private:

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often the server allocates for a small call, once it has served some.
+// The number of allocations of a warmed-up server for a small call.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ protected:
     ASSERT_TRUE (tps_table_store_create (store_, &spec, nullptr));
   }
 
-  // Allocations of the server per call; `fields` says what call number i asks.
+  // Allocations of the server per call; `fields` writes the arguments of call number i.
   double
   PerCall (const std::string &name, const std::function<WriteFields (int)> &fields,
            Wire wire = Wire ())
@@ -143,14 +143,14 @@ TEST_F (AllocationsTest, UnframedCallsCostNone)
 
 TEST_F (AllocationsTest, ACallOnAWorkerCostsNone)
 {
-  // The client has its answer before the worker has let go of the call: the more of them are kept
-  // the further the two threads have once drifted apart.
+  // The client may receive its reply before the worker has released the call. The number of cached
+  // calls grows with the largest lag between the two threads.
   EXPECT_LT (PerCall ("Test:work", Echo), 0.05);
 }
 
 TEST_F (AllocationsTest, AnAnswerOfSomeKilobytesCostsNone)
 {
-  // One is the service's own: it makes its answer in a std::string.
+  // One is made by the service, which builds its reply in a std::string.
   EXPECT_EQ (PerCall ("Test:make", [] (int) { return IntField (3000); }), 1);
 }
 
@@ -159,10 +159,10 @@ TEST_F (AllocationsTest, AnArgumentWithABufferOfItsOwnCostsNone)
   EXPECT_EQ (PerCall ("Test:echo", [] (int) { return BinaryField (100000); }), 0);
 }
 
-// The state machine's: a batch and its tables of rounds and trainers, a round, its contribution and
-// their arrays, the call that waits, the fold that averages, the spans of the metrics, the timer of
-// the deadline. All but the call, the contribution and the digest are the round's, so trainers
-// share them.
+// The allocations of the state machine: a batch and its tables of rounds and trainers, a round, its
+// contribution and their arrays, the pending call, the fold that averages, the spans of the
+// metrics, the timer of the deadline. All except the call, the contribution and the digest belong
+// to the round, so trainers share them.
 TEST_F (AllocationsTest, AnAverageOfFewElementsCostsWhatItsRoundNeeds)
 {
   TpsAverageGradientArguments arguments = {};

@@ -1,8 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often a client allocates for a small call, once it has made some. The server, in the same
-// process, allocates nothing for what it is asked here (allocations_test), so all threads are
-// counted.
+// The number of allocations of a warmed-up client for a small call. The server runs in the same
+// process, and allocates nothing for these calls (allocations_test), so all threads are counted.
 
 #include <gtest/gtest.h>
 #include <semaphore.h>
@@ -31,7 +30,7 @@ protected:
     return options;
   }
 
-  // Says whether memory can be shared.
+  // The reply says whether memory can be shared.
   void
   AddServices () override
   {
@@ -98,12 +97,12 @@ protected:
         Call (i);
         WaitFor (1);
       }
-    // The caller goes on before the loop has let go of the call: the further they have once drifted
-    // apart the more are kept.
+    // The caller may continue before the loop has released the call. The number of cached calls
+    // grows with the largest lag between them.
     return (double) (CountedSoFar () - before).allocations / kCounted;
   }
 
-  // A mebibyte, which the service reads over.
+  // A mebibyte, which the service ignores.
   void
   CallWithTensor ()
   {
@@ -137,7 +136,7 @@ TEST_F (ClientAllocationsTest, ACallCostsNone)
   EXPECT_LT (PerCall (), 0.05);
 }
 
-// On such a connection every message looks for memory that it might have to do with.
+// On such a connection every message checks whether it refers to shared memory.
 TEST_F (ClientAllocationsTest, ASmallCallCostsNoneWhereLargeOnesShareMemory)
 {
   for (int i = 0; i < 1000 && !IsSharing (); i++)

@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Large tensors are received where they stay, and sent from where they lie: the memory that
-// recvmsg() filled is the memory that a handler sees, that goes out again as the answer, and that
-// the client's caller gets.
+// Large tensors are received into their final memory and sent without a copy: recvmsg() fills the
+// memory that a handler sees. The same memory is sent as the reply, and the client's caller gets
+// the memory that recvmsg() filled there.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@
 namespace thriftps_test {
 namespace {
 
-// What comes with the end of the message before, or with this one's head, is copied: at most as
-// much as is received at once where it is not known yet what it is.
+// Bytes that arrive together with the end of the previous message, or with the head of this one,
+// are copied. Their number is at most the size of a receive before the type of the data is known.
 constexpr size_t kChunk = 4096;
 
 struct Seen
@@ -30,7 +30,7 @@ struct Seen
   Moved moved;
 };
 
-// Over what, in which protocol, and how many elements.
+// Transport, protocol, and number of elements.
 using Params = std::tuple<const char *, TpsProtocolKind, gint64>;
 
 class CopiesTest : public ServerTest, public testing::WithParamInterface<Params>
@@ -73,7 +73,7 @@ protected:
     return MovedIn (tps_tensor_data (&tensor), tps_shape_n_bytes (&tensor.shape));
   }
 
-  // What a thread of the server has done before this it has noted too.
+  // After this call, all earlier work of a server thread is also recorded.
   void
   SettleServer ()
   {

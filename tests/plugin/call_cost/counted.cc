@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-// glibc's own, under the names that are left when a program has its own malloc().
+// glibc's own functions, under the names that remain available when a program defines malloc().
 extern "C"
 {
   void *__libc_malloc (size_t n_bytes) noexcept;
@@ -24,7 +24,7 @@ extern "C"
 
 namespace {
 
-// No constructors: malloc() is called before any would have run.
+// Constant-initialised: malloc() is called before constructors run.
 std::atomic<long> allocations;
 std::atomic<long> sends;
 std::atomic<long> receives;

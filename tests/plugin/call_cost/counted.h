@@ -1,9 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What threads ask of the C library, counted: counted.cc stands in for malloc() and its relatives,
-// and for the calls into the kernel that the data plane makes. A program that links it counts all
-// its threads but those that say they do not count. Blocks from GLib's slice allocator are seen
-// where G_SLICE=always-malloc is set (BUILD).
+// Counts calls of the C library by threads: counted.cc replaces malloc() and its relatives, and the
+// system calls of the data plane. A program that links it counts all its threads except those that
+// opt out. Blocks of GLib's slice allocator are visible if G_SLICE=always-malloc is set (BUILD).
 
 #pragma once
 
@@ -15,20 +14,19 @@ struct Counts
   long sends;       // sendmsg
   long receives;    // recvmsg
   long waits;       // epoll_wait
-  long wakes;       // write, to an eventfd or whatever
+  long wakes;       // write, mostly to an eventfd
 };
 
 Counts operator- (const Counts &a, const Counts &b);
 
-// All threads together, since the program began.
+// The counts of all threads since the start of the program.
 Counts CountedSoFar ();
 
-// What the calling thread does from now on is not counted.
+// Excludes the calling thread from now on.
 void DoNotCountThisThread ();
 
-// The same, at the beginning of what is to be counted. Where the environment has
-// SHOW_ALLOCATIONS=N, the call stacks of the next N allocations are printed, for whoever looks for
-// them.
+// The same as CountedSoFar(); call it at the start of a measurement. If SHOW_ALLOCATIONS=N is in
+// the environment, the call stacks of the next N allocations are printed, to help find them.
 Counts CountFromHere ();
 
 } // namespace thriftps_test

@@ -24,7 +24,7 @@ std::mutex lock;
 Pieces received;
 Pieces sent;
 
-// The first `n_bytes` of what the call was given.
+// Records the first `n_bytes` of the call's memory.
 void
 Note (Pieces *pieces, const struct msghdr *message, ssize_t n_bytes)
 {

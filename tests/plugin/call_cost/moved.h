@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Where the bytes of messages come from and go to: moved.cc stands in for sendmsg() and recvmsg()
-// and notes which memory each of them was given. All threads of a program that links it.
+// The memory that holds the bytes of messages: moved.cc replaces sendmsg() and recvmsg(), and
+// records the memory of each call by any thread of a program that links it.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often client and server, in one process, touch memory that is not mapped yet: in the steady
-// state they use what they have used before. A page fault costs more than the copy of the page.
+// How often client and server, in one process, touch unmapped memory: in the steady state they must
+// reuse memory. A page fault costs more than the copy of a page.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -31,7 +31,7 @@ CountFaults ()
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-// Over what, and so many MiB.
+// The transport, and the size in MiB.
 class PageFaultsTest : public ServerTest,
                        public testing::WithParamInterface<std::tuple<const char *, int>>
 {
@@ -70,7 +70,7 @@ protected:
     client_->Push (tensor_);
   }
 
-  // Looks at every page of what comes back.
+  // Reads every page of the reply.
   void
   Echo ()
   {
@@ -82,7 +82,7 @@ protected:
                0);
   }
 
-  // Memory to share comes in the background, as it is missed.
+  // Shared memory is set up in the background after the first misses.
   template <typename Call>
   void
   WarmUp (Call call)
@@ -98,9 +98,9 @@ protected:
     ASSERT_TRUE (is_settled) << "tensors do not go through shared memory";
   }
 
-  // One round may meet memory that is new to it: the pace of the threads decides how many buffers
-  // are in use at once, and kept buffers are given back after a while. Faults of the steady state
-  // are in every round.
+  // A single round may touch new memory: the number of buffers in use depends on the timing of the
+  // threads, and cached buffers are released after a while. Faults of the steady state occur in
+  // every round.
   template <typename Call>
   void
   ExpectNoFaults (Call call)

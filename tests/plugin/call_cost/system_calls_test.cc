@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How many system calls the server makes for small calls, one after the other and many at a time.
+// The number of system calls of the server for small calls, one at a time and pipelined.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace thriftps_test {
 namespace {
 
-constexpr int kPipelined = 50; // their bytes fit into what the server receives at once
+constexpr int kPipelined = 50; // their bytes fit into one receive of the server
 constexpr int kWarmUp = 20;
 
 class SystemCallsTest : public ServerTest
@@ -64,11 +64,11 @@ TEST_F (SystemCallsTest, ACallCostsOneToReceiveOneToSendAndOneToWait)
   Counts cost = CountedSoFar () - before;
   EXPECT_EQ (cost.receives, n);
   EXPECT_EQ (cost.sends, n);
-  EXPECT_LT (cost.waits, 2 * n); // timers wake the loop too, the more often the slower the machine
+  EXPECT_LT (cost.waits, 2 * n); // timers also wake the loop, more often on a slower machine
   EXPECT_EQ (cost.wakes, 0);
 }
 
-// The answers to what one recvmsg() has brought leave with one sendmsg().
+// The replies to all requests of one recvmsg() are sent with one sendmsg().
 TEST_F (SystemCallsTest, PipelinedCallsAreAnsweredTogether)
 {
   std::string calls = Calls ("Test:echo", kPipelined);
@@ -85,8 +85,8 @@ TEST_F (SystemCallsTest, PipelinedCallsAreAnsweredTogether)
   EXPECT_EQ (cost.wakes, 0);
 }
 
-// The socket takes a large answer in many pieces; none of them is a reason to look for the next
-// call.
+// The socket takes a large reply in many pieces. The server must not try to receive the next call
+// after each piece.
 TEST_F (SystemCallsTest, ALargeAnswerCostsNoMoreToReceiveThanASmallOne)
 {
   constexpr int n_bytes = 16 << 20;
@@ -97,7 +97,7 @@ TEST_F (SystemCallsTest, ALargeAnswerCostsNoMoreToReceiveThanASmallOne)
   ASSERT_NE (client.Call ("Test:make", IntField (n_bytes), 1), nullptr);
   Counts cost = CountedSoFar () - before;
   EXPECT_GT (cost.sends, 1);
-  EXPECT_LE (cost.receives, 2); // another one where the loop looks for a next call once
+  EXPECT_LE (cost.receives, 2); // the loop may try once to receive the next call
 }
 
 } // namespace

@@ -1,9 +1,9 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A service that receives tensors, and a client that sends them, as //bench:transfer does.
+// A service that receives tensors, and a client that sends them, as in //bench:transfer.
 //
-//   push (1: Tensor)   answers when the tensor is there
-//   echo (1: Tensor)   answers with it, from where it lies
+//   push (1: Tensor)   replies when the tensor has arrived
+//   echo (1: Tensor)   replies with the tensor, without a copy
 
 #pragma once
 
@@ -21,7 +21,7 @@ namespace thriftps_test {
 class TensorService
 {
 public:
-  // Told of each tensor, while its call runs.
+  // Called with each tensor while its call runs.
   std::function<void (const TpsTensor &)> on_tensor;
 
   TpsService
@@ -108,14 +108,14 @@ public:
     Call ("push", tensor, nullptr, nullptr);
   }
 
-  // `*answer`: the caller's.
+  // `*answer` belongs to the caller.
   void
   Echo (const TpsTensor &tensor, TpsTensor *answer)
   {
     Call ("echo", tensor, ReadTensor, answer);
   }
 
-  // Large tensors that went through the socket so far, both ways.
+  // The number of large tensors that the socket has carried so far, in both directions.
   guint64
   CountInline () const
   {

@@ -71,7 +71,7 @@ protected:
   GError *error = nullptr;
 };
 
-/* Chunks that were asked for come in any order, some twice, some corrupt. */
+/* Requested chunks arrive in any order, some twice, some corrupt. */
 TEST_F (Assembly, putsTheAnswerTogetherInAnyOrder)
 {
   for (guint seed = 0; seed < 300; seed++)

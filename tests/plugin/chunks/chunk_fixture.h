@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages as they are transferred, and their chunks. */
+/* Messages in the form of a transfer, and their chunks. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace thriftps {
 
-/* Bytes that are different at every place. */
+/* Bytes that depend on their position. */
 inline std::string
 pattern (gsize n_bytes, guint32 seed = 1)
 {
@@ -29,7 +29,7 @@ pattern (gsize n_bytes, guint32 seed = 1)
   return bytes;
 }
 
-/* "Service:method" with one binary argument; the caller's, ended for a transfer. */
+/* "Service:method" with one binary argument, ended for a transfer; owned by the caller. */
 inline TpsWriter *
 new_message (const std::string &argument, TpsMessageKind kind = TPS_MESSAGE_CALL)
 {
@@ -64,7 +64,7 @@ message_bytes (const std::string &argument, TpsMessageKind kind = TPS_MESSAGE_CA
   return join (message);
 }
 
-/* A chunk that frees itself. */
+/* A chunk that its destructor frees. */
 class Chunk
 {
 public:
@@ -91,7 +91,7 @@ public:
   TpsChunk chunk = {};
 };
 
-/* The pieces of `bytes`, each of `n_each` but the last. */
+/* The pieces of `bytes`, each of `n_each` bytes except the last. */
 inline std::vector<std::string>
 cut (const std::string &bytes, gsize n_each)
 {

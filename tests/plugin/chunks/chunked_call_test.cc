@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's side against the server's store, over a network that is asked what goes wrong. Time
- * passes only here. */
+/* The client side with the server's store, over a simulated network that chooses the failures. The
+ * clock is simulated too. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -23,15 +23,15 @@ namespace {
 
 constexpr gint64 second = 1000000000;
 
-/* What happens to a call. */
+/* The fate of a call. */
 enum class Fate
 {
   FINE,
-  /* the connection, before the server has seen the call: all calls in flight with it */
+  /* the connection is lost before the server has received the call, with all in-flight calls */
   LOST_BEFORE,
-  LOST_AFTER, /* when the server has done it */
-  CORRUPT,    /* a bit of a chunk's CRC, either way */
-  BUSY,       /* refused before the server has done anything, until some time has passed */
+  LOST_AFTER, /* the connection is lost after the server has executed the call */
+  CORRUPT,    /* a bit of a chunk's CRC flips, in either direction */
+  BUSY,       /* the server refuses the call before any effect, for some time */
 };
 
 constexpr gint busy_ms = 40;
@@ -67,7 +67,7 @@ public:
     store = tps_transfer_store_new (&options);
   }
 
-  /* Until nothing is left to do. */
+  /* Runs until no work is left. */
   void
   run ()
   {
@@ -83,7 +83,7 @@ public:
     return Fate::FINE;
   };
   std::function<gint32 (gint32 index)> choose_chunk = [] (gint32 index) { return index; };
-  std::string answer; /* the argument of what is answered */
+  std::string answer; /* the argument of the reply */
   gsize answer_chunk_bytes = 1000;
   TpsTransferStore *store = nullptr;
   gint64 now_ns = second;
@@ -382,7 +382,7 @@ protected:
     EXPECT_EQ (n_done, 1);
   }
 
-  /* An answer that waits. */
+  /* A pending reply. */
   void
   fetch_kept (const std::string &argument)
   {
@@ -446,7 +446,7 @@ TEST_F (ChunkedCall, aShortAnswerComesWhole)
   EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "get_chunk"), 0);
 }
 
-/* Whatever goes wrong, the call runs once and its answer comes. */
+/* For every failure, the call runs once and its reply arrives. */
 TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
 {
   for (guint seed = 0; seed < 300; seed++)
@@ -476,7 +476,7 @@ TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
   EXPECT_GT (network.n_losses, 300);
 }
 
-/* The connection goes at every single call, before and after the server has done it. */
+/* The connection is lost at every single call, before and after the server has executed it. */
 TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
 {
   std::string argument = pattern (1000);
@@ -497,13 +497,13 @@ TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
           FAIL () << "lost at call " << at << ": " << (error != nullptr ? error->message : "");
         EXPECT_EQ (argument_of (got), network.answer);
         EXPECT_EQ (network.received, argument);
-        /* No more is sent again than was in flight. */
+        /* Only in-flight chunks are sent again. */
         EXPECT_LE (std::count (network.seen.begin (), network.seen.end (), "put_chunk"), 11 + 3);
       }
 }
 
-/* The server refuses every single call for a while, such as a tenant's at its limit. What has been
- * sent is not sent again. */
+/* The server refuses every single call for a while, for example at the limit of a tenant. Chunks
+ * that were sent are not sent again. */
 TEST_F (ChunkedCall, goesOnWhereItWasWhenTheServerWasBusy)
 {
   std::string argument = pattern (1000);
@@ -606,7 +606,7 @@ TEST_F (ChunkedCall, aServerThatForgotBeforeTheCallRanGetsItAgain)
   expect_answer (pattern (1000));
 }
 
-/* It may have been done, so it is not sent again. */
+/* The call may have been executed, so it is not sent again. */
 TEST_F (ChunkedCall, aServerThatForgotARunningCallIsALostConnection)
 {
   network.decide = [&] (const std::string &method) {
@@ -648,7 +648,7 @@ TEST_F (ChunkedCall, fetchesAnAnswerThatWaits)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
 }
 
-/* How many there are is not known yet. */
+/* The number of chunks is not known yet. */
 TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
 {
   network.choose_chunk = [] (gint32) { return 1; };
@@ -658,7 +658,7 @@ TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
 }
 
-/* One that is there already instead of one that is not, whichever; at the end nothing is in
+/* Any chunk that arrived before, in place of one that is missing; at the end no call is in
  * flight. */
 TEST_F (ChunkedCall, aChunkThatComesInsteadOfAnotherIsAnError)
 {

@@ -54,7 +54,7 @@ protected:
     ended = tps_transfer_store_end (store, name);
   }
 
-  /* How many were forgotten. */
+  /* Returns the number of dropped transfers. */
   guint
   expire (gint64 now_ns)
   {
@@ -63,7 +63,7 @@ protected:
     return forgotten->len;
   }
 
-  /* One whose call has been taken. */
+  /* A transfer whose call has been taken. */
   TpsTransfer *
   begin_running (const char *name)
   {
@@ -151,7 +151,8 @@ TEST_F (Store, forgetsWhatNobodyTouches)
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
 }
 
-/* Else whoever announces much and sends nothing would keep others out for ever. */
+/* Otherwise a client that announces large transfers and sends nothing could block others
+ * forever. */
 TEST_F (Store, askingForATransferDoesNotKeepIt)
 {
   begin ("a", 500, 10, 0);

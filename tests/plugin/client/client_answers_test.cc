@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What comes back when the peer keeps to the rules: values, errors of the contract, exceptions. */
+/* The replies of a well-behaved peer: values, errors of the contract, exceptions. */
 
 #include <cstring>
 #include <thread>
@@ -18,7 +18,7 @@ protected:
     connect_to (listener_.address ());
   }
 
-  /* Makes one call and has it answered with what `answer` makes of its sequence id. */
+  /* Makes one call and answers it with `answer`, which gets its sequence id. */
   template <typename Answer>
   void
   ask (Outcome *outcome, Answer answer)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Many calls at once, from several threads, answered in any order; nothing is left over after very
- * many. */
+/* Many concurrent calls from several threads, answered in any order. A great number of calls must
+ * leave no state behind. */
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace tps_test {
 
-/* The argument of a call, which its answer is computed from. */
+/* The argument of a call, which determines its reply. */
 static gint64
 argument_of (const ReceivedCall &call)
 {
@@ -108,7 +108,7 @@ TEST_F (ClientCallsInFlight, ThreadsShareOneConnection)
   EXPECT_EQ (n_right, N_THREADS * N_EACH);
 }
 
-/* Deadlines, answers and lost connections meet in every order; each call ends exactly once. */
+/* Deadlines, replies and lost connections in every order; each call ends exactly once. */
 TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
 {
   constexpr int N_CALLS = 2000, N_AT_ONCE = 100;

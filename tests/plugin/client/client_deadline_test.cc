@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Deadlines: never early, typed, and `done` only when nothing refers to the borrowed arguments any
- * more. */
+/* Deadlines: they are never early, their error is typed, and `done` runs only when nothing refers
+ * to the borrowed arguments. */
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,10 +12,10 @@
 
 namespace tps_test {
 
-constexpr size_t LARGE = 24 << 20; /* more than any socket takes */
-constexpr gint64 SOON_MS = 200;    /* passes, but not between two lines of a test */
+constexpr size_t LARGE = 24 << 20; /* more than any socket buffers */
+constexpr gint64 SOON_MS = 200;    /* long enough not to expire between two lines of a test */
 
-/* Memory that nobody may touch once the call has ended: then it is taken away. */
+/* Memory that is unmapped at the end of its call, because later accesses are errors. */
 class Borrowed
 {
 public:
@@ -58,7 +58,7 @@ protected:
     connect_to (listener_.address ());
   }
 
-  /* Where a call has been answered: the next ones go out at once, before any deadline of theirs. */
+  /* A connection with an answered call, so that further calls are sent at once. */
   Connection
   connected ()
   {
@@ -197,7 +197,7 @@ TEST_F (ClientDeadline, AnswerWithoutReadingEndsTheConnectionAtTheDeadline)
 {
   Borrowed borrowed;
   Connection connection = connected ();
-  gint64 deadline_ns = in_ms (2000); /* the answer must come before it, on a busy machine too */
+  gint64 deadline_ns = in_ms (2000); /* the reply must come before it, on a busy machine too */
 
   push (&borrowed, deadline_ns);
   connection.send (reply_i64 ("push", 2, 5));
@@ -234,7 +234,7 @@ TEST_F (ClientDeadline, DelayIsAbortedByCancel)
   EXPECT_EQ (outcome.code (), TPS_ERROR_ABORTED);
 }
 
-/* A listener that never accepts and whose backlog is full: connecting takes for ever. */
+/* A listener that never accepts and whose backlog is full: connecting never completes. */
 class ClientConnecting : public ClientTest
 {
 protected:

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a client makes of peers that are gone, refuse, or do not keep to the rules; and of being
- * cancelled. */
+/* Peers that are gone, that refuse or that violate the protocol; and cancelled calls. */
 
 #include <memory>
 
@@ -12,8 +11,8 @@ namespace tps_test {
 class ClientFailures : public ClientTest
 {
 protected:
-  /* Two calls, the first answered with `bytes`: both are to fail because of `why`, and the next
-   * call to work. */
+  /* Two calls, the first answered with `bytes`: both must fail because of `why`, and the next call
+   * must succeed. */
   void
   expect_lost (const std::string &bytes, const std::string &why, bool close_after = false)
   {

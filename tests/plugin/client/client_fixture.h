@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What tests of the client share: waiting for a call's outcome, and deadlines. */
+/* Shared parts of client tests: the outcome of a call, and deadlines. */
 
 #pragma once
 
@@ -31,7 +31,7 @@ in_ms (gint64 ms)
   return now_ns () + ms * 1000000;
 }
 
-/* Far enough for everything that is expected to work. */
+/* A deadline that no successful call reaches. */
 inline gint64
 later ()
 {
@@ -77,7 +77,7 @@ public:
     return n_done_;
   }
 
-  /* After wait(). */
+  /* Valid after wait(). */
   gint64
   value () const
   {

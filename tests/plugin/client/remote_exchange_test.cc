@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The exchange against a scripted parameter server: what goes out, what comes back, what is tried
- * again. */
+/* The exchange with a scripted parameter server: its requests, its results, its retries. */
 
 #include <condition_variable>
 #include <cstring>
@@ -21,7 +20,7 @@ bytes_of (const std::vector<float> &values)
   return std::string (reinterpret_cast<const char *> (values.data ()), values.size () * 4);
 }
 
-/* The inside of a Gradient with one dense FLOAT32 tensor. */
+/* The fields of a Gradient with one dense FLOAT32 tensor. */
 static std::string
 dense_gradient (const std::vector<float> &values)
 {
@@ -236,7 +235,7 @@ TEST_F (RemoteExchange, LargeAverageIsNotCopied)
   Connection connection = listener_.accept ();
   connection.send (average (connection.read_call ().seqid, large));
   result.wait ();
-  free_exchange (); /* the average holds what it needs */
+  free_exchange (); /* the average does not refer to the exchange */
   EXPECT_EQ (result.values (), large);
 }
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model on a real parameter server: trainers that go on together, repeats, errors, cancelling. */
+/* A model on a real parameter server: trainers that continue together, repeats, errors,
+ * cancellation. */
 
 #include "plugin/client/remote_model.h"
 
@@ -29,7 +30,7 @@ using updating_test::Values;
 constexpr guint N_TRAINERS = 3;
 constexpr gint64 WAIT_NS = (gint64) 60 * 1000000000;
 
-/* What one call came to. */
+/* The result of one call. */
 class Fetched
 {
 public:
@@ -134,7 +135,7 @@ protected:
     fetched.wait ();
     for (auto &parameter : parameters)
       tps_named_tensor_clear (&parameter);
-    EXPECT_EQ (fetched.version, 0); /* no model is answered */
+    EXPECT_EQ (fetched.version, 0); /* the reply has no model */
     return fetched.code;
   }
 

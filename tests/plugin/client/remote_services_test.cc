@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client, the exchange, the store and the stubs against a TpsServer in the same process, over
- * TCP and Unix sockets. */
+/* The client, the exchange, the store and the stubs with a TpsServer in the same process, over TCP
+ * and Unix sockets. */
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace tps_test {
 constexpr guint N_TRAINERS = 2;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int N_MANY_CALLS = 20000; /* looks for races, not for leaks */
+constexpr int N_MANY_CALLS = 20000; /* a thread sanitizer finds races, not leaks */
 #else
 constexpr int N_MANY_CALLS = 100000;
 #endif
@@ -38,7 +38,7 @@ constexpr bool SANITIZED = true;
 constexpr bool SANITIZED = false;
 #endif
 
-/* Everything that a parameter server process serves. */
+/* All services of a parameter server process. */
 class RemoteServices : public testing::TestWithParam<const char *>
 {
 protected:
@@ -140,7 +140,7 @@ init_gradient (TpsGradient *gradient, gint64 n_elems, float first)
     data[i] = first + static_cast<float> (i % 1000);
 }
 
-/* One trainer's pushes, one after the other from `done` itself, as a chain of hooks would. */
+/* The pushes of one trainer, each started by `done` of the previous one, like a chain of hooks. */
 struct Trainer
 {
   TpsExchange *exchange;
@@ -274,7 +274,7 @@ TEST_P (RemoteServices, ResetEndsWhatWaits)
   trainer.push ();
   while (tps_server_get_n_calls (server_) == 0)
     std::this_thread::yield ();
-  /* The push may just be on its way through the server: until it has ended. */
+  /* The push may still be on its way through the server, so this waits for its end. */
   bool ended = false;
   while (!ended)
     {
@@ -324,7 +324,7 @@ TEST_P (RemoteServices, StorePutsGetsWaitsAndRemoves)
   store->ops->free (store);
 }
 
-/* A get that waits on the server. */
+/* Starts a get that waits on the server. */
 static void
 write_get (TpsWriter *out, gconstpointer key)
 {
@@ -424,7 +424,7 @@ TEST_P (RemoteServices, NothingIsLeftOverAfterAHundredThousandCalls)
     }
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_buffer_pool_get_default ()), n_bytes_before);
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-  /* 10 bytes a call would show; a sanitizer's own memory grows. */
+  /* A leak of 10 bytes per call would be visible; a sanitizer's own memory grows. */
   EXPECT_TRUE (SANITIZED || peak_kib () < peak_after_some + 900);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The store against a scripted Rendezvous server: waiting, deadlines, one lost connection. */
+/* The store with a scripted Rendezvous server: waits, deadlines, one lost connection. */
 
 #include <functional>
 #include <thread>

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables over two scripted servers: what goes out and when, what is tried again, and what ends
- * what. */
+/* Tables over two scripted servers: the requests and their order, the retries, and the effect of
+ * one call's end on others. */
 
 #include <atomic>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace tps_test {
 
-/* A table of 10 rows and dim 1, or one of two shards by range of it. */
+/* A table of 10 rows and dim 1, or one of its two shards by range. */
 static std::string
 table_spec (const std::string &name, int first_row = -1)
 {
@@ -49,7 +49,7 @@ column (const std::vector<float> &values)
          + field (11, 3, binary (bytes)) + '\0';
 }
 
-/* The end of a call, of either kind. */
+/* The end of a call of either kind. */
 class Result
 {
 public:
@@ -132,7 +132,7 @@ private:
   GError *error_ = nullptr;
 };
 
-/* "emb" lies on both servers, by range; "whole" on the second. */
+/* "emb" is on both servers, by range; "whole" is on the second. */
 class RemoteTables : public testing::Test
 {
 protected:
@@ -343,7 +343,7 @@ TEST_F (RemoteTables, ErrorComesWhenAllHaveEndedAndSaysWhatWasApplied)
 TEST_F (RemoteTables, SilentServerIsNamedAtTheDeadline)
 {
   Result result;
-  gint64 deadline_ns = in_ms (2000); /* the other's answer must come before it */
+  gint64 deadline_ns = in_ms (2000); /* the other server must reply before it */
 
   look_up (&result, deadline_ns);
   answer (0, servers_[0].read_call (), { 1, 2 });
@@ -415,8 +415,8 @@ TEST_F (RemoteTables, CancelEndsCallsRetriesAndLaterCalls)
     }
 }
 
-/* The maxima's rows are there, and the push is about to follow: nothing may be sent to clients that
- * are gone. */
+/* The rows of the maxima have arrived, and the push would follow. Nothing may be sent to freed
+ * clients. */
 TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
 {
   for (int i = 0; i < 2; i++)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer on a raw socket that does what a test says, byte by byte, and messages made by hand for it
- * to send. Everything waits at most ten seconds. */
+/* A peer on a raw socket, whose every byte the test scripts, and handmade messages for it. Each
+ * wait takes at most ten seconds. */
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace tps_test {
 
-/* Big-endian, as the binary protocol. */
+/* Big-endian, like the binary protocol. */
 std::string be16 (int value);
 std::string be32 (int64_t value);
 std::string be64 (int64_t value);
@@ -23,7 +23,7 @@ std::string field (int type, int id, const std::string &value);
 std::string binary (const std::string &bytes);
 std::string framed (const std::string &message);
 
-/* Framed binary messages; `result` is the inside of the result struct. */
+/* Framed binary messages; `result` is the content of the result struct. */
 std::string message (int kind, const std::string &name, int seqid, const std::string &inside);
 std::string reply (const std::string &name, int seqid, const std::string &inside);
 std::string reply_i64 (const std::string &name, int seqid, int64_t value);
@@ -60,12 +60,12 @@ public:
   ReceivedCall read_call ();
   std::string read (size_t n_bytes);
   void send (const std::string &bytes);
-  /* With file descriptors (Unix sockets), which stay the caller's. */
+  /* With file descriptors (Unix sockets), which still belong to the caller. */
   void send_with_descriptors (const std::string &bytes, const std::vector<int> &descriptors);
   void close ();
-  /* Reads and drops until the other side closes; returns how much that was. */
+  /* Reads and drops until the other side closes; returns the number of bytes. */
   size_t drain ();
-  /* Whether the other side closes without sending anything more. */
+  /* Whether the other side closes without sending more. */
   bool
   is_closed_by_peer ()
   {
@@ -74,14 +74,14 @@ public:
 
 private:
   int fd_;
-  std::string received_; /* and not yet taken from `n_taken_` on */
+  std::string received_; /* not yet consumed from `n_taken_` on */
   size_t n_taken_ = 0;
 };
 
 class Listener
 {
 public:
-  /* 127.0.0.1 at a free port, or the one asked for. */
+  /* 127.0.0.1 at a free port, or at the given one. */
   explicit Listener (int port = 0, int backlog = 16);
   /* At a Unix socket. */
   explicit Listener (const std::string &path);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages put together by hand, and what the scanner is to say to them. */
+/* Handmade messages, and the expected results of the scanner. */
 
 #pragma once
 
@@ -92,7 +92,7 @@ enum
   C_STRUCT = 12,
 };
 
-/* Refused with `code`, and for the same reason however the bytes come. */
+/* Refused with `code`, and for the same reason with any chunks of bytes. */
 inline void
 expect_refused (const Bytes &bytes, int code, const std::string &reason)
 {

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the golden vectors of scan_vectors_test with Apache Thrift's own Python library (python3-thrift).
+"""Writes the golden vectors of scan_vectors_test with Apache Thrift's own Python library
+(python3-thrift).
 
     make_vectors.py > golden_vectors.h          writes them anew
-    make_vectors.py --check golden_vectors.h    fails when the file is not what this library writes
+    make_vectors.py --check golden_vectors.h    fails if the file is not the output of this library
 """
 
 import sys
@@ -32,32 +33,37 @@ struct GoldenVector
 static const GoldenVector golden_vectors[] = {
 """
 
-BOOL, BYTE, I16, I32, I64, DOUBLE = TType.BOOL, TType.BYTE, TType.I16, TType.I32, TType.I64, TType.DOUBLE
+BOOL, BYTE, I16, I32, I64, DOUBLE = (TType.BOOL, TType.BYTE, TType.I16, TType.I32, TType.I64,
+                                     TType.DOUBLE)
 STRING, STRUCT, LIST, SET, MAP = TType.STRING, TType.STRUCT, TType.LIST, TType.SET, TType.MAP
 
-# A value is (type, content): a number, text or bytes; [(id, value), ...] of a struct; (type, [content, ...]) of a list or
-# set; (key type, value type, [(key content, value content), ...]) of a map. scan_vectors_test.cc has the same ones in C++.
+# A value is (type, content): a number, text or bytes; [(id, value), ...] of a struct; (type,
+# [content, ...]) of a list or set; (key type, value type, [(key content, value content), ...]) of a
+# map. scan_vectors_test.cc has the same ones in C++.
 MESSAGES = {
     "primitives": (TMessageType.CALL, "Service:method", 7, [
-        (1, (BOOL, True)), (2, (BOOL, False)), (3, (BYTE, -5)), (4, (I16, -300)), (5, (I32, 100000)),
-        (6, (I64, -(2**40))), (7, (DOUBLE, 1.25)), (8, (STRING, "h\u00e9llo")), (9, (STRING, "")), (40, (I32, 1)),
-        (3000, (BOOL, True)), (3001, (STRUCT, []))]),
+        (1, (BOOL, True)), (2, (BOOL, False)), (3, (BYTE, -5)), (4, (I16, -300)),
+        (5, (I32, 100000)), (6, (I64, -(2**40))), (7, (DOUBLE, 1.25)), (8, (STRING, "h\u00e9llo")),
+        (9, (STRING, "")), (40, (I32, 1)), (3000, (BOOL, True)), (3001, (STRUCT, []))]),
     "extremes": (TMessageType.ONEWAY, "m", 2**31 - 1, [
-        (1, (BYTE, -128)), (2, (BYTE, 127)), (3, (I16, -(2**15))), (4, (I16, 2**15 - 1)), (5, (I32, -(2**31))),
-        (6, (I32, 2**31 - 1)), (7, (I64, -(2**63))), (8, (I64, 2**63 - 1)), (9, (DOUBLE, float("-inf"))),
-        (32767, (DOUBLE, 5e-324))]),
+        (1, (BYTE, -128)), (2, (BYTE, 127)), (3, (I16, -(2**15))), (4, (I16, 2**15 - 1)),
+        (5, (I32, -(2**31))), (6, (I32, 2**31 - 1)), (7, (I64, -(2**63))), (8, (I64, 2**63 - 1)),
+        (9, (DOUBLE, float("-inf"))), (32767, (DOUBLE, 5e-324))]),
     "containers": (TMessageType.CALL, "m", 0, [
-        (1, (LIST, (BOOL, [True, False, True]))), (2, (LIST, (BYTE, [1, -1, 0]))), (3, (SET, (I32, [5, -6]))),
-        (4, (MAP, (STRING, DOUBLE, [("a", 0.5), ("b", -2.0)]))), (5, (MAP, (I32, STRUCT, []))),
-        (6, (LIST, (I64, list(range(20))))), (7, (LIST, (LIST, [(I32, [1, 2]), (I32, []), (I32, [3])]))),
+        (1, (LIST, (BOOL, [True, False, True]))), (2, (LIST, (BYTE, [1, -1, 0]))),
+        (3, (SET, (I32, [5, -6]))), (4, (MAP, (STRING, DOUBLE, [("a", 0.5), ("b", -2.0)]))),
+        (5, (MAP, (I32, STRUCT, []))), (6, (LIST, (I64, list(range(20))))),
+        (7, (LIST, (LIST, [(I32, [1, 2]), (I32, []), (I32, [3])]))),
         (8, (MAP, (I16, STRUCT, [(1, [(1, (BOOL, False))]), (2, [])]))), (9, (LIST, (STRUCT, []))),
         (10, (LIST, (STRING, ["x", "", "yz"]))), (11, (MAP, (BYTE, BOOL, [(1, True), (2, False)]))),
         (12, (SET, (DOUBLE, [1.0])))]),
     "reply": (TMessageType.REPLY, "method", -1, [
         (0, (STRUCT, [(1, (LIST, (I64, [2, 2]))), (3, (STRING, "\x01\x02\x03"))]))]),
-    "exception": (TMessageType.EXCEPTION, "method", 3, [(1, (STRING, "unknown method")), (2, (I32, 1))]),
+    "exception": (TMessageType.EXCEPTION, "method", 3,
+                  [(1, (STRING, "unknown method")), (2, (I32, 1))]),
     "deep": (TMessageType.CALL, "m", 1, [
-        (1, (STRUCT, [(1, (STRUCT, [(16, (STRUCT, [(17, (I32, 1))])), (17, (BOOL, True))])), (2, (I32, 2))])),
+        (1, (STRUCT, [(1, (STRUCT, [(16, (STRUCT, [(17, (I32, 1))])), (17, (BOOL, True))])),
+                      (2, (I32, 2))])),
         (20, (I32, 3))]),
 }
 
@@ -85,8 +91,9 @@ def write_value(protocol, kind, content):
             write_value(protocol, content[1], value)
         protocol.writeMapEnd()
     else:
-        {BOOL: protocol.writeBool, BYTE: protocol.writeByte, I16: protocol.writeI16, I32: protocol.writeI32,
-         I64: protocol.writeI64, DOUBLE: protocol.writeDouble, STRING: protocol.writeString}[kind](content)
+        {BOOL: protocol.writeBool, BYTE: protocol.writeByte, I16: protocol.writeI16,
+         I32: protocol.writeI32, I64: protocol.writeI64, DOUBLE: protocol.writeDouble,
+         STRING: protocol.writeString}[kind](content)
 
 
 def message_bytes(factory, framed, message):
@@ -108,7 +115,8 @@ def vectors():
             for framed in (True, False):
                 text = message_bytes(factory, framed, message).hex()
                 chunks = [text[i:i + 84] for i in range(0, len(text), 84)]
-                lines.append('  { "%s", "%s", %s,' % (name, protocol, "true" if framed else "false"))
+                lines.append('  { "%s", "%s", %s,' % (name, protocol,
+                                                      "true" if framed else "false"))
                 lines.append("\n".join('    "%s"' % chunk for chunk in chunks) + " },")
     return HEADER + "\n".join(lines) + "\n};\n"
 
@@ -117,7 +125,8 @@ def main():
     if sys.argv[1:2] == ["--check"]:
         with open(sys.argv[2], encoding="ascii") as file:
             if file.read() != vectors():
-                sys.exit("%s is not what this library writes: run make_vectors.py again" % sys.argv[2])
+                sys.exit("%s differs from the output of this library: run make_vectors.py again"
+                         % sys.argv[2])
         return
     sys.stdout.write(vectors())
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random Thrift values: made, written with a writer, read back with a reader and compared. */
+/* Random Thrift values: generated, written with a writer, read back with a reader and compared. */
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace thriftps {
 
-/* Dice, and how many values are still allowed in the tree that is being made. */
+/* Random numbers, and the number of values that the current tree may still have. */
 class Random : public std::mt19937_64
 {
 public:

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The scanner lets nothing malformed through; still a reader never leaves its message, whatever a
- * decoder asks for. */
+/* The scanner refuses every malformed message. Nevertheless a reader must never leave its message,
+ * for any sequence of reads. */
 
 #include "plugin/frame/reader.h"
 
@@ -103,7 +103,7 @@ TEST (Reader, aRefusedBodyIsNotReadable)
   tps_message_free (message);
 }
 
-/* Asked for random things, a reader ends. */
+/* A reader terminates when it is asked for random types. */
 TEST (Reader, survivesDecodersThatAreWrong)
 {
   for (guint seed = 0; seed < 4000; seed++)
@@ -145,8 +145,8 @@ TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
     }
 }
 
-/* Each thread has a cache of its own, which goes with it: nothing leaks and nobody else touches
- * it. */
+/* Each thread has a cache of its own, which ends with the thread: nothing leaks, and no other
+ * thread uses it. */
 TEST (Message, mayBeFreedByAnotherThread)
 {
   std::vector<TpsMessage *> messages;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* THeader frames: their pairs, wherever the bytes are cut, and headers that are refused. */
+/* THeader frames: their pairs with any cuts between bytes, and headers that are refused. */
 
 #include "plugin/frame/scan.h"
 
@@ -303,7 +303,7 @@ TEST (ScanHeader, hostileOnes)
                    "more than 64 pairs");
 }
 
-/* Unframed bytes and messages in chunks have no frame that could have a header. */
+/* Unframed bytes and messages in chunks have no frame, and so no header. */
 TEST (ScanHeader, onlyAFrameHasOne)
 {
   ScanOptions transferred;

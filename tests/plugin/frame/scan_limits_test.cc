@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Frames that lie, and messages that would take too much: refused before memory is taken for what
- * they claim. */
+/* Frames with false lengths, and messages that would take too much memory: refused before any
+ * memory is allocated for their claims. */
 
 #include "plugin/frame/scan.h"
 
@@ -115,7 +115,7 @@ TEST (ScanLimits, aMessageThatIsCutByTheEndOfTheConnectionIsNotIdle)
 
 /* ---- limits on memory ----------------------------------------------------------------------- */
 
-/* A byte of compact protocol may be eight of the head. */
+/* A byte of the compact protocol may take eight bytes of the head. */
 TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
 {
   ScanOptions options;
@@ -129,7 +129,7 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
   EXPECT_EQ (scan_bytes (message, options).error, "");
 }
 
-/* Else unknown fields would fill the memory beside all bounds. */
+/* Otherwise unknown fields would take memory outside of all limits. */
 TEST (ScanLimits, aHeadIsChargedAndDroppedWhereItDoesNotFit)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
@@ -290,7 +290,7 @@ TEST (ScanLimits, anErrorSaysWhere)
                StartsWith ("byte 13 of a message: "));
 }
 
-/* A connection frames or it does not; it cannot change. */
+/* A connection uses frames or not; it cannot change. */
 TEST (ScanLimits, framingThatChanges)
 {
   Bytes message = header () + STOP;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whatever a message is and however its bytes are cut, the scanner makes the same of it. */
+/* The scanner's result does not depend on the cuts between bytes, for any message. */
 
 #include "plugin/frame/scan.h"
 
@@ -128,7 +128,7 @@ TEST (ScanProperty, skippingAFieldEndsWhereReadingItEnds)
     }
 }
 
-/* Cut anywhere, a message is neither complete nor an error, unframed and framed. */
+/* A message that is cut anywhere is neither complete nor an error, unframed and framed. */
 TEST (ScanProperty, aCutMessageWaits)
 {
   for (guint seed = 0; seed < 200; seed++)
@@ -144,7 +144,7 @@ TEST (ScanProperty, aCutMessageWaits)
     }
 }
 
-/* A frame that ends too early or too late is refused, wherever. */
+/* A frame that ends too early or too late is refused, for any message. */
 TEST (ScanProperty, aFrameOfAnotherLengthThanItsMessageIsRefused)
 {
   for (guint seed = 0; seed < 2000; seed++)

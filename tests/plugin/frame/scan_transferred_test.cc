@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages that come in chunks: the length -1 of a binary, wherever the chunks are cut, and only
- * there. */
+/* Messages in chunks: the length -1 of a binary, with any cuts between chunks, and its refusal
+ * elsewhere. */
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ long_length (gint64 n_bytes)
   return bytes;
 }
 
-/* A call of "m" whose fields 1 and 2 are binaries, with what is given for the length of the
+/* A call of "m" whose fields 1 and 2 are binaries, with the given bytes as the length of the
  * first. */
 Bytes
 call (const Bytes &length, const Bytes &first)

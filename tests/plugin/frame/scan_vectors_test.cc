@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages that Apache Thrift's Python library wrote (make_vectors.py) mean to us what they meant
- * to it, and we write the same bytes. */
+/* Messages that Apache Thrift's Python library wrote (make_vectors.py) decode to the same values
+ * here, and our writer produces the same bytes. */
 
 #include "plugin/frame/scan.h"
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bytes and scanners in the words of the tests here. */
+/* Helpers for bytes and scanners in these tests. */
 
 #pragma once
 
@@ -57,13 +57,13 @@ struct ScanOptions
   gsize max_head_bytes = 0;
   TpsBufferPool *pool = nullptr;
   bool transferred = false;
-  /* How many bytes the next chunk has; none = everything at once. */
+  /* The size of the next chunk; if empty, all bytes come at once. */
   std::function<gsize ()> chunk_size;
-  /* Whether bodies are asked for with tps_scanner_get_body(), as a connection does, or fed. */
+  /* Whether bodies are read with tps_scanner_get_body(), as a connection does, or fed. */
   std::function<bool ()> use_get_body;
 };
 
-/* What a connection does with its bytes. */
+/* Feeds bytes to a scanner as a connection does. */
 inline Scan
 scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
 {
@@ -93,7 +93,7 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
           position += n_bytes;
           continue;
         }
-      /* A copy of its own, so that a sanitizer sees reads beyond the chunk. */
+      /* A separate copy, so that a sanitizer detects reads beyond the chunk. */
       std::vector<guint8> chunk (bytes.begin () + position, bytes.begin () + position + n_bytes);
       tps_scanner_feed (scanner, chunk.data (), n_bytes, &n_consumed, &error);
       position += n_consumed;
@@ -110,8 +110,8 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
   return scan;
 }
 
-/* Everything that a message says, in one string; equal messages have equal ones. `with_transport`
- * adds how it came. */
+/* The whole content of a message in one string; equal messages have equal strings. `with_transport`
+ * adds its framing. */
 inline std::string
 describe (const TpsMessage *message, bool with_transport = false)
 {

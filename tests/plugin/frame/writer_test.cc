@@ -173,7 +173,7 @@ TEST_F (Writer, saysOnceThatItIsQueuedOrNeverWillBe)
   EXPECT_EQ (n_calls, 3);
 }
 
-/* The bytes are never looked at, so they need not be there. */
+/* The bytes are never read, so they need not exist. */
 TEST_F (Writer, aMessageThatNoFrameCanHoldIsRefused)
 {
   const gsize half = (gsize) 1 << 30;
@@ -236,7 +236,7 @@ TEST_F (Writer, aTransferredMessageHasNoFrame)
   EXPECT_EQ (framed.substr (4), join (pieces ()));
 }
 
-/* Bytes that cost no memory as long as nobody looks at them. */
+/* Bytes that take no memory unless they are read. */
 class Vast
 {
 public:
@@ -275,7 +275,7 @@ TEST_F (Writer, aBinaryBeyondTwoGibOnlyGoesInATransfer)
   EXPECT_NE (join ({ parts[2] }).find ("after"), std::string::npos);
 }
 
-/* Bytes that the peer may change are copied, however many there are. */
+/* Bytes that the peer may change are copied, for any number of bytes. */
 TEST_F (Writer, copiesOfSharedMemoryAreChargedOrFail)
 {
   std::string bytes (300000, 'x');

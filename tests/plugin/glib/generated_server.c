@@ -1,17 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thriftps_server whose services are generated processors: this takes the place of
- * tps_plugin_new_server() when the program is linked (ld --wrap). Memory and Chunks are the
- * server's own. */
+/* thriftps_server whose services are generated processors: this replaces tps_plugin_new_server() at
+ * link time (ld --wrap). Memory and Chunks are the server's own. */
 
 #include "plugin/glib/handler.h"
 
-/* Calls that wait for other trainers keep a thread under a generated processor. */
+/* Under a generated processor, calls that wait for other trainers block a thread. */
 #define N_THREADS 64
 
 TpsServer *__wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
-static TpsWorkerPool *threads; /* of the one server; lives as long as the process */
+static TpsWorkerPool *threads; /* of the only server; lives as long as the process */
 
 static void
 add_service (TpsServer *server, TpsPlugin *plugin, const gchar *name, GType type)
@@ -37,7 +36,7 @@ shut_down (gpointer plugin)
 TpsServer *
 __wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
 {
-  /* The server does not know that the processors are the plugin's. */
+  /* The server does not know that the processors belong to the plugin. */
   TpsService end = { .name = "End", .object = plugin, .shut_down = shut_down };
   TpsServerOptions filled = *options;
   TpsServer *server;

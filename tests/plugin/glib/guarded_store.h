@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A subclass as a program may write it: a Rendezvous that counts the calls of put, which it passes
- * on, and refuses remove. */
+/* A subclass such as a program may write: a Rendezvous that counts and forwards calls of put, and
+ * refuses remove. */
 
 #pragma once
 

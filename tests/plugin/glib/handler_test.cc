@@ -54,11 +54,11 @@ protected:
     return static_cast<Interface *> (handler);
   }
 
-  /* The last call failed with that code; its message. */
+  /* The last call must have failed with that code; returns its message. */
   std::string
   Failure (int code)
   {
-    EXPECT_EQ (error_, nullptr); /* generated processors cannot bear both */
+    EXPECT_EQ (error_, nullptr); /* generated processors cannot handle both */
     EXPECT_NE (failure_, nullptr);
     std::string message = failure_ != nullptr ? failure_->message : "";
     if (failure_ != nullptr)
@@ -116,7 +116,7 @@ TEST_F (Handler, PushIdsCountOnce)
   for (int i = 0; i < 3; i++)
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, push, &failure_, &error_));
   EXPECT_EQ (sum, 1);
-  for (int i = 0; i < 3; i++) // what a generated processor makes of a push id that is not there
+  for (int i = 0; i < 3; i++) // a generated processor passes this object if there is no push id
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, none, &failure_, &error_));
   EXPECT_EQ (sum, 4);
   g_object_unref (push);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* GObject classes that tests of plugin/host need, which are easier to write in C. */
+/* GObject classes for tests of plugin/host, in C because that is easier. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A socket whose read waits until it has all that was asked for, and whose bytes are not those of
- * the descriptor: each is inverted, as if it were encrypted. Takes over `fd`. */
+/* A socket whose read blocks until it has all requested bytes, and whose bytes are inverted on the
+ * descriptor, as if they were encrypted. Takes over `fd`. */
 ThriftTransport *secret_socket_new (gint fd);
 
 /* Inverts bytes in place. */
@@ -19,11 +19,11 @@ void secret_socket_invert (guint8 *bytes, gsize n_bytes);
 /* A subclass of the generated Journal processor, with a handler. */
 ThriftProcessor *sub_journal_processor_new (void);
 
-/* Empties the library's slot of the generated Health processor's class, as generators 0.23 and 0.24
- * leave it. Once, before any repair. */
+/* Clears the library's slot in the class of the generated Health processor, as generators 0.23 and
+ * 0.24 leave it. Call it once, before any repair. */
 void break_health_processor_class (void);
 
-/* A processor of Health alone, whose handler answers ping. */
+/* A processor of Health alone, whose handler implements ping. */
 ThriftProcessor *health_processor_new (void);
 
 G_END_DECLS

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Repairs of classes, on what Debian's generator makes and what others leave out. */
+/* Repairs of classes from Debian's generator, and of classes that other generators leave
+ * incomplete. */
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ extern "C"
 
 namespace {
 
-/* As a host does first; what is never repaired leaks. */
+/* Hosts must repair classes first; unrepaired classes leak. */
 class Registered : public testing::Environment
 {
 public:
@@ -38,7 +39,7 @@ public:
 
 const testing::Environment *const kRegistered = testing::AddGlobalTestEnvironment (new Registered);
 
-/* What a processor answers to a call through the library's own protocol; empty where it fails. */
+/* The reply of a processor to a call through the library's own protocol; empty if it fails. */
 wire::Message
 answer_of (ThriftProcessor *processor, const wire::Message &call)
 {

@@ -41,7 +41,7 @@ protected:
   void
   start (TpsHostOptions options = {})
   {
-    tps_repair_library (); /* or the library's sockets leak */
+    tps_repair_library (); /* otherwise the library's sockets leak */
     int fds[2];
     ASSERT_EQ (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     fd_ = fds[0];

@@ -26,7 +26,7 @@ class Library
 public:
   Library (Protocol protocol, const std::string &bytes) : bytes_ (g_byte_array_new ())
   {
-    tps_repair_library (); /* or the library's buffers leak */
+    tps_repair_library (); /* otherwise the library's buffers leak */
     g_byte_array_append (bytes_, reinterpret_cast<const guint8 *> (bytes.data ()),
                          static_cast<guint> (bytes.size ()));
     GType type = protocol == Protocol::Binary ? THRIFT_TYPE_BINARY_PROTOCOL
@@ -115,7 +115,7 @@ random_value (std::mt19937 &random, wire::Type type, int depth)
   return type == wire::Set ? wire::set (element, items) : wire::list (element, items);
 }
 
-/* A canonical message in binary protocol, its bodies put back where they stood. */
+/* A canonical message in the binary protocol, with its bodies in their places. */
 std::string
 flatten (const TpsMessage *message)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A reader that is trusted blindly: what it says where it is asked for the wrong thing. */
+/* A reader whose caller requests fields of the wrong type. */
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ protected:
     tps_typed_reader_clear (&reader_);
   }
 
-  /* Asks for everything; nothing but emptiness may come. */
+  /* Reads every type; all results must be empty. */
   void
   expect_empty_from_now_on ()
   {
@@ -133,7 +133,7 @@ TEST_F (TypedReader, KeysAndValuesAreTakenInTurn)
   tps_typed_reader_field (&reader_, &id);
   tps_typed_reader_map_begin (&reader_, &key, &value);
   EXPECT_EQ (tps_typed_reader_i32 (&reader_), 1);
-  EXPECT_EQ (tps_typed_reader_i32 (&reader_), 0); /* an i64 comes */
+  EXPECT_EQ (tps_typed_reader_i32 (&reader_), 0); /* the field is an i64 */
   expect_empty_from_now_on ();
 }
 

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The HTTP server beside a TpsServer, by raw bytes over real sockets: rights, bounds, hostile
-// input, and that it holds up nobody.
+// The HTTP server next to a TpsServer, with raw bytes over real sockets: rights, limits, hostile
+// input, and no delays for other work.
 
 #include "plugin/http/http.h"
 
@@ -59,7 +59,7 @@ public:
     fd_ = -1;
   }
 
-  // Until the peer has closed.
+  // Reads until the peer has closed.
   void
   Send (const std::string &bytes)
   {
@@ -74,7 +74,7 @@ public:
       }
   }
 
-  // Until `end` has come, or the connection has ended.
+  // Reads until `end` has arrived, or the connection has ended.
   std::string
   Receive (const std::string &end = "")
   {
@@ -256,7 +256,7 @@ TEST (Http, RefusesNamesOfOthers)
   EXPECT_THAT (servers.Exchange ("GET /status HTTP/1.0\r\n\r\n"), StartsWith ("HTTP/1.0 200"));
 }
 
-// A file of this test, with this text.
+// The path of a new file of this test with this text.
 std::string
 WriteFile (const std::string &name, const std::string &text)
 {
@@ -297,7 +297,7 @@ TEST (Http, AsksForTheRight)
   EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
   EXPECT_THAT (servers.Get ("/status", Bearer (token)), StartsWith ("HTTP/1.1 200"));
   EXPECT_THAT (servers.Get ("/flags", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  // Without the right it is not said what there is.
+  // Without the right, a client cannot learn which paths exist.
   EXPECT_THAT (servers.Get ("/nope"), StartsWith ("HTTP/1.1 401"));
   EXPECT_THAT (servers.Get ("/nope", Bearer (token)), StartsWith ("HTTP/1.1 403"));
   EXPECT_THAT (servers.Exchange (Request ("/status", "", "DELETE")), StartsWith ("HTTP/1.1 401"));
@@ -368,7 +368,7 @@ TEST (Http, ABodyWithoutAnEndIsCut)
   Socket socket (servers.url ());
   socket.Send (Request ("/echo", "Transfer-Encoding: chunked\r\n", "POST"));
   const std::string chunk = "4000\r\n" + std::string (0x4000, 'x') + "\r\n";
-  for (int i = 0; i < 64; i++) // until it is cut, sends fail from then on
+  for (int i = 0; i < 64; i++) // until the connection is closed; later sends fail
     socket.Send (chunk);
   socket.Receive ();
   EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
@@ -448,7 +448,7 @@ TEST (Http, AnswersAreCharged)
       if (head.find (" 503 ") != std::string::npos)
         refused = head;
     }
-  EXPECT_EQ (sockets.size (), 2u); // two answers of 32 MiB and their connections are too much
+  EXPECT_EQ (sockets.size (), 2u); // two replies of 32 MiB and their connections exceed the limit
   EXPECT_THAT (refused, HasSubstr ("Retry-After:"));
   EXPECT_LE (CountHeld (servers), gsize { 64 } << 20);
 }
@@ -465,7 +465,7 @@ TEST (Http, TooManyConnectionsAreToldSo)
   EXPECT_THAT (refused, HasSubstr ("Retry-After"));
   first.reset ();
   std::string answer;
-  while (answer.find (" 200 ") == std::string::npos) // until its end has been seen
+  while (answer.find (" 200 ") == std::string::npos) // until the server has noticed its end
     answer = servers.Get ("/healthz");
 }
 
@@ -481,7 +481,7 @@ TEST (Http, TooManyStreamsAreToldSo)
   EXPECT_THAT (servers.Get ("/events"), StartsWith ("HTTP/1.1 503"));
   stream.Close ();
   std::string head;
-  while (head.find (" 200 ") == std::string::npos) // its end is seen with the next event
+  while (head.find (" 200 ") == std::string::npos) // the server notices its end with the next event
     {
       Socket next (servers.url ());
       next.Send (Request ("/events"));
@@ -538,9 +538,9 @@ TEST (Http, HostileBytesDoNoHarm)
   EXPECT_THAT (servers.Get ("/tables?limit=10001"), HasSubstr ("limit: expected a number from 1"));
 }
 
-// ---- what it holds up ---------------------------------------------------------------------------
+// ---- blocked handlers ---------------------------------------------------------------------------
 
-// A handler that returns when it is told to.
+// A handler that returns when the test permits it.
 class Latch
 {
 public:
@@ -591,7 +591,7 @@ TEST (Http, CallsGoOnWhileItsThreadIsStuck)
   stuck.Send (Request ("/latch"));
   latch.WaitForHandler ();
   const std::string address = tps_server_get_addresses (servers.server ())[0];
-  for (int i = 0; i < 10; i++) // more connections than there are loops
+  for (int i = 0; i < 10; i++) // more connections than event loops
     {
       RawClient client (address);
       for (int seqid = 0; seqid < 20; seqid++)
@@ -610,7 +610,7 @@ TEST (Http, ConnectionsAreListedInPages)
   servers.StartThrift ();
   const std::string address = tps_server_get_addresses (servers.server ())[0];
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 600; i++) // more than are taken with one hold of the lock
+  for (int i = 0; i < 600; i++) // more than the server takes while it holds the lock once
     {
       clients.push_back (std::make_unique<RawClient> (address));
       ASSERT_TRUE (clients.back ()->Send ("Node:describe", 1));

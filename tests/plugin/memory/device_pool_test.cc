@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Both sides of memory of a device: when it is opened, what is put there, and that it is let go of
- * before it is freed. */
+/* Both sides of shared device memory: when it is opened, the tensors placed there, and the
+ * obligation to close it before it is freed. */
 
 #include <algorithm>
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr gsize MIB = 1 << 20;
 
-/* A gradient there; contents of its own. */
+/* A gradient in device memory, with distinct contents. */
 struct Gradient
 {
   explicit Gradient (gsize n_elems, float value = 1)
@@ -61,7 +61,7 @@ make_gradient_message (TpsSharing *sharing, const TpsGradient &gradient)
   return message;
 }
 
-/* What a message says, and keeps. */
+/* The contents of a message and the buffers that it keeps. */
 struct Received
 {
   explicit Received (TpsMessage *message)
@@ -144,7 +144,7 @@ protected:
     tps_sharing_unref (lease);
   }
 
-  /* One call: whether the server found its gradient there. */
+  /* Makes one call; returns whether the server found its gradient in device memory. */
   bool
   push (gsize n_elems, gboolean given_back = TRUE)
   {
@@ -158,7 +158,7 @@ protected:
     return received.was_there ();
   }
 
-  /* The server's answer, as the client gets it. */
+  /* The server's reply, as the client receives it. */
   std::unique_ptr<Received>
   answer (const TpsGradient &average)
   {
@@ -218,7 +218,7 @@ TEST_F (DevicePool, AnAverageStaysUntilItIsLetGoOf)
   EXPECT_TRUE (second->is_all (100000, 4) && fourth->is_all (100000, 3));
 }
 
-/* As trainers do, whose optimizer reads them later. */
+/* Like trainers whose optimizer reads the averages later. */
 TEST_F (DevicePool, AveragesThatAreKeptHaveMoreSegmentsOpened)
 {
   std::vector<std::unique_ptr<Received>> kept;
@@ -355,7 +355,7 @@ TEST_F (DevicePool, AnUnansweredCallHasItsSegmentLetGoOfAndClosed)
   pair_->settle ();
   EXPECT_TRUE (push (100000, FALSE));
   pair_->ask ();
-  EXPECT_EQ (ExportingDevice::n_open (), 2) << "before the server is asked to close it";
+  EXPECT_EQ (ExportingDevice::n_open (), 2) << "before the request to close it";
   pair_->settle ();
   EXPECT_EQ (ExportingDevice::n_exported (), 2);
   EXPECT_FALSE (push (100000));
@@ -369,7 +369,7 @@ TEST_F (DevicePool, LargerGradientsTakeThePlaceOfSegmentsForRequests)
   push (100000);
   pair_->settle ();
   EXPECT_EQ (pair_->n_bytes (), 6 * MIB);
-  EXPECT_FALSE (push (MIB)); /* 4 MiB, of which 2 are left and 2 can be had */
+  EXPECT_FALSE (push (MIB)); /* 4 MiB, of which 2 are left and 2 are available */
   pair_->settle ();
   EXPECT_TRUE (push (MIB));
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u) << "no room, and none made";
@@ -403,14 +403,14 @@ TEST_F (DevicePool, WhenTheConnectionGoesEverythingIsLetGoOf)
   tps_message_free (message);
   tps_segment_pool_shut_down (pair_->pool);
   EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, ExportingDevice::get ()));
-  EXPECT_EQ (ExportingDevice::n_open (), 2) << "what is written, and what is read";
+  EXPECT_EQ (ExportingDevice::n_open (), 2) << "the written and the read segment";
   end (lease, FALSE);
   EXPECT_TRUE (kept->is_all (100000, 3));
   kept.reset ();
   EXPECT_EQ (ExportingDevice::n_open (), 0);
 }
 
-/* Calls and answers of random sizes, some never answered, while requests are on their way. */
+/* Calls and replies of random sizes, some never answered, while requests are in flight. */
 class RandomDevicePool : public DevicePool, public testing::WithParamInterface<unsigned>
 {
 };
@@ -436,7 +436,7 @@ TEST_P (RandomDevicePool, NothingIsFreedThatIsOpenAndNothingIsLeft)
       if (random () % 2 == 0)
         {
           while (!pair_->asked.empty ())
-            pair_->answer (); /* what was asked before the call comes before it */
+            pair_->answer (); /* requests that precede the call are answered first */
           n_there += push (n_elems, random () % 8 != 0);
         }
       else

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A device whose memory is opened in the process that exports it, with the rule that CUDA leaves to
- * its users: nothing is freed that is still open. */
+/* A device whose memory can be opened in the exporting process. It checks the rule that CUDA
+ * imposes: memory must be closed before it is freed. */
 
 #pragma once
 
@@ -42,11 +42,11 @@ public:
     return n;
   }
 
-  /* The next ones cannot be opened. */
+  /* Whether the next opens fail. */
   static inline bool refuses = false;
-  /* So many copies fail from now on, with their streams. */
+  /* The number of copies that fail from now on, together with their streams. */
   static inline int n_failing_copies = 0;
-  /* Memory of connections that have gone is freed while it is open. */
+  /* Memory of closed connections may be freed while it is open. */
   static inline bool may_free_open = false;
 
 private:
@@ -111,7 +111,7 @@ private:
     if (one->n_open > 0)
       {
         EXPECT_TRUE (may_free_open) << "memory is freed that is still open";
-        return; /* it stays as it is, until the process ends */
+        return; /* never freed in this process */
       }
     g_free (one->data);
     exports ().erase (one->number);

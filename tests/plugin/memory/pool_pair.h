@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Both sides of one connection's shared memory in one process: the client's pool and the server's
- * registry, with what passes between them in the hands of the test. */
+ * registry. The test controls the messages between them. */
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace thriftps {
 
-/* Mappings of segments in this process. */
+/* The number of mappings of segments in this process. */
 inline int
 count_mappings ()
 {
@@ -65,8 +65,7 @@ make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensor
   return message;
 }
 
-/* Decodes the tensors; those of shared memory are views. Empty with an error where one is
- * refused. */
+/* Decodes the tensors; those in shared memory are views. Empty with an error if one is refused. */
 inline std::vector<TpsTensor>
 read_message (TpsMessage *message, GError **error = nullptr)
 {
@@ -97,7 +96,7 @@ read_message (TpsMessage *message, GError **error = nullptr)
 class PoolPair
 {
 public:
-  /* `device`: of the server's segments of kind CUDA_IPC; NULL = there are none. */
+  /* `device`: for the server's segments of kind CUDA_IPC; NULL: there are none. */
   PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr)
   {
     TpsSegmentPoolOptions options = { client_max_bytes, wake, this };
@@ -115,7 +114,7 @@ public:
     tps_segment_registry_unref (registry);
   }
 
-  /* What the pool asks now is on its way to the server. */
+  /* Moves the pool's new requests to the queue of the server. */
   void
   ask ()
   {
@@ -176,7 +175,7 @@ public:
   TpsSegmentPool *pool;
   TpsSegmentRegistry *registry;
   std::deque<TpsSegmentRequest> asked;
-  std::vector<TpsSegmentRequest> opened; /* all that were asked for */
+  std::vector<TpsSegmentRequest> opened; /* all that were requested */
   bool is_awake = false;
 
 private:

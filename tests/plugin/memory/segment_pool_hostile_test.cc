@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that do not keep to the rules. */
+/* Servers that violate the protocol. */
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ protected:
     pair_->settle ();
   }
 
-  /* What the decoder says of an answer with this slice; the next honest answer must still be
-   * read. */
+  /* The decoder's error for a reply with this slice; the next valid reply must still be
+   * readable. */
   std::string
   read_slice (gint64 segment, gint64 offset, gint64 length)
   {
@@ -81,7 +81,7 @@ TEST_F (HostileServer, ASegmentIsLentToOneAnswer)
 {
   TpsMessage *first = answer ({ LARGE });
   TpsSharedSlice slice = { first_segment (first), 0, 64 };
-  /* Another answer that names the same segment. */
+  /* Another reply that names the same segment. */
   TpsMessage *second = tps_message_new ();
   g_byte_array_append (second->head, first->head->data, first->head->len);
   second->sharing = tps_segment_pool_receive (pair_->pool, second);
@@ -90,7 +90,7 @@ TEST_F (HostileServer, ASegmentIsLentToOneAnswer)
   EXPECT_NE (buffer, nullptr);
   tps_message_free (second);
   pair_->ask ();
-  EXPECT_TRUE (pair_->asked.empty ()); /* the first is still read */
+  EXPECT_TRUE (pair_->asked.empty ()); /* the first reply is still being read */
   tps_buffer_unref (buffer);
   tps_message_free (first);
   pair_->settle ();
@@ -105,12 +105,12 @@ protected:
     push (100000);
     pair_->ask ();
     pair_->answer ();
-    pair_->ask (); /* an open is out */
+    pair_->ask (); /* an open is in flight */
     EXPECT_EQ (pair_->asked.size (), 1u);
     pair_->asked.clear ();
   }
 
-  /* Nothing is opened any more; what was announced is closed. */
+  /* No further segment is opened, and announced ones are closed. */
   void
   expect_ended (bool closes)
   {
@@ -166,7 +166,7 @@ TEST_F (HostileOpen, AnIdThatIsThereAlready)
 
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
   EXPECT_TRUE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr, nullptr));
-  push (2 * MIB); /* a larger segment is asked for */
+  push (2 * MIB); /* requests a larger segment */
   pair_->ask ();
   ASSERT_EQ (pair_->asked.size (), 1u);
   gsize size = pair_->asked[0].n_bytes;

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's pool and the server's registry against each other, in random order: calls that are
- * answered, late or never, answers that are read, kept or dropped, and requests that are on their
- * way meanwhile. What one side has given to the other must never change under it, and in the end
- * nothing is left. */
+/* The client's pool and the server's registry, in random order: calls that are answered, late or
+ * never, replies that are read, kept or dropped, and requests that are in flight meanwhile. Memory
+ * that one side has lent to the other must never change, and no memory may remain at the end. */
 
 #include <algorithm>
 #include <memory>
@@ -16,7 +15,7 @@ namespace thriftps {
 
 namespace {
 
-/* A tensor with contents of its own. */
+/* A tensor with distinct contents. */
 std::vector<float>
 make_tensor (std::mt19937 &random)
 {
@@ -38,7 +37,7 @@ make_tensors (std::mt19937 &random)
   return tensors;
 }
 
-/* Tensors that were decoded, and what they must say. */
+/* Decoded tensors, and their expected contents. */
 struct Received
 {
   Received (TpsMessage *message, const std::vector<std::vector<float>> &sent)
@@ -75,12 +74,12 @@ struct Received
 struct Call
 {
   TpsSharing *lease;
-  TpsMessage *message; /* on its way */
+  TpsMessage *message; /* in flight */
   std::vector<std::vector<float>> tensors;
   bool expired = false;
 };
 
-/* At the server, or its answer on its way back. */
+/* A call at the server, or its reply in flight. */
 struct Served
 {
   std::unique_ptr<Call> call;
@@ -128,7 +127,7 @@ public:
       }
   }
 
-  /* Everything that is on its way arrives; FALSE: something was. */
+  /* Delivers all messages in flight; FALSE: there were some. */
   void
   settle ()
   {
@@ -168,7 +167,7 @@ private:
   {
     if (sent_.size () + served_.size () > 6)
       return;
-    /* As the client does: what was given back goes before the call. */
+    /* The client sends releases before the call. */
     pair_.ask ();
     auto call = std::make_unique<Call> ();
     call->lease = tps_segment_pool_lease (pair_.pool);
@@ -176,7 +175,7 @@ private:
     call->message = make_message (call->lease, call->tensors);
     tps_segment_lease_written (call->lease);
     while (!pair_.asked.empty ())
-      pair_.answer (); /* one connection: what was asked before comes before */
+      pair_.answer (); /* on one connection, earlier requests arrive first */
     sent_.push_back (std::move (call));
   }
 
@@ -194,7 +193,7 @@ private:
     served_.push_back (std::move (served));
   }
 
-  /* Any of the calls that are served: its answer is made, or has come. */
+  /* Completes any served call: creates its reply, or delivers it. */
   void
   answer ()
   {
@@ -230,7 +229,7 @@ private:
   {
     served.answer->sharing = tps_segment_pool_receive (pair_.pool, served.answer);
     if (served.call->expired || random_ () % 4 == 0)
-      tps_message_free (served.answer); /* nobody reads it */
+      tps_message_free (served.answer); /* the reply is dropped unread */
     else
       kept_.push_back (std::make_unique<Received> (served.answer, served.tensors));
     if (!served.call->expired)

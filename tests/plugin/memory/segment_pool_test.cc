@@ -27,7 +27,7 @@ TEST_F (SegmentPool, FirstTensorIsInlineAndTheNextIsShared)
   EXPECT_TRUE (pair_->is_awake);
   pair_->ask ();
   pair_->answer ();
-  EXPECT_TRUE (pair_->is_awake); /* with the offer it can be opened */
+  EXPECT_TRUE (pair_->is_awake); /* a segment can be opened with the offer */
   pair_->settle ();
   ASSERT_EQ (pair_->opened.size (), 1u);
   EXPECT_EQ (pair_->opened[0].use, TPS_SEGMENT_REQUESTS);
@@ -291,7 +291,7 @@ TEST_F (SegmentPool, AnAnswerFromASegmentThatIsClosedMeanwhileIsStillRead)
   EXPECT_EQ (memcmp (tps_buffer_get_data (tensors[0].buffer), LARGE.data (), MIB), 0);
   tps_tensor_clear (&tensors[0]);
   pair_->ask ();
-  EXPECT_TRUE (pair_->asked.empty ());  /* the server knows it no more */
+  EXPECT_TRUE (pair_->asked.empty ());  /* the server no longer has it */
   EXPECT_EQ (count_mappings (), 1 + 1); /* the larger one, on both sides */
 }
 

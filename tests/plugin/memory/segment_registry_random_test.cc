@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random operations on the registry against a model of what a client may know. */
+/* Random operations on the registry, with a model of the knowledge of a client. */
 
 #include "tests/plugin/memory/registry_fixture.h"
 
@@ -61,7 +61,7 @@ private:
     return dice_ () % n;
   }
 
-  /* An id that is open, was open, or never was. */
+  /* An id that is open, was open, or never existed. */
   gint64
   pick_id ()
   {
@@ -70,7 +70,7 @@ private:
     return seen_[roll (seen_.size ())];
   }
 
-  /* Closed memory counts until the last slice of it, or the answer in it, has gone. */
+  /* Closed memory counts until its last slice, or the reply in it, is released. */
   void
   check_account ()
   {
@@ -185,7 +185,7 @@ private:
 
     for (gsize at = 0; at < tps_buffer_get_size (buffers_[i]); at += 64)
       sum |= tps_buffer_get_data (buffers_[i])[at];
-    ASSERT_EQ (sum, 0); /* nobody has written there */
+    ASSERT_EQ (sum, 0); /* never written */
     tps_buffer_unref (buffers_[i]);
     buffers_.erase (buffers_.begin () + static_cast<gssize> (i));
     buffer_ids_.erase (buffer_ids_.begin () + static_cast<gssize> (i));

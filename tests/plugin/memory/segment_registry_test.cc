@@ -48,7 +48,7 @@ TEST_F (SegmentRegistry, whatOneLimitRefusesCountsAgainstNone)
 
   g_clear_pointer (&registry, tps_segment_registry_unref);
   registry = tps_segment_registry_new (&limits);
-  EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1 << 22), -1); /* twice what the account may have */
+  EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1 << 22), -1); /* twice the limit of the account */
   EXPECT_EQ (tps_budget_get_held (all), 0u);
   EXPECT_EQ (tps_budget_get_held (account), 0u);
 }
@@ -274,7 +274,7 @@ TEST_F (SegmentRegistry, anAnswerTakesTheSmallestSegmentThatFitsItsFirstTensor)
   EXPECT_TRUE (place (sharing, 2 * kPage - 64, &slice));
 }
 
-/* Else it would name one that the client is told of later. */
+/* Otherwise the reply would name a segment before the client knows it. */
 TEST_F (SegmentRegistry, noAnswerIsPlacedWhileAnotherTellsOfASegment)
 {
   open (TPS_SEGMENT_ANSWERS, kPage);

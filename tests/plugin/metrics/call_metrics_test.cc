@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Durations of calls, against the samples that they were made of: a message says when it was
-// received, so a test need not wait.
+// Durations of calls, compared with the samples behind them. A message carries its time of arrival,
+// so tests need not wait.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ protected:
     tps_dispatcher_unref (dispatcher_);
     tps_metrics_unref (metrics_);
   }
-  // A call that was received so long ago.
+  // A call that was received that long ago.
   void
   Call (const char *name, gint64 age_ns)
   {
@@ -82,7 +82,7 @@ protected:
   TpsDispatcher *dispatcher_ = nullptr;
 };
 
-// Ages are long beside the time that a call takes, of which the samples know nothing.
+// Ages are long compared with the duration of a call, which the samples do not include.
 TEST_F (CallMetrics, QuantilesAreThoseOfTheSamples)
 {
   std::mt19937_64 random (1);
@@ -105,7 +105,7 @@ TEST_F (CallMetrics, QuantilesAreThoseOfTheSamples)
   g_free (counts);
 }
 
-// Of a default service, both names of a method are one.
+// The two names of a method of the default service are one method.
 TEST_F (CallMetrics, CountEachCallOnce)
 {
   Call ("Test:echo", 0);
@@ -136,7 +136,7 @@ TEST_F (CallMetrics, PendingCallsAreInFlight)
   g_free (counts);
 }
 
-// Dispatchers with the same metrics, as those of calls in chunks, count together.
+// Dispatchers that share metrics, like the one for calls in chunks, count together.
 TEST_F (CallMetrics, OfTwoDispatchersAddUp)
 {
   TestService service;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What a server with everything exports: the same as OPERATING.md says, and what promtool accepts.
+// The exports of a server with all services must match OPERATING.md and be accepted by promtool.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ protected:
     ASSERT_EQ (system (("rm -r " + folder_).c_str ()), 0);
   }
 
-  // Anonymous clients may read, and have a limit.
+  // Anonymous clients may read, within a limit.
   void
   MakeAccess ()
   {
@@ -99,7 +99,7 @@ protected:
     plugin_ = tps_plugin_new (&options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;
     ASSERT_TRUE (tps_plugin_wait (plugin_, nullptr));
-    // As thriftps_server does by has_process, which is for the only plugin of a process.
+    // Like thriftps_server with has_process, which is for the only plugin of a process.
     tps_counters_add_collector (counters (), tps_process_numbers_collect, nullptr);
   }
   void
@@ -130,7 +130,7 @@ protected:
         << error->message;
     tps_table_spec_clear (&spec);
   }
-  // The exporter's numbers stay when it has ended.
+  // The exporter's numbers remain after its end.
   void
   ExportSpans ()
   {
@@ -176,7 +176,7 @@ RowOf (const TpsFamily &family)
 TEST_F (ServerMetrics, AreThoseOfTheManual)
 {
   RawClient client (address_);
-  client.Call ("Node:no_such_method"); // a failure: the family is there with the first one
+  client.Call ("Node:no_such_method"); // a failure, because the family appears with the first one
   ExportSpans ();
   std::set<std::string> rows;
   ForEachNumber (counters (), [&] (const TpsFamily &family, const TpsSample &) {

@@ -160,7 +160,7 @@ TEST (Address, ReplacesAStaleUnixSocket)
   unlink (path.c_str ());
 }
 
-// Between bind() and listen() of one, the other took its socket for a stale one.
+// Between bind() and listen() of one server, the other took its socket for a stale one.
 TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
 {
   for (int round = 0; round < 200; round++)
@@ -185,7 +185,7 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
     }
 }
 
-// A folder that somebody else keeps locked, or that cannot be read, must not keep a server from
+// A folder that another process keeps locked, or that cannot be read, must not keep a server from
 // starting.
 TEST (Address, ListensInAFolderThatCannotBeLocked)
 {
@@ -256,7 +256,7 @@ TEST (Address, SaysWhoDoesNotAnswer)
   EXPECT_THAT (error->message, testing::HasSubstr (bound));
 }
 
-// ---- what sockets get ------------------------------------------------------------------------
+// ---- socket options --------------------------------------------------------------------------
 
 std::string
 CongestionControl (int fd)
@@ -267,7 +267,7 @@ CongestionControl (int fd)
   return name;
 }
 
-// A socket as the system gives it, and where it is to connect to.
+// A plain socket of the system, and the address for its connect().
 struct PlainClient
 {
   explicit PlainClient (const std::string &target)
@@ -307,7 +307,7 @@ TEST (Address, IsNotPacedWithinAHost)
     }
 }
 
-// A client that binds to another address than the server's stands in for another host.
+// A client that binds to another address than the server's simulates another host.
 TEST (Address, KeepsTheSystemsCongestionControlBetweenHosts)
 {
   Listening listening ("127.0.0.1:0");
@@ -351,8 +351,8 @@ TEST (Address, NoticesAHostThatIsSilent)
   close (client);
 }
 
-// Nobody listens at the first address of "two.example", the second is that of the test's server.
-// See getaddrinfo() below.
+// The first address of "two.example" has no listener; the second is that of the test's server. See
+// getaddrinfo() below.
 TEST (Address, TriesTheNextAddressOfAName)
 {
   Listening listening ("127.0.0.1:0");
@@ -372,7 +372,7 @@ TEST (Address, TriesTheNextAddressOfAName)
 
 } // namespace
 
-// In the resolver's place, for this program: every name has the addresses 127.0.0.2 and 127.0.0.1.
+// Replaces the resolver of this program: every name has the addresses 127.0.0.2 and 127.0.0.1.
 extern "C" int
 getaddrinfo (const char *, const char *port, const struct addrinfo *, struct addrinfo **found)
 {

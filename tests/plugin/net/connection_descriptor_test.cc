@@ -58,7 +58,7 @@ NewMessageWithDescriptor (int seqid, size_t body_bytes, int fd)
   return out;
 }
 
-// What one recvmsg() of the plain socket brought.
+// The data of one recvmsg() on the plain socket.
 struct Arrival
 {
   size_t first_byte;
@@ -109,7 +109,7 @@ protected:
     ASSERT_EQ (sendmsg (peer_, &message, MSG_NOSIGNAL), (ssize_t) bytes.size ());
   }
 
-  // Reads `n_bytes`; returns what came with descriptors.
+  // Reads `n_bytes`; returns the arrivals that had descriptors.
   std::vector<Arrival>
   PeerReceivesDescriptors (size_t n_bytes)
   {
@@ -155,7 +155,7 @@ protected:
 
 TEST_F (DescriptorTest, SendsEachDescriptorOnceWithTheFirstByteOfItsMessage)
 {
-  // Large ones go out in many parts; the first and the last have none.
+  // Large messages are sent in many parts; the first and the last message have no descriptor.
   const std::vector<size_t> sizes = { 100, 3 << 20, 10, 20, 5 << 20, 30 };
   std::vector<ino_t> files (sizes.size (), 0);
   std::vector<size_t> begins;

@@ -103,7 +103,7 @@ protected:
   {
     tps_loop_call (loop_, RunFunction, &function);
   }
-  // Two turns: one that sees what is ready, one that runs what it posted.
+  // Lets the loop take at least two turns: the first polls, the second runs the posts of the first.
   void
   Settle ()
   {

@@ -153,7 +153,7 @@ TEST_F (ConnectionTest, DoesNotReadWhileTooMuchIsQueued)
   EXPECT_EQ (NMessages (), 5u);
 }
 
-// What a message takes besides its bytes counts too.
+// The memory of a message in addition to its bytes also counts.
 TEST_F (ConnectionTest, DoesNotReadWhileTooManyMessagesAreQueued)
 {
   constexpr int kMessages = 5000;
@@ -204,10 +204,11 @@ TEST_F (ConnectionTest, SendsAMessageOfManyPieces)
   for (size_t step = 1; received.size () < expected.size (); step = step * 7 % 20011)
     received += PeerReceives (std::min (step, expected.size () - received.size ()));
   EXPECT_TRUE (received == expected);
-  Settle (); /* `piece` is lent until the loop has seen that all of it left */
+  Settle (); /* `piece` is lent until the loop has noticed that all of it was sent */
 }
 
-// One turn of the loop: what was posted while the first message was handed out runs behind it.
+// Within one turn of the loop, a function that is posted during the first message runs after the
+// message.
 TEST_F (ConnectionTest, LeavesOthersTheirTurnAmongManySmallMessages)
 {
   constexpr size_t kMessages = 3000;
@@ -331,12 +332,12 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   check (10 * kSecond);
   check (69 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (5000, 2000)); // moves
+  PeerSends (bytes.substr (5000, 2000)); // progress
   Settle ();
   check (71 * kSecond);
   check (130 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (7000, 3)); // a trickle does not count
+  PeerSends (bytes.substr (7000, 3)); // progress below the minimum rate does not count
   Settle ();
   check (131 * kSecond);
   WaitUntil ([this] { return closed_; });
@@ -344,7 +345,7 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   EXPECT_THAT (error_, testing::HasSubstr ("does not go on"));
 }
 
-// The memory is there as soon as the length is said.
+// The memory is allocated as soon as the length is known.
 TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
 {
   std::string bytes = ToBytes (1, 32 << 20);

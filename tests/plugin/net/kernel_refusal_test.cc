@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The kernel may refuse to watch a descriptor, without memory or beyond
-// fs.epoll.max_user_watches. That ends a connection and never the process.
+// The kernel may refuse to watch a descriptor if memory or fs.epoll.max_user_watches is exhausted.
+// That must end only the connection, never the process.
 
 #include <gmock/gmock.h>
 #include <sys/epoll.h>

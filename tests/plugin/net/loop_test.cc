@@ -105,7 +105,7 @@ TEST_F (LoopTest, RunsWhatWasPostedBeforeItWasFreed)
       Post ([&count] { count++; });
     });
   });
-  tps_loop_free (loop_); // clears loop_ only then: the posts use it
+  tps_loop_free (loop_); // clears loop_ only afterwards, because the posts use it
   loop_ = nullptr;
   EXPECT_EQ (count, 3);
 }
@@ -131,7 +131,7 @@ TEST_F (LoopTest, RunsTimersByDeadlineAndNotTheCancelled)
   EXPECT_EQ (order, (std::vector<int> { 1, 3 }));
 }
 
-// Reads one byte for each event, so that level-triggered events go on until the pipe is empty.
+// Reads one byte for each event, so that level-triggered events continue until the pipe is empty.
 struct PipeReader
 {
   int fd;
@@ -167,7 +167,7 @@ TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
   close (fds[1]);
 }
 
-// Two descriptors are ready in one turn; whoever comes first removes both.
+// Two descriptors are ready in one turn; the first callback removes both.
 struct Pair
 {
   TpsLoop *loop;
@@ -207,7 +207,7 @@ TEST_F (LoopTest, DoesNotCallAWatchRemovedInTheSameTurn)
     }
 }
 
-// Answers each byte with the same byte.
+// Echoes each byte.
 struct Echo
 {
   int fd;
@@ -221,8 +221,8 @@ struct Echo
   }
 };
 
-// One event after the other, posts and timers in between: nothing is lost between looking again and
-// going to sleep.
+// One event after the other, with posts and timers in between: no event may be lost between the
+// last poll and the sleep.
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {
   int fds[2];

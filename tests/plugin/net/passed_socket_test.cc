@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// As systemd makes it: blocking, and open in programs that are executed.
+// As systemd creates it: blocking, and inherited by executed programs.
 int
 Listen (int family, const std::string &unix_name = "")
 {

@@ -53,8 +53,8 @@ TEST (SpinTest, StopsAfterThreeLongWaitsHoweverLongItWentWell)
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
 }
 
-// Whatever the waits are, spinning without an event is bounded by them: a loop that is not about to
-// get an event does not spin.
+// For any sequence of waits, spinning without an event is bounded by the short waits: a loop
+// without an imminent event does not spin.
 TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
 {
   for (unsigned seed = 0; seed < 200; seed++)
@@ -90,12 +90,12 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
   EXPECT_LE (n_spun, 250);
 }
 
-// ---- who else wants the core ------------------------------------------------------------------
+// ---- competition for the core -----------------------------------------------------------------
 
 constexpr gint64 kMs = 1000000;
 
-// The loop looks every 250 ns from `*now_ns` on for `duration_ns`, and every `period_ns` it gets
-// the core back only after `gap_ns`. Returns after how long it was told to stop, or -1.
+// Simulates a loop that polls every 250 ns from `*now_ns` on for `duration_ns`; every `period_ns`
+// it loses the core for `gap_ns`. Returns the time after which it was told to stop, or -1.
 gint64
 Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint64 gap_ns)
 {
@@ -170,7 +170,7 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       EXPECT_GT (n_rested, last);
       last = n_rested;
     }
-  AddWaits (&spin, 1000000, kShort); // asleep: that says nothing about the core
+  AddWaits (&spin, 1000000, kShort); // asleep, so the time gives no evidence about the core
   AddContention (&spin);
   AddWaits (&spin, 64 * 256, kShort);
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
@@ -189,7 +189,7 @@ TEST (SpinTest, RestsForABoundedNumberOfWaits)
   EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
 }
 
-// ---- how long -------------------------------------------------------------------------------
+// ---- durations ------------------------------------------------------------------------------
 
 TEST (SpinTest, TakesTheBudgetThatItIsGiven)
 {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// File descriptors that nobody has asked for must not block the loop: neither when they come, nor
-// when the connection closes.
+// Unexpected file descriptors must not block the loop, neither on arrival nor when the connection
+// closes.
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Linux before 6.16 does not know the option.
+// Linux before 6.16 does not support the option.
 std::atomic<bool> is_old_kernel { false };
 
 bool
@@ -60,7 +60,7 @@ using tps_test::ToBytes;
 
 constexpr int kLingerSeconds = 120;
 
-// A TCP socket whose close waits for bytes that its peer does not take.
+// A TCP socket whose close waits for bytes that its peer does not read.
 class LingeringSocket
 {
 public:
@@ -105,7 +105,7 @@ CountOpenDescriptors ()
   return n;
 }
 
-// No callback for descriptors.
+// A connection without a callback for descriptors.
 class UnaskedDescriptorTest : public ConnectionTest
 {
 protected:
@@ -128,7 +128,7 @@ protected:
     return sendmsg (peer_, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
   }
 
-  // What the loop does ends long before a lingering close.
+  // The work of the loop must end long before a lingering close.
   void
   ExpectLoopIsFree ()
   {

@@ -1,4 +1,5 @@
-"""The Containerfile: what it says holds of the installed server. deb_test runs its steps."""
+"""The statements of the Containerfile must hold for the installed server. deb_test runs its
+steps."""
 
 import os
 import re
@@ -80,7 +81,7 @@ class Container(unittest.TestCase):
         finally:
             server.terminate()
             server.communicate()
-        with socket.socket() as unused:  # a port that nobody listens on
+        with socket.socket() as unused:  # a port without a listener
             unused.bind(("127.0.0.1", 0))
             self.assertNotEqual(self.run_health_check(unused.getsockname()[1]), 0)
 

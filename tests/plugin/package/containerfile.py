@@ -1,4 +1,4 @@
-"""Reads a Containerfile, as strictly as our own needs it.
+"""Parses a Containerfile, as strictly as our own requires.
 
     containerfile.py Containerfile build     its COPY and RUN steps as a script for /bin/sh
 """
@@ -48,7 +48,7 @@ def get_environment(steps):
 
 
 def to_script(steps):
-    """What a builder does, for a root folder whose /context has the files."""
+    """The work of a builder, for a root folder whose /context has the files."""
     lines = ["set -eu"]
     for name, rest in steps:
         if name == "ARG":

@@ -4,7 +4,7 @@
 # usage: deb_test.sh PROGRAM.c CONTAINERFILE.PY CONTAINERFILE PACKAGE.deb...
 #
 # Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them
-# it says so and ends: .ci/full installs debootstrap.
+# it prints the reason and ends: .ci/full installs debootstrap.
 set -euo pipefail
 
 skip () {
@@ -35,7 +35,7 @@ shift 3
 lintian --allow-root --fail-on warning,error "$@"
 
 root=$(mktemp -d /var/tmp/thriftps-deb.XXXXXX)
-chmod 755 "$root" # the user of the container passes through it
+chmod 755 "$root" # the container's user must be able to traverse it
 trap 'rm -rf --one-file-system "$root" "$root.log" "$root.serve"' EXIT
 debootstrap --variant=minbase "$release" "$root" "$mirror" > "$root.log" 2>&1 || {
   tail -3 "$root.log"
@@ -80,7 +80,7 @@ install ./thriftps-gloo.deb
 is_installed libgloo0
 if ldd /usr/lib/thriftps/libtps_gloo.so | grep 'not found'; then exit 1; fi
 
-# Nothing changed since, and nothing stays.
+# No file has changed since the installation, and removal leaves no file.
 dpkg -V thriftps-server libthriftps0 libthriftps-dev thriftps-gloo
 apt-get -q purge -y thriftps-server libthriftps0 libthriftps-dev thriftps-gloo > log 2>&1
 if dpkg-query -W -f '${Package}\n' | grep thriftps; then exit 1; fi
@@ -88,7 +88,7 @@ if find / -xdev -name '*thriftps*' -not -path '/packages/*' | grep .; then exit 
 EOF
 unshare --mount --pid --fork chroot "$root" /bin/sh /packages/use
 
-# The steps of the Containerfile, in what is a minimal Debian again.
+# The steps of the Containerfile, in a fresh minimal Debian.
 mv "$root/packages" "$root/context"
 echo "$container" > "$root/context/build"
 unshare --mount --pid --fork chroot "$root" /bin/sh /context/build > "$root.log" 2>&1 || {
@@ -96,7 +96,7 @@ unshare --mount --pid --fork chroot "$root" /bin/sh /context/build > "$root.log"
   exit 1
 }
 
-# The server as the user of the container, with a root folder that is read-only.
+# The server as the container's user, with a read-only root folder.
 cat > "$root/context/serve" <<'EOF'
 set -eux
 if touch /etc/x 2>/dev/null; then exit 1; fi

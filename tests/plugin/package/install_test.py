@@ -1,4 +1,4 @@
-"""Installs everything below a temporary prefix, and uses it as a user does."""
+"""Installs everything below a temporary prefix, and uses it like a user."""
 
 import ctypes
 import importlib.util
@@ -14,8 +14,8 @@ HERE = os.path.join(ROOT, "tests/plugin/package")
 INSTALL = os.path.join(ROOT, "plugin/package/install")
 LIST = os.path.join(ROOT, "plugin/package/debian/libthriftps0.symbols")
 STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
-LOOKED_UP = "-0.01 -0.02\n"  # what push_and_look_up.c prints: a step of SGD from zero
-# All that a client needs at run time, beside libc.
+LOOKED_UP = "-0.01 -0.02\n"  # the output of push_and_look_up.c: a step of SGD from zero
+# All that a client needs at run time, in addition to libc.
 NEEDED = {
     "libcrypto.so.3",
     "libglib-2.0.so.0",
@@ -37,7 +37,7 @@ spec.loader.exec_module(symbols)
 
 
 def run(*command, **options):
-    """Returns what the command prints; an error shows it."""
+    """Returns the output of the command; an error shows it."""
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,
@@ -168,7 +168,7 @@ class Installed(unittest.TestCase):
     def test_meson_finds_it(self):
         self.need("meson", "ninja")
         build = os.path.join(self.work, "build")
-        # Meson wants the sources themselves, not links to them.
+        # Meson requires the sources themselves, not links to them.
         for name in ("meson.build", "push_and_look_up.c"):
             shutil.copy(os.path.join(HERE, name), self.work)
         run("meson", "setup", build, self.work, env=self.environment)
@@ -309,7 +309,7 @@ class Installed(unittest.TestCase):
     def test_the_service_may_do_little(self):
         self.need("systemd-analyze")
         unit = self.path("lib/systemd/system/thriftps.service")
-        # Of 10; OPERATING.md says 1.5. Fails above the threshold.
+        # Out of 10; OPERATING.md says 1.5. Fails above the threshold.
         run("systemd-analyze", "security", "--offline=true", "--threshold=15", unit)
 
     def test_the_idl_makes_clients(self):

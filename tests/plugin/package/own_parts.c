@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A program that adds a part of its own to each registry, and trains with all of them: data, a
- * model, a criterion, a hook and a trainer; and a server kind, with which it makes an averaging
+ * model, a criterion, a hook and a trainer; and a server kind, from which it creates an averaging
  * server. */
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ forward_backward_twice (TpsStream *stream, TpsTensorView output, TpsTensorView t
 static const TpsCriterion twice = { .name = "twice_cel",
                                     .forward_backward = forward_backward_twice };
 
-/* ---- a hook: nobody else takes part ---------------------------------------------------------- */
+/* ---- a hook without communication ------------------------------------------------------------ */
 
 static guint n_buckets;
 
@@ -91,7 +91,8 @@ reduce_alone (const TpsHookContext *context, TpsBucketCall *call)
 
 static const TpsHook alone = { .name = "alone_hook", .reduce = reduce_alone };
 
-/* ---- a trainer: a built-in one that says how its pass ended ---------------------------------- */
+/* ---- a trainer: a built-in one that prints the end of its pass
+ * -------------------------------- */
 
 static const TpsTrainerClass *ddp_trainer;
 static TpsTrainerClass telling_trainer;
@@ -122,7 +123,7 @@ may_fold_pairs (guint n_arrived, guint n_trainers)
   return n_arrived >= 2 || n_arrived == n_trainers;
 }
 
-/* Elements of dense FLOAT32 averages to [-1, 1]. */
+/* Clips the elements of dense FLOAT32 averages to [-1, 1]. */
 static gboolean
 clip (gpointer state, const TpsRoundId *round, TpsGradient *average, GError **error)
 {
@@ -190,7 +191,7 @@ make_model_config (void)
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* The batches of one trainer, which go over to the plan. */
+/* The batches of one trainer; the plan takes ownership. */
 static gboolean
 make_batches (TpsTrainPlan *plan, GError **error)
 {

@@ -1,4 +1,4 @@
-"""`perf` works on the server as it is built: frame pointers, symbols, stacks from samples."""
+"""`perf` works on the released server: frame pointers, symbols, stacks from samples."""
 
 import os
 import re

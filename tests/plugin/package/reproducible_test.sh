@@ -28,7 +28,7 @@ mkdir -p "$copy"
 (cd "$root" && git ls-files -z --cached --others --exclude-standard |
   tar -c --null --ignore-failed-read -T -) | tar -x -C "$copy"
 
-# No cache: the point is that all of it is built again. ($REPRODUCIBLE_OPTIONS: for a first try.)
+# Without a cache, so that everything is built again. ($REPRODUCIBLE_OPTIONS: for a quick check.)
 # shellcheck disable=SC2086 # words
 run_bazel build --noshow_progress --color=no ${REPRODUCIBLE_OPTIONS:-} \
   //plugin/app:thriftps_server //plugin/package:deb //plugin/package:files

@@ -31,8 +31,8 @@ def unix(folder, name="s"):
 
 
 class Sockets(unittest.TestCase):
-    """One server over TCP and one on a Unix socket, for all cases; each case has tables of its own
-    names."""
+    """One server over TCP and one on a Unix socket, for all cases. Each case uses table names of
+    its own."""
 
     @classmethod
     def setUpClass(cls):
@@ -149,7 +149,7 @@ class TableCalls(Sockets):
                 self.assertIsNone(push.result(WAIT_S))
             while (
                 table.lookup(range(99)).sum() != 99 * DIM
-            ):  # those of the first loop go on by themselves
+            ):  # the calls of the first loop continue
                 pass
 
     def test_what_a_table_is(self):
@@ -246,7 +246,7 @@ class Errors(Sockets):
                 with self.assertRaises(TimeoutError):
                     call.result(timeout=0.001)
                 self.assertIn("in flight", repr(call))
-            with self.assertRaises(thriftps.Aborted):  # closing ended it
+            with self.assertRaises(thriftps.Aborted):  # aborted by the close
                 call.result()
             with self.assertRaises(thriftps.Aborted):
                 server.describe()
@@ -571,7 +571,7 @@ class Asyncio(Sockets):
                 with self.assertRaises(thriftps.InvalidArgument):
                     await table.lookup_async([ROWS])
                 call = table.lookup_async([1])
-                self.assertIs(type(await call), type(await call))  # again, and already there
+                self.assertIs(type(await call), type(await call))  # again, on a finished call
 
         for address in self.addresses:
             asyncio.run(work(address))

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The library inside the wheel, without Python: what is borrowed, who frees what, and from which
-// thread, for the sanitizers.
+// The library inside the wheel, without Python: borrowed memory, ownership and threads, for the
+// sanitizers.
 
 #include "plugin/python/native/native.h"
 
@@ -167,7 +167,7 @@ TEST_F (NativeTest, TokensOfEndedCalls)
   std::vector<std::unique_ptr<Call>> calls;
   std::set<guint64> tokens;
 
-  // The first one has ended before it is to notify.
+  // The first one ended before it was asked to notify.
   for (guint64 token = 1; token <= 100; token++)
     {
       calls.push_back (std::make_unique<Call> (tps_python_describe (client_, kTimeoutNs)));

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""thriftps.torch: remote embedding bags train as local ones do; DistributedDataParallel averages on
+"""thriftps.torch: remote embedding bags train like local ones; DistributedDataParallel averages on
 servers."""
 
 import copy
@@ -136,7 +136,7 @@ class Bags(unittest.TestCase):
             self.make("means", "mean")(ids, offsets, per_sample_weights=torch.ones(5))
 
     def test_modules_of_one_backward_pass_are_one_step(self):
-        """Adagrad tells one step with a sum from two steps."""
+        """Adagrad distinguishes one step with a sum from two steps."""
         remote = self.make("shared", optimizer=tps.Adagrad(lr=1.0))
         other = tps.RemoteEmbeddingBag(self.tables, "shared", mode="mean")
         local = make_local(remote.table, "sum")
@@ -255,7 +255,7 @@ def train_ddp(rank, world, address, folder, job, uses_servers):
         "gloo", init_method="file://%s/meet-%s" % (folder, job), rank=rank, world_size=world
     )
     torch.manual_seed(0)
-    # Buckets of 1 KiB or so, which are numbered anew after the first step.
+    # Buckets of about 1 KiB, which are renumbered after the first step.
     model = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(4)))
     ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.002)
     if uses_servers:

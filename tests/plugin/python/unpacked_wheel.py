@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Unpacks the wheel and puts it in front of sys.path, so that `import thriftps` finds what users
-get. Import this first."""
+"""Unpacks the wheel and puts it at the front of sys.path, so that `import thriftps` finds the files
+that users get. Import this module first."""
 
 import os
 import sys

@@ -32,7 +32,8 @@ class Wheel(unittest.TestCase):
         self.python = os.path.join(self.folder, "venv/bin/python")
 
     def run_python(self, *arguments):
-        """Its output; without what this test's environment adds to Python."""
+        """The output of the command, run without the Python variables of this test's
+        environment."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
             [self.python, *arguments],
@@ -44,7 +45,7 @@ class Wheel(unittest.TestCase):
         ).stdout
 
     def pip(self, *arguments):
-        """The system's pip works on the environment, which needs none of its own."""
+        """The system's pip installs into the environment, which needs no pip of its own."""
         subprocess.run(
             ["/usr/bin/python3", "-m", "pip", "--python", self.python, "--quiet", *arguments],
             check=True,
@@ -83,7 +84,7 @@ class Wheel(unittest.TestCase):
             self.assertEqual(self.run_python("-c", GENERATED.replace("SOCKET", socket)), "0.1.0\n")
 
     def check_readme(self):
-        """Its program runs as it stands, but for the address."""
+        """Its program runs unchanged, except for the address."""
         socket = os.path.join(self.folder, "s")
         with open(os.environ["README"], encoding="utf-8") as readme:
             program = re.search(

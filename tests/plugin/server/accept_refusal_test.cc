@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What the kernel refuses while the server accepts and watches connections costs these connections
-// at most.
+// Failures of the kernel while the server accepts and watches connections must cost at most these
+// connections.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,9 +14,9 @@
 
 namespace {
 
-std::atomic<int> accept_errno { 0 };      // what accept4() fails with; 0 = it works
+std::atomic<int> accept_errno { 0 };      // the errno of accept4(); 0 = it works
 std::atomic<int> n_refused_accepts { 0 }; // since it was set
-std::atomic<int> failing_operation { 0 }; // of epoll_ctl()
+std::atomic<int> failing_operation { 0 }; // the epoll_ctl() operation that fails
 
 } // namespace
 

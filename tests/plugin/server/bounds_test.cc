@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What a client that wants too much gets.
+// The limits of a server, and clients that exceed them.
 
 #include <gmock/gmock.h>
 
@@ -62,7 +62,7 @@ protected:
     EXPECT_EQ (tps_budget_get_held (budgets_->replies), 0u);
     tps_budgets_free (budgets_);
   }
-  // Whether so much is held before long.
+  // Whether so many bytes are held before long.
   bool
   WaitForHeld (gsize n_bytes)
   {
@@ -156,7 +156,7 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// There would never be room: who is told to come again would come for ever.
+// There would never be room: a client that is told to retry would retry forever.
 TEST_F (BoundsTest, SaysWhichBoundACallBreaksThatCannotFit)
 {
   RawClient client (tcp_);
@@ -185,7 +185,7 @@ TEST_F (BoundsTest, CountsAllTensorsOfACall)
   EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
 }
 
-// A list of numbers is no body: it stands in the head.
+// A list of numbers is not a body; it is part of the head.
 WriteFields
 NumbersField (guint32 n_elems)
 {
@@ -276,7 +276,7 @@ TEST_F (PatienceTest, ClosesAMessageThatDoesNotGoOn)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// With calls that wait, with answers half taken, with messages half sent.
+// With pending calls, partly read replies and partly sent messages.
 TEST_F (BoundsTest, OutlivesClientsThatVanish)
 {
   std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (1 << 20)).substr (0, 5000);

@@ -1,8 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Averages on a device, which here computes as the CPU does (tests/runtime/fake_device): its memory
-// is not there for the host, and memory that is let go of while it is still to be copied ends the
-// test.
+// Averages on a fake device that computes like the CPU (tests/runtime/fake_device). The host cannot
+// access its memory, and a release of memory before its copy has completed ends the test.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 namespace thriftps_test {
 namespace {
 
-constexpr gint64 kElems = 100000; // well above what is worth page-locking
+constexpr gint64 kElems = 100000; // well above the threshold for page-locking
 constexpr int kUnavailable = 8;
 
 class DeviceTest : public testing::Test
@@ -51,7 +50,7 @@ protected:
     g_clear_pointer (&plugin_, tps_plugin_free);
   }
 
-  // Both trainers' parts in a round, whose gradients are 1 and 4.
+  // The parts of both trainers in a round, with gradients of 1 and 4.
   void
   SendRound (RawClient *client, gint64 batch, gint64 n_elems)
   {
@@ -97,7 +96,7 @@ TEST_F (DeviceTest, NothingNewIsPageLockedInTheSteadyState)
       SendRound (&client, batch, kElems);
       ExpectAverages (&client, kElems);
     }
-  // Two gradients and an average at a time, some more while answers leave, the device's own.
+  // Two gradients and an average at a time, some more while replies are sent, and the device's own.
   EXPECT_LE (tps_fake_device_get_n_allocs (device_) - before, 20u);
   EXPECT_GE (tps_buffer_pool_get_n_bytes_of_source (tps_server_get_bodies (server_)),
              2 * kElems * sizeof (float));

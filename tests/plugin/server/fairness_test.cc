@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Nobody is held up by the calls of others, nor by those of connections that are gone.
+// No client is delayed by the calls of others, nor by the calls of closed connections.
 
 #include <algorithm>
 #include <memory>
@@ -16,10 +16,10 @@ namespace thriftps_test {
 namespace {
 
 constexpr int kGone = 20;
-constexpr int kInFlight = 64; // the connection is not read any more
+constexpr int kInFlight = 64; // the connection is no longer read
 constexpr int kDeadlineExceeded = 6;
 
-// A server with one worker, which every call of Test:work holds.
+// A server with one worker, which every call of Test:work blocks.
 class FairnessTest : public ServerTest
 {
 protected:
@@ -61,7 +61,7 @@ protected:
     ServerTest::TearDown ();
   }
 
-  // Connections with calls that wait for the worker, then closed.
+  // Opens connections with calls that wait for the worker, then closes them.
   void
   LeaveWithPendingCalls (const std::string &address)
   {
@@ -123,7 +123,7 @@ TEST_F (FairnessTest, AConnectionWithManyCallsDelaysItsOwn)
   EXPECT_LE (turn, 2); // one call runs already, one more of the other connection may come first
 }
 
-// Both connections are of one loop. What came in one piece is not worked through in one turn.
+// Both connections belong to one loop. Messages of one receive are not all processed in one turn.
 TEST_F (FairnessTest, CostlyMessagesOfOneConnectionLeaveTurnsToOthers)
 {
   RawClient greedy (tcp_), other_loop (tcp_), modest (tcp_);
@@ -133,7 +133,7 @@ TEST_F (FairnessTest, CostlyMessagesOfOneConnectionLeaveTurnsToOthers)
     calls += MessageBytes ({}, "Test:compute", call, IntField (1000 + call));
   ASSERT_LT (calls.size (), 4096u);
   ASSERT_TRUE (greedy.SendBytes (calls));
-  service_.WaitForWorking (1); // and the loop with it
+  service_.WaitForWorking (1); // and so is the loop
   modest.Send ("Test:compute", 1, IntField (1));
   service_.LetGo ();
   EXPECT_EQ (IntResult (modest.Receive ()), 1);

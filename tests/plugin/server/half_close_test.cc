@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that have shut down their sending side get their answers; clients that have left keep no
-// place.
+// Clients that have shut down their sending direction get their replies; clients that have left do
+// not keep their places.
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr guint kConnections = 8;
 constexpr guint kInFlight = 16;
-constexpr guint kHalfClosed = 8; // the least that a server allows besides
+// the minimum number of half-closed connections that a server allows
+constexpr guint kHalfClosed = 8;
 
 class HalfCloseTest : public ServerTest
 {
@@ -41,7 +42,7 @@ protected:
       std::this_thread::yield ();
   }
 
-  // A client with as many pending calls as there may be: it is not read any more.
+  // A client with the maximum number of pending calls: the server no longer reads from it.
   std::unique_ptr<RawClient>
   NewBusyClient (const std::string &address)
   {
@@ -180,8 +181,8 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
   WaitForConnections (0);
   for (guint i = 0; i < kConnections; i++)
     NewBusyClient (tcp_).reset ();
-  // None has been answered, no time has passed; whoever comes is served, as soon as the server has
-  // noticed.
+  // No call has been answered and no time has passed. New clients are served as soon as the server
+  // has noticed the closed connections.
   for (guint i = 0; i < 10; i++)
     {
       Message answer;
@@ -197,7 +198,7 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
   WaitForConnections (0);
 }
 
-// Their number is bounded too: those beyond the bound go at once.
+// Their number is also limited: connections beyond the limit are closed at once.
 TEST_F (HalfCloseTest, ClientsThatLeftAreFewAtATime)
 {
   for (guint i = 0; i < 4 * kHalfClosed; i++)
@@ -234,7 +235,8 @@ TEST_F (HalfCloseTest, ClientsOfAUnixSocketThatLeftGoAtOnce)
   ReleaseAll ();
 }
 
-// The rest of the half-closed client's calls is cancelled as soon as a first answer finds nobody.
+// The remaining calls of a half-closed client are cancelled as soon as its first reply fails to
+// arrive.
 TEST_F (HalfCloseTest, WorkOfAClientThatLeftEndsWithItsFirstAnswer)
 {
   guint n_calls = kInFlight;
@@ -282,7 +284,7 @@ TEST_F (ImpatientTest, OpenClientsMayWaitForEver)
   client.Send ("Test:hold", 1, IntField (1));
   left.Send ("Test:hold", 2, IntField (2));
   left.StopSending ();
-  EXPECT_TRUE (left.IsClosedByPeer ()); // the patience has passed for both
+  EXPECT_TRUE (left.IsClosedByPeer ()); // the timeout has expired for both
   service_.Release (2);
   service_.Release (1);
   EXPECT_EQ (IntResult (client.Receive ()), 1);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How many threads a server has for its connections.
+// The number of threads that a server has for its connections.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ CountThreads (const std::string &prefix)
   return n;
 }
 
-// A thread has the name of the one that started it until it has given itself one.
+// A new thread has the name of its creator until it sets its own.
 int
 CountThreadsWithoutName ()
 {
@@ -38,15 +38,15 @@ CountThreadsWithoutName ()
   return CountThreads (name);
 }
 
-// A server that is made where the test may run on at most so many cores, of those that the machine
-// lets it have.
+// A server that is created while the test may run on at most so many cores of those that the
+// machine allows.
 class IoThreadsTest : public ServerTest
 {
 protected:
   void
   SetUp () override
   {
-    n_without_name_ = CountThreadsWithoutName (); // sanitizers have one of their own
+    n_without_name_ = CountThreadsWithoutName (); // sanitizers have a thread of their own
     CPU_ZERO (&all_);
     ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// In which order answers come.
+// The order of replies.
 
 #include <algorithm>
 #include <random>
@@ -78,7 +78,7 @@ TEST_F (OrderTest, OnewayCallsNeitherAnswerNorHoldUp)
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (30))), 30);
 }
 
-// Random ids, some alike, released in random order by several threads.
+// Random ids, some equal, released in random order by several threads.
 TEST_F (OrderTest, KeepsTheOrderOfEachIdUnderManyThreads)
 {
   constexpr int kCalls = 60;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The composition root: which services a TpsPlugin puts together, and for whom.
+// The composition root: the services that a TpsPlugin creates, and for which clients.
 
 #include "plugin/plugin.h"
 
@@ -73,8 +73,8 @@ TEST (Plugin, RefusesServicesThatItCannotMake)
   EXPECT_THAT (message, testing::HasSubstr ("trainer_links"));
 }
 
-// run_transfer ("t") after a chunk with the whole call: what comes in chunks reaches the default
-// service as well.
+// run_transfer ("t") after a chunk with the whole call: calls in chunks also reach the default
+// service.
 TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)
 {
   TraceCapture capture;

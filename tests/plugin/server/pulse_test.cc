@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Loops and workers that turn, and that are held up until the test lets them go.
+// Loops and workers that run, and that the test blocks.
 
 #include "plugin/server/pulse.h"
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Occupies a thread from when it is run to Release().
+// Blocks a thread from its start until Release().
 class Hold
 {
 public:
@@ -63,7 +63,7 @@ protected:
     g_autofree gchar *missing = nullptr;
     return tps_pulse_check (pulse_, &missing) ? "" : missing;
   }
-  // All beats come back in the end.
+  // All beats return in the end.
   void
   CheckUntilTheyTurn ()
   {
@@ -89,7 +89,7 @@ TEST_F (PulseTest, NamesALoopThatStandsStill)
   tps_loop_post (loops_[1], Hold::Run, &hold);
   hold.WaitUntilItRuns ();
   EXPECT_EQ (Check (), "");
-  // The others are back some time; the second loop's beat is not.
+  // The other beats return at some time; the beat of the second loop does not.
   std::string missing;
   while ((missing = Check ()) != "I/O thread 1")
     EXPECT_NE (missing, "");
@@ -126,7 +126,7 @@ TEST_F (PulseTest, NamesTimersThatStandStillAsWorkers)
   CheckUntilTheyTurn ();
 }
 
-// Beats that are away when the pulse is freed come back later, or are cancelled.
+// Beats that are pending when the pulse is freed return later, or are cancelled.
 TEST_F (PulseTest, MayBeFreedWhileBeatsAreAway)
 {
   Hold loop, timer;

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Limits of tenants over real sockets. The clock of the limits stands still unless a test moves it,
-// so that every count is exact.
+// Limits of tenants over real sockets. The clock of the limits stands still unless a test advances
+// it, so that every count is exact.
 
 #include <algorithm>
 #include <atomic>
@@ -56,7 +56,7 @@ protected:
     tps_quotas_set_limits (quotas_, &entry, 1);
   }
 
-  // A call's end is counted before its answer leaves.
+  // The end of a call is counted before its reply is sent.
   TpsTenantStatus
   Status (const char *tenant = TPS_DEFAULT_TENANT)
   {
@@ -86,7 +86,7 @@ TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
 }
 
-// Calls of methods that do not exist cost work, too.
+// Calls of unknown methods cost work, so they count too.
 TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
 {
   TpsTenantLimits limits = {};
@@ -151,7 +151,7 @@ TEST_F (QuotaTest, CallsInFlightAreLimitedUntilTheyAreAnswered)
   EXPECT_EQ (Status ().n_calls_in_flight, 0u);
 }
 
-// Those of connections that close end, too.
+// Calls of connections that close also end.
 TEST_F (QuotaTest, CallsOfClosedConnectionsLeaveTheirTenant)
 {
   TpsTenantLimits limits = {};
@@ -170,7 +170,7 @@ TEST_F (QuotaTest, CallsOfClosedConnectionsLeaveTheirTenant)
     std::this_thread::yield ();
 }
 
-// Workers serve tenants in turn, and then the connections of each.
+// Workers serve tenants in turn, and then the connections of each tenant.
 class CrowdTest : public ServerTest
 {
 protected:
@@ -236,11 +236,11 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
     EXPECT_GE (IntResult (client->Receive ()), 100);
   std::vector<gint32> begun = service_.Begun ();
   auto turn = std::find (begun.begin (), begun.end (), n_quiet - 1) - begun.begin ();
-  EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the call that ran already
+  EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the call that is running
 }
 
-// A peer that goes on after refusals is read a few times a second only, and is then answered all
-// the same.
+// A peer that continues after refusals is read only a few times a second, but still gets its
+// replies.
 TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
 {
   constexpr int n_calls = 8;

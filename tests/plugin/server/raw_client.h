@@ -1,7 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client as plain as can be: a blocking socket, one thread, any sequence id, any framing, any
-// bytes.
+// A minimal client: a blocking socket, one thread, any sequence id, any framing, any bytes.
 
 #pragma once
 
@@ -42,29 +41,31 @@ std::string MessageBytes (const Wire &wire, const std::string &name, int seqid,
 class RawClient
 {
 public:
-  // Dies where nobody answers.
+  // Aborts if nothing listens.
   explicit RawClient (const std::string &address, Wire wire = Wire ());
   ~RawClient ();
   RawClient (const RawClient &) = delete;
   RawClient &operator= (const RawClient &) = delete;
 
-  // False when the peer has closed.
+  // False if the peer has closed.
   bool SendBytes (const std::string &bytes);
   bool Send (const std::string &name, int seqid, const WriteFields &fields = nullptr,
              TpsMessageKind kind = TPS_MESSAGE_CALL);
 
-  // The next answer; null when the connection ended.
+  // The next reply; null if the connection has ended.
   Message Receive ();
 
-  // File descriptors that came with answers, the oldest first; the caller's. -1: no more.
+  // File descriptors that arrived with replies, the oldest first; owned by the caller. -1: there
+  // are no more.
   int TakeDescriptor ();
 
   Message Call (const std::string &name, const WriteFields &fields = nullptr, int seqid = 0);
 
-  // Sends as much of `bytes` as the sockets take without blocking for `patience_ms`; how much.
+  // Sends bytes until the sockets block for `patience_ms`; returns the number of bytes that were
+  // sent.
   size_t SendUntilStuck (const std::string &bytes, int patience_ms);
 
-  bool IsClosedByPeer (); // waits until it is
+  bool IsClosedByPeer (); // waits for the close
   void StopSending ();
   int
   fd () const
@@ -82,11 +83,11 @@ private:
   ssize_t ReceiveBytes (char *bytes, size_t size);
 };
 
-// What an answer says.
+// Accessors for replies.
 int ErrorCode (
     const Message &answer); // of its ServiceError; 0 = none, -1 = no answer, -2 = exception
 std::string ErrorText (const Message &answer); // of its ServiceError or TApplicationException
-int RetryAfterMs (const Message &answer);      // -1 = not said
+int RetryAfterMs (const Message &answer);      // -1 = absent
 int ExceptionKind (const Message &answer);     // of its TApplicationException; 0 = none
 gint64 IntResult (const Message &answer);      // field 0, i32 or i64
 std::string BinaryResult (const Message &answer);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The services behind the server, as any client sees them.
+// The services behind the server, as every client sees them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST_F (ServicesTest, TrainersOnConnectionsOfTheirOwnGetTheMean)
     thread.join ();
 }
 
-// A server that reads its data back refuses the calls that need it, and answers others.
+// A server that recovers its data refuses the calls that need it, and serves others.
 TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
 {
   static std::atomic<bool> is_open { false };
@@ -160,7 +160,7 @@ TEST_F (ServicesTest, ResetEndsWhatWaits)
   waiting.Send ("ParameterServer:average_gradient", 1, Push (0, 1, 10, 1));
   while (tps_server_get_n_calls (server_) == 0)
     std::this_thread::yield ();
-  // The call may be counted and not yet waiting; so reset until it has ended.
+  // The call may be counted but not yet pending, so this repeats the reset until it has ended.
   auto ended = std::async (std::launch::async, [&] { return ErrorCode (waiting.Receive ()); });
   do
     EXPECT_EQ (ErrorCode (other.Call ("ParameterServer:reset_state")), 0);
@@ -215,7 +215,7 @@ TEST_F (ServicesTest, RendezvousHandsOverValues)
   EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))), 2);
 }
 
-// Deadlines in falling order, so that each one needs a new timer.
+// Deadlines in descending order, so that each one needs a new timer.
 TEST_F (ServicesTest, EveryWaitEndsByItsOwnDeadline)
 {
   RawClient client (address_);

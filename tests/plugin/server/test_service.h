@@ -1,13 +1,13 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A service whose answers the test gives, and a server with it.
+// A service whose replies the test controls, and a server with it.
 //
-//   echo (1: i32)     answers at once with the argument
-//   hold (1: i32)     answers when the test says so
-//   work (1: i32)     runs on a worker until the test lets it go, then answers with the argument
+//   echo (1: i32)     replies at once with the argument
+//   hold (1: i32)     replies when the test releases it
+//   work (1: i32)     runs on a worker until the test releases it, then replies with the argument
 //   compute (1: i32)  the same on the I/O thread, which it then occupies for 200 us
-//   make (1: i32)     answers at once with so many bytes
-//   take (1: binary)  keeps the call, and its body, until the test says so
+//   make (1: i32)     replies at once with so many bytes
+//   take (1: binary)  keeps the call, and its body, until the test releases it
 
 #pragma once
 
@@ -78,7 +78,7 @@ public:
     return service;
   }
 
-  // Answers the held call with that argument; waits until it has come.
+  // Replies to the held call with that argument; waits until the call has arrived.
   void
   Release (gint32 argument)
   {
@@ -110,14 +110,14 @@ public:
     std::unique_lock<std::mutex> guard (lock_);
     changed_.wait (guard, [&] { return n_working_ >= n; });
   }
-  // The arguments of the calls of work that have begun, in that order.
+  // The arguments of the started calls of work, in that order.
   std::vector<gint32>
   Begun ()
   {
     std::lock_guard<std::mutex> guard (lock_);
     return begun_;
   }
-  // Ends the working calls, those to come too.
+  // Ends the running calls, and later ones.
   void
   LetGo ()
   {
@@ -243,7 +243,7 @@ protected:
     return {};
   }
 
-  // Others besides the test service.
+  // Services in addition to the test service.
   virtual void
   AddServices ()
   {

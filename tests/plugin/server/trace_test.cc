@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What a server logs and counts: failures and changes of state are lines, successes are numbers.
+// The logs and counters of a server: failures and changes of state are lines, successes are
+// numbers.
 
 #include <gmock/gmock.h>
 
@@ -88,7 +89,7 @@ TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
   EXPECT_EQ (Count ("requests_total", "unknown"), 1);
 }
 
-// The server has not failed, and nobody wants the answer.
+// The server has not failed, and the reply is no longer wanted.
 TEST_F (TraceTest, CancelledCallsAreCountedAndNoLines)
 {
   {

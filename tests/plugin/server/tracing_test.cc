@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What a server makes of trace contexts: headers of THeader frames, the context of a connection,
-// spans, slow calls, and log lines of failures.
+// The effects of trace contexts in a server: headers of THeader frames, the context of a
+// connection, spans, slow calls, and log lines of failures.
 
 #include <gmock/gmock.h>
 
@@ -83,7 +83,7 @@ protected:
     };
   }
 
-  // Ended before its reply left.
+  // The call ended before its reply was sent.
   TpsSlowCall
   Slow (const std::string &method)
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. The
- * linker tells us when a transfer is given up (--wrap, see BUILD). */
+/* The Chunks service with a carrier that queues workers' jobs until the test runs them. A linker
+ * wrapper reports the release of a transfer (--wrap, see BUILD). */
 
 #include "plugin/service/chunks/chunk_service.h"
 
@@ -43,7 +43,7 @@ extern "C"
 namespace thriftps {
 namespace {
 
-/* One call's answer, when it has come. */
+/* The reply of one call, once it has arrived. */
 struct Answer
 {
   class ChunkService *fixture;
@@ -79,7 +79,7 @@ protected:
     tps_budget_unref (budgets.transfers);
   }
 
-  /* Services of these names, each with a method that runs on a worker. */
+  /* Sets services of these names, each with a method that runs on a worker. */
   void
   set_services (const std::vector<const char *> &names)
   {
@@ -130,7 +130,7 @@ protected:
       }
   }
 
-  /* Whether the answer has come, and is no ServiceError. */
+  /* Whether there is a reply without a ServiceError. */
   static bool
   is_fine (Answer &answer)
   {
@@ -183,7 +183,7 @@ protected:
     return call ("end_transfer", WriteArgumentsOf<tps_end_transfer_rpc>, &arguments);
   }
 
-  /* A transfer that is complete. */
+  /* Sends a complete transfer. */
   void
   send (const char *name, const std::string &argument)
   {
@@ -249,7 +249,8 @@ private:
   std::deque<Answer> answers;
 };
 
-/* Its client may begin again: whoever is told that the last chunk is there runs what is gone. */
+/* Its client may start again, whereas an acknowledged last chunk would make it run a transfer that
+ * no longer exists. */
 TEST_F (ChunkService, aChunkThatWaitsForAWorkerWhenItsTransferIsForgottenIsRefused)
 {
   std::string bytes = message_bytes ("abc");
@@ -273,7 +274,7 @@ TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdde
   EXPECT_EQ (n_calls, 1);
 }
 
-/* A transfer may be of many gigabytes, and giving them back takes long. */
+/* A transfer may have many gigabytes, whose release takes long. */
 TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
 {
   std::future<bool> other;
@@ -294,7 +295,7 @@ TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
   EXPECT_TRUE (is_fine (answer));
 }
 
-/* It is kept for a minute, and there may be many. */
+/* It is kept for a minute, and there may be many of them. */
 TEST_F (ChunkService, theReplyOfACallIsChargedUntilItsTransferEnds)
 {
   gsize n_before;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The handlers of EmbeddingTable, pushes above all. */
+/* The handlers of EmbeddingTable, with an emphasis on pushes. */
 
 #include <gmock/gmock.h>
 
@@ -19,7 +19,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-enum /* of the wire */
+enum /* error codes of the contract */
 {
   INVALID_ARGUMENT = 1,
   NOT_FOUND = 2,
@@ -131,7 +131,7 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
-/* Each of these queries has memory of its own when it has been decoded. */
+/* Each of these queries allocates memory when it is decoded. */
 TEST_F (Tables, longArgumentsAreDecodedOnWorkers)
 {
   std::vector<gint64> one = { 1 }, zero = { 0 };
@@ -147,7 +147,7 @@ TEST_F (Tables, longArgumentsAreDecodedOnWorkers)
   EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_SHORT }));
 }
 
-/* 32 rows of 4 MiB, and what may take long for other reasons. */
+/* Rows of 32 times 4 MiB, and calls that may take long for other reasons. */
 TEST_F (Tables, longCallsAreInTheLongLane)
 {
   std::vector<gint64> zeros (32, 0), zero = { 0 };
@@ -158,7 +158,7 @@ TEST_F (Tables, longCallsAreInTheLongLane)
   EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_LONG, TPS_LANE_LONG }));
 }
 
-/* There may be so many that listing them would hold up the other connections of a thread. */
+/* Listing very many tables on an I/O thread would delay its other connections. */
 TEST_F (Tables, listsAreForWorkers)
 {
   int n_before = n_on_workers;
@@ -180,7 +180,7 @@ TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
   EXPECT_EQ (push_rows ("a", few, 1, "c", 1)->code (), 0);
   EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0);
   EXPECT_EQ (n_on_workers, n_before + 4);
-  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* again: once */
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, applied once */
   EXPECT_EQ (value_of ("a", 1), -2);
 }
 
@@ -233,14 +233,14 @@ TEST_F (Tables, aPushWhoseAnswerWasLostIsAppliedOnce)
     {
       EXPECT_EQ (push_rows ("a", { 1, 1 }, -1, "c", 1)->code (), 0);
       EXPECT_EQ (push_bags ("a", { 2 }, -1, "c", 2)->code (), 0);
-      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* without an id: each counts */
+      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* without an id, so each call counts */
     }
   EXPECT_EQ (value_of ("a", 1), 2);
   EXPECT_EQ (value_of ("a", 2), 1);
   EXPECT_EQ (value_of ("a", 3), 3);
 }
 
-/* An id is of the table that it was used for, and not of its name. */
+/* An id belongs to the table with which it was used, not to the table's name. */
 TEST_F (Tables, aPushToATableThatWasMadeAgainIsApplied)
 {
   for (int i = 0; i < 3; i++)
@@ -304,8 +304,7 @@ TEST_F (Tables, anIdIsOfOneRequestOnly)
   EXPECT_EQ (value_of ("b", 1), 0);
 }
 
-/* Two clients that were given one name share a window: what one has pushed the other cannot
- * push. */
+/* Two clients with the same name share a window: each id can be used by only one of them. */
 TEST_F (Tables, twoClientsOfOneNameNeverApplyOneIdTwice)
 {
   int n_applied[2] = { 0, 0 };

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Answers that no frame can hold: who keeps them, and what the client is told. Their bytes are
- * never looked at, so they cost no memory. */
+/* Replies that exceed a frame: which service keeps them, and the error that the client gets. Their
+ * bytes are never read, so they take no memory. */
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -71,7 +71,7 @@ protected:
     tps_writer_free (reply);
   }
 
-  /* The answer to a call of "Vast:get". */
+  /* The reply to a call of "Vast:get". */
   void
   call (TpsProtocolKind protocol, bool transferred = false)
   {

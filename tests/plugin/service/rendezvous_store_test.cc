@@ -15,7 +15,7 @@
 
 namespace {
 
-// What a waiting get was answered.
+// The reply to a pending get.
 struct Answer
 {
   int n_calls = 0;
@@ -56,7 +56,7 @@ protected:
     tps_rendezvous_store_free (store_);
   }
 
-  // The code of the error; 0 = fine.
+  // The code of the error; 0 = success.
   int
   Put (const std::string &key, const std::string &value)
   {
@@ -99,7 +99,7 @@ protected:
   }
 
   TpsRendezvousStore *store_ = nullptr;
-  std::deque<Answer> answers_; // outlive what waits
+  std::deque<Answer> answers_; // must outlive pending calls
 };
 
 // With budgets.
@@ -137,7 +137,7 @@ TEST_F (ChargedRendezvousStoreTest, KeysAndValuesAreCharged)
   EXPECT_EQ (Put ("b", std::string (5000, 'x')), 0);
 }
 
-/* Replies that nobody reads keep values that were removed. */
+/* Unread replies keep values that were removed. */
 TEST_F (ChargedRendezvousStoreTest, AValueIsChargedUntilItsLastReaderHasReleasedIt)
 {
   EXPECT_EQ (Put ("a", std::string (5000, 'x')), 0);
@@ -165,7 +165,7 @@ TEST_F (ChargedRendezvousStoreTest, WaitersAreCharged)
   EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous), 0u);
 }
 
-/* Ever new names of clients. */
+/* Each push uses a new client name. */
 TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
 {
   int n = 0;
@@ -176,7 +176,7 @@ TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
   EXPECT_LE (tps_budget_get_peak (budgets_.windows), gsize { 1 } << 20);
 }
 
-/* The bytes that are put may lie in a buffer that requests under way need. */
+/* The bytes of a put may be in a buffer that requests in flight need. */
 TEST_F (RendezvousStoreTest, KeepsACopyOfTheValue)
 {
   bool is_free = false;
@@ -244,7 +244,7 @@ TEST_F (RendezvousStoreTest, AddCountsAndWakes)
   EXPECT_EQ (Peek ("n"), "-2");
   Put ("t", "text");
   EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT);
-  // What C would read as 12.
+  // C's own conversion would accept these, the first ones as 12.
   const std::string no_numbers[] = {
     std::string ("12\0", 3), std::string ("12\0x", 4), "12 ", " 12", "", "+", std::string (32, '1')
   };
@@ -362,7 +362,7 @@ TEST_F (RendezvousStoreTest, FewEnoughWait)
   Answer &fits = NewAnswer ();
   Get ("k", 100, &fits, &owners[3]);
   EXPECT_EQ (fits.n_calls, 0);
-  // One put wakes one of each owner that is left.
+  // One put wakes one waiter of each remaining owner.
   Put ("k7", "x");
   size_t n_woken = 0;
   for (const Answer &answer : answers_)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls that arrive while a push is being applied. The linker lets the test in between a push and
- * its checks (--wrap, see BUILD). */
+/* Calls that arrive while a push is being applied. A linker wrapper lets the test run between a
+ * push and its checks (--wrap, see BUILD). */
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Holds every apply of rows until it is opened. */
+/* Blocks every apply of rows until it is opened. */
 class Gate
 {
 public:
@@ -72,7 +72,7 @@ extern "C"
 namespace thriftps {
 namespace {
 
-/* Pushes of so many rows go to workers, of which there are two. */
+/* Pushes of so many rows run on the workers, of which there are two. */
 class RunningPush : public TablesFixture
 {
 protected:
@@ -108,7 +108,7 @@ TEST_F (RunningPush, repeatsWaitForItWithoutAThread)
   Reply first = start (1);
   Reply repeats[] = { push (1), push (1), push (1) };
 
-  /* The other worker is free: one that waited would keep it. */
+  /* The other worker is free, which a waiting call would have blocked. */
   EXPECT_EQ (create ("b")->code (), 0);
   EXPECT_FALSE (first->has_come ());
   for (const Reply &repeat : repeats)
@@ -159,7 +159,7 @@ TEST_F (RunningPush, endsAfterTheServiceHasShutDown)
   Reply first = start (1);
   Reply repeat = push (1);
 
-  EXPECT_EQ (create ("b")->code (), 0); /* both workers have taken what came before */
+  EXPECT_EQ (create ("b")->code (), 0); /* both workers have taken the earlier calls */
   tps_dispatcher_shut_down (dispatcher);
   EXPECT_EQ (push (1)->code (), 8);
   gate.set_open (true);

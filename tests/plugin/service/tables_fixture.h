@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The EmbeddingTable service behind a dispatcher, without a socket: a carrier that runs workers'
- * jobs on a pool and keeps the answers.
- */
+ * jobs on a pool and stores the replies. */
 
 #pragma once
 
@@ -24,11 +23,11 @@
 
 namespace thriftps {
 
-/* One call's answer, which may still be on its way. */
+/* The reply of one call, which may still be pending. */
 class Answer
 {
 public:
-  /* The code of the ServiceError, 0 = none; waits for the answer. */
+  /* Waits for the reply; returns the code of its ServiceError, 0 = none. */
   int
   code ()
   {
@@ -143,7 +142,7 @@ protected:
     options.budgets = budgets;
     options.workers = workers;
     options.find_device = [] (const gchar *, GError **error) {
-      return tps_device_find ("cpu", error); /* by way of its table of operations */
+      return tps_device_find ("cpu", error); /* through its table of operations */
     };
     store = tps_table_store_new (&options);
     tables = tps_embedding_tables_new (store);

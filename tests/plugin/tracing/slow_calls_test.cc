@@ -68,7 +68,7 @@ TEST (SlowCalls, aNewMinuteBeginsEmptyAndOldOnesAreForgotten)
   EXPECT_EQ (list (slow, (TPS_SLOW_CALLS_MINUTES + 1) * MINUTE_NS), (std::vector<gint64> { 1 }));
 }
 
-/* A call that ended in the minute before may be added after the first one of the next. */
+/* A call that ended in the previous minute may be added after the first one of the next minute. */
 TEST (SlowCalls, aCallThatComesLateBelongsToItsMinute)
 {
   g_autoptr (TpsSlowCalls) slow = tps_slow_calls_new (2);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors against thrift/: every struct, field, enum and method that is there must be
- * described, and nothing else. */
+/* Descriptors against thrift/: every struct, field, enum and method of the IDL must be described,
+ * and nothing else. */
 
 #include "plugin/wire/contract.h"
 
@@ -39,7 +39,7 @@ read_idl ()
   return idl;
 }
 
-/* What is wrong with descriptors, one line each. */
+/* The mismatches of descriptors, one line each. */
 class Comparison
 {
 public:
@@ -96,7 +96,7 @@ private:
       complain (type.name, "has other values");
   }
 
-  /* What a field's value is made of. */
+  /* Compares the type of a field's value. */
   void
   compare_value (const TpsField &field)
   {

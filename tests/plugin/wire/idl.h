@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The .thrift files of thrift/, parsed: as much of the language as they use. */
+/* The .thrift files of thrift/, parsed: only the part of the language that they use. */
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct Idl
   std::map<std::string, std::vector<IdlField>> structs; /* exceptions too */
   std::map<std::string, IdlMethod> methods;             /* "Node:describe" */
 
-  /* Adds what stands in a file. Throws std::runtime_error for a text that is none. */
+  /* Adds the contents of a file. Throws std::runtime_error if the text is not valid IDL. */
   void parse (const std::string &text);
 };
 

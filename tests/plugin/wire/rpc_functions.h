@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Methods of the contract as functions of the types that clients and scripted peers call back, and
- * fields by hand. */
+ * handwritten fields. */
 
 #pragma once
 

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors in a device's memory: what is written of them where there is no memory of the device that
- * the peer sees. */
+/* Tensors in device memory: their encoding when the peer cannot access memory of the device. */
 
 #include <cstring>
 #include <numeric>
@@ -24,7 +23,7 @@ protected:
     tps_gradient_clear (&gradient_);
   }
 
-  /* A gradient of 1, 2, 3, … there. */
+  /* A gradient of 1, 2, 3, … in device memory. */
   void
   make (gint64 n_elems)
   {
@@ -91,10 +90,10 @@ TEST_F (DeviceTensor, thatIsLostLeavesNoMessageToSend)
   EXPECT_TRUE (tps_writer_message_end (out, nullptr)) << "the next message is another one";
 }
 
-/* Memory that a peer may name: everything it says is there. */
+/* Memory that a peer may name: every slice is valid. */
 struct Sharing
 {
-  TpsSharing sharing; /* first */
+  TpsSharing sharing; /* must be the first member */
   TpsBuffer *buffer;
 
   static TpsBuffer *

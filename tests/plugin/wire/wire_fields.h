@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages of embedding tables field by field, so that one can be left out or replaced. */
+/* Messages of embedding tables field by field, so that a field can be omitted or replaced. */
 
 #pragma once
 
@@ -22,7 +22,7 @@ expect_equal (const TpsTensorView &a, const TpsTensorView &b)
   EXPECT_EQ (memcmp (a.data, b.data, tps_shape_n_bytes (&a.shape)), 0);
 }
 
-/* Puts everything but one field of a list of them. */
+/* Writes all fields of a list except one. */
 using Field = std::function<void (TpsWriter *)>;
 
 inline Write

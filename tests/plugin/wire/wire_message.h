@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* From something that writes to the canonical message that its peer reads. */
+/* Converts a write function to the canonical message that its peer reads. */
 
 #pragma once
 
@@ -37,7 +37,7 @@ public:
     EXPECT_EQ (scan.error, "");
   }
 
-  /* Stands before the arguments struct. */
+  /* A reader in front of the arguments struct. */
   TpsReader *
   arguments ()
   {
@@ -45,8 +45,8 @@ public:
     return &in;
   }
 
-  /* Stands before the value of the first field, as a client's result does; `type` is its type, STOP
-   * where there is none. */
+  /* A reader in front of the value of the first field, like the result in a client. `type` is its
+   * type, STOP if there is none. */
   TpsReader *
   result (TpsWireType *type)
   {
@@ -63,7 +63,7 @@ private:
   TpsReader in;
 };
 
-/* The reason that `decode` gives for refusing a message, "" where it takes it. */
+/* The reason for which `decode` refuses a message; "" if it accepts it. */
 inline std::string
 refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> &decode)
 {
@@ -78,7 +78,7 @@ refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> 
   return error->message;
 }
 
-/* Bytes that tell their places apart. */
+/* Bytes that depend on their position. */
 inline TpsTensor
 counting_tensor (TpsDType dtype, std::vector<gint64> dims)
 {

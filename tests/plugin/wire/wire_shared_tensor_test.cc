@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors whose elements lie in memory that their sender may change at any time. */
+/* Tensors whose elements are in memory that their sender may change at any time. */
 
 #include <cstring>
 
@@ -30,7 +30,7 @@ public:
     tps_buffer_pool_unref (pool);
   }
 
-  TpsSharing sharing; /* first */
+  TpsSharing sharing; /* must be the first member */
   alignas (64) guint8 bytes[4096] = {};
   TpsBufferPool *pool;
 
@@ -136,7 +136,7 @@ TEST_F (SharedTensor, whatIsKeptIsTheReadersOwn)
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
 }
 
-/* What a log records must not change while it is written. */
+/* The bytes that a log records must not change while they are written. */
 TEST_F (SharedTensor, aReaderMayCopyAll)
 {
   copies_shared = true;

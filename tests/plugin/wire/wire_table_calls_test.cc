@@ -100,8 +100,7 @@ TEST_P (Bags, gradientsComeAsTheyWent)
       }
 }
 
-/* Small tensors are copied, those of 5,000 elements stay in the buffers that they were received
- * into. */
+/* Small tensors are copied; tensors of 5,000 elements stay in the buffers that received them. */
 INSTANTIATE_TEST_SUITE_P (Sizes, Bags, testing::Values (0, 1, 20, 5000));
 
 TEST (WireLookupBags, largeTensorsAreNotCopied)

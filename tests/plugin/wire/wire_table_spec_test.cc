@@ -101,7 +101,7 @@ TEST (WireTableSpec, listsComeAsTheyWent)
       }
 }
 
-/* name, rows, dim, dtype: what there must be. */
+/* The required fields: name, rows, dim, dtype. */
 const std::vector<Field> spec_fields = { text (1, "emb"), i64 (2, 100), i32 (3, 4), i32 (4, 1) };
 
 Write

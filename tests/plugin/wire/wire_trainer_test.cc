@@ -94,7 +94,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_STREQ (got->device, "cuda:1");
 }
 
-/* The required fields, except `without`, and what `more` adds. */
+/* The required fields except `without`, followed by the fields of `more`. */
 std::string
 plan_refusal (
     gint without, const Write &more = [] (TpsWriter *) {})

@@ -70,7 +70,7 @@ create_table (TpsWireEmbeddingTableIf *tables, const gchar *name, GError **error
   return tps_wire_embedding_table_client_create_table (tables, spec, &failure, error);
 }
 
-/* Twice under one id: the server applies it once. */
+/* The same id twice: the server applies the push once. */
 static gboolean
 push_rows (TpsWireEmbeddingTableIf *tables, const gchar *name, GError **error)
 {
@@ -191,7 +191,7 @@ check_averages (TpsWireParameterServerIf *server, GError **error)
          && check_average (server, 1, ones, twos, LARGE, error);
 }
 
-/* The multiplexed protocol needs the transport too: without it the first call crashes. */
+/* The multiplexed protocol also needs its transport: without it the first call crashes. */
 static GObject *
 protocol_for (GObject *transport, GObject *protocol, const gchar *service)
 {

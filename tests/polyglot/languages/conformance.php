@@ -108,7 +108,7 @@ function check_average(
 function run(string $host, int $port, string $table): void
 {
     $socket = new TSocket($host, $port);
-    // An average waits for the other trainers; the library would give up after 0.75 s.
+    // An average waits for the other trainers; the library's default timeout is 0.75 s.
     $socket->setRecvTimeout(60000);
     $socket->setSendTimeout(60000);
     $transport = new TFramedTransport($socket);
@@ -129,7 +129,7 @@ function run(string $host, int $port, string $table): void
     $transport->close();
 }
 
-// Debian's php-thrift lies in /usr/lib/php, and is not on the include path.
+// Debian's php-thrift is in /usr/lib/php, which is not on the include path.
 spl_autoload_register(function (string $class) use ($argv): void {
     $path = str_replace('\\', '/', $class) . '.php';
     require_once str_starts_with($path, 'Thrift/')

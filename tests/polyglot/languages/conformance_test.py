@@ -33,7 +33,8 @@ def take_part(address):
 class Conformance(unittest.TestCase):
 
     def check_table(self, address, table):
-        """The rows are those of one push, and the server knows its id, which this client sends too."""
+        """The rows must be those of a single push. The server knows its id, which this client sends
+        as well."""
         rows = tensor([3, 7], dtype=DType.INT64)
         gradient = SparseTensor(rows, tensor([1, 2, 3, 4], [2, 2]), [10, 2])
         with Client(address, EmbeddingTable) as calls:

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""How a client of generated code is made and started in each language, with what Debian has.
+"""Builds and starts a client of generated code in each language, with the packages of Debian.
 
 A language is a function: it takes a `Workshop` and the path of a program, and returns the command
 that runs the program. Its generated code comes from the stock compiler and the stock IDL.
@@ -15,7 +15,7 @@ BUILD_S = 600
 
 
 class Workshop:
-    """A folder in which one program is made."""
+    """A folder in which one program is built."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -34,7 +34,7 @@ class Workshop:
         return done.stdout
 
     def generate(self, generator, folder="gen"):
-        """Runs the stock compiler over all IDL files; the folder of what it made."""
+        """Runs the stock compiler over all IDL files; returns the folder of its output."""
         out = self.path(folder)
         os.makedirs(out)
         for idl in os.environ["THRIFTPS_IDL"].split():
@@ -123,7 +123,7 @@ def rust(shop, program):
     return [shop.path("target", "debug", "program")]
 
 
-# What the programs call; the other services would only cost time.
+# The services that the programs call; others would only increase the build time.
 CPP_NEEDS = ("EmbeddingTable", "ParameterServer", "embedding_table", "node", "parameter_server",
              "tensor")
 JARS = ("thrift", "slf4j-api", "slf4j-nop")
@@ -135,7 +135,7 @@ edition = "2021"
 thrift = "0.17"
 """
 
-# By the name of the language: the function, and how files of the language end.
+# By the name of the language: the function, and the extension of source files.
 LANGUAGES = {
     "Python": (python, "py"),
     "C": (c, "c"),
@@ -151,7 +151,7 @@ LANGUAGES = {
 
 
 def find_program(folder, stem, extension):
-    """The path of `stem` in a language; Java wants a file named after its class."""
+    """The path of `stem` in a language; Java requires the name of the class."""
     if extension == "java":
         stem = "".join(word.capitalize() for word in stem.split("_"))
     return os.path.abspath(os.path.join(folder, "%s.%s" % (stem, extension)))

@@ -1,7 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Tables that Python trains on two servers, read from Go, before and after a kill of both.
+"""Tables that Python trains on two servers, read from Go, before and after both are killed.
 
-plugin/examples/TUTORIAL.md does the same, and trains in PyTorch: //tests/plugin/python:tutorial_test.
+plugin/examples/TUTORIAL.md does the same, and trains in PyTorch:
+//tests/plugin/python:tutorial_test.
 """
 
 import os
@@ -16,7 +17,7 @@ import toolchains
 from peers import WAIT_S, Server
 
 USER = 7
-KIND = {USER % 4}  # what the made-up data say that the user likes
+KIND = {USER % 4}  # the kind of item that the user likes in the synthetic data
 SERVERS = 2
 
 

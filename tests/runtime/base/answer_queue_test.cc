@@ -9,7 +9,7 @@
 
 namespace {
 
-/* A call that does something when it is answered, and is gone then. */
+/* A call with an action at its reply, which also frees it. */
 struct Call
 {
   TpsAnswer answer;
@@ -69,7 +69,7 @@ TEST (AnswerQueue, AnAnswerToACallbackWaitsUntilAllBeforeItAreGiven)
 
 TEST (AnswerQueue, TheStackDoesNotGrowWithTheNumberOfRounds)
 {
-  constexpr int ROUNDS = 300000; /* frames that no stack holds */
+  constexpr int ROUNDS = 300000; /* more frames than a stack can hold */
   int n_done = 0;
   std::function<void ()> next = [&] {
     if (++n_done < ROUNDS)

@@ -12,7 +12,7 @@
 
 namespace {
 
-/* Work whose blocks count how often they were run. */
+/* Work whose blocks count their runs. */
 class Work
 {
 public:
@@ -91,7 +91,7 @@ TEST (BlockWork, SmallWorkIsDoneOnTheCallingThread)
   EXPECT_EQ (ran_on, std::this_thread::get_id ());
 }
 
-/* Helpers may come when all is done, and after what they would have worked on is gone. */
+/* Helpers may start after all work is done and its memory is freed. */
 TEST (BlockWork, HelpersThatComeLateFindNothingToDo)
 {
   g_autoptr (TpsWorkerPool) pool = tps_worker_pool_new ("test", 2);

@@ -115,7 +115,7 @@ TEST_F (BudgetTest, WhatCanNeverFitIsNotToBeTriedAgain)
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
   g_clear_error (&error);
 
-  /* Full as well as too small: the first does not hide the second. */
+  /* Both exhausted and too small: the first must not hide the second. */
   ASSERT_TRUE (tps_budget_charge (unlimited, 40, nullptr));
   ASSERT_FALSE (tps_budget_charge (unlimited, 101, &error));
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
@@ -230,7 +230,7 @@ TEST_F (BudgetTest, KeptMemoryIsGivenBackOnRequest)
 {
   Keeper keeper (large, 80);
 
-  EXPECT_EQ (tps_budget_reclaim (small, 40), 0u) << "nothing is kept there";
+  EXPECT_EQ (tps_budget_reclaim (small, 40), 0u) << "the budget keeps no memory";
   EXPECT_EQ (tps_budget_reclaim (process, 40), 40u);
   EXPECT_EQ (keeper.kept, 40u);
   EXPECT_EQ (tps_budget_reclaim (large, 1000), 40u);

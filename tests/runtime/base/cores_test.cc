@@ -18,7 +18,7 @@ protected:
     ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }
 
-  // From a thread of its own, which takes its affinity with it.
+  // Uses a thread of its own, because the affinity ends with the thread.
   guint
   CountWhereOnly (const cpu_set_t &cores)
   {

@@ -85,7 +85,8 @@ TEST (Counters, OfManyThreadsAddUp)
   EXPECT_EQ (ReadNumber (counters, "calls_total"), 120000);
 }
 
-// Peers choose names of tables. What is beyond the bound is counted together, and codes stay apart.
+// Peers choose names of tables. Names beyond the limit are counted together, and codes stay
+// separate.
 TEST (Counters, BeyondTheBoundAreCountedAsOther)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();
@@ -210,7 +211,7 @@ TEST (Counters, CollectorsAddSamplesUpToTheBound)
   EXPECT_EQ (ListNumbers (counters), "");
 }
 
-// Readings run beside threads that make, change and end series.
+// Reads run concurrently with threads that create, change and end series.
 TEST (Counters, AreReadWhileTheyChange)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();
@@ -259,7 +260,7 @@ TEST (Bounds, AreAscendingSeconds)
   EXPECT_EQ (all[18], 60);
 }
 
-// An exporter's counters never fall; spans are of one run.
+// An exporter's counters never decrease; spans belong to one run.
 TEST (Counters, OfMetricsOutliveClear)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);

@@ -114,7 +114,7 @@ thriftps_waiting_seconds{what="b"} 0.00000002
 )");
 }
 
-// Only what differs.
+// Only the parts that differ from the text format.
 TEST_F (ExpositionTest, OpenMetrics)
 {
   std::string text = Write (counters_, TPS_EXPOSITION_OPENMETRICS);
@@ -131,7 +131,7 @@ TEST_F (ExpositionTest, OpenMetrics)
   EXPECT_EQ (text.substr (text.size () - 6), "# EOF\n");
 }
 
-// A message of protobuf as far as it is needed here: fields by number, in order.
+// A minimal protobuf message: fields by number, in order.
 struct Message
 {
   explicit Message (const std::string &bytes)
@@ -217,7 +217,7 @@ TEST_F (ExpositionTest, ProtobufOfNumbers)
   EXPECT_EQ (Message (Message (waiting.texts[4].at (0)).texts[2].at (0)).doubles[1].at (0), -1.5);
 }
 
-// Native buckets, found by their numbers, are those of the durations.
+// Native buckets, identified by their numbers, must match the durations.
 TEST_F (ExpositionTest, ProtobufOfHistograms)
 {
   std::map<std::string, Message> families = ReadFamilies (

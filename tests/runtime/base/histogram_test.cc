@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr double kMaxError = 0.011; // half a bucket; 2 % is promised
+constexpr double kMaxError = 0.011; // half a bucket; the documented bound is 2 %
 
 struct Free
 {
@@ -53,7 +53,7 @@ IsEqual (const TpsHistogramCounts *a, const TpsHistogramCounts *b)
          && std::equal (a->buckets, a->buckets + TPS_HISTOGRAM_BUCKETS, b->buckets);
 }
 
-// Every duration lies in the bucket whose bounds enclose it: around all bounds, and at random.
+// Every duration is in the bucket whose bounds enclose it: around all bounds, and at random.
 TEST (Histogram, BucketsAreThePowersOfThe32ndRootOfTwo)
 {
   std::mt19937_64 random (1);
@@ -155,8 +155,8 @@ TEST (Histogram, OfNothingHasNoQuantiles)
   tps_histogram_free (nullptr);
 }
 
-// What exporters need: counts up to any bound, never falling, exact but for what lies within 1.1 %
-// of it.
+// The requirements of exporters: counts below any bound never decrease, and are exact except for
+// durations within 1.1 % of the bound.
 TEST (Histogram, CountsBelowABoundAreThoseOfTheSamples)
 {
   std::mt19937_64 random (3);
@@ -236,7 +236,7 @@ TEST (Histogram, OfManyThreadsAddsUp)
   EXPECT_EQ (Read (histogram)->sum_ns, guint64 { kThreads } * kDurations * (kDurations + 1) / 2);
 }
 
-// Histograms that come and go take cells that others have given back, and find them empty.
+// New histograms reuse cells of freed ones, and must find them empty.
 TEST (Histogram, BeginsEmpty)
 {
   for (int i = 0; i < 1000; i++)

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/* A file tree with /proc and /sys of its own. */
+/* A file tree with its own /proc and /sys. */
 class Root
 {
 public:

@@ -36,7 +36,7 @@ Destroy (gpointer object)
   delete static_cast<Object *> (object);
 }
 
-// A kind for each test: what one leaves in its depot is not there for the next.
+// A kind for each test, so that a test never sees objects in the depot of another.
 #define KIND(name)                                  \
   TpsDepot name##_depot = TPS_DEPOT_INIT (Destroy); \
   thread_local TpsMagazine name##_magazine
@@ -76,7 +76,8 @@ TEST (Magazine, KeepsOnlySoMany)
     EXPECT_LE (n_alive - before, kKeeps ? TPS_MAGAZINE_OBJECTS + TPS_DEPOT_OBJECTS : 0);
     EXPECT_GE (n_alive - before, kKeeps ? TPS_DEPOT_OBJECTS : 0);
   }).join ();
-  EXPECT_EQ (n_alive - before, kKeeps ? TPS_DEPOT_OBJECTS : 0); // the thread's own went with it
+  // the thread's own objects were freed with it
+  EXPECT_EQ (n_alive - before, kKeeps ? TPS_DEPOT_OBJECTS : 0);
 }
 
 TEST (Magazine, GoesWithItsThread)
@@ -89,7 +90,7 @@ TEST (Magazine, GoesWithItsThread)
   EXPECT_EQ (n_alive, before);
 }
 
-// One thread only makes objects, the other only frees them: what the second has too many of serves
+// One thread only allocates objects, the other only frees them: surplus objects of the second serve
 // the first.
 TEST (Magazine, PassesObjectsFromThreadsThatFreeToThreadsThatMake)
 {

@@ -130,7 +130,7 @@ TEST_F (MetricsTest, KeepsTheNewestAndCountsAll)
 
       tps_metrics_record_start (metrics, "t", key.c_str (), "n", NULL);
       now += 1000000;
-      if (i != 3) /* one that never ends does not stay either */
+      if (i != 3) /* one that never ends is dropped as well */
         tps_metrics_record_end (metrics, "t", key.c_str (), NULL);
     }
   tps_metrics_record (metrics, "t", "n", 77);
@@ -212,7 +212,7 @@ TEST (Metrics, ThreadsRecordAtTheSameTime)
     EXPECT_EQ (((const TpsMetricSummary *) all->pdata[i])->count, 4000);
 }
 
-/* Without this a client that asks again and again keeps the workers busy with sorting. */
+/* Otherwise a client that repeats the call would keep the workers busy with sorting. */
 TEST (Metrics, SummariesAreMadeAgainOnlyAfterAChange)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);
@@ -238,8 +238,8 @@ TEST (Metrics, SummariesAreMadeAgainOnlyAfterAChange)
   EXPECT_EQ (cleared->len, 0u);
 }
 
-/* The ring turns: spans that began long ago and never end, and finished ones, go in the order of
- * their start. */
+/* The ring wraps: old unfinished spans and finished ones are dropped in the order of their
+ * start. */
 TEST (Metrics, KeepsTheNewestInOrderWhileTheRingTurns)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);

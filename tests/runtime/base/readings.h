@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What counters and gauges say, for tests.
+// Readers of counters and gauges, for tests.
 
 #pragma once
 
@@ -23,8 +23,8 @@ ForEachNumber (TpsCounters *counters, Func func)
       func (*families[i].family, g_array_index (families[i].samples, TpsSample, j));
 }
 
-// The sum of the series of a family that have this value of one of their labels (NULL = of all); -1
-// if there is none.
+// The sum of the series of a family that have this value for one of their labels (NULL = all
+// series); -1 if there is none.
 inline gint64
 ReadNumber (TpsCounters *counters, const char *name, const char *value = nullptr)
 {

@@ -13,8 +13,9 @@
 namespace {
 
 constexpr size_t kMin = TPS_STREAM_COPY_MIN_BYTES;
-constexpr size_t kShared = TPS_STREAM_COPY_SHARED_BYTES; // from here on several threads take part
-constexpr size_t kGuard = 256; // before and behind what is copied; a copy begins anywhere in it
+// from this size on several threads take part
+constexpr size_t kShared = TPS_STREAM_COPY_SHARED_BYTES;
+constexpr size_t kGuard = 256; // around the copied bytes; a copy starts anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 
 class StreamCopyTest : public testing::Test
@@ -28,7 +29,7 @@ protected:
       byte = static_cast<uint8_t> (dice ());
   }
 
-  // The target is the source's bytes there, and untouched around them.
+  // The target must have the source's bytes in the range and be unchanged around it.
   void
   CheckCopy (size_t to_offset, size_t from_offset, size_t n_bytes)
   {

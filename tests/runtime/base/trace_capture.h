@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Collects trace records as text while it lives, of every level.
+// Collects trace records of every level as text during its lifetime.
 
 #pragma once
 
@@ -39,7 +39,7 @@ public:
     return lines_;
   }
 
-  // Those of one event.
+  // The records of one event.
   std::vector<std::string>
   Lines (const std::string &event)
   {
@@ -48,7 +48,7 @@ public:
     return Find (event);
   }
 
-  // Waits until `event` has been emitted `n` times; the last of these lines.
+  // Waits until `event` has been emitted `n` times; returns the last of these lines.
   std::string
   WaitFor (const std::string &event, size_t n = 1)
   {
@@ -63,7 +63,7 @@ public:
   }
 
 private:
-  // With the lock held.
+  // Call with the lock held.
   std::vector<std::string>
   Find (const std::string &event)
   {

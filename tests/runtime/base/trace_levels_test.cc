@@ -129,7 +129,7 @@ TEST (TraceLevels, AnEventKnowsTheFolderThatDeclaresIt)
   EXPECT_TRUE (tps_trace_is_wanted (&here)) << here.file;
 }
 
-// Threads emit while the levels change: each record is one that some levels let through.
+// Threads emit while the levels change: each record must be permitted by one of the levels.
 TEST (TraceLevels, ChangeWhileThreadsEmit)
 {
   TraceCapture capture;

@@ -234,7 +234,8 @@ KeepFields (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoin
   return G_LOG_WRITER_HANDLED;
 }
 
-// A host's writer takes the records without that anything is set, and an error is no fatal warning.
+// A host's writer receives the records without any configuration, and an error is not a fatal
+// warning.
 TEST (TraceDefault, IsTheStructuredLogOfTheHost)
 {
   TpsTraceEvent lost = TPS_TRACE_EVENT ("device_lost", TPS_TRACE_ERROR);

@@ -148,7 +148,7 @@ TEST (WorkerPool, ThreadsRunAtTheSameTime)
   Gate gate;
 
   tps_worker_pool_submit (pool, Gate::wait_for_it,
-                          &gate); /* holds one thread until the other opens */
+                          &gate); /* blocks one thread until the other opens */
   tps_worker_pool_submit (pool, Gate::open_it, &gate);
   tps_worker_pool_free (pool);
 }
@@ -219,7 +219,7 @@ TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
   Numbered late = { &order, 2 }, early = { &order, 1 };
   Gate holds, last;
 
-  /* The timer thread is held until both are due. */
+  /* The timer thread is blocked until both are due. */
   tps_worker_pool_add_timer (pool, 0, Gate::wait_for_it, &holds);
   tps_worker_pool_add_timer (pool, now + 3000000, Gate::open_it, &last);
   EXPECT_NE (tps_worker_pool_add_timer (pool, now + 2000000, append, &late), 0u);
@@ -238,7 +238,7 @@ TEST (WorkerPool, TimersDoNotWaitForWorkers)
 
   tps_worker_pool_submit (pool, Gate::wait_for_it, &holds);
   tps_worker_pool_add_timer (pool, now_ns () + 1000000, Gate::open_it, &timer);
-  timer.wait (); /* while the only worker is held */
+  timer.wait (); /* while the only worker is blocked */
   holds.open ();
   tps_worker_pool_free (pool);
 }
@@ -342,7 +342,7 @@ TEST (WorkerPool, PartsOfLongJobsAreLong)
 
 /* ---- queues of owners ---- */
 
-/* A pool whose only worker is held until release(). */
+/* A pool whose only worker is blocked until release(). */
 class HeldPool
 {
 public:
@@ -391,12 +391,12 @@ TEST (JobQueue, OwnersTakeTurnsAndThePoolsJobsComeEveryOther)
   for (int i = 10; i < 13; i++)
     tps_worker_pool_submit (held.pool, append, &jobs[(size_t) i]);
   held.release_and_free ();
-  /* The pool's own: 10, 11, 12; the modest owner's: 8, 9. The held job was the pool's, so an
-   * owner's is next. */
+  /* The pool's own jobs: 10, 11, 12; the modest owner's: 8, 9. The blocking job was the pool's, so
+   * an owner's is next. */
   EXPECT_EQ (order, (std::vector<int> { 0, 10, 8, 11, 1, 12, 9, 2, 3, 4, 5, 6, 7 }));
 }
 
-/* Groups take turns first, then the queues of each. */
+/* Groups take turns first, then the queues of each group. */
 TEST (JobQueue, AGroupOfManyQueuesHasNoMoreTurnsThanAGroupOfOne)
 {
   HeldPool held;
@@ -529,7 +529,7 @@ TEST (JobQueue, OutlivesItsOwnerAndThePool)
   tps_job_queue_unref (queue);
 }
 
-/* Many threads submit to and cancel many queues; every job has one end. */
+/* Many threads submit to and cancel many queues; every job ends exactly once. */
 TEST (JobQueue, EveryJobRunsOrIsCancelledOnce)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);

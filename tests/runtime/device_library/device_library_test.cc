@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Loading of libtps_cuda.so with drivers and libraries that are made for it: none here has anything
- * to do with a GPU. */
+/* Loading of libtps_cuda.so with fake drivers and libraries, none of which uses a GPU. */
 
 #include "runtime/device/device_library.h"
 
@@ -146,7 +145,7 @@ TEST_F (DeviceLibrary, NoPlaceToLookMeansTurnedOff)
   expect_nothing ();
 }
 
-// Of this process: the environment turns the library off, whatever machine this is.
+// In this process the environment turns the library off, with or without a GPU.
 TEST (Devices, AMissingCudaDeviceIsRefusedWithTheReasonAndTheCpuIsThere)
 {
   GError *error = nullptr;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libcuda.so.1: starts, or fails to with FAKE_CODE. */
+/* A fake libcuda.so.1 whose cuInit() succeeds, or fails with FAKE_CODE. */
 
 int cuInit (unsigned int flags);
 int cuGetErrorString (int code, const char **text);

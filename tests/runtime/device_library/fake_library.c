@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libtps_cuda.so: FAKE_ABI, FAKE_VERSION, FAKE_OPS_BYTES, and FAKE_DEVICES
- * devices. */
+/* A fake libtps_cuda.so: FAKE_ABI, FAKE_VERSION, FAKE_OPS_BYTES, and FAKE_DEVICES devices. */
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A shared library without any symbol that is looked for. */
+/* A shared library without the symbols that the loader needs. */
 
 int not_looked_for (void);
 

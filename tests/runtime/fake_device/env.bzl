@@ -3,7 +3,7 @@
 FAKE_DEVICE_DATA = "//tests/runtime/fake_device:fake_device_library"
 
 FAKE_DEVICE_ENV = {
-    # Of a driver that starts, and that is all.
+    # The folder of a fake driver that can only be initialised.
     "LD_LIBRARY_PATH": "tests/cuda/host",
     "THRIFTPS_CUDA_LIBRARY": "tests/runtime/fake_device/libfake_device.so",
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* That the fake devices are as unkind as they say. */
+/* The fake devices must be as strict as documented. */
 
 #include "tests/runtime/fake_device/fake_device.h"
 
@@ -140,7 +140,7 @@ TEST_F (FakeDevice, BreachesOfTheContractEndTheProcess)
         ops->zero (stream, data (buffer), 16);
         tps_buffer_unref (buffer);
       },
-      "given back while an operation on it is queued");
+      "released while an operation on it is queued");
 }
 
 TEST_F (FakeDevice, AllocationsFailWhereTheyAreToldToAndAreCounted)

@@ -19,11 +19,11 @@ namespace fake_device {
 
 namespace {
 
-/* Memory that is written by nobody shows up as NaN. */
+/* Unwritten memory reads as NaN. */
 constexpr int kPoison = 0xff;
 constexpr size_t kPage = 4096;
 
-/* What an exported buffer's handle says; the exporter keeps the file open. */
+/* The content of an exported buffer's handle; the exporter keeps the file open. */
 struct Handle
 {
   int pid;
@@ -45,7 +45,7 @@ release (gpointer user_data)
   auto *block = static_cast<Block *> (user_data);
 
   if (block->n_queued > 0)
-    die ("%s: a buffer of %zu bytes is given back while an operation on it is queued",
+    die ("%s: a buffer of %zu bytes is released while an operation on it is queued",
          block->device->base.name, block->n_bytes);
   block->device->n_bytes -= block->n_bytes;
   blocks ().erase (reinterpret_cast<uintptr_t> (block->address));
@@ -115,7 +115,7 @@ refuse_handle (const char *why, GError **error)
   return -1;
 }
 
-/* -1 and an error where there is none. */
+/* -1 and an error if there is none. */
 int
 open_file (const Handle &handle, size_t n_bytes, GError **error)
 {

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of the devices: bytes that are mapped twice, where everybody knows them, without access,
- * and inside, where operations get at them.
+/* Memory of the devices: bytes that are mapped twice, without access at their public address, and
+ * with access at an internal address that operations use.
  *
- * Everything here is called with lock () held.
- */
+ * Call all functions here with lock () held. */
 
 #pragma once
 
@@ -28,7 +27,7 @@ struct Block
   size_t n_bytes;
   size_t n_mapped;
   int fd;           /* of exported memory, else -1 */
-  int n_queued = 0; /* operations on it that wait to be done */
+  int n_queued = 0; /* queued operations on it */
 
   ~Block ();
 };
@@ -43,20 +42,20 @@ struct Device
   size_t n_bytes;
 };
 
-/* Of everything. */
+/* The lock of the whole fake. */
 std::mutex &lock ();
 
 /* Ends the process. */
 [[noreturn]] G_GNUC_PRINTF (1, 2) void die (const char *format, ...);
 
-/* NULL and an error where it fails, is told to, or the device is lost. */
+/* NULL and an error if it fails, if a failure was requested, or if the device is lost. */
 TpsBuffer *allocate (TpsDevice *device, size_t n_bytes, bool is_host, guint8 *handle,
                      GError **error);
 TpsBuffer *open_exported (TpsDevice *device, const guint8 *handle, size_t n_bytes, GError **error);
 
-/* What an address lies in, or nullptr. */
+/* The block that contains an address, or nullptr. */
 std::shared_ptr<Block> find_block (const void *address);
 
-bool check_lost (TpsDevice *device, GError **error); /* FALSE: it is */
+bool check_lost (TpsDevice *device, GError **error); /* FALSE: the device is lost */
 
 } // namespace fake_device

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Each operation: finds where its arguments lie, and queues the CPU's. */
+/* Each operation resolves its arguments and queues the CPU's operation. */
 
 #include "tests/runtime/fake_device/operations.h"
 
@@ -293,8 +293,8 @@ l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat 
   call.enqueue ([=] (auto *cpu, auto *s) { cpu->l1_loss (s, l, to, from, wanted, n_elems); });
 }
 
-/* -- optimizers; of rows the indices are not known before it is their turn, so where their table
- * ends is not checked -- */
+/* -- optimizers; the indices of rows are known only when the operation runs, so the bounds of the
+ * table are not checked -- */
 
 void
 sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the table of operations says of those that are queued. */
+/* Operations that are queued, for the table of operations. */
 
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is what a stream has queued; events are points in lines, so that they outlive the stream.
- * Waiting for a point does the line's work up to it, on the thread that waits, with the lock
+/* A line is the queue of a stream. Events are points in lines, so that they outlive the stream.
+ * A wait for a point runs the work of the line up to it, on the waiting thread, with the lock
  * held. */
 
 #include "tests/runtime/fake_device/queue.h"
@@ -24,7 +24,7 @@ struct Line
 {
   TpsDevice *device;
   std::deque<Item> items;
-  uint64_t n_queued = 0; /* ever */
+  uint64_t n_queued = 0; /* since the creation of the line */
   uint64_t n_done = 0;
   bool is_bad = false;
 };
@@ -32,7 +32,7 @@ struct Line
 struct Point
 {
   std::shared_ptr<Line> line; /* none: not recorded */
-  uint64_t number = 0;        /* reached when so many are done */
+  uint64_t number = 0;        /* reached when this many operations are done */
   std::shared_ptr<gint64> reached_ns;
 };
 
@@ -186,7 +186,7 @@ stream_wait_event (TpsStream *stream, TpsEvent *event)
        {});
 }
 
-/* Not yet, as long as nobody has asked or waited. */
+/* Incomplete until the stream or the event is waited for. */
 gboolean
 event_query (TpsEvent *event)
 {
@@ -230,7 +230,7 @@ events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
   return TRUE;
 }
 
-/* Of the CPU, for whoever holds the lock. */
+/* A stream of the CPU, to be used with the lock held. */
 TpsStream *
 cpu_stream ()
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Streams that do nothing until somebody waits for them, and events. */
+/* Streams that run their work only when it is waited for, and events. */
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace fake_device {
 
-/* What the table of operations says of streams and events. */
+/* Streams and events, for the table of operations. */
 void fill_queue_operations (TpsDeviceOps *ops);
 
 /* One operation on its way into a stream; holds the lock. */
@@ -22,8 +22,8 @@ public:
   {
   }
 
-  /* Where an operation gets at `n` elements: of the device's memory, or page-locked. Nothing is
-   * there where n is 0. */
+  /* The accessible address of `n` elements of device memory or page-locked memory. If n is 0, there
+   * may be no memory. */
   template <typename T>
   T *
   at (T *elements, size_t n)
@@ -41,17 +41,17 @@ public:
   {
     return find (bytes, n_bytes, false);
   }
-  /* The same in any host memory too. */
+  /* The same, and any other host memory too. */
   gpointer
   anywhere (gconstpointer bytes, size_t n_bytes)
   {
     return find (bytes, n_bytes, true);
   }
 
-  /* `work` on the CPU, whose operations are done when they return. */
+  /* `work` on the CPU, whose operations are complete when they return. */
   using Work = std::function<void (const TpsDeviceOps *cpu, TpsStream *stream)>;
   void enqueue (Work work);
-  /* Does everything that is queued, this last; FALSE: the stream is bad. */
+  /* Runs all queued work, and this operation last; FALSE: the stream has failed. */
   bool enqueue_and_wait (Work work);
 
 private:

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* DummyData, how batches are dealt, and the registries. */
+/* DummyData, the distribution of batches, and the registries. */
 
 #include "runtime/nn/dataset.h"
 
@@ -59,7 +59,7 @@ TEST (DummyData, UsesTheWholePoolAndNothingElse)
     EXPECT_TRUE (c >= 0 && c < 100);
 }
 
-// The same on every platform: a change of these numbers is a change of what a seed means.
+// The same on every platform: a change of these numbers would change the meaning of a seed.
 TEST (DummyData, ASeedAlwaysGivesTheSameData)
 {
   g_auto (TpsDataset) one = {};

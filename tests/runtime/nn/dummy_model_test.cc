@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* DummyModel: what it refuses, what it promises, its gradients by finite differences, and PyTorch's
+/* DummyModel: its refusals, its guarantees, its gradients by finite differences, and PyTorch's
  * numbers. Tolerance against PyTorch: 1e-5, relative above 1. */
 
 #include <cmath>
@@ -110,7 +110,8 @@ TEST (DummyModel, InitialParametersHaveTheDistributionsOfTheLayers)
     EXPECT_LE (std::fabs (x), 0.1f);
 }
 
-// Every trainer and every platform: a change of these numbers is a change of what a seed means.
+// The same for every trainer and platform: a change of these numbers would change the meaning of a
+// seed.
 TEST (DummyModel, ASeedAlwaysGivesTheSameParameters)
 {
   BoundModel one ({ 20, 8, 8, 2, true }), other ({ 20, 8, 8, 2, false }),
@@ -206,7 +207,7 @@ TEST (DummyModel, SparseAndDenseGradientsAreTheSame)
   std::vector<int64_t> input;
 
   for (int64_t i = 0; i < 4 * 100; i++)
-    input.push_back (i * i % 17); /* many equal ids: the counted way */
+    input.push_back (i * i % 17); /* many equal ids, which are summed by counting */
   sparse.model->klass->init_parameters (sparse.model, 3);
   dense.model->klass->init_parameters (dense.model, 3);
   EXPECT_EQ (sparse.step ("cel", input, { 4, 100 }, { 0, 1, 2, 7 }),
@@ -228,8 +229,8 @@ TEST (DummyModel, ASmallerBatchAfterALargerOneGivesItsOwnResult)
     EXPECT_EQ (bound.gradient (i), fresh.gradient (i));
 }
 
-// The loss at values moved by ±h; central differences in float: the bound is loose, a wrong
-// gradient is far off.
+// The loss at values moved by ±h. Central differences in float are inexact, so the bound is loose;
+// a wrong gradient exceeds it by far.
 TEST (DummyModel, GradientsMatchFiniteDifferences)
 {
   const std::vector<int64_t> input = { 1, 2, 3, 3, 0, 5, 6, 6, 6 }, dims = { 3, 3 },

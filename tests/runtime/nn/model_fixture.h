@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A DummyModel with storage of its own, as DDP would bind it. */
+/* A DummyModel with storage of its own, as a DDP would bind it. */
 
 #pragma once
 
@@ -42,12 +42,12 @@ public:
     return values_[i];
   }
 
-  // Forward with this batch; keeps it.
+  // Runs forward with this batch, and keeps the batch.
   std::vector<float> forward (const std::vector<int64_t> &input, const std::vector<int64_t> &dims);
   // Forward, criterion, backward; returns the loss.
   double step (const char *criterion, const std::vector<int64_t> &input,
                const std::vector<int64_t> &dims, const std::vector<int64_t> &target);
-  // Dense, also of a sparse parameter.
+  // Dense, even for a sparse parameter.
   std::vector<float> gradient (size_t i);
 
   TpsModel *model;

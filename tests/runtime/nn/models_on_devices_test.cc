@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Models, losses and SGD on a device whose memory is out of the host's reach and that does nothing
- * before it is waited for, against the same on the CPU: the same bits, since that device computes
- * as the CPU does. */
+/* Models, losses and SGD on a fake device, against the same on the CPU. The host cannot access the
+ * device's memory, and work runs only when it is waited for. The device computes like the CPU, so
+ * the bits must be equal. */
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ using Floats = std::vector<float>;
 struct Kind
 {
   const char *name, *klass, *config, *criterion;
-  // Columns of the input and classes; of floats the target has so many columns.
-  int64_t n_columns, n_classes, n_ids; /* n_ids 0: the input are floats */
+  // Columns of the input and classes; a float target has as many columns as there are classes.
+  int64_t n_columns, n_classes, n_ids; /* if n_ids is 0, the input is float */
 };
 
 const Kind kinds[] = {
@@ -46,7 +46,7 @@ fake ()
   return tps_fake_device_get (0);
 }
 
-/* Memory of a device, filled and read from the host. */
+/* Device memory, filled and read from the host. */
 class Memory
 {
 public:
@@ -129,7 +129,7 @@ view (TpsDType dtype, std::initializer_list<gint64> dims, const Memory &memory)
   return found;
 }
 
-/* What a step comes to. */
+/* The results of a step. */
 struct Outcome
 {
   double loss;
@@ -199,7 +199,7 @@ public:
     return all;
   }
 
-  // Both passes; FALSE and the error where the first fails.
+  // Forward and backward; FALSE and the error if one fails.
   gboolean
   pass (const Batch &batch, Outcome *outcome, GError **error)
   {
@@ -338,7 +338,8 @@ TEST_P (ModelsOnDevices, AllocateNothingOnceTheLargestBatchHasBeenSeen)
     }
 }
 
-/* What is allocated in `what`, which says whether it went well, fails once, one after the other. */
+/* Fails each allocation of the function once, one after the other. The function returns whether it
+ * succeeded. */
 void
 fail_each (const std::function<bool (GError **)> &what)
 {
@@ -433,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P (Kinds, ModelsOnDevices, testing::ValuesIn (kinds),
                             return std::string (kind.param.name);
                           });
 
-/* As a trainer that still sends the last one. */
+/* Like a trainer that is still sending the previous gradient. */
 TEST (SparseGradients, AreNotWrittenToAsLongAsSomebodyHoldsThem)
 {
   Training training (kinds[0], fake ());
@@ -462,7 +463,7 @@ TEST (SparseGradients, AreNotWrittenToAsLongAsSomebodyHoldsThem)
     }
 }
 
-/* As DDP, which lets go of a gradient when it has the next one. */
+/* Like a DDP, which releases a gradient when it has the next one. */
 TEST (SparseGradients, TakeTurnsInTwoBuffers)
 {
   Training training (kinds[0], fake ());

@@ -104,7 +104,8 @@ TEST (Rng, NormalsHaveTheirMoments)
   EXPECT_NEAR (n_far / (double) n, 0.05, 0.003);
 }
 
-// The way from the generator's words to a normal, with the library's logarithm instead of ours.
+// The path from the generator's words to a normal number, with the library's logarithm instead of
+// ours.
 TEST (Rng, NormalsAgreeWithTheLibrarysLogarithm)
 {
   TpsRng ours, words;

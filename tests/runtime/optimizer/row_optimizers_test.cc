@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64
- * (tests/oracle), and each formula in float, whose bits every version of the loops must give. */
+ * (tests/oracle), and each formula in float, whose bits every version of the loops must produce. */
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
 
@@ -67,8 +67,8 @@ struct Table
 
 /* -- PyTorch -- */
 
-/* One step of the oracle's gradients, those of the same row added up first; of all rows where
- * `is_dense`. */
+/* One step with the oracle's gradients, after adding up those of the same row. If `is_dense`, all
+ * rows have gradients. */
 void
 take_step (Table *table, size_t number, bool is_dense)
 {
@@ -113,7 +113,7 @@ expect_oracle (const std::string &name, TpsOptimizerSpec spec, bool is_dense = f
   EXPECT_EQ (n_compared, 3);
 }
 
-/* A factor of a case, as the float that the file has of it. */
+/* A factor of a case, as the float in the file. */
 float
 factor (const std::string &name, size_t i)
 {
@@ -208,7 +208,7 @@ TEST (RowOptimizers, FtrlIsThePapers)
 
 /* -- bits -- */
 
-/* What a formula says of one value; `d` is the gradient with weight decay. */
+/* The formula for one value; `d` is the gradient with weight decay. */
 using Formula =
     std::function<void (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)>;
 
@@ -288,7 +288,7 @@ update_by_formula (const TpsOptimizerStep &s, float *values, const Floats &gradi
       formulas[s.spec->kind](s, d[i], &values[i], state + i, dim);
 }
 
-/* With weight decay or without, and everything else that makes the kind take another way. */
+/* With or without weight decay, and with every other option that selects another loop. */
 TpsOptimizerSpec
 spec_variant (TpsOptimizerKind kind, bool is_plain)
 {

@@ -41,8 +41,8 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
-/* Memory can be given back, and looked at, when lasting state and large requests have taken all
- * that they may. */
+/* When lasting state and large requests have used up their shares, calls that release or inspect
+ * memory still find room. */
 TEST (BudgetsTest, SmallRequestsAndRepliesFindRoomWhateverTheOthersHold)
 {
   constexpr gsize kMib = 1 << 20;

@@ -10,7 +10,7 @@ using namespace push_window_test;
 
 namespace {
 
-/* Its window went; what it had pushed does not become new again. */
+/* After the loss of its window, the earlier pushes of a client must not become new again. */
 TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
 {
   push ("a", 1, 1);
@@ -23,11 +23,11 @@ TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
   EXPECT_EQ (begin ("d", 1), REPEAT);
   EXPECT_EQ (begin ("b", 5), STALE);
   EXPECT_EQ (message, "push 5 of client b: pushes up to 5 are no longer remembered");
-  EXPECT_EQ (begin ("b", 1), STALE) << "it may have been applied: nobody knows";
+  EXPECT_EQ (begin ("b", 1), STALE) << "it may have been applied";
   EXPECT_EQ (push ("b", 6, 5), NEW);
   EXPECT_EQ (begin ("b", 6), REPEAT);
   EXPECT_EQ (begin ("b", 5), STALE);
-  EXPECT_EQ (begin ("a", 1), STALE); /* b came in its place */
+  EXPECT_EQ (begin ("a", 1), STALE); /* the window of b has replaced it */
 }
 
 TEST_F (SmallPushWindow, aPushThatFailsLeavesTheFloor)
@@ -64,7 +64,7 @@ TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
       now_ns += 10; /* floors of a to d at 30 to 60 */
     }
   now_ns = 1029;
-  EXPECT_EQ (begin ("b", 1), STALE); /* heard of */
+  EXPECT_EQ (begin ("b", 1), STALE); /* this counts as activity */
   EXPECT_EQ (begin ("h", 1), EXHAUSTED);
   now_ns = 1030;
   EXPECT_EQ (push ("h", 1, 1), NEW) << "a is forgotten";
@@ -93,7 +93,7 @@ TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
   for (gint64 sequence = 0; sequence < 6; sequence++)
     push ("b", sequence, 1);
   EXPECT_EQ (begin ("a", 0), REPEAT);
-  push ("c", 0, 1); /* one too many: b was heard of before a */
+  push ("c", 0, 1); /* one too many: b was active before a */
   EXPECT_EQ (begin ("a", 5), REPEAT);
   EXPECT_EQ (begin ("c", 0), REPEAT);
   EXPECT_EQ (begin ("b", 5), STALE);
@@ -170,7 +170,7 @@ TEST_F (BudgetedPushWindow, windowsBecomeFloorsAndThenNamesAreRefused)
     }
 }
 
-/* One that is there goes on, with a window as large as there is room for. */
+/* An existing client continues, with a window as large as the room allows. */
 TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
 {
   int n = 0;
@@ -190,8 +190,8 @@ TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
     }
 }
 
-/* Another thread takes every byte that becomes free: a window still becomes a floor, since its
- * charge is not given up in between. */
+/* Another thread takes every byte that becomes free. A window must still become a floor, so it must
+ * not release its charge in between. */
 TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeWhatIsFree)
 {
   TpsBudget *process = tps_budget_new (nullptr, "process", 64 << 10);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Windows of pushes that tests drive by hand, with small limits too. */
+/* Windows of pushes that tests operate directly, also with small limits. */
 
 #pragma once
 
@@ -81,7 +81,7 @@ protected:
     return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
   }
 
-  /* Without a digest. */
+  /* Starts a push without a digest. */
   TpsPushVerdict
   begin_unknown (const std::string &client, gint64 sequence)
   {
@@ -124,7 +124,7 @@ protected:
     return verdict;
   }
 
-  /* The same by the command `lsn`, to something that was created by the command `incarnation`. */
+  /* The same by the command `lsn`, to an object that the command `incarnation` created. */
   Verdict
   push_to (gint64 incarnation, const std::string &client, gint64 sequence, gint64 lsn)
   {
@@ -140,7 +140,7 @@ protected:
   std::string message;
 };
 
-/* Of SmallPushWindow. */
+/* The clock of SmallPushWindow. */
 inline gint64 now_ns;
 
 inline TpsPushWindowOptions

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Windows against a naive model, and under threads. */
+/* Windows against a naive model, and with threads. */
 
 #include <atomic>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 /* ---- against a naive model ------------------------------------------------------------------ */
 
-/* One client, as the header says it. */
+/* One client, as the header specifies it. */
 class Model
 {
 public:

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which pushes a window takes as new, repeated, stale or duplicate; tables that are made again. */
+/* Pushes that a window classifies as new, repeated, stale or duplicate; tables that are created
+ * again. */
 
 #include "tests/runtime/server/push_window_fixture.h"
 
@@ -26,7 +27,7 @@ TEST_F (PushWindow, twoClientsOfOneNameAreOneAndNeitherGetsTheOthersAnswer)
   EXPECT_EQ (begin ("a", 5, 1), DUPLICATE);
   EXPECT_EQ (message, "push 5 of client a was used for another request");
   EXPECT_EQ (begin ("a", 6), NEW);
-  EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first still runs */
+  EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first is still running */
   end ("a", 6, 1);
 }
 
@@ -72,7 +73,7 @@ TEST_F (PushWindow, failedPushesAreNotRemembered)
 {
   EXPECT_EQ (begin ("a", 9000), NEW);
   fail ("a", 9000);
-  EXPECT_EQ (push ("a", 1, 11), NEW); /* nor do they move the window */
+  EXPECT_EQ (push ("a", 1, 11), NEW); /* failed pushes do not move the window either */
   EXPECT_EQ (begin ("a", 9000, 2), NEW);
   end ("a", 9000, 90);
   EXPECT_EQ (begin ("a", 9000, 2), REPEAT);
@@ -168,7 +169,7 @@ TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindStillEnds)
 
 /* ---- incarnations --------------------------------------------------------------------------- */
 
-/* It was admitted after the others had ended, to something that was created after them. */
+/* It was admitted after the others had ended, to an object that was created after them. */
 TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindIsNotNewAgain)
 {
   EXPECT_EQ (begin ("a", 1), NEW);
@@ -185,11 +186,11 @@ TEST_F (PushWindow, aPushToWhatCameLaterIsNew)
   EXPECT_EQ (begin ("a", 5, 0, nullptr, 10), REPEAT);
   EXPECT_EQ (push_to (11, "a", 5, 12), NEW);
   EXPECT_EQ (begin ("a", 5, 0, nullptr, 11), REPEAT);
-  EXPECT_EQ (begin ("a", 5, 0, nullptr, 0), REPEAT) << "not said: of whatever it was";
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 0), REPEAT) << "without an incarnation it matches any";
   EXPECT_EQ (begin ("a", 5, 1, nullptr, 11), DUPLICATE);
 }
 
-/* The whole of a run again, with the same ids: all are applied, once. */
+/* A whole run again, with the same ids: all pushes are applied, once. */
 TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
 {
   gint64 lsn = 0;

@@ -17,7 +17,7 @@ namespace {
 
 using Lsns = std::vector<gint64>;
 
-/* A command over some queues. Its run() calls `body`. */
+/* A command of some queues. Its run() calls `body`. */
 class Command
 {
 public:
@@ -101,7 +101,7 @@ protected:
 
   TpsSequencer *sequencer = nullptr;
   Lsns observed;
-  bool keeps = false; /* what it observes */
+  bool keeps = false; /* whether it keeps the records */
   std::vector<TpsOrdered *> kept;
   TpsTurnQueue a {}, b {};
 };
@@ -127,8 +127,8 @@ TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
   EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
 }
 
-/* A second one runs beside the first, a third one waits for the first to end, whichever of the two
- * ends first. */
+/* A second command runs concurrently with the first. A third one waits until the first has ended,
+ * even if the second ends before. */
 TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
 {
   Lsns ran;
@@ -258,8 +258,8 @@ TEST_F (Sequencer, aClosedObjectRefusesWhatComesAfter)
   EXPECT_EQ (b.first, nullptr);
 }
 
-/* Records become complete out of order; the observer sees them in order, and no request ends
- * before. */
+/* Records become complete out of order. The observer receives them in order, and no request ends
+ * before its record. */
 TEST_F (Sequencer, theObserverSeesCommandsInOrder)
 {
   Command other ({ &b });
@@ -323,8 +323,8 @@ TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)
   EXPECT_EQ (observed.size (), 200001u);
 }
 
-/* Threads over three objects: the commands of each object see ascending LSNs, and the observer sees
- * all. */
+/* Threads use three objects: the commands of each object have ascending LSNs, and the observer
+ * receives all. */
 TEST_F (Sequencer, threadsKeepTheOrder)
 {
   constexpr size_t n_threads = 4, n_commands = 3000;

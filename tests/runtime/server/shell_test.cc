@@ -50,14 +50,14 @@ public:
     std::unique_lock<std::mutex> guard (lock_);
     changed_.wait (guard, [&] { return n_expired_ >= n; });
   }
-  // Once set, the next deadline is set by each expiry.
+  // If it is set, each expiry sets the next deadline.
   void
   SetPeriod (gint64 period_ns)
   {
     std::lock_guard<std::mutex> guard (lock_);
     period_ns_ = period_ns;
   }
-  // While held, expiries stay where they are.
+  // While the lock is held, expiries wait.
   std::unique_lock<std::mutex>
   Hold ()
   {
@@ -139,7 +139,7 @@ TEST (Shell, TakesAnEarlierDeadlineAndKeepsItAgainstALaterOne)
   EXPECT_GE (tps_clock_now_ns (), soon_ns);
 }
 
-// The timer of an hour is not waited for.
+// The drain must not wait for a timer of an hour.
 TEST (Shell, DrainsAtOnceWhenItsTimerIsFar)
 {
   Service service;
@@ -200,8 +200,7 @@ TEST (Shell, DrainWaitsForJobs)
   drain.join ();
 }
 
-// Deadlines from many threads while expiries run: none is lost, and the end is orderly whenever it
-// comes.
+// Many threads set deadlines while expiries run: none is lost, and the service may end at any time.
 TEST (Shell, SurvivesDeadlinesFromEverywhere)
 {
   for (int round = 0; round < 20; round++)

@@ -1,4 +1,4 @@
-"""thriftps_top before a server of the test's own: in a terminal, in a pipe, and as JSON."""
+"""thriftps_top with a fake server of the test: in a terminal, in a pipe, and as JSON."""
 
 import fcntl
 import http.server
@@ -72,7 +72,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
 
     def send_events(self, server):
-        """As many samples as the test lets through; the stream ends when the server closes."""
+        """As many samples as the test permits; the stream ends when the server closes."""
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -140,7 +140,7 @@ class Terminal:
         return True
 
     def wait_for(self, text):
-        """All output up to and with `text`, which is then taken out."""
+        """All output up to and including `text`, which is removed from the buffer."""
         deadline = time.monotonic() + PATIENCE_S
         while text not in self.text and time.monotonic() < deadline:
             self.read()
@@ -152,7 +152,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def end(self):
-        """The exit status, when everything that was printed has been read."""
+        """The exit status, after all output has been read."""
         while self.process.poll() is None:
             self.read()
         while select.select([self.master], [], [], 0)[0] and self.read():

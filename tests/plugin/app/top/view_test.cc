@@ -106,7 +106,7 @@ TEST (View, SectionsShareTheRows)
       n_methods += line[0] == 'm' && line[1] >= '0' && line[1] <= '9';
       n_tables += line[0] == 't' && line[1] >= '0' && line[1] <= '9';
     }
-  EXPECT_EQ (n_methods, 9); // of 31 rows 5 are the head, 6 heads of sections, 2 budgets
+  EXPECT_EQ (n_methods, 9); // of 31 rows, 5 are the head, 6 are section heads, 2 are budgets
   EXPECT_EQ (n_tables, 9);
 }
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers whose answers name slices that they must not, and servers that change answers while they
- * are read: the client gets an error or some values, touches nothing else, and goes on. */
+/* Servers whose replies name invalid slices, and servers that change replies while the client reads
+ * them. The client must get an error or some values, must not touch other memory, and must
+ * continue. */
 
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/client/sharing/scripted_server.h"
@@ -10,7 +11,7 @@
 namespace tps_test {
 namespace {
 
-constexpr gint64 ID = 1; /* of the segment for answers */
+constexpr gint64 ID = 1; /* of the segment for replies */
 
 using thriftps_test::Scribbler;
 
@@ -44,14 +45,14 @@ protected:
     return Scribbler (tps_segment_get_data (server_.segments[ID]), MIB);
   }
 
-  /* Until then no other answer may be there. */
+  /* No other reply may use the segment before the release. */
   void
   wait_for_release ()
   {
     server_.serve_until (connection_, "Memory:release_segments", ++n_released_);
   }
 
-  /* What is right is still understood, and read from the segment. */
+  /* A valid reply is still decoded, and read from the segment. */
   void
   expect_it_goes_on ()
   {
@@ -64,7 +65,7 @@ protected:
     wait_for_release ();
   }
 
-  /* `is_lent`: the slice names the segment, which the client gives back. */
+  /* `is_lent`: the slice names the segment, which the client then releases. */
   void
   expect_refused (const std::string &answer, const std::string &what, bool is_lent = true)
   {
@@ -119,8 +120,7 @@ TEST_F (HostileAnswers, ThatDoNotFitTheirShapeAreRefused)
       "bytes besides");
 }
 
-/* The client still reads the first one: that the server has put another one there is for the server
- * to know. */
+/* The client still reads the first reply, so a well-behaved server would not reuse the segment. */
 TEST_F (HostileAnswers, InASegmentThatIsLentAreRefused)
 {
   TensorOutcome kept, again;
@@ -152,7 +152,7 @@ TEST_F (HostileAnswers, ThatChangeWhileTheyAreReadAreSomeValues)
     }
 }
 
-/* Integers are ids and offsets: what has been checked must be what is used. */
+/* Integers are ids and offsets, so the client must use the same bytes that it has checked. */
 TEST_F (HostileAnswers, ThatChangeDoNotChangeIntegers)
 {
   Scribbler scribbler = scribble ();
@@ -207,7 +207,7 @@ TEST_F (HostileAnswers, ThatChangeDoNotChangeTheRowsOfAnAverage)
   const std::string sparse = field (12, 1, indices) + field (12, 2, values)
                              + field (15, 3, list ({ rows, dim })) + '\0';
   guint8 *bytes = tps_segment_get_data (server_.segments[ID]);
-  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* the last id, right or wrong */
+  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* the last id, valid or invalid */
   int n_right = 0;
 
   for (int i = 0; i < 200; i++)

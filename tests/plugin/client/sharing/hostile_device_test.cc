@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that say that they share memory of a device, and do not keep to the rules: calls go on by
- * way of the host. */
+/* Servers that claim to share device memory and violate the protocol: calls continue through the
+ * host. */
 
 #include "runtime/device/device_memory.h"
 #include "tests/plugin/client/sharing/scripted_server.h"
@@ -31,7 +31,7 @@ protected:
     tps_tensor_clear (&on_device_);
   }
 
-  /* The server offers memory of a device, whose UUID has that length. */
+  /* The server offers memory of a device whose UUID has that length. */
   void
   describe (size_t n_uuid)
   {
@@ -52,7 +52,7 @@ protected:
     tps_tensor_encode (out, static_cast<const TpsTensor *> (data));
   }
 
-  /* One push of the tensor; whether its bytes came with the call. */
+  /* Pushes the tensor once; returns whether its bytes came with the call. */
   bool
   push (Connection &connection, const std::function<void ()> &served)
   {

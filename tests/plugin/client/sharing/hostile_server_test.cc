@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that offer shared memory and do not keep to the rules, or know nothing of it: calls go on
- * inline. What the pool makes of bad segments and slices is tested in tests/plugin/memory. */
+/* Servers that offer shared memory and violate the protocol, or do not know it: calls continue
+ * inline. The pool's handling of bad segments and slices is tested in tests/plugin/memory. */
 
 #include <fcntl.h>
 
@@ -25,7 +25,7 @@ protected:
       }
   }
 
-  /* A connection whose first open_segment is answered so. */
+  /* A connection whose first open_segment gets that reply. */
   Connection
   connect_with (ScriptedServer::Serve open)
   {
@@ -67,7 +67,7 @@ TEST_F (HostileServer, ThatOffersNothingIsAskedForNothing)
   EXPECT_EQ (server_.n_calls["Memory:open_segment"], 0);
 }
 
-/* As some servers do with a service that they do not have. */
+/* Some servers close the connection on an unknown service. */
 TEST_F (HostileServer, ThatClosesWhenAskedIsAskedTwiceAtMost)
 {
   for (int i = 0; i < 2; i++)
@@ -179,7 +179,7 @@ TEST_F (HostileServer, ThatCannotShareIsWarnedOfOnce)
                                        "and sent no descriptor of it");
 }
 
-/* It will have room again. */
+/* The server may have room again later. */
 TEST_F (HostileServer, ThatHasNoRoomIsNotWarnedOf)
 {
   Warnings warnings;

@@ -50,7 +50,7 @@ protected:
     EXPECT_EQ (outcome->text (), "");
   }
 
-  /* A large call that goes in a frame on this connection. */
+  /* A large call that uses a frame on this connection. */
   void
   push_and_expect_frame (Connection &connection)
   {
@@ -82,7 +82,7 @@ protected:
   std::string large_ = std::string (2 * ASK_BYTES, 'x');
 };
 
-/* A tensor that is missed wants shared memory, and its message wants the limit. */
+/* An unshared tensor requests shared memory, and its message requests the limit. */
 TEST_F (Negotiation, OneAnswerServesLimitsAndSharedMemory)
 {
   for (int i = 1; i <= 3; i++)
@@ -159,7 +159,7 @@ TEST_F (Negotiation, APeerMayChangeBetweenConnections)
   EXPECT_FALSE (is_inline (push_and_answer (shares, &shared)));
   expect_closed (shares);
 
-  /* It neither shares memory nor reads such frames now. */
+  /* It currently neither shares memory nor accepts such frames. */
   TensorOutcome in_chunks;
   server_.max_shared_bytes = 0;
   max_frame_bytes_ = 2 * ASK_BYTES;
@@ -184,7 +184,7 @@ TEST_F (Negotiation, APeerMayChangeBetweenConnections)
   EXPECT_EQ (n_questions (), 1);
 }
 
-/* A late answer still counts: the next call goes out at once. */
+/* A late reply still counts: the next call is sent at once. */
 TEST_F (Negotiation, ADeadlineHoldsMeanwhile)
 {
   Outcome late;
@@ -232,7 +232,7 @@ TEST_F (Negotiation, APeerWithoutTheServiceIsNotAskedAgain)
   EXPECT_EQ (n_questions (), 1);
 }
 
-/* Errors, and answers that cannot be understood. */
+/* Errors, and replies that cannot be decoded. */
 TEST_F (Negotiation, AFailureIsNotRemembered)
 {
   const std::pair<int, std::function<std::string (int seqid)>> failures[] = {
@@ -295,7 +295,7 @@ TEST_F (Negotiation, SharedMemoryIsAskedForAgainAfterAFailure)
   EXPECT_FALSE (is_inline (push_and_answer (connection, &shared)));
 }
 
-/* As some servers do with a service that they do not have: the call goes out on the next
+/* Some servers close the connection on an unknown service; the call is sent on the next
  * connection. */
 TEST_F (Negotiation, APeerThatBreaksOnTheQuestionIsSparedForAWhile)
 {

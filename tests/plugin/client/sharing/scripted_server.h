@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server on a Unix socket that offers shared memory as a test says, byte by byte. */
+/* A server on a Unix socket that offers shared memory, whose every byte the test scripts. */
 
 #pragma once
 
@@ -31,7 +31,7 @@ be_number (const std::string &bytes)
   return static_cast<int64_t> (value);
 }
 
-/* The bytes of field `id`, an i64, of a struct that holds it at the top. */
+/* The bytes of field `id`, an i64, at the top level of a struct. */
 inline int64_t
 find_i64 (const std::string &bytes, int id)
 {
@@ -47,7 +47,7 @@ slice (int64_t segment, int64_t offset, int64_t length)
          + '\0';
 }
 
-/* A FLOAT32 vector as the value of a struct: its bytes, or where they are. */
+/* A FLOAT32 vector as the value of a struct: its bytes, or their location. */
 inline std::string
 tensor (int64_t n_elems, const std::string &data_or_shared)
 {
@@ -55,7 +55,7 @@ tensor (int64_t n_elems, const std::string &data_or_shared)
          + data_or_shared + '\0';
 }
 
-/* How the server does what the client asks by itself. */
+/* Handlers for the calls that the client makes on its own. */
 class ScriptedServer
 {
 public:
@@ -86,7 +86,7 @@ public:
     EXPECT_EQ (std::string (), unexpected);
   }
 
-  /* The next call that the client did not make by itself; those are served on the way. */
+  /* The next call of the user. Calls that the client makes on its own are served meanwhile. */
   ReceivedCall
   read_call (Connection &connection)
   {
@@ -101,7 +101,7 @@ public:
       }
   }
 
-  /* Serves until the client has called that so often. */
+  /* Serves until the client has made that call that many times. */
   void
   serve_until (Connection &connection, const std::string &name, int n)
   {
@@ -119,7 +119,7 @@ public:
       }
   }
 
-  /* A segment as it should be. */
+  /* A valid segment. */
   void
   open (Connection &connection, const ReceivedCall &call)
   {
@@ -150,7 +150,7 @@ public:
   std::string unexpected;
 };
 
-/* Calls that carry tensors, and what became of them. */
+/* Calls with tensors, and their results. */
 class TensorOutcome
 {
 public:
@@ -207,8 +207,7 @@ protected:
                      TensorOutcome::done, outcome);
   }
 
-  /* Pushes, has it answered with `result` (the inside of a result struct), waits. Returns the
-   * call. */
+  /* Pushes, answers with `result` (the content of a result struct), and waits. Returns the call. */
   ReceivedCall
   push_and_answer (Connection &connection, TensorOutcome *outcome, const std::string &result = "")
   {
@@ -220,7 +219,7 @@ protected:
     return call;
   }
 
-  /* A connection on which a segment for requests is there. */
+  /* A connection with an open segment for requests. */
   Connection
   connect_with_requests ()
   {
@@ -246,7 +245,7 @@ protected:
     server_.serve.erase ("Calculator:push");
   }
 
-  /* What the server has answered so far has been dealt with: a call goes there and back. */
+  /* Makes a call, so that the client has processed all earlier replies of the server. */
   void
   settle (Connection &connection)
   {
@@ -258,7 +257,7 @@ protected:
     outcome.wait ();
   }
 
-  /* A connection on which a segment for answers is there, of 1 MiB. */
+  /* A connection with an open segment for replies, of 1 MiB. */
   Connection
   connect_with_answers ()
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What goes over the socket while a client shares memory with a server that keeps to the rules. */
+/* The messages of a client that shares memory with a well-behaved server. */
 
 #include "tests/plugin/client/sharing/scripted_server.h"
 
@@ -21,7 +21,7 @@ TEST_F (Sharing, TheSecondTensorIsASlice)
       ReceivedCall call = push_and_answer (connection, &outcome);
       EXPECT_LT (call.inside.size (), 100u);
       size_t at = call.inside.find (field (12, 4, slice (1, 0, 100000)));
-      ASSERT_NE (at, std::string::npos); /* the same place each time: it is free again */
+      ASSERT_NE (at, std::string::npos); /* the same place each time, because it is free again */
       EXPECT_EQ (memcmp (tps_segment_get_data (server_.segments[1]), values_.data (), 100000), 0);
     }
   EXPECT_EQ (stats ().sent_shared.n_tensors, 3u);
@@ -70,7 +70,7 @@ TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
   push_tensor (&second, &values_);
   ReceivedCall one = server_.read_call (connection), two = server_.read_call (connection);
   EXPECT_FALSE (is_inline (one));
-  EXPECT_TRUE (is_inline (two)); /* the segment is the server's */
+  EXPECT_TRUE (is_inline (two)); /* the server holds the segment */
   server_.serve_until (connection, "Memory:open_segment", 2);
   connection.send (reply ("push", two.seqid, "") + reply ("push", one.seqid, ""));
   first.outcome.wait ();
@@ -108,7 +108,7 @@ TEST_F (Sharing, ADeadlineClosesTheSegment)
   late.outcome.wait ();
   EXPECT_EQ (late.outcome.code (), TPS_ERROR_DEADLINE_EXCEEDED);
   server_.serve_until (connection, "Memory:close_segments", 1);
-  connection.send (reply ("push", call.seqid, "")); /* now it is of no use */
+  connection.send (reply ("push", call.seqid, "")); /* too late to be of use */
   EXPECT_TRUE (is_inline (push_and_answer (connection, &next)));
 }
 
@@ -132,7 +132,7 @@ TEST_F (Sharing, AnswersAreReadInPlaceAndReleased)
   EXPECT_EQ (stats ().received_shared.n_tensors, 3u);
 }
 
-/* What the client asks by itself is no call of the user's. */
+/* Calls that the client makes on its own do not count against the user's limit. */
 TEST_F (Sharing, AnswersAreReleasedWhileAllCallsThatMayBeAreInFlight)
 {
   g_clear_pointer (&client_, tps_client_free);
@@ -181,7 +181,7 @@ TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&outcome.tensor))[99999], 7);
 }
 
-/* What the client asks by itself waits behind a call that the server does not read. */
+/* Calls that the client makes on its own wait behind a call that the server does not read. */
 TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
 {
   std::string large (100000, 'x'), unread (16 * MIB, 'x');
@@ -220,7 +220,7 @@ TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
   push_outcome.wait ();
 }
 
-/* The connection goes while a call is being written for it. */
+/* The connection is lost while a call is being written for it. */
 TEST_F (Sharing, ACallIsWrittenAgainForTheNextConnection)
 {
   struct Writing
@@ -252,7 +252,7 @@ TEST_F (Sharing, ACallIsWrittenAgainForTheNextConnection)
   EXPECT_EQ (writing.n_written, 2);
   Connection next = server_.listener.accept ();
   ReceivedCall call = server_.read_call (next);
-  EXPECT_TRUE (is_inline (call)); /* here there is no segment yet */
+  EXPECT_TRUE (is_inline (call)); /* this connection has no segment yet */
   next.send (reply ("push", call.seqid, ""));
   outcome.outcome.wait ();
   EXPECT_EQ (outcome.outcome.text (), "");

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Queries and gradients for tests: values that own what the runtime's types borrow, and random
- * ones. */
+/* Queries and gradients for tests: values that own the data that the runtime's types borrow, and
+ * random values. */
 
 #pragma once
 
@@ -119,7 +119,7 @@ random_rows (Random &random, gint64 rows, size_t n)
   return result;
 }
 
-/* Empty bags, bags of one, many, all the same row, or very many. */
+/* Empty bags, bags of one row, of many, of a repeated row, or very many bags. */
 inline Bags
 random_bags (Random &random, const TpsTableSpec &spec)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where rows lie, and tables put together from what servers list. */
+/* The places of rows, and tables that are assembled from the lists of servers. */
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST (PlacedTable, RowsOutsideAreNamed)
   EXPECT_STREQ (error->message, "indices[4]: -1 is not in [0, 300) of table emb");
 }
 
-/* What servers list. */
+/* The lists of servers. */
 class Assembly : public testing::Test
 {
 protected:
@@ -139,7 +139,7 @@ protected:
     return static_cast<const TpsPlacedTable *> (tables_->pdata[i]);
   }
 
-  /* Which server has the row. */
+  /* The server that has the row. */
   guint
   server_of (gint64 row)
   {

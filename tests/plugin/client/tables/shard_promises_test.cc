@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random tables over 1 to 5 servers in memory against the same tables in one piece: rows, updates
- * and what is fetched are the same to the bit, and so is what is pooled, where a bag lies in one
- * shard or with EXACT; else it differs by no more than plugin/client/remote_tables.h says. */
+/* Random tables over 1 to 5 servers in memory, against the same tables in one piece. Rows, updates
+ * and fetched values have the same bits. Pooled values do too, if a bag is in one shard or with
+ * EXACT; otherwise they differ by at most the bound in plugin/client/remote_tables.h. */
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ floats_of (const TpsTensor &tensor)
   return static_cast<const float *> (tps_tensor_data (&tensor));
 }
 
-/* The same tables twice: dealt over the servers, and each in one piece. */
+/* The same tables twice: distributed over the servers, and each in one piece. */
 class World
 {
 public:
@@ -65,7 +65,7 @@ public:
         random_int (random, 0, static_cast<int> (tables_.size ()) - 1))];
   }
 
-  /* All tables, from the same row on. */
+  /* All tables, starting with the same row. */
   void check_lookup (Random &random, TpsSplitMode mode);
   void push_bags (Random &random);
   void push_rows (Random &random);
@@ -192,7 +192,7 @@ World::check_bag (const TpsPlacedTable *table, const Bags &bags, size_t bag, Tps
 
   if (mode == TPS_SPLIT_EXACT || lies_in_one_shard (table, bags, bag))
     EXPECT_EQ (memcmp (ours, theirs, n_bytes), 0) << bags.table << ", bag " << bag;
-  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* the bound takes its time */
+  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* computing the bound is slow */
     check_close (table, bags, bag, ours, theirs);
 }
 

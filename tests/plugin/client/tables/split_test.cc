@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What goes to which shard, by hand: rows [0, 10) lie in shard 0, [10, 20) in shard 1, [20, 30) in
- * shard 2. */
+/* The parts of queries for each shard, written by hand: rows [0, 10) are in shard 0, [10, 20) in
+ * shard 1, [20, 30) in shard 2. */
 
 #include <gtest/gtest.h>
 
@@ -320,7 +320,7 @@ TEST_F (Push, MaximaInOneShardAreLeftToIt)
 
 TEST_F (Push, MaximaOverShardsGoToTheRowsThatAreLargestNow)
 {
-  /* Two bags; the second has equal rows, of which the first counts. */
+  /* Two bags; the second has equal rows, and the first of them counts. */
   add ({ 21, 1, 2, 11, 12 }, { 0, 3 }, { 1, 2, 3, 4 }, TPS_POOLING_MAX);
   plan ();
   ASSERT_NE (plan_->rows, nullptr);

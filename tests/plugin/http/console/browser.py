@@ -16,7 +16,7 @@ except ImportError:
 
 WAIT_S = 60
 PROGRAMS = ("/usr/bin/chromium", "/usr/bin/chromedriver")
-# A sandbox needs rights that root and containers do not have; /dev/shm may be small.
+# Root and containers lack the rights for Chromium's sandbox; /dev/shm may be small.
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--disable-background-networking", "--disable-component-update", "--no-first-run",
          "--hide-scrollbars", "--lang=en")
@@ -25,7 +25,7 @@ PHONE = (360, 740)
 
 
 def missing():
-    """Why there is no browser, None if there is one."""
+    """The reason why there is no browser; None if there is one."""
     if webdriver is None:
         return "python3-selenium is not installed"
     return next(("%s is not installed" % path for path in PROGRAMS if not os.path.exists(path)),
@@ -42,7 +42,7 @@ class Browser:
         for flag in (*FLAGS, "--user-data-dir=" + self._profile):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        # A sandbox of Bazel has no home, and Chromium does not start without one.
+        # Bazel's sandbox has no home, and Chromium does not start without one.
         home = dict(os.environ, HOME=self._profile, XDG_CONFIG_HOME=self._profile,
                     XDG_CACHE_HOME=self._profile)
         self.driver = webdriver.Chrome(service=Service(PROGRAMS[1], env=home), options=options)
@@ -65,7 +65,7 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def open(self, url, view="overview"):
-        """Loads the page anew, with the view, without waiting for figures."""
+        """Reloads the page with the view, without waiting for figures."""
         self.driver.get("about:blank")
         self.driver.get_log("browser")
         self.driver.get("%s/#/%s" % (url, view))
@@ -74,7 +74,8 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def run_module(self, script):
-        """What `done (value)` is called with; the script may import modules of the page."""
+        """The argument that the script passes to `done (value)`; the script may import modules of
+        the page."""
         return self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];"
             "(async () => {%s})().catch((error) => done('' + error));" % script)
@@ -85,7 +86,7 @@ class Browser:
             lambda _: condition(), what)
 
     def find(self, selector):
-        """The elements that are shown."""
+        """The visible elements."""
         return [element for element in self.driver.find_elements(By.CSS_SELECTOR, selector)
                 if element.is_displayed()]
 
@@ -93,7 +94,7 @@ class Browser:
         return self.wait(selector, lambda: self.find(selector))[0]
 
     def text(self, selector="body"):
-        """The text that is shown, in one go."""
+        """The visible text, in one call."""
         return self.run("return [...document.querySelectorAll(arguments[0])]"
                         ".filter((each) => each.checkVisibility())"
                         ".map((each) => each.innerText).join('\\n')", selector)
@@ -102,16 +103,16 @@ class Browser:
         self.wait("%r in %s" % (text, selector), lambda: text in self.text(selector))
 
     def press(self, *keys):
-        """Presses keys one after the other: "ARROW_DOWN", or text."""
+        """Presses keys in order: names such as "ARROW_DOWN", or text."""
         for key in keys:
             webdriver.ActionChains(self.driver).send_keys(getattr(Keys, key, key)).perform()
 
     def focused(self, script):
-        """A property of the element that has the focus: "id", "tagName", ..."""
+        """A property of the focused element: "id", "tagName", ..."""
         return self.run("return document.activeElement." + script)
 
     def take_errors(self):
-        """Errors and warnings of the page since the last call, but for requests that failed."""
+        """Errors and warnings of the page since the last call, except for failed requests."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] in ("SEVERE", "WARNING") and entry["source"] != "network"]
 

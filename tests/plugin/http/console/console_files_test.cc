@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The table of files in the program: what the folder holds, and everything that the page asks for.
+// The table of files in the program must contain all files of the folder and all references of the
+// page.
 
 #include "plugin/http/console/console_files.h"
 
@@ -41,7 +42,7 @@ IsPartOfThePage (const std::filesystem::path &path)
   return extensions.count (path.extension ().string ()) > 0;
 }
 
-// Paths of URLs of the files that lie in the folder.
+// The URL paths of the files in the folder.
 std::set<std::string>
 PathsOfFolder ()
 {
@@ -58,7 +59,7 @@ PathsOfFolder ()
   return paths;
 }
 
-// What a file refers to, as paths of URLs: `src`, `href` of the page, `import` of scripts, `url()`
+// The references of a file, as URL paths: `src`, `href` of the page, `import` of scripts, `url()`
 // and `@import` of styles.
 std::set<std::string>
 ReferencesOf (const TpsConsoleFile &file)

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The console in headless Chromium, against a stand-in for the server."""
+"""The console in headless Chromium, with a fake server."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import stand_in_data as data
 FOLDER = os.path.join(os.environ.get("TEST_SRCDIR", ""), os.environ.get("TEST_WORKSPACE", ""),
                       "plugin/http/console")
 
-# What each view shows when it has its figures.
+# The text of each view after its figures have arrived.
 VIEWS = {
     "overview": "MiB/s",
     "methods": "EmbeddingTable:lookup_bags",

@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Questions about a whole page that are asked in JavaScript. Each returns a list of complaints."""
+"""Checks of a whole page in JavaScript. Each returns a list of complaints."""
 
-# Text with less contrast to what is behind it than WCAG's AA asks for.
+# Text with less contrast to its background than WCAG's level AA requires.
 LOW_CONTRAST = """
 function channels(colour) {
   const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
@@ -38,7 +38,7 @@ while (walker.nextNode()) {
 return [...found];
 """
 
-# Things that can be used but have no name, cells without a heading, and ids that occur twice.
+# Controls without a name, cells without a heading, and ids that occur twice.
 UNNAMED = """
 const found = [];
 const name = (element) => (element.getAttribute("aria-label") || element.innerText || element.title
@@ -60,7 +60,7 @@ if (!document.querySelector("html[lang] main")) found.push("there is no main");
 return found;
 """
 
-# Elements that reach beyond the right edge of the window, unless a parent of theirs scrolls.
+# Elements that extend beyond the right edge of the window, unless an ancestor scrolls.
 TOO_WIDE = """
 const found = document.documentElement.scrollWidth > innerWidth
   ? [`page: ${document.documentElement.scrollWidth} > ${innerWidth}`] : [];
@@ -74,7 +74,7 @@ for (const element of document.querySelectorAll("main *, header *, nav *")) {
 return found;
 """
 
-# Whether the focus can be seen: on the element, or on what stands for it.
+# Whether the focus is visible, on the element or on its label.
 FOCUS_IS_SEEN = """
 const element = document.activeElement;
 return [element, element.nextElementSibling].some((each) => each
@@ -83,7 +83,7 @@ return [element, element.nextElementSibling].some((each) => each
   || element.id === "main" || element === document.body;
 """
 
-# Canvases on which nothing is drawn, or that are not as sharp as the screen.
+# Canvases that are blank, or whose resolution is lower than the screen's.
 BLANK_CHARTS = """
 return [...document.querySelectorAll("canvas")].filter((each) => each.checkVisibility())
   .flatMap((canvas) => {

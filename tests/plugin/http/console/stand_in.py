@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A stand-in for the server's HTTP part: the files of the console, and answers of stand_in_data.
+"""A fake of the server's HTTP part: the files of the console, and the replies of stand_in_data.
 
-    stand_in.py FOLDER_OF_THE_CONSOLE [PORT]     serves until it is ended, to look at the page
+    stand_in.py FOLDER_OF_THE_CONSOLE [PORT]     serves until it is ended, to view the page
 """
 
 import http.server
@@ -15,29 +15,29 @@ import stand_in_data as data
 
 TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript",
          ".svg": "image/svg+xml"}
-# That of the server: plugin/http/API.md.
+# The server's policy: plugin/http/API.md.
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
           "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-N_PAST = 700  # seconds of samples that a stream begins with
+N_PAST = 700  # seconds of samples at the start of a stream
 PAGE = 300    # entries of a page of a list, fewer than there are
 
 
 class StandIn(http.server.ThreadingHTTPServer):
-    """Serves on a free port of this host from start to stop, or as a context manager."""
+    """Serves on a free port of this host from start to stop; also a context manager."""
 
     daemon_threads = True
 
     def __init__(self, folder, port=0):
         super().__init__(("127.0.0.1", port), Handler)
         self.folder = folder
-        self.token = None         # that Authorization must hold
+        self.token = None         # the required content of Authorization
         self.is_forbidden = False
         self.is_empty = False
-        self.is_gone = False      # connections are closed unanswered, streams end
+        self.is_gone = False      # connections are closed without a reply, streams end
         self.is_stopped = False
         self.failing = set()      # paths that are answered with 503
         self.paths = []           # of all requests
-        self.n_streams = 0        # that are open
+        self.n_streams = 0        # the number of open streams
         self.elapsed_s = 3600
         self.changed = threading.Condition()
 
@@ -68,7 +68,7 @@ class StandIn(http.server.ThreadingHTTPServer):
                 self.changed.notify_all()
 
     def handle_error(self, request, client_address):
-        pass  # browsers close connections as they like
+        pass  # browsers may close connections at any time
 
     def answer(self, path, query):
         """The JSON of a path, None if there is none."""
@@ -160,7 +160,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.server.n_streams -= 1
 
     def stream_events(self, server):
-        """Samples of the past at once, then one a second."""
+        """Past samples at once, then one per second."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()

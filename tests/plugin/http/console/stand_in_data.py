@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Answers of a busy server that does not exist: the same figures in each run.
+"""Replies of an imaginary busy server, with the same figures in each run.
 
-1,000 tables, 200 connections, a late trainer, a full quota, and names that are hostile.
+1,000 tables, 200 connections, a late trainer, a full quota, and hostile names.
 """
 
 import math
@@ -69,7 +69,7 @@ def connections(elapsed_s):
 
 
 def latency(time_s, calls):
-    """Counts by bucket of calls whose median wanders, with a slow minority now and then."""
+    """Counts by bucket of calls whose median drifts, with an occasional slow minority."""
     median_us = 350 * (1 + 0.5 * math.sin(time_s / 37))
     slow = 0.04 if (time_s // 40) % 4 == 0 else 0.004
     counts = [0] * (len(LATENCY_BOUNDS_US) + 1)
@@ -205,7 +205,7 @@ def flags():
 
 
 def empty(path, elapsed_s):
-    """Answers of a server that has just started and has nothing."""
+    """Replies of a server that has just started and is empty."""
     usual = status(elapsed_s)
     return {
         "/tables": {"time_s": START_S, "total": 0, "next": None, "bytes": 0, "max_bytes": None,

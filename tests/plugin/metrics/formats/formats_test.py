@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The formats of metrics, read by others: Python's client of Prometheus, protobuf's own decoder with a
-descriptor of the published message, and a Prometheus that scrapes all three."""
+"""The formats of metrics, read by other implementations: Prometheus's Python client, protobuf's own
+decoder with a descriptor of the published message, and a Prometheus that scrapes all three."""
 
 import contextlib
 import http.server
@@ -21,13 +21,14 @@ PROMETHEUS = "/usr/bin/prometheus"
 CONTENT_TYPES = {
     "text": "text/plain; version=0.0.4",
     "openmetrics": "application/openmetrics-text; version=1.0.0",
-    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
+                "encoding=delimited",
 }
 DEADLINE_S = 120
 MAX_ERROR = 0.02
 
-# io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name, number, type, whether it
-# is repeated. A type in capitals is a message.
+# io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name,
+# number, type, whether it is repeated. A type in capitals is a message.
 MESSAGES = {
     "LabelPair": [("name", 1, "string", 0), ("value", 2, "string", 0)],
     "Gauge": [("value", 1, "double", 0)],
@@ -63,7 +64,8 @@ def make_family_class():
     """The class of MetricFamily."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client",
+                                              syntax="proto2")
     for message, fields in MESSAGES.items():
         described = file.message_type.add(name=message)
         for name, number, kind, is_repeated in fields:
@@ -73,7 +75,8 @@ def make_family_class():
                 field.type_name = ".io.prometheus.client." + kind
             else:
                 field.type = getattr(field, "TYPE_" + kind.upper())
-                field.options.packed = bool(is_repeated)  # decoders take both; this is how it is encoded
+                # decoders accept both; the server encodes this one
+                field.options.packed = bool(is_repeated)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.MessageFactory(pool).GetPrototype(
@@ -82,7 +85,7 @@ def make_family_class():
 
 
 def split_delimited(data):
-    """The messages of a stream, each behind its length."""
+    """The messages of a stream, each preceded by its length."""
     while data:
         length, shift, n = 0, 0, 0
         while True:
@@ -142,7 +145,7 @@ class FormatsTest(unittest.TestCase):
         return self.durations_s[max(math.ceil(q * len(self.durations_s)), 1) - 1]
 
     def read_by_client(self, name):
-        """Samples of a text format as Python's client reads them."""
+        """Samples of a text format, parsed by Python's client."""
         try:
             from prometheus_client import parser
             from prometheus_client.openmetrics import parser as openmetrics_parser
@@ -150,19 +153,23 @@ class FormatsTest(unittest.TestCase):
             self.skipTest("Debian's package python3-prometheus-client is not installed")
         parse = openmetrics_parser if name == "openmetrics" else parser
         families = parse.text_string_to_metric_families(self.read(name).decode())
-        return {key(sample.name, sample.labels): sample.value for family in families for sample in family.samples}
+        return {key(sample.name, sample.labels): sample.value for family in families
+                for sample in family.samples}
 
     def test_both_texts_are_the_same_samples(self):
         samples = self.read_by_client("openmetrics")
         self.assertEqual(samples, self.read_by_client("text"))
         self.assertEqual(
-            samples[key("thriftps_sample_requests_total", {"method": 'a"b\\c\nd', "code": "OK"})], 12345
+            samples[key("thriftps_sample_requests_total", {"method": 'a"b\\c\nd', "code": "OK"})],
+            12345
         )
         self.assertEqual(samples[key("thriftps_sample_waiting_seconds", {})], -1234.567890123)
         some = {"method": "some"}
-        self.assertEqual(samples[key("thriftps_sample_duration_seconds_count", some)], len(self.durations_s))
+        self.assertEqual(samples[key("thriftps_sample_duration_seconds_count", some)],
+                         len(self.durations_s))
         self.assertAlmostEqual(
-            samples[key("thriftps_sample_duration_seconds_sum", some)], sum(self.durations_s), places=6
+            samples[key("thriftps_sample_duration_seconds_sum", some)], sum(self.durations_s),
+            places=6
         )
         for bound in (0.0001, 0.001, 0.01):
             n = samples[key("thriftps_sample_duration_seconds_bucket", {**some, "le": repr(bound)})]
@@ -182,9 +189,11 @@ class FormatsTest(unittest.TestCase):
             families[family.name] = family
         requests = families["thriftps_sample_requests_total"].metric[0]
         self.assertEqual(requests.counter.value, 12345)
-        self.assertEqual([(label.name, label.value) for label in requests.label], [("method", 'a"b\\c\nd'), ("code", "OK")])
+        self.assertEqual([(label.name, label.value) for label in requests.label],
+                         [("method", 'a"b\\c\nd'), ("code", "OK")])
         self.assertEqual(families["thriftps_sample_held_bytes"].metric[0].gauge.value, 2**52)
-        empty, some = (metric.histogram for metric in families["thriftps_sample_duration_seconds"].metric)
+        empty, some = (metric.histogram
+                       for metric in families["thriftps_sample_duration_seconds"].metric)
         self.assertEqual([(span.offset, span.length) for span in empty.positive_span], [(0, 0)])
         self.assertEqual(some.sample_count, len(self.durations_s))
         self.check_native(some)
@@ -201,7 +210,8 @@ class FormatsTest(unittest.TestCase):
         self.assertIsNone(next(deltas, None))
         base = 2 ** (2**-histogram.schema)
         for number, count in buckets.items():
-            self.assertEqual(count, sum(base ** (number - 1) < d <= base**number for d in self.durations_s), number)
+            self.assertEqual(count, sum(base ** (number - 1) < d <= base**number
+                                        for d in self.durations_s), number)
         self.assertEqual(sum(buckets.values()), histogram.sample_count)
 
     # ---- a Prometheus ------------------------------------------------------------------------
@@ -211,7 +221,8 @@ class FormatsTest(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as found:
             address = "127.0.0.1:%d" % found.getsockname()[1]
         jobs = [
-            {"job_name": name, "metrics_path": "/" + name, "static_configs": [{"targets": [exporter.address]}]}
+            {"job_name": name, "metrics_path": "/" + name,
+             "static_configs": [{"targets": [exporter.address]}]}
             for name in CONTENT_TYPES
         ]
         config = os.path.join(self.folder, "prometheus.yml")
@@ -236,7 +247,7 @@ class FormatsTest(unittest.TestCase):
             process.wait()
 
     def query(self, address, expression):
-        """The value of the only series, as soon as there is one."""
+        """The value of the only series, as soon as it exists."""
         url = "http://%s/api/v1/query?%s" % (address, urllib.parse.urlencode({"query": expression}))
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
@@ -246,7 +257,7 @@ class FormatsTest(unittest.TestCase):
                 if result:
                     self.assertEqual(len(result), 1)
                     return float(result[0]["value"][1])
-            threading.Event().wait(0.2)  # there is nothing to wait for but its next scrape
+            threading.Event().wait(0.2)  # only its next scrape can change the value
         self.fail("no answer to %s; the log:\n%s" % (expression, self.read("log").decode()))
 
     def test_prometheus_scrapes_all_formats(self):
@@ -258,16 +269,19 @@ class FormatsTest(unittest.TestCase):
             for job in CONTENT_TYPES:
                 self.assertEqual(self.query(address, 'up{job="%s"} == 1' % job), 1)
                 self.assertEqual(
-                    self.query(address, 'thriftps_sample_requests_total{job="%s", code="OK"}' % job), 12345
+                    self.query(address,
+                               'thriftps_sample_requests_total{job="%s", code="OK"}' % job), 12345
                 )
             for q in (0.1, 0.5, 0.9, 0.99):
                 native = self.query(
                     address,
-                    'histogram_quantile(%g, thriftps_sample_duration_seconds{job="protobuf", method="some"})' % q,
+                    'histogram_quantile(%g, thriftps_sample_duration_seconds{job="protobuf", '
+                    'method="some"})' % q,
                 )
                 self.assertAlmostEqual(native / self.quantile(q), 1, delta=MAX_ERROR)
             for job in ("text", "openmetrics"):
-                count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", method="some"}' % job)
+                count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", '
+                                            'method="some"}' % job)
                 self.assertEqual(count, len(self.durations_s))
 
 

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Segments in memory of the server's device, whose clients need not be able to open them to be in
-// the wrong. Processes that do: tests/integration/device_memory.
+// Segments in memory of the server's device. Clients can break rules without opening them;
+// tests/integration/device_memory has processes that open them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,10 +52,10 @@ Average (gint32 trainer, gint64 batch, const WriteFields &tensor)
   };
 }
 
-// What an answer's tensor is: its bytes, or the slice that it names.
+// The contents of a reply's tensor: its bytes, or the slice that it names.
 struct Answered
 {
-  TpsSharing sharing = { &kOps }; // first
+  TpsSharing sharing = { &kOps }; // must be the first member
   TpsSharedSlice slice = {};
   std::string bytes;
 
@@ -275,9 +275,9 @@ TEST_F (DeviceSegments, GoWithTheConnectionOnceNoCallNeedsThem)
 
   client_->raw ().Send ("ParameterServer:average_gradient", 7,
                         Average (0, 1, SharedTensor (1, { 4 }, { id, 0, 16 })));
-  /* Whatever it has asked before is answered in order: the push has been read. */
+  /* Requests of a connection are read in order, so the push has been read. */
   EXPECT_GT (client_->Offered (), 0);
-  /* Whether the round has added the gradient up by now or not: its memory is there as long as it is
+  /* The round may or may not have added the gradient already. Its memory remains as long as it is
    * needed. */
   client_.reset ();
   EXPECT_EQ (

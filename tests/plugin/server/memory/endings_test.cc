@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Whatever way a client goes, what it shared comes back; and what others wait for goes on.
+// After any end of a client its shared memory is released, and pending calls of others continue.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ private:
   TpsAverageGradientArguments arguments_ = {};
 };
 
-// The first element of the average; NaN where there is none.
+// The first element of the average; NaN if there is none.
 float
 ReceiveAverage (SharedClient *client)
 {
@@ -103,7 +103,7 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   }
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   one->raw ().Send ("Memory:close_segments", 77, IdsFields ({ id }));
-  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // it overtakes the call, whose id is another
+  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // it overtakes the call, which has another id
   Push (1, 4).Send (two.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (one.get ()), 3);
   EXPECT_EQ (ReceiveAverage (two.get ()), 3);
@@ -122,7 +122,7 @@ TEST (Endings, AnAnswerThatNobodyTakesGoesWithItsConnection)
   Push (0, 2).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 2);
   EXPECT_EQ (client->n_resolved, 1);
-  client.reset (); // without giving it back
+  client.reset (); // without a release
   ExpectNothingLeft (server);
 }
 
@@ -138,7 +138,7 @@ TEST (Endings, StoppingTheServerLetsGoOfAllSegments)
   EXPECT_EQ (CountMappings (), 2); // the client's
 }
 
-// A segment serves one answer at a time; what finds no room comes inline.
+// A segment serves one reply at a time; replies without a free segment are inline.
 TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
 {
   PluginServer server ({}, 1);
@@ -158,7 +158,7 @@ TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
   EXPECT_EQ (client.n_resolved, 2);
 }
 
-// The client is a process of its own, which begins before there are threads here.
+// The client is a process of its own, forked before this process has threads.
 class KilledClient
 {
 public:
@@ -183,7 +183,7 @@ public:
     close (from_child_);
   }
 
-  // Returns when it has two segments and a call that waits.
+  // Returns when it has two segments and a pending call.
   void
   Start (const std::string &address)
   {
@@ -235,7 +235,7 @@ TEST (Endings, AKilledClientsMemoryComesBack)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   killed.Kill ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // what its call still reads
+  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the memory that its call still reads
   Push (1, 4).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 3);
   client.reset ();

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The answer of a call gives its slices back: it leaves when the reply is ready and nobody looks at
-// them any more.
+// The reply of a call releases its slices: it is sent when it is ready and the slices are no longer
+// read.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 namespace thriftps_test {
 namespace {
 
-//   keep (1: Tensor)  answers at once, and looks at the tensor until the test says so
-//   ping ()           answers at once
-//   pull ()           answers with a tensor of 128 KiB
+//   keep (1: Tensor)  replies at once, and reads the tensor until the test releases it
+//   ping ()           replies at once
+//   pull ()           replies with a tensor of 128 KiB
 class Keeper
 {
 public:
@@ -167,7 +167,7 @@ TEST_F (HandBack, ComesWhenTheLastSliceIsLetGo)
   client_->raw ().Send ("ping", 2);
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 2); // overtakes it
   EXPECT_EQ (keeper_.CountKept (), 1u);
-  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // others leave after their answers
+  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // calls are removed after their replies
   EXPECT_FALSE (HasAnswer ());
   keeper_.LetGo ();
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 1);
@@ -185,8 +185,8 @@ TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
 }
 
-// The answer of open_segment waits behind another of its sequence id: what overtakes it must not
-// name the new segment.
+// The reply of open_segment waits behind another reply of the same sequence id. A reply that
+// overtakes it must not name the new segment.
 TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
 {
   SendKeep (5);
@@ -214,7 +214,7 @@ TEST_F (HandBack, CountsAmongCallsWhereThereIsNoAnswer)
 {
   SendKeep (1, 1, TPS_MESSAGE_ONEWAY);
   WaitUntil ([&] { return keeper_.CountKept () == 1; });
-  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // others leave after their answers
+  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // calls are removed after their replies
   keeper_.LetGo ();
   WaitUntil ([&] { return keeper_.CountCalls () == 0; });
   client_->raw ().Send ("ping", 2);
@@ -226,7 +226,7 @@ TEST_F (HandBack, EndsTheCallOfAClientThatHasGone)
   SendKeep (1);
   WaitUntil ([&] { return keeper_.CountKept () == 1; });
   client_.reset ();
-  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // others leave after their answers
+  WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // calls are removed after their replies
   keeper_.LetGo ();
   WaitUntil ([&] { return keeper_.CountCalls () == 0; });
   WaitUntil ([&] { return CountMappings () == 0; });

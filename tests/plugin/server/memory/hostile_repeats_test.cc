@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that change what they have sent, in memory shared with the server, while a model is made
-// or updated, and before and while they send it again. Whatever bytes the server saw: what it has
-// once answered stays what it was, and is applied once.
+// Clients that change their arguments in shared memory while a model is created or updated, and
+// before and during repeats. Whichever bytes the server saw, its replies must stay the same, and
+// each call must be applied once.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ constexpr int kInvalidArgument = 1;
 constexpr int kAlreadyExists = 3;
 constexpr int kDuplicate = 5;
 
-// The least that is shared, which is hashed when it comes; and what is hashed by whoever adds it
-// up.
+// The smallest shared size, whose hash is computed on arrival; and a size whose hash is computed
+// during the addition.
 constexpr gint64 kSmall = 16384; // elements
 constexpr gint64 kLarge = 100000;
 
@@ -56,7 +56,7 @@ Bytes (const Model &model)
 class HostileRepeats : public testing::TestWithParam<gint64>
 {
 protected:
-  // With `tensor`, taken; the code of its answer.
+  // Sends init_model with `tensor`, which it takes; returns the code of the reply.
   static int
   Init (SharedClient *client, const Segment *segment, TpsTensor tensor)
   {
@@ -73,7 +73,7 @@ protected:
     return ErrorCode (client->raw ().Receive ());
   }
 
-  // Through a connection that shares nothing.
+  // Uses a connection without shared memory.
   Model
   GetModel ()
   {
@@ -99,7 +99,7 @@ protected:
     tps_push_id_clear (&update.push);
   }
 
-  // Null for an error, which is in LastError().
+  // Null for an error, which LastError() returns.
   Model
   ReceiveModel ()
   {
@@ -143,7 +143,7 @@ protected:
                : "";
   }
 
-  // Over what is sent, which begins with the segment.
+  // Overwrites the arguments, which are at the start of the segment.
   void
   StartScribbling ()
   {
@@ -176,8 +176,8 @@ TEST_P (HostileRepeats, AModelIsWhatItWasWhenInitModelWasAnswered)
   std::printf ("%d of 15 repeats had changed\n", n_others);
 }
 
-// What later calls of other trainers are compared with is what the model is, not what was there
-// before or after it was copied.
+// Later calls of other trainers are compared with the model itself, not with the segment before or
+// after the copy.
 TEST_P (HostileRepeats, AModelIsKnownAgainByItsOwnBytes)
 {
   StartScribbling ();
@@ -226,7 +226,7 @@ TEST_P (HostileRepeats, AnUpdateThatIsSentAgainWithOtherBytesIsADuplicate)
   EXPECT_EQ (GetModel ()->version, 2);
 }
 
-// The first of them is applied, with what bytes ever; the others are the same, or other ones.
+// The first of them is applied with some bytes; the repeats have the same bytes or others.
 TEST_P (HostileRepeats, AnUpdateThatChangesWhileItIsSentAgainIsAppliedOnce)
 {
   int n_refused = 0;
@@ -300,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P (Sizes, HostileRepeats, testing::Values (kSmall, kLarge
 class HostileRowPushes : public testing::Test
 {
 protected:
-  // Ids and values are of a size that is shared.
+  // Ids and values are large enough to be shared.
   static constexpr gint64 kRows = 8192;
   static constexpr gint64 kDim = 2;
 
@@ -401,7 +401,7 @@ TEST_F (HostileRowPushes, ThatAreSentAgainWithOtherBytesAreDuplicates)
   EXPECT_EQ (Rows () == AllRows (3), true);
 }
 
-// Ids that are not rows are refused; a push is applied or not, and what is refused is not
+// Ids outside of the table are refused. A push is applied or not, and a refused push is not
 // remembered.
 TEST_F (HostileRowPushes, ThatChangeWhileTheyAreSentAgainHarmOnlyTheirValues)
 {

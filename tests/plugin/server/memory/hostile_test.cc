@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that name slices they have not, and clients that change what they have given away.
+// Clients that name slices of others, and clients that change slices after they have lent them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -150,7 +150,7 @@ TEST_F (Slices, AreRefusedWhereNothingIsOpen)
     }
 }
 
-// One slice may be named by many tensors: what is copied of it counts each time.
+// Many tensors may name one slice; each copy of it counts.
 TEST (SliceCopies, CountWithWhatWaitsInTheServer)
 {
   TpsServerOptions options = {};
@@ -178,8 +178,8 @@ TEST (SliceCopies, CountWithWhatWaitsInTheServer)
   EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB });
 }
 
-// The averages of a batch are kept for repeats, and a gradient that names a slice has brought no
-// memory for its own.
+// The averages of a batch are kept for repeats. A gradient in a slice has no memory of its own that
+// its average could reuse.
 TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
 {
   constexpr int kFits = 8;
@@ -208,10 +208,10 @@ TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
           testing::HasSubstr ("no memory for a sum of 4194304 bytes: the budget of averages: "
                               "no room for 4194304 bytes, "));
     }
-  EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have all of what is theirs
+  EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have released all of theirs
 }
 
-/* ---- what is changed after it was given away ------------------------------------------------ */
+/* ---- changes after the release -------------------------------------------------------------- */
 
 bool
 IsAll (const TpsTensor &tensor, float value)
@@ -274,7 +274,7 @@ TEST (GivenBack, AModelDoesNotChangeWithTheSegment)
   tps_named_tensor_clear (&parameter);
 }
 
-/* ---- what is changed while it is used ------------------------------------------------------- */
+/* ---- changes during use --------------------------------------------------------------------- */
 
 class Changing : public testing::Test
 {
@@ -289,7 +289,7 @@ protected:
     EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), 0);
   }
 
-  // Any answer will do: values are the client's own affair.
+  // Any reply is accepted: a client that changes values harms only itself.
   void
   Call (const std::string &name, const WriteFields &fields)
   {
@@ -304,7 +304,7 @@ protected:
     n_calls_++;
   }
 
-  // A tensor of the segment's, somewhere in it.
+  // A tensor in the segment, at a random place.
   WriteFields
   Tensor (gint32 dtype, const std::vector<gint64> &shape, gint64 offset) const
   {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with all services on a Unix socket and on TCP, and what shows that it has let go of
-// shared memory.
+// A server with all services on a Unix socket and on TCP, and observations of the release of shared
+// memory.
 
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace thriftps_test {
 
-// Mappings of segments in this process. The client's count too: a test's client unmaps, or is
-// another process.
+// The number of mappings of segments in this process. Mappings of clients count too, unless they
+// are unmapped or in another process.
 inline int
 CountMappings ()
 {
@@ -34,7 +34,7 @@ CountMappings ()
   return n;
 }
 
-// Until the test's time is over.
+// Waits until the timeout of the test.
 inline void
 WaitUntil (const std::function<bool ()> &is_so)
 {
@@ -42,8 +42,8 @@ WaitUntil (const std::function<bool ()> &is_so)
     sched_yield ();
 }
 
-// A folder of its own for a socket. Process ids do not tell test processes apart that run in
-// sandboxes.
+// A folder for a socket. Process ids are not unique here, because test processes may run in
+// separate sandboxes.
 class SocketFolder
 {
 public:

@@ -1,7 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Every method that takes or gives tensors does the same to the bit, whether they travel inline or
-// in shared memory.
+// Every method with tensors returns the same bits, whether tensors are inline or in shared memory.
 
 #include <gtest/gtest.h>
 
@@ -145,7 +144,7 @@ private:
     Receive (0, ReadNothing, nullptr);
   }
 
-  // After what was read from segments has been noted.
+  // Call it after the results in segments have been recorded.
   void
   GiveBack ()
   {
@@ -429,7 +428,7 @@ Transcribe (Path path, Wire wire = Wire ())
   return transcript;
 }
 
-// Not by EXPECT_EQ: it would print megabytes.
+// Not EXPECT_EQ, which would print megabytes.
 void
 ExpectSame (const Transcript &a, const Transcript &b)
 {

@@ -20,7 +20,8 @@ namespace thriftps_test {
 class Scribbler
 {
 public:
-  // `memory`: mapped as MAP_SHARED, for writing. Waits until the other process is at it.
+  // `memory` must be mapped as MAP_SHARED, for writing. Waits until the other process has started
+  // to write.
   Scribbler (gpointer memory, gsize n_bytes)
   {
     std::string before (static_cast<const char *> (memory), n_bytes);

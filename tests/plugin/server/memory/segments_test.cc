@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The Memory service over real sockets: what is offered to whom, opening, giving back, closing,
-// limits.
+// The Memory service over real sockets: its offers to each kind of client, opening, release,
+// closing, limits.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST (Offer, IsNothingWhereItIsSwitchedOff)
   EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("switched off"));
 }
 
-// Only root can become somebody else.
+// Only root can change its user id.
 TEST (Offer, IsNothingForAnotherUser)
 {
   if (geteuid () != 0)
@@ -206,7 +206,8 @@ TEST (SegmentLimits, BoundTheirNumberWhateverIsAsked)
   EXPECT_EQ (server.BytesOut (), 256u * 4096);
 }
 
-// Descriptors of segments in this process: the server's, and those that clients have received.
+// Descriptors of segments in this process: those of the server, and those that clients have
+// received.
 int
 CountDescriptors ()
 {
@@ -214,7 +215,7 @@ CountDescriptors ()
 
   for (const auto &entry : std::filesystem::directory_iterator ("/proc/self/fd"))
     {
-      std::error_code gone; // the one that reads the folder
+      std::error_code gone; // the descriptor of the folder itself
 
       n += std::filesystem::read_symlink (entry, gone).string ().find ("thriftps-segment")
            != std::string::npos;
@@ -222,8 +223,8 @@ CountDescriptors ()
   return n;
 }
 
-// A client that opens and closes, and takes no answer: each holds a descriptor until it has been
-// sent.
+// A client that opens and closes segments without reading replies: each segment holds a descriptor
+// until it has been sent.
 TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
 {
   PluginServer server;
@@ -232,7 +233,7 @@ TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
   gint64 first = client.Open (TPS_SEGMENT_REQUESTS, 1).id;
   int n_unread = 1;
 
-  // Ids are counted up. An open that runs after the next close is closed by a later one.
+  // Ids increase. An open that runs after the next close is closed by a later one.
   for (gint64 i = 0; i < 2000; i++)
     {
       std::vector<gint64> ids;
@@ -308,7 +309,7 @@ TEST (SegmentEnd, ComesWithTheConnection)
   EXPECT_EQ (CountMappings (), 0);
 }
 
-// A client that opens, and goes away before the answer.
+// A client that opens a segment and leaves before the reply.
 TEST (SegmentEnd, ComesToThoseNobodyHasReceived)
 {
   PluginServer server;

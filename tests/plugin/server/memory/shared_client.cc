@@ -87,10 +87,10 @@ SharedTensor (gint32 dtype, const std::vector<gint64> &shape, TpsSharedSlice sli
   };
 }
 
-// Puts tensors one after the other into a segment for requests.
+// Places tensors one after the other in a segment for requests.
 struct SharedClient::Placer
 {
-  TpsSharing sharing; // first
+  TpsSharing sharing; // must be the first member
   SharedClient *client;
   const Segment *segment;
   gsize used;
@@ -111,10 +111,10 @@ struct SharedClient::Placer
   }
 };
 
-// Finds tensors in the segments for answers.
+// Finds tensors in the segments for replies.
 struct SharedClient::Resolver
 {
-  TpsSharing sharing; // first
+  TpsSharing sharing; // must be the first member
   SharedClient *client;
   std::set<gint64> used;
 
@@ -244,7 +244,7 @@ SharedClient::ReleaseUsed ()
 
   resolver_->used.clear ();
   if (!ids.empty () && ErrorCode (raw_.Call ("Memory:release_segments", IdsFields (ids))) != 0)
-    throw std::runtime_error ("a segment could not be given back");
+    throw std::runtime_error ("a segment could not be released");
 }
 
 } // namespace thriftps_test

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client that shares memory with its server, step by step as thrift/memory.thrift says, with
-// nothing of the client library: it may also do what no good client does.
+// A client that shares memory with its server, step by step as thrift/memory.thrift says, without
+// the client library: it can also violate the protocol.
 
 #pragma once
 
@@ -22,21 +22,21 @@ struct Segment
   gint64 id = 0;
   gsize size = 0;
   int fd = -1;
-  guint8 *data = nullptr; // mapped for writing where it is for requests
+  guint8 *data = nullptr; // writable if it is for requests
   TpsSegmentUse use = TPS_SEGMENT_REQUESTS;
 };
 
-// Arguments and results as plugin/wire writes and reads them.
+// Arguments and results in the format of plugin/wire.
 using WriteArguments = void (*) (TpsWriter *out, gconstpointer data);
 using ReadResult = gboolean (*) (TpsReader *in, TpsWireType type, gpointer target, GError **error);
 
-// FLOAT32 [n_elems], each `value`; tps_tensor_clear().
+// FLOAT32 [n_elems], each `value`; release it with tps_tensor_clear().
 TpsTensor MakeVector (gint64 n_elems, float value);
 
 WriteFields OpenFields (gint32 kind, gint32 use, gint64 n_bytes);
 WriteFields IdsFields (const std::vector<gint64> &ids);
 
-// A Tensor whose elements are a slice, with or without bytes besides, whatever they are.
+// A Tensor whose elements are a slice, optionally with inline bytes as well. Nothing is checked.
 WriteFields SharedTensor (gint32 dtype, const std::vector<gint64> &shape, TpsSharedSlice slice,
                           const std::string *data = nullptr);
 
@@ -54,20 +54,20 @@ public:
     return raw_;
   }
 
-  // What Node.describe offers; 0 = nothing.
+  // The number of bytes that Node.describe offers; 0 = no sharing.
   gint64 Offered ();
 
-  // Dies where the server refuses.
+  // Aborts if the server refuses.
   const Segment &Open (TpsSegmentUse use, gsize n_bytes);
   Message Release (gint64 id);
   Message Close (gint64 id);
 
-  // Sends a call; its large tensors are put into `segment` where one is given.
+  // Sends a call; its large tensors are placed in `segment`, if there is one.
   void Send (const std::string &name, WriteArguments write, gconstpointer data,
              const Segment *segment, int seqid = 0);
 
-  // Reads the answer's value into `target`, slices from the segments for answers. Whether there was
-  // one; the reason otherwise in LastError().
+  // Reads the value of the reply into `target`, with slices from the segments for replies. Returns
+  // whether there was one; otherwise LastError() has the reason.
   bool Receive (ReadResult read, gpointer target);
   const std::string &
   LastError () const
@@ -75,7 +75,7 @@ public:
     return last_error_;
   }
 
-  // Gives back the segments that slices of answers were in since the last time.
+  // Releases the segments that slices of replies have used since the last call.
   void ReleaseUsed ();
 
   int n_placed = 0;   // tensors put into segments

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a round costs beneath the network: two trainers push a gradient each, both wait for the
+/* The cost of a round without the network: two trainers push a gradient each, and both wait for the
  * average.
  *
  *   averaging_benchmark [MiB [rounds]]        default 25 MiB, 41 rounds
  *
- * GB/s counts the bytes pushed (2 gradients a round). The bound: memcpy of one gradient, measured
- * in between, moves as many bytes as one pass over the data must at least. `cpu` is the time of all
- * threads in the round (p50), which a busy machine disturbs less. `wrong` counts averages that are
- * not what they should be; with one, the exit code is 1. */
+ * GB/s counts the pushed bytes (2 gradients per round). The bound is memcpy of one gradient,
+ * measured in between; it moves as many bytes as the minimum of one pass over the data. `cpu` is
+ * the time of all threads in the round (p50), which a busy machine disturbs less. `wrong` counts
+ * incorrect averages; if there are any, the exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ struct Case
   const char *name;
   const char *kind;
   int first;         /* trainer that pushes first */
-  bool is_staggered; /* the second comes when all work for the first is done */
-  bool is_shared;    /* gradients lie in memory that another process maps */
+  bool is_staggered; /* the second gradient arrives after all work for the first is done */
+  bool is_shared;    /* gradients are in memory that another process maps */
 };
 
 const Case cases[] = {

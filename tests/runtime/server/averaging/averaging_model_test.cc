@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Thousands of random histories against the naive server: trainers that are silent, slow, ahead,
- * behind, repeat themselves or lie, in any order; jobs that are run at once or much later, in any
- * order. */
+ * behind, repeat calls or send wrong data, in any order; jobs that run at once or much later, in
+ * any order. */
 
 #include <random>
 
@@ -14,11 +14,11 @@
 namespace averaging_test {
 namespace {
 
-/* How much goes wrong. */
+/* The faults of a history. */
 struct Mischief
 {
   bool lies = true; /* other bytes, other shapes, calls that may not wait, arguments out of range */
-  bool resets_at_once = true; /* else jobs are run first */
+  bool resets_at_once = true; /* otherwise jobs are run first */
   bool delays_jobs = false;
 };
 
@@ -55,7 +55,7 @@ public:
     return sim.n_completed;
   }
 
-  /* What holds whenever jobs are run: one answer a call, one average a round. */
+  /* Invariants for any order of jobs: one reply per call, one average per round. */
   void
   check_invariants ()
   {
@@ -103,7 +103,8 @@ private:
     return chosen;
   }
 
-  /* The same for the same arguments: repeats are repeats. `variant` 0 is the honest one. */
+  /* Equal arguments give equal contributions, so repeats are exact. `variant` 0 is the correct
+   * one. */
   Contribution
   make_contribution (int32_t trainer, int64_t batch, int32_t param_loc, uint64_t variant)
   {
@@ -227,7 +228,7 @@ TEST (AveragingModel, AgreesWithTheNaiveServerAtEveryStep)
       history.run (120);
       n_completed += history.n_completed ();
     }
-  EXPECT_GT (n_completed, 1000); /* not only errors are compared */
+  EXPECT_GT (n_completed, 1000); /* the comparison must cover more than errors */
 }
 
 TEST (AveragingModel, OrderAndDelayOfJobsChangeNothing)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of a round, one scenario each; no time passes here but the simulated. */
+/* The rules of a round, one scenario each, with simulated time only. */
 
 #include "tests/runtime/server/averaging/simulation.h"
 
@@ -182,7 +182,7 @@ TEST (Averaging, NewerBatchLeavesARoundThatIsBeingReduced)
   int first = sim.push (0, 1, 0, dense ({ 1 }));
   int second = sim.push (1, 1, 0, dense ({ 2 }));
   sim.push (0, 2, 0, dense ({ 1 }));
-  sim.push (1, 2, 0, dense ({ 1 })); /* now everybody has left batch 1 behind */
+  sim.push (1, 2, 0, dense ({ 1 })); /* now every trainer has left batch 1 */
   sim.run_jobs ();
   expect_average (sim, first, { dense ({ 1 }), dense ({ 2 }) });
   expect_average (sim, second, { dense ({ 1 }), dense ({ 2 }) });
@@ -214,7 +214,8 @@ TEST (Averaging, AnswersAreKeptUntilEveryTrainerHasPushedInANewerBatch)
     sim.push (trainer, 5, 0, given[(size_t) trainer]);
   sim.push (0, 6, 0, dense ({ 1 }));
   sim.push (1, 8, 0,
-            dense ({ 1 })); /* batch 6 ends without averages: 5 stays the newest completed */
+            /* batch 6 ends without averages, so 5 remains the newest completed batch */
+            dense ({ 1 }));
   expect_average (sim, sim.push (2, 5, 0, given[2]), given);
   expect_average (sim, sim.push (0, 5, 0, given[0]), given);
   sim.push (2, 8, 0, dense ({ 1 }));
@@ -254,7 +255,7 @@ TEST (Averaging, OtherShapeDtypeOrKindIsRefusedNamingBoth)
   expect_error (sim, sim.push (0, 0, 0, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT,
                 "trainer 0 sent dense FLOAT32 [1]");
 
-  /* Nothing is lost by it: the right one is still taken. */
+  /* The refusal has no effect: the correct contribution is still accepted. */
   sim.push (0, 0, 0, dense ({ 4, 4 }));
   expect_average (sim, sim.push (2, 0, 0, no_data ()),
                   { dense ({ 4, 4 }), dense ({ 1, 2 }), no_data () });
@@ -304,7 +305,7 @@ TEST (Averaging, DataWithWeightZeroIsLeftOut)
   EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 6 })));
 }
 
-/* Each is a FLOAT32, their sum is not: the mean of 2 and 2 would be 0. */
+/* Each is a valid FLOAT32 but their sum is not: the mean of 2 and 2 would be 0. */
 TEST (Averaging, WeightsWhoseSumIsBeyondFloatAreRefused)
 {
   Simulation sim (n_trainers (2));
@@ -342,7 +343,7 @@ TEST (Averaging, EndOfEverythingAnswersAllAndForgetsAll)
   expect_error (sim, reducing, TPS_ERROR_ABORTED, "the end of everything");
   sim.run_jobs ();
 
-  /* Batch 0 begins again, and the round that was there is a new one. */
+  /* Batch 0 starts again, and the earlier round is a new one. */
   int first = sim.push (0, 0, 0, dense ({ 5 }));
   sim.push (1, 0, 0, dense ({ 7 }));
   sim.run_jobs ();
@@ -356,7 +357,7 @@ TEST (Averaging, CallsThatMayNotWaitAreTakenOnlyIfTheyNeedNot)
 
   expect_error (sim, sim.push (0, 3, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
                 "cannot wait");
-  int first = sim.push (0, 2, 0, dense ({ 1 })); /* batch 3 was not begun by it */
+  int first = sim.push (0, 2, 0, dense ({ 1 })); /* this call does not start batch 3 */
   EXPECT_TRUE (sim.is_waiting (first));
   expect_error (sim, sim.push (0, 2, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
                 "cannot wait");
@@ -409,8 +410,8 @@ TEST (Averaging, RoundsAreChargedAndOlderOnesGiveWay)
       n++;
     EXPECT_LE (n, (1 << 20) / (1000 * 24));
     EXPECT_GE (n, (1 << 20) / (1000 * 32 + 4096));
-    /* What was full does not stay full: the next batch begins, and finds room when the old one has
-     * gone. */
+    /* The limit is not permanent: the next batch starts, and finds room once the old one has
+     * ended. */
     for (gint64 batch = 1; batch < 4; batch++)
       sim.push (0, batch, 0, dense ({ 1 }));
     EXPECT_TRUE (sim.is_waiting (sim.push (0, 4, 0, dense ({ 1 }))));

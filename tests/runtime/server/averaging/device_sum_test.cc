@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums on devices: the CPU's way through the table, and where there are others (tests/cuda),
- * theirs. The bits are those of the definition, whoever adds. */
+/* Sums on devices: on the CPU through the table of operations, and on other devices if there are
+ * any (tests/cuda). The bits are those of the definition on every device. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -45,7 +45,7 @@ alloc_far (TpsDevice *device, gsize n_bytes, GError **error)
   return tps_buffer_new_foreign (data, n_bytes, device, g_free, data);
 }
 
-/* The CPU, with memory that counts as its own. */
+/* The CPU, with memory that counts as memory of a device. */
 TpsDevice *
 far_device ()
 {
@@ -56,7 +56,7 @@ far_device ()
   return &device;
 }
 
-/* Devices whose memory the host does not read. */
+/* Devices whose memory the host cannot read. */
 std::vector<TpsDevice *>
 far_devices ()
 {
@@ -83,7 +83,7 @@ move_there (TpsDevice *device, TpsGradient *gradient)
   tps_tensor_init_take (dense, &shape, buffer, 0);
 }
 
-/* An average, wherever it lies. */
+/* An average, in any memory. */
 Average
 read_average (const TpsGradient &average)
 {
@@ -181,7 +181,7 @@ TEST (DeviceSum, SameBitsForEveryDeviceAndGrouping)
     }
 }
 
-/* Every subset of three trainers' gradients lies there. */
+/* Every subset of three trainers' gradients is on the device. */
 TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
 {
   std::mt19937_64 dice (3);
@@ -282,7 +282,7 @@ TEST (DeviceSum, RoundsUnderWayDoNotShareMemory)
 
 /* -- the server -- */
 
-/* One call's answer, to be waited for. */
+/* The reply to one call, with a wait. */
 class Answer
 {
 public:
@@ -303,7 +303,7 @@ public:
   std::promise<void> promise;
 };
 
-/* The elements in memory of `there`, where that is not NULL. */
+/* Copies the elements to memory of `there`, if that is not NULL. */
 void
 push (TpsParameterServer *server, gint32 trainer, gint32 param_loc, const Contribution &what,
       Answer *answer, TpsDevice *there = nullptr)
@@ -337,8 +337,7 @@ protected:
     tps_worker_pool_free (workers);
   }
 
-  /* One of ours, with the CPU's functions but for those that a test puts in place; outlives the
-   * server. */
+  /* A device with the CPU's functions, some of which a test replaces; outlives the server. */
   TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
   TpsDevice fake = { &ops, "fake:0" };
   TpsWorkerPool *workers = tps_worker_pool_new ("test", 2);
@@ -386,7 +385,7 @@ TEST_F (DeviceServer, TakesGradientsInMemoryOfItsDeviceAndRepeatsOfThem)
 
         start (device, 2);
         push (server, 0, 0, given[0], &answers[0], device);
-        push (server, 0, 0, given[0], &waiting); /* again, by another way */
+        push (server, 0, 0, given[0], &waiting); /* a repeat that uses the other path */
         push (server, 1, 0, given[1], &answers[1], device);
         push (server, 1, 0, given[1], &late, device);
         push (server, 1, 0, dense ({ 1 }), &other, device);

@@ -32,8 +32,7 @@ decode (TpsDType dtype, const void *element)
     }
 }
 
-/* Of the two neighbours of a half-width guess and itself, the one nearest to `value`; ties to
- * even. */
+/* The value nearest to `value` among a 16-bit guess and its two neighbours; ties to even. */
 guint16
 nearest_half (TpsDType dtype, double value)
 {
@@ -76,8 +75,9 @@ encode (TpsDType dtype, double value, std::string *bytes)
     }
 }
 
-/* One operation in the sum's type. Through a double for FLOAT32: products are exact there, sums and
- * quotients are not rounded twice to their harm (a double has more than twice the bits). */
+/* One operation in the sum's type. FLOAT32 operations use a double: products are exact there, and
+ * the double rounding of sums and quotients is harmless, because a double has more than twice the
+ * bits. */
 double
 in_sum_type (TpsDType dtype, double value)
 {
@@ -121,7 +121,7 @@ shape_text (const TpsShape &shape)
 /* Rows by id; a dense contribution is one row. */
 using RowMap = std::map<int64_t, std::vector<double>>;
 
-/* Duplicates of a trainer are combined in their given order before they are weighted. */
+/* Duplicates of a trainer are added in their order before they are weighted. */
 RowMap
 combine_rows (const Contribution &contribution)
 {

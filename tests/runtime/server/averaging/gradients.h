@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Contributions as plain C++ values, what they average to (computed in the simplest way), and how
- * they become gradients. Shared by the tests of this folder. */
+/* Contributions as plain C++ values, their averages, computed in the simplest way, and their
+ * conversion to gradients. Shared by the tests of this folder. */
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace averaging_test {
 
-/* Elements are kept as doubles that the dtype represents exactly; bits are made when a gradient
- * is. */
+/* Elements are stored as doubles that the dtype represents exactly, and converted to bits for a
+ * gradient. */
 struct Contribution
 {
   TpsGradientKind kind = TPS_GRADIENT_NONE;
@@ -27,7 +27,7 @@ struct Contribution
   std::vector<double> values; /* row-major */
 };
 
-/* What an average is compared by. */
+/* The comparable form of an average. */
 struct Average
 {
   TpsGradientKind kind = TPS_GRADIENT_NONE;
@@ -60,8 +60,8 @@ Average to_average (const TpsGradient &gradient);
 /* The contribution's own elements. */
 Average as_average (const Contribution &contribution);
 
-/* The definition, written down: in ascending trainer order, element by element. At least one weight
- * is above 0. `is_sum`: without the division. */
+/* The definition of the average: in ascending trainer order, element by element. At least one
+ * weight must be above 0. If `is_sum`, the division is omitted. */
 Average expected_average (const std::vector<Contribution> &by_trainer, bool is_sum = false);
 
 } // namespace averaging_test

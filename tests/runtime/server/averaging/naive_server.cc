@@ -47,7 +47,7 @@ NaiveServer::close (Round *round, int code)
   round->waiting.clear ();
 }
 
-/* Of an older batch. */
+/* Whether the round belongs to an older batch. */
 bool
 NaiveServer::is_remembered (int64_t batch) const
 {

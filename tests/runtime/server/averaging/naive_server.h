@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of averaging once more, in the simplest way: nothing is forgotten, everything is
- * recomputed, arithmetic takes no time. What the machine is compared with. */
+/* A second implementation of the rules of averaging, in the simplest way: it keeps everything,
+ * recomputes everything, and its arithmetic takes no time. The state machine is compared with
+ * it. */
 
 #pragma once
 
@@ -19,7 +20,7 @@ class NaiveServer
 public:
   explicit NaiveServer (const Simulation::Options &options);
 
-  /* Calls are numbered as the simulation numbers them. */
+  /* Calls have the same numbers as in the simulation. */
   void push (int32_t trainer, int64_t batch, int32_t param_loc, const Contribution &contribution,
              bool may_wait);
   void advance_time (int64_t ns);
@@ -31,8 +32,8 @@ public:
     return outcomes[(size_t) call];
   }
 
-  /* Who was missing when the call was ended, as the message must name them; "" where that does not
-   * matter. */
+  /* The trainers that were missing when the call was ended, in the format of the error message; ""
+   * if they are not relevant. */
   const std::string &
   missing (int call) const
   {
@@ -51,7 +52,7 @@ private:
     std::map<int32_t, Contribution> by_trainer;
     std::vector<int> waiting;
     int64_t begin = 0;
-    int code = 0; /* why it is closed */
+    int code = 0; /* the reason why it is closed */
     std::string missing;
     bool is_complete = false;
     Average average;
@@ -68,7 +69,7 @@ private:
   Simulation::Options options;
   int64_t now = 0;
   std::map<int64_t, Batch> batches;
-  std::vector<int64_t> begun; /* current batches in the order in which they were it */
+  std::vector<int64_t> begun; /* the current batches, in the order in which they became current */
   std::vector<int64_t> newest;
   std::vector<Outcome> outcomes;
   std::vector<std::string> missing_texts;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server kind that overrides everything that it can. */
+/* A server kind that overrides every function. */
 
 #include <atomic>
 #include <cmath>

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with two workers, and answers to wait for. */
+/* A server with two workers, and replies with a wait. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace averaging_test {
 
-/* One call's answer, to be waited for. */
+/* The reply to one call, with a wait. */
 class Answer
 {
 public:

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: what the machine promises holds whoever calls from where. Nothing here
- * measures time; where a deadline is waited for, it is the server that ends the wait. Run it under
- * the thread sanitizer too. */
+/* The server with threads: the guarantees of the state machine hold for calls from any thread. No
+ * test measures time; waits for a deadline end when the server ends them. Run it under the thread
+ * sanitizer too. */
 
 #include "runtime/server/averaging/parameter_server.h"
 
@@ -276,7 +276,7 @@ TEST_F (ParameterServerTest, RefusesWhatItCannotBe)
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
 }
 
-/* Pushes the next batch from within the answer of the last. */
+/* Pushes the next batch from the reply to the previous one. */
 struct Chain
 {
   TpsParameterServer *server;
@@ -313,8 +313,8 @@ TEST_F (ParameterServerTest, CallbacksMayCallBackAsOftenAsTheyLike)
   EXPECT_EQ (chain.n_answers, 20000);
 }
 
-/* A trainer on a thread of its own: several rounds of a batch in flight, the next batch when all
- * are answered. */
+/* A trainer on a thread of its own: several rounds of a batch in flight, and the next batch after
+ * all replies. */
 void
 train (TpsParameterServer *server, gint32 trainer, int n_batches, int n_params,
        std::atomic<int> *n_wrong)
@@ -367,7 +367,7 @@ TEST_F (ParameterServerTest, FourTrainersAtOnce)
     }
 }
 
-/* Pushes that may be ended by others at any time; every one must be answered once. */
+/* Pushes that other threads may end at any time; each must be answered exactly once. */
 void
 disturb (TpsParameterServer *server, gint32 trainer, std::atomic<int> *n_answered)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bits: the same for every order of arrival, every grouping into folds, in place or not, and those
- * of the definition. */
+/* Bits: the same for every order of arrival and every grouping into folds, in place or not, and
+ * equal to the definition. */
 
 #include "runtime/server/averaging/reduction.h"
 
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                               TPS_DTYPE_BFLOAT16 };
 
-/* Values of very different size, so that another order of additions shows. */
+/* Values of very different magnitudes, so that another order of additions changes the result. */
 std::vector<double>
 random_values (std::mt19937_64 *dice, size_t n, TpsDType dtype)
 {
@@ -123,7 +123,7 @@ fold_groups (const std::vector<Contribution> &contributions, const std::vector<s
     }
   for (size_t i = 0; keeps_references && i < contributions.size (); i++)
     EXPECT_TRUE (to_average (references.items[i].gradient) == as_average (contributions[i]))
-        << "somebody else's elements were changed";
+        << "foreign elements were changed";
   Average result = to_average (average);
   tps_gradient_clear (&average);
   tps_reduction_clear (&reduction);
@@ -233,8 +233,8 @@ TEST (Reduction, EdgesOfFloatingPoint)
 
   for (TpsDType dtype : FLOATING)
     {
-      /* -0 and -0 is -0: a sum that began with 0 would lose the sign. Rows that only one has keep
-       * it too. */
+      /* The sum of -0 and -0 is -0: a sum that starts with 0 would lose the sign. Rows of a single
+       * trainer keep it too. */
       std::vector<Contribution> given = { dense ({ -0.0, inf, 1, 0 }, 1, dtype),
                                           dense ({ -0.0, 1, -1, -0.0 }, 1, dtype) };
       EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));
@@ -271,7 +271,7 @@ TEST (Reduction, NoElementsAndScalars)
   EXPECT_TRUE (fold_groups ({ empty, empty }, { 2 }, true) == expected_average ({ empty, empty }));
 }
 
-/* Small ones are charged with their messages, which an average outlives. */
+/* Small gradients are charged with their messages, and an average may outlive a message. */
 TEST (Reduction, ASmallGradientDoesNotBecomeTheSum)
 {
   Items items ({ dense ({ 1, 2 }), dense ({ 3, 4 }) });

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients in memory that another process maps: read where they lie, once, and let go of with the
- * round. */
+/* Gradients in memory that another process maps: they are read in place, once, and released with
+ * the round. */
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ private:
   }
 };
 
-/* Trainers of one round, whose jobs are run when the test says so. */
+/* Trainers of one round, whose jobs run on request of the test. */
 class SharedGradients : public testing::Test
 {
 protected:
@@ -88,7 +88,7 @@ protected:
       tps_averaging_ticket_clear (&ticket);
   }
 
-  /* The number of jobs that follow, which are run. */
+  /* Pushes, and runs the resulting jobs; returns their number. */
   int
   push (guint ticket, gint32 trainer, TpsGradient gradient)
   {
@@ -123,7 +123,7 @@ TEST_F (SharedGradients, TheFirstIsNotCopiedButAddedToTheNext)
   EXPECT_EQ (push (0, 0, memory.share (1)), 0);
   EXPECT_EQ (memory.n_held, 1);
   EXPECT_EQ (push (1, 1, memory.share (10)), 1);
-  EXPECT_EQ (memory.n_held, 0); /* their sum is ours */
+  EXPECT_EQ (memory.n_held, 0); /* their sum is in our own memory */
   EXPECT_EQ (push (2, 2, memory.share (100)), 1);
   EXPECT_EQ (memory.n_held, 0);
   for (guint i = 0; i < N; i++)
@@ -145,7 +145,7 @@ TEST_F (SharedGradients, ARepeatOfOneThatWaitsIsJudgedAtOnce)
 
 TEST_F (SharedGradients, TheLastToComeAloneIsFoldedAtOnce)
 {
-  EXPECT_EQ (push (2, 2, memory.share (100)), 1); /* hashed: its turn comes after others' */
+  EXPECT_EQ (push (2, 2, memory.share (100)), 1); /* hashed, because it is added after the others */
   EXPECT_EQ (push (1, 1, memory.share (10)), 1);
   EXPECT_EQ (push (0, 0, memory.share (1)), 1);
   EXPECT_EQ (memory.n_held, 0);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The averaging machine with simulated time: calls are numbered, jobs wait until the test runs
- * them. */
+/* The averaging state machine with simulated time: calls are numbered, and jobs wait until the test
+ * runs them. */
 
 #pragma once
 
@@ -44,13 +44,13 @@ public:
   explicit Simulation (const Options &options);
   ~Simulation ();
 
-  /* The number of the call; its outcome may be there already. */
+  /* Returns the number of the call, whose outcome may be known already. */
   int push (int32_t trainer, int64_t batch, int32_t param_loc, const Contribution &contribution,
             bool may_wait = true, bool has_digest = false);
   void advance_time (int64_t ns);
   void end_all (int code);
 
-  /* Runs a waiting job; `pick` chooses which. */
+  /* Runs a pending job, which `pick` chooses. */
   void run_job (size_t pick);
   void run_jobs ();
 

@@ -70,7 +70,7 @@ public:
     tps_sequencer_free (sequencer);
   }
 
-  /* What went wrong. */
+  /* The error message. */
   std::string
   recover ()
   {
@@ -119,7 +119,7 @@ public:
   TpsModelServer *model;
 };
 
-/* Pushes -1 to row 3 of a table, and to all others. */
+/* Pushes -1 to row 3 of a table, and to all other tables. */
 class Pushes
 {
 public:
@@ -208,7 +208,7 @@ all (int value)
   return Floats (kDim, static_cast<float> (value));
 }
 
-/* Asks for a snapshot, and waits for it; or waits for a call that ends with done(). */
+/* Requests a snapshot and waits for it; or waits for a call that ends with done(). */
 struct Snapshot
 {
   Snapshot () = default;

@@ -127,7 +127,7 @@ TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
     }
 }
 
-/* A push was within the limit when it was made. */
+/* The push was within the limit at the time of its call. */
 TEST_F (Durable, aLowerLimitOfCallsDoesNotStopTheRecovery)
 {
   const Ids ids { 3, 3 }, offsets { 0 };
@@ -178,7 +178,7 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   EXPECT_EQ (server->create ("emb"), 0);
   disk.is_full = true;
   while (pushes.get_code () == 0 && std::chrono::steady_clock::now () < deadline)
-    pushes.send (*server); /* those that have an LSN wait for room */
+    pushes.send (*server); /* those with an LSN wait for room */
   EXPECT_EQ (pushes.get_code (), TPS_ERROR_RESOURCE_EXHAUSTED) << pushes.message ();
   EXPECT_THAT (pushes.message (), HasSubstr ("no room"));
   server->row ("emb");
@@ -186,7 +186,8 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   disk.is_full = false;
   pushes.wait ();
   while (server->phase () != TPS_DURABLE_LIVE && std::chrono::steady_clock::now () < deadline)
-    std::this_thread::yield (); /* it says so a moment after what waited has been written */
+    /* the phase changes shortly after the pending records have been written */
+    std::this_thread::yield ();
   EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
   last.send (*server);
   last.wait ();
@@ -211,13 +212,13 @@ TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
   EXPECT_THAT (lost.message (), HasSubstr ("read-only"));
   EXPECT_THAT (lost.message (), HasSubstr ("a bad sector"));
 
-  disk.fails = false; /* nobody tries again */
+  disk.fails = false; /* the failed write is not retried */
   refused.send (*server);
   refused.wait ();
   EXPECT_EQ (refused.code, TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (server->create ("more"), TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (server->phase (), TPS_DURABLE_READ_ONLY);
-  EXPECT_EQ (server->row ("emb"), all (2)) << "what was lost can still be seen";
+  EXPECT_EQ (server->row ("emb"), all (2)) << "the lost push is still visible";
   start ();
   EXPECT_EQ (server->row ("emb"), all (1));
 }
@@ -241,7 +242,7 @@ TEST_F (Durable, aTableOfNoDurabilityIsThereAsItBegan)
   EXPECT_GE (tps_sequencer_get_lsn (server->sequencer), 5);
 }
 
-/* The mode of the server counts for tables that said none when they were made. */
+/* Tables without a durability of their own use the mode that the server had at their creation. */
 TEST_F (Durable, aTableKeepsTheDurabilityThatItWasMadeWith)
 {
   Pushes pushes ("emb");
@@ -272,8 +273,8 @@ TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
   tps_table_store_free (store);
 }
 
-/* The log is deleted up to the snapshot before the last one; push ids are those of the snapshot and
- * of the log. */
+/* The log is deleted up to the snapshot before the last one; push ids come from the snapshot and
+ * from the log. */
 TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
 {
   Pushes pushes ("emb");

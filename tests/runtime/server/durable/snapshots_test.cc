@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* When snapshots are written, what is deleted after them, and what a power cut leaves.
+/* The times at which snapshots are written, the files that are deleted after them, and the state
+ * after a power cut.
  *
- *   SEEDS=10000 FIRST_SEED=1     power cuts, and the first one's seed (--test_env)
- */
+ *   SEEDS=10000 FIRST_SEED=1     power cuts, and the first one's seed (--test_env) */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr gint64 kSecond = 1000000000;
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* A thread of snapshots without a thread, at times of its own. */
+/* A snapshot thread without a thread, with simulated times. */
 class Due : public testing::Test
 {
 protected:
@@ -183,7 +183,7 @@ number_of (const char *name, unsigned long otherwise)
 
 } // namespace
 
-/* Three snapshots stay, and the log from the oldest of them on. */
+/* Three snapshots are kept, and the log from the oldest of them on. */
 TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
 {
   SimulatedDisk disk (1);
@@ -209,7 +209,7 @@ TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
   EXPECT_GE (list (disk.get (), "data/log").front (), "00000000000000000003.log");
 }
 
-/* By itself, as soon as the log has grown: the interval is over at once, and so is the next one. */
+/* Without a request, as soon as the log has grown: the interval has always expired. */
 TEST (Snapshots, areWrittenByThemselves)
 {
   SimulatedDisk disk (1);
@@ -283,7 +283,7 @@ TEST (Copies, areWhereAnEmptyServerBegins)
     }
   for (const char *from : { "nowhere", static_cast<const char *> (nullptr), "from" })
     {
-      options.restore_from = from; /* not read: there is a state */
+      options.restore_from = from; /* not read, because there is a state */
       Server server (disk.get (), "from/copy", TPS_DURABILITY_COMMIT, options);
       ASSERT_EQ (server.recover (), "");
       EXPECT_EQ (server.row ("emb"), all (3));
@@ -304,7 +304,7 @@ TEST (Copies, thatAreNotThereAreNamed)
   EXPECT_THAT (error->message, testing::HasSubstr ("nowhere"));
 }
 
-/* Wherever the power fails, the server begins with the copy in the end, and goes on from there. */
+/* Wherever the power fails, the server finally starts with the copy, and continues from there. */
 TEST (Copies, mayBeReadAgainAfterAPowerCut)
 {
   bool is_cut = true;
@@ -334,7 +334,7 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
 
 namespace {
 
-/* A server that may read below "imports", in which there is a copy of a data directory: see
+/* A server that may read below "imports", which contains a copy of a data directory: see
  * make_source(). */
 class Tables : public testing::Test
 {
@@ -355,7 +355,7 @@ protected:
     ASSERT_EQ (server->recover (), "");
   }
 
-  /* What is said, and its code. */
+  /* The error message with its code. */
   std::string
   restore (const std::vector<std::string> &paths, const std::vector<Spec> &specs = {},
            bool are_snapshots = true)
@@ -430,7 +430,7 @@ TEST_F (Tables, mayHaveAnotherShardAndDtype)
   EXPECT_EQ (*static_cast<const uint16_t *> (tps_tensor_data (&rows)), 0x4000) << "2.0";
 }
 
-/* Of a chain of increments, in the directory of the server itself. */
+/* Of a chain of increments, in the server's own directory. */
 TEST_F (Tables, ofIncrementsAreThoseOfTheLastOne)
 {
   options.import_folder = "data";
@@ -490,14 +490,14 @@ TEST_F (Tables, comeAllOrNone)
   EXPECT_EQ (server->row ("emb"), all (0));
 }
 
-/* A file whose header says that it is larger than all that tables may take. */
+/* A file whose header declares more bytes than all tables may take. */
 TEST_F (Tables, takeNoMoreThanTheirBudget)
 {
   Spec spec = Spec ("big", 1, 1);
   std::string n_bytes (8, '\0');
   gsize held = tps_table_store_get_bytes (server->store);
 
-  n_bytes[3] = 5; /* 80 MiB, 16 times of which are charged */
+  n_bytes[3] = 5; /* 80 MiB, of which 16 times as much is charged */
   TpsDiskFile *file = disk.get ()->open (disk.get (), "from/big.safetensors", TPS_DISK_CREATE,
                                          nullptr);
   disk.get ()->write (file, n_bytes.data (), 8, 0, TRUE, nullptr);
@@ -516,7 +516,7 @@ TEST_F (Tables, takeNoMoreThanTheirBudget)
   EXPECT_EQ (tps_table_store_get_bytes (server->store), held);
 }
 
-/* The table is there as the snapshot has it, or not at all. */
+/* After a cut the table is either that of the snapshot or absent. */
 TEST (Restorations, mayBeCutAnywhere)
 {
   bool is_cut = true;
@@ -561,8 +561,8 @@ TEST (Restorations, mayBeCutAnywhere)
 
 namespace {
 
-/* Lives of a server; each but the last ends with a power cut in the middle of an operation: of the
- * log, of a snapshot, or of what is deleted after it. */
+/* Lives of a server. Each life except the last ends with a power cut in the middle of an operation:
+ * of the log, of a snapshot, or of the deletion after it. */
 class Lives
 {
 public:

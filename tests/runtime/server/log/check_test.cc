@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Checking and cutting a log without a server, and the program that does it. */
+/* The check and the truncation of a log without a server, and the program that runs them. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST (LogCheck, AnyRecordMayBecomeTheLastOne)
       ASSERT_EQ (check (disk.get ()), 30);
       ASSERT_TRUE (tps_log_truncate (disk.get (), "log", last, &error)) << error->message;
       EXPECT_EQ (check (disk.get ()), last);
-      /* The server goes on from there. */
+      /* The server continues from there. */
       TpsLogFound found {};
       TpsLog *log = tps_log_open_stepped (disk.get (), "log", &kOptions, &found, &error);
       ASSERT_NE (log, nullptr) << error->message;
@@ -95,7 +95,7 @@ TEST (LogCheck, DamageEndsWhatIsWholeAndCanBeCutOff)
         break;
       segment[at] ^= 4;
       gint64 whole = check (disk.get ());
-      if (whole == 40) /* it hit padding */
+      if (whole == 40) /* the changed byte is padding */
         continue;
       ASSERT_LE (whole, 0);
       ASSERT_TRUE (tps_log_truncate (disk.get (), "log", -whole, &error)) << error->message;
@@ -123,7 +123,7 @@ protected:
     std::filesystem::remove_all (folder_);
   }
 
-  /* Its exit status; what it prints is in `out` and `err`. */
+  /* Returns the exit status; `out` and `err` have the output. */
   int
   run (const std::string &arguments)
   {

@@ -53,7 +53,7 @@ RandomCommand::~RandomCommand ()
     tps_table_spec_clear (&spec_);
 }
 
-/* In [0, max]. */
+/* A random number in [0, max]. */
 gint64
 RandomCommand::up_to (gint64 max)
 {
@@ -83,8 +83,8 @@ RandomCommand::id ()
   return result;
 }
 
-/* Random bytes, zeros, or zeros with some bytes: sectors without any data must not look as if
- * they were lost. */
+/* Random bytes, zeros, or zeros with a few bytes: sectors of zeros must not look like lost
+ * sectors. */
 TpsTensor *
 RandomCommand::tensor (TpsDType dtype, std::vector<gint64> dims)
 {

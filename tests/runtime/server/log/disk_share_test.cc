@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* When background writes get their turn, by a clock of the test's own. */
+/* The turns of background writes, with a simulated clock. */
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The real disks, one suite for all of them, and the log with its threads on them. */
+/* The real disks, with one suite for all of them, and the log with its threads on them. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
 }
 
-/* Large files, whose room is given back in steps. */
+/* Large files, whose space is released in steps. */
 TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
 {
   constexpr gint64 kBytes = (40 << 20) + TPS_DISK_BLOCK;
@@ -145,7 +145,7 @@ TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
 }
 
-/* As many threads as the disk takes. */
+/* As many threads as the disk allows. */
 TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
 {
   constexpr gint64 kBlocks = 64;
@@ -198,7 +198,7 @@ TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)
   disk_->close (lock);
 }
 
-/* With both threads: everything ends once, in order, and is found again. */
+/* With both threads: every append ends once, in order, and is found again. */
 TEST_P (DiskTest, TheLogWithItsThreads)
 {
   constexpr gint64 kCommands = 400;

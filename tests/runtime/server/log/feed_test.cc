@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log as a stream for followers, on the simulated disk, whose log takes its steps here. */
+/* The log as a stream for followers, on the simulated disk. The tests run the steps of the log. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,13 +30,13 @@ count_read (TpsDiskFile *file, gpointer data, gsize n_bytes, gint64 offset, GErr
   return read_of_disk (file, data, n_bytes, offset, error);
 }
 
-/* What a request got. */
+/* The reply to a request. */
 struct Answer
 {
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
-  int code = 0; /* of TpsErrorCode */
+  int code = 0; /* a TpsErrorCode */
   bool may_retry = false;
   std::string message;
   std::string records;
@@ -131,7 +131,7 @@ protected:
     tps_log_feed_free (feed_);
   }
 
-  /* Not durable before take_all_steps(). */
+  /* The command is not durable before take_all_steps(). */
   void
   append (size_t max_bytes = 100, TpsCommandKind kind = TPS_COMMAND_DROP_TABLE,
           TpsDurability durability = TPS_DURABILITY_COMMIT)
@@ -143,7 +143,7 @@ protected:
     tps_log_append (log_, &commands_.back ()->record, durability, Ends::done, &ends_);
   }
 
-  /* Of a record with `n_bytes` of values. */
+  /* Appends a record with `n_bytes` of values. */
   void
   append_rows (gint64 n_bytes)
   {
@@ -152,7 +152,7 @@ protected:
 
     values_.resize (std::max (values_.size (), static_cast<size_t> (n_bytes / 4)), 1);
     append ();
-    /* It is not encoded before a step is taken. */
+    /* The record is not encoded before the next step. */
     TpsCommand *command = &commands_.back ()->record;
     command->kind = TPS_COMMAND_APPLY_ROWS;
     command->n_tables = 1;
@@ -185,7 +185,7 @@ protected:
     return answers_.back ();
   }
 
-  /* The records are those of the commands from `lsn` on. */
+  /* The records must be those of the commands from `lsn` on. */
   void
   expect_records (const Answer &answer, gint64 lsn)
   {
@@ -250,7 +250,7 @@ TEST_F (LogFeed, isBoundedButGivesOneRecord)
   EXPECT_EQ (one.next_lsn, 8);
 }
 
-/* Longer than all that is read at a time. */
+/* Longer than the maximum of one read. */
 TEST_F (LogFeed, aLongRecordComesAlone)
 {
   append ();
@@ -367,7 +367,7 @@ TEST_F (LogFeed, followersShareReads)
   EXPECT_LE (n_disk_reads - before, 2u) << "one follower reads, the others are given the same";
 }
 
-/* Small groups before a record are not read one by one, and records that were read are kept. */
+/* Small groups before a record are not read one by one, and records that were read are cached. */
 TEST_F (LogFeed, findsAPlaceWithFewReads)
 {
   unsigned before;
@@ -387,7 +387,7 @@ TEST_F (LogFeed, findsAPlaceWithFewReads)
 /* Followers at random places, with random limits, while the log grows over many segments. */
 TEST_F (LogFeed, everyFollowerGetsEveryRecordOnce)
 {
-  constexpr int kFollowers = 7; /* more than there are open places */
+  constexpr int kFollowers = 7; /* more than the number of cached places */
   std::mt19937 random (1);
   std::vector<gint64> next (kFollowers, 1);
   bool is_over = false;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What tests of the log share: appends with results that are kept, and reading it all. */
+/* Shared parts of tests of the log: appends whose results are recorded, and a reader of the whole
+ * log. */
 
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace thriftps {
 
-/* Counts the appends that have ended. Outlives them. */
+/* Counts the appends that have ended. Must outlive them. */
 class Ends
 {
 public:
@@ -42,7 +43,7 @@ public:
     changed_.wait (lock, [&] { return lsns.size () >= n; });
   }
 
-  std::vector<gint64> lsns; /* negative: with an error */
+  std::vector<gint64> lsns; /* negative for an error */
   std::string message;      /* of the last error */
 
 private:

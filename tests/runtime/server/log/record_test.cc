@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Records as bytes and back. */
+/* Encoding and decoding of records. */
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST (LogRecord, AllKindsComeBackAsTheyWere)
       }
 }
 
-/* What re-encoding would not show if both sides forgot it. */
+/* Fields that a comparison of encodings would miss if both sides omitted them. */
 TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
 {
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
@@ -154,7 +154,7 @@ TEST (LogRecord, AnyFlippedBitIsNoticed)
     }
 }
 
-/* Bytes whose checksums are right, from a program that writes something else. */
+/* Valid checksums with other contents, as from another program. */
 TEST (LogRecord, FieldsThatDoNotFitAreRefused)
 {
   for (TpsCommandKind kind : kAllKinds)
@@ -175,7 +175,7 @@ TEST (LogRecord, FieldsThatDoNotFitAreRefused)
           crc = tps_crc32c (0, data, TPS_LOG_RECORD_HEADER);
           std::memcpy (data + 4, &crc, 4);
           Decoded decoded (changed);
-          if (decoded.is_fine) /* another value, then: it may be encoded again */
+          if (decoded.is_fine) /* another valid value, so it must be possible to encode it again */
             encode (&decoded.decoder.command);
         }
     }

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whatever the disk does: the log that is found after a crash is a prefix of what was appended,
- * and has every command that was acknowledged; or opening or reading it fails with an error that
- * names what is wrong. SEEDS=100000 looks for longer. */
+/* For every behaviour of the disk, the log after a crash must be a prefix of the appended commands
+ * that includes every acknowledged one. Otherwise opening or reading it must fail with an error
+ * that names the damage. SEEDS=100000 runs more histories. */
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ get_env (const char *name, uint32_t otherwise)
   return text != nullptr ? static_cast<uint32_t> (strtoul (text, nullptr, 10)) : otherwise;
 }
 
-/* What happened in all runs: every kind of event must have. */
+/* The events of all runs; every kind must have occurred. */
 std::map<std::string, int> seen;
 
 class History
@@ -95,7 +95,7 @@ private:
     TpsDurability durability = kDurabilities[random_ () % 4];
     TpsCommandKind kind = random_ () % 2 == 0 ? TPS_COMMAND_APPLY_ROWS
                                               : kAllKinds[random_ () % G_N_ELEMENTS (kAllKinds)];
-    /* Some are longer than a stage, and some longer than a segment. */
+    /* Some are longer than a stage, and some are longer than a segment. */
     size_t max_bytes = random_ () % 8 == 0 ? (random_ () % 8 == 0 ? 150000 : 40000) : 3000;
     gint64 lsn = ++last_;
     auto *waiting = new Waiting {
@@ -141,7 +141,7 @@ private:
       }
   }
 
-  /* FALSE: the log could not be read any more, with a good error. */
+  /* FALSE: the log can no longer be read, and the error is as required. */
   bool
   live (int life)
   {
@@ -150,7 +150,7 @@ private:
                             .first_lsn = 1 };
     TpsLogFound found {};
     g_autoptr (GError) error = nullptr;
-    /* The first start, and recoveries, are cut too. */
+    /* The first start and recoveries are also cut. */
     bool is_cut_early = random_ () % 4 == 0;
 
     if (is_cut_early)

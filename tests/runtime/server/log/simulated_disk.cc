@@ -117,7 +117,7 @@ fail (GError **error, TpsErrorCode code, const char *operation, const std::strin
   return false;
 }
 
-/* Before anything changes. FALSE: the power is off, perhaps since now. */
+/* Call it before every change. FALSE: the power is off, possibly from this call on. */
 bool
 SimulatedDisk::step (GError **error, const char *operation, const std::string &path)
 {
@@ -139,7 +139,7 @@ SimulatedDisk::write_sector (Inode *inode, size_t sector)
                std::min (kSector, inode->data.size () - begin));
 }
 
-/* A random part of what was not synced reaches the medium. */
+/* A random part of the unsynced data reaches the medium. */
 void
 SimulatedDisk::keep_some (Inode *inode)
 {
@@ -149,7 +149,7 @@ SimulatedDisk::keep_some (Inode *inode)
   for (size_t sector : inode->dirty)
     if (chance (probability))
       write_sector (inode, sector);
-  /* The size is metadata of its own. */
+  /* The size is separate metadata. */
   inode->durable.resize (chance (0.5) ? inode->data.size () : durable_size, '\0');
 }
 
@@ -190,7 +190,7 @@ SimulatedDisk::flip_bit (const std::string &suffix)
     return "";
   const std::string &path = paths[random_ () % paths.size ()];
   Inode *inode = names_[path].get ();
-  /* Mostly where something is. */
+  /* Mostly in used bytes. */
   size_t n_used = inode->data.find_last_not_of ('\0') + 1;
   size_t n_range = chance (0.9) && n_used > 0 ? n_used : inode->data.size ();
   size_t at = random_ () % n_range;
@@ -384,7 +384,7 @@ SimulatedDisk::make_functions ()
                 && n_bytes % TPS_DISK_BLOCK == 0 && offset % TPS_DISK_BLOCK == 0);
     if (self->is_off_)
       return self->step (error, "write", file->path);
-    /* The write that the power cut hits has reached the cache: a part of it may stay. */
+    /* The write that the power cut interrupts has reached the cache: a part of it may remain. */
     is_on = self->step (error, "write", file->path);
     if (inode->data.size () < begin + n_bytes)
       inode->data.resize (begin + n_bytes, '\0');

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory that fails as real ones do, by a seed.
+/* A disk in memory that fails like real ones, with faults chosen by a seed.
  *
- * What was written and not synced is in a cache. A power cut keeps a random part of it: sectors
- * of 512 bytes one by one, file sizes, and names of folders that were not synced. A failed sync
- * keeps a random part as well and forgets the rest, so that a second sync succeeds without it,
- * as on Linux.
+ * Data that was written and not synced is in a cache. A power cut keeps a random part of it:
+ * sectors of 512 bytes one by one, file sizes, and names of folders that were not synced. A failed
+ * sync also keeps a random part and drops the rest, so that a second sync succeeds without it, as
+ * on Linux.
  *
- * Thread: any, but for the functions that reach into files by hand. */
+ * Thread: any, except for the functions that access the contents of files. */
 
 #pragma once
 
@@ -33,29 +33,29 @@ public:
 
   TpsDisk *get ();
 
-  /* The power fails in the middle of the n-th operation from now that changes something; all
-   * later ones fail. */
+  /* The power fails in the middle of the n-th changing operation from now; all later operations
+   * fail. */
   void cut_after (uint64_t n_operations);
-  /* It fails now. */
+  /* The power fails now. */
   void cut ();
-  /* The n-th sync, write from now fails with EIO. */
+  /* The n-th sync or write from now fails with EIO. */
   void fail_sync (uint64_t n);
   void fail_write (uint64_t n);
-  /* Room for all files together. */
+  /* The total space of all files. */
   void set_capacity (uint64_t n_bytes);
 
   bool is_off () const;
   uint64_t get_operations () const;
 
-  /* Cuts the power if it is on, loses what was not synced, and starts again: no file is open,
-   * nothing is locked. */
+  /* Cuts the power if it is on, drops unsynced data, and starts again: no file is open, and no lock
+   * is held. */
   void restart ();
 
-  /* Flips a bit of what is on the medium, in a file whose name ends with `suffix`. Empty: there
-   * is none. */
+  /* Flips a bit on the medium, in a file whose name ends with `suffix`. Returns the file's name, or
+   * an empty string if there is no such file. */
   std::string flip_bit (const std::string &suffix);
 
-  /* The contents of a file as the system sees it; for tests that damage it by hand. */
+  /* The contents of a file as the system sees it; for tests that damage it directly. */
   std::string &get_file (const std::string &path);
   bool has_file (const std::string &path) const;
   void remove_file (const std::string &path);
@@ -69,7 +69,7 @@ private:
   };
   struct Disk;
   struct File;
-  /* An operation on names that is not on the medium yet; a NULL inode removes the name. */
+  /* An operation on names that has not reached the medium yet; a NULL inode removes the name. */
   struct NameChange
   {
     std::vector<std::pair<std::string, std::shared_ptr<Inode>>> names;
@@ -82,7 +82,7 @@ private:
   void write_sector (Inode *inode, size_t sector);
   bool sync_inode (Inode *inode, const std::string &path, GError **error);
   void change (NameChange change);
-  /* Folders are there as long as there are files in them; an empty one may be removed. */
+  /* Folders exist as long as they contain files; an empty one may be removed. */
   bool has_files_in (const std::string &folder) const;
   static void apply (Names *names, const NameChange &change);
   uint64_t get_used () const;

@@ -60,7 +60,7 @@ protected:
     return &commands_.back ()->record;
   }
 
-  /* About `n_bytes`. */
+  /* Appends about `n_bytes`. */
   void
   append_rows (gsize n_bytes)
   {
@@ -85,7 +85,7 @@ protected:
     tps_log_flush (log_, Ends::done, &ends_);
   }
 
-  /* Opens, is refused, and says why. */
+  /* Opens the log, which must be refused; returns the message. */
   std::string
   refusal ()
   {
@@ -102,7 +102,7 @@ protected:
     return disk_.get_file (std::string ("log/") + name);
   }
 
-  /* LSN 1 to 3, each in a group of its own at 4096, 8192, 12288. */
+  /* LSNs 1 to 3, each in a group of its own, at 4096, 8192 and 12288. */
   void
   write_three ()
   {
@@ -167,7 +167,7 @@ TEST_F (LogTest, AFlushMakesDurableWhatWasAppendedBefore)
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
 }
 
-/* Group commit: what is queued together shares blocks and one sync. */
+/* Group commit: commands that are queued together share blocks and one sync. */
 TEST_F (LogTest, QueuedCommandsShareOneWrite)
 {
   uint64_t n_before;
@@ -257,7 +257,7 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   for (int i = 0; i < 3; i++)
     append_rows (11000);
   take_all_steps (log_, 7);
-  /* More than half of the segment is used: the next one could not be made. */
+  /* More than half of the segment is used, so the log tried and failed to create the next one. */
   EXPECT_EQ (ends_.lsns.size (), 3u);
   EXPECT_TRUE (tps_log_may_append (log_, 1000, nullptr)) << "there is room in this one";
   append_rows (11000);
@@ -267,7 +267,7 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   EXPECT_EQ (tps_error_get_retry_after_ms (error_), 1000);
   EXPECT_THAT (error_->message, HasSubstr ("No space left on device"));
 
-  /* Whoever has an LSN already waits. */
+  /* Commands that already have an LSN wait. */
   append_rows (11000);
   append_rows (11000);
   take_all_steps (log_, 7);
@@ -295,7 +295,7 @@ TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
   EXPECT_THAT (ends_.message, HasSubstr ("No space left"));
 }
 
-/* ---- what a start refuses -------------------------------------------------------------------- */
+/* ---- refusals at the start ------------------------------------------------------------------- */
 
 TEST_F (LogTest, DamageIsNamedWithFileOffsetAndLsn)
 {
@@ -311,7 +311,7 @@ TEST_F (LogTest, DamageIsNamedWithFileOffsetAndLsn)
   EXPECT_TRUE (open ()) << error_->message;
 }
 
-/* Sectors that are gone though a later group proves that they were synced. */
+/* Lost sectors that were synced, as a later group proves. */
 TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
 {
   write_three ();
@@ -448,7 +448,7 @@ TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
   EXPECT_EQ (found_.last_lsn, 20);
 }
 
-/* Tensors of a model may be held for longer than the record. */
+/* Tensors of a model may be held longer than the record. */
 TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
 {
   ASSERT_TRUE (open ());

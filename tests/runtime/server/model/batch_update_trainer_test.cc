@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trainers of a model on a server in the same process: they agree, come to the bits of the
- * definition, name who is missing, can be cancelled. */
+/* Trainers of a model on a server in the same process: they agree, compute the bits of the
+ * definition, name missing trainers, and can be cancelled. */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr gint64 SECOND_NS = 1000000000;
 
-/* A client that calls the server directly. Cancelled calls that wait are ended by a reset of the
+/* A client that calls the server directly. Cancelled pending calls end with a reset of the
  * server. */
 struct LocalModel
 {
@@ -212,7 +212,7 @@ protected:
     return error == nullptr ? "" : error->message;
   }
 
-  /* The status that it ends with. */
+  /* Waits for the end of the pass; returns its status. */
   void
   wait (guint rank, TpsTrainStatus *status)
   {
@@ -232,7 +232,8 @@ protected:
   std::vector<TpsTrainer *> trainers_;
 };
 
-/* What the trainers should come to: the same layer and draws, the definition of an update. */
+/* The expected parameters of the trainers: the same layer and draws, and the definition of an
+ * update. */
 Values
 expected_values (const Job &job)
 {
@@ -289,7 +290,7 @@ expected_values (const Job &job)
   return naive.values ();
 }
 
-/* "cuda" are the fake devices, which compute as the CPU does. */
+/* "cuda" selects the fake devices, which compute like the CPU. */
 class BatchUpdateTrainerOnDevices : public BatchUpdateTrainer,
                                     public testing::WithParamInterface<std::string>
 {
@@ -421,8 +422,8 @@ TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
   TpsTrainStatus status = {};
   static std::atomic<bool> told_of_first;
 
-  /* Of two trainers one is this test: it is alone in the first update, so that the other one comes
-   * too late for it. */
+  /* This test is one of two trainers. It is alone in the first update, so the other one comes too
+   * late for it. */
   told_of_first = false;
   options_.n_trainers = 2;
   options_.min_trainers = 1;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which versions may be asked for again. */
+/* The versions that trainers may request again. */
 
 #include "runtime/server/model/kept_versions.h"
 
@@ -61,7 +61,7 @@ TEST_F (KeptVersions, keepsTheNewestOnlyWhereTrainersStayAway)
   add (2, { 3 });
   for (gint64 number = 3; number < 100; number++)
     add (number, { 0 });
-  EXPECT_TRUE (has (2)); /* trainer 3 may still ask */
+  EXPECT_TRUE (has (2)); /* trainer 3 may still request it */
   EXPECT_FALSE (has (98));
   for (gint32 trainer = 0; trainer < 3; trainer++)
     add (100 + trainer, { trainer });
@@ -82,7 +82,7 @@ TEST_F (KeptVersions, holdsAtMostSoMany)
     }
   EXPECT_EQ (tps_kept_versions_find (&many, 2), nullptr);
   EXPECT_NE (tps_kept_versions_find (&many, 101), nullptr);
-  for (gint32 trainer = 0; trainer < 100; trainer++) /* their versions are gone already */
+  for (gint32 trainer = 0; trainer < 100; trainer++) /* their versions have been dropped already */
     {
       g_autoptr (TpsModelVersion) model = tps_model_version_new (200 + trainer, 0);
 
@@ -97,7 +97,7 @@ TEST_F (KeptVersions, aResetForgetsAll)
   tps_kept_versions_reset (&versions_, 4, dropped_);
   EXPECT_FALSE (has (2));
   EXPECT_EQ (dropped_->len, 1u);
-  add (2, { 0 }); /* numbers begin again */
+  add (2, { 0 }); /* version numbers start again */
   EXPECT_TRUE (has (2));
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Histories: random pushes and resets of several threads on one model, and the records that its
- * observer was handed. */
+ * observer received. */
 
 #pragma once
 
@@ -29,7 +29,7 @@ number_of (const char *variable, unsigned long otherwise)
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
 
-/* A record with what it refers to. */
+/* A record with the memory that it refers to. */
 class Record
 {
 public:
@@ -97,7 +97,7 @@ private:
   std::vector<TpsCommandId> ids_;
 };
 
-/* One call's answer. */
+/* The reply to one call. */
 struct Answer
 {
   static void
@@ -170,7 +170,7 @@ public:
                                  static_cast<guint> (parameters.size ()), &optimizer, nullptr);
   }
 
-  /* Returns the error's code; `version` of the answer. */
+  /* Returns the error's code, and in `version` the version of the reply. */
   int
   push (gint32 trainer, const Values &values, const char *client, gint64 sequence,
         gint64 *version = nullptr)
@@ -187,7 +187,7 @@ public:
     return answer.code;
   }
 
-  /* Version and bits; no version without a model. */
+  /* Version and bits; the version is 0 if there is no model. */
   std::pair<gint64, Values>
   model ()
   {

@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model is a function of its commands in LSN order: random pushes and resets from many threads
- * are recorded; another server that applies the records one by one has the same bits. Also with
- * --config=tsan.
+/* The model is a function of its commands in LSN order. Random pushes and resets from many threads
+ * are recorded, and another server that applies the records one by one must have the same bits. Run
+ * it with --config=tsan too.
  *
- *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
- */
+ *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
 
 #include "tests/runtime/server/model/model_histories.h"
 
@@ -40,7 +39,7 @@ run_history (uint32_t seed)
     thread.join ();
   replay (server, other);
   ASSERT_TRUE (server.model () == other.model ());
-  for (int i = 0; i < 2; i++) /* what the optimizer's state says */
+  for (int i = 0; i < 2; i++) /* depends on the optimizer's state */
     {
       Values probe = draw_values (kShapes, &random);
 
@@ -62,7 +61,7 @@ TEST (ModelReplay, HasTheSameBits)
     }
 }
 
-/* A push that was applied before is not applied after a replay. */
+/* A push that was applied before is not applied again after a replay. */
 TEST (ModelReplay, RemembersPushIds)
 {
   Server server (1), other (1);
@@ -79,7 +78,7 @@ TEST (ModelReplay, RemembersPushIds)
   EXPECT_EQ (other.model ().first, 2);
 }
 
-/* Ids are those of a model: a new one has its own. */
+/* Ids belong to a model: a new model has its own. */
 TEST (ModelReplay, ANewModelHasItsOwnIds)
 {
   Server server (1);

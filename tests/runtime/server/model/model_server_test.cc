@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: what the machine promises holds whoever calls from where. Nothing here
- * measures time; where a deadline is waited for, it is the server that ends the wait. Run it under
- * the thread sanitizer too. */
+/* The server with threads: the guarantees of the state machine hold for calls from any thread. No
+ * test measures time; waits for a deadline end when the server ends them. Run it under the thread
+ * sanitizer too. */
 
 #include "runtime/server/model/model_server.h"
 
@@ -25,7 +25,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/* One call's answer, to be waited for. */
+/* The reply to one call, with a wait. */
 class Answer
 {
 public:
@@ -87,7 +87,7 @@ struct Push
 };
 
 const Shapes SMALL = { { 3, 2 }, { 3 } };
-const Shapes LARGE = { { 300, 1000 }, { 1000 } }; /* computed by workers, in blocks */
+const Shapes LARGE = { { 300, 1000 }, { 1000 } }; /* large enough for workers, in blocks */
 
 class ModelServer : public testing::Test
 {
@@ -124,7 +124,7 @@ protected:
     spec.momentum = 0.9;
     tps_model_server_init_model (server_, parameters.data (),
                                  static_cast<guint> (parameters.size ()), &spec, &error);
-    EXPECT_EQ (parameters[0].name, nullptr); /* taken over, whatever comes */
+    EXPECT_EQ (parameters[0].name, nullptr); /* taken in every case */
     if (shapes_ != shapes)                   /* other threads may read it */
       shapes_ = shapes;
     return error == nullptr ? 0 : error->code;
@@ -260,7 +260,7 @@ TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
   EXPECT_EQ (later.version, 2);
   EXPECT_EQ (later.values, a.values);
   for (int round = 0; round < 2;
-       round++) /* the model goes on, the first answer is trainer 0's last */
+       round++) /* the model continues from there; the first reply is the last one of trainer 0 */
     {
       Answer *waiting[] = { &push ({ 0, gradient }), &push ({ 1, gradient }),
                             &push ({ 2, gradient }) };
@@ -383,7 +383,7 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
       }
   });
   threads[3].join ();
-  /* Trainers may now wait for one that is ahead of them: more resets let them go. */
+  /* Trainers may now wait for one that is ahead of them; more resets end their calls. */
   std::atomic<bool> over { false };
   std::thread resetter ([&] {
     while (!over)
@@ -427,7 +427,7 @@ TEST_F (ModelServer, whatMayNotWaitIsRefused)
 
 TEST_F (ModelServer, observersAreToldInOrder)
 {
-  static std::vector<std::string> told; /* by whoever answers, one at a time */
+  static std::vector<std::string> told; /* written by one replying thread at a time */
 
   told.clear ();
   options_.n_trainers = 2;

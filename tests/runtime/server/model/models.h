@@ -13,7 +13,7 @@
 
 namespace updating_test {
 
-using Values = std::vector<std::vector<float>>; /* one a parameter */
+using Values = std::vector<std::vector<float>>; /* one for each parameter */
 using Shapes = std::vector<std::vector<int64_t>>;
 
 inline TpsTensor
@@ -85,7 +85,7 @@ draw_values (const Shapes &shapes, std::mt19937 *random)
   return values;
 }
 
-/* A server of SGD with momentum, written down: one parameter list, float by float. */
+/* A naive server of SGD with momentum: one parameter list, float by float. */
 class NaiveModel
 {
 public:
@@ -96,7 +96,7 @@ public:
       std::fill (parameter.begin (), parameter.end (), 0.0f);
   }
 
-  /* `gradients`: of those who took part, in trainer order. */
+  /* `gradients`: those of the participating trainers, in trainer order. */
   void
   update (const std::vector<Values> &gradients)
   {

@@ -87,7 +87,7 @@ Simulation::go_in (TpsUpdateTicket *ticket)
     after (&output);
 }
 
-/* As the server does, at once. */
+/* Like the server, but at once. */
 void
 Simulation::compare (TpsUpdatingOutput *output)
 {

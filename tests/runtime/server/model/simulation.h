@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The updating machine with simulated time: calls are numbered, an update waits until the test
- * makes it. */
+/* The updating state machine with simulated time: calls are numbered, and an update waits until the
+ * test completes it. */
 
 #pragma once
 
@@ -33,20 +33,21 @@ public:
     unsigned max_staleness = 0;
     bool updates_at_once = true;
     bool has_model = true;
-    bool hashes_late = false; /* tickets come without digests, as large ones do */
+    bool hashes_late = false; /* tickets arrive without digests, like large ones */
   };
 
   explicit Simulation (const Options &options);
   ~Simulation ();
 
-  /* A gradient of shape [n_elems] whose elements are `value`. The number of the call. */
+  /* Pushes a gradient of shape [n_elems] whose elements are `value`. Returns the number of the
+   * call. */
   int push (int trainer, float value, int64_t version = 0, bool may_wait = true,
             int64_t n_elems = 2, unsigned n_gradients = 1);
   void advance_time (int64_t ns);
   void end_all (int code);
   void set_model ();
 
-  /* Makes the update that waits; with `code`, it fails. */
+  /* Completes the pending update; it fails if `code` is set. */
   void finish_update (int code = 0);
 
   bool
@@ -65,10 +66,10 @@ public:
     return calls_.at (static_cast<size_t> (call)).outcome;
   }
 
-  /* Who took part in each update that was begun, and with which values. */
+  /* The trainers of each started update, with their values. */
   std::vector<std::vector<std::pair<int, float>>> updates;
-  std::vector<unsigned> n_before; /* as observers are told */
-  int n_compared = 0;             /* tickets that could not be told from another at once */
+  std::vector<unsigned> n_before; /* as reported to observers */
+  int n_compared = 0;             /* tickets that could not be distinguished from another at once */
 
 private:
   struct Call

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of an update: bits, blocks, and that old versions stay what they were. */
+/* The arithmetic of an update: bits, blocks, and unchanged old versions. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -48,7 +48,7 @@ protected:
       tps_named_tensor_clear (&parameter);
   }
 
-  /* Blocks are run in an order drawn from `random`, in ranges of 1 to 3. */
+  /* Runs the blocks in an order drawn from `random`, in ranges of 1 to 3. */
   void
   update (const std::vector<Values> &gradients, std::mt19937 *random)
   {
@@ -223,7 +223,7 @@ TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
   EXPECT_FALSE (began_the_same (shapes, { { 1, 2 }, { 3, 4, 6 } }, sgd (0.1, 0.9)));
   EXPECT_FALSE (began_the_same ({ { 2 }, { 3, 1 } }, values, sgd (0.1, 0.9)));
   EXPECT_FALSE (began_the_same ({ { 2 } }, { { 1, 2 } }, sgd (0.1, 0.9)));
-  update ({ values }, &random); /* what it became does not count */
+  update ({ values }, &random); /* later updates do not matter */
   EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
 }
 

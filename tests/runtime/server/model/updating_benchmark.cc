@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What an update costs beneath the network: trainers push a gradient each, all wait for the new
- * model.
+/* The cost of an update without the network: trainers push a gradient each, and all wait for the
+ * new model.
  *
  *   updating_benchmark [MiB [rounds [trainers]]]        default 16 MiB, 41 rounds, 3 trainers
  *
- * The bound: memcpy of one model, measured before and after; an update reads a gradient a trainer
- * and the old model, and writes the new one. `cpu` is the time of all threads in the round (p50),
- * which a busy machine disturbs less. `wrong` counts models that are not what they should be; with
- * one, the exit code is 1. */
+ * The bound is memcpy of one model, measured before and after; an update reads a gradient per
+ * trainer and the old model, and writes the new one. `cpu` is the time of all threads in the round
+ * (p50), which a busy machine disturbs less. `wrong` counts incorrect models; if there are any, the
+ * exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ public:
     Answers *self = (Answers *) user_data;
     std::lock_guard<std::mutex> guard (self->lock);
 
-    /* Learning rate 1, mean gradient 1: each version is one less than the one before, which began
-     * with 0. */
+    /* With learning rate 1 and mean gradient 1, each version is one less than the previous one; the
+     * first is 0. */
     if (error != NULL
         || *(const gfloat *) tps_tensor_data (&model->parameters[0].tensor)
                != (gfloat) (1 - model->version))
@@ -67,7 +67,7 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref ((TpsBuffer *) buffer);
 }
 
-/* In memory that looks like another process's. */
+/* A tensor in memory that looks like another process's. */
 TpsTensor
 make_tensor (gint64 n_elems, gfloat value)
 {

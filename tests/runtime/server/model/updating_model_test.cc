@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random histories against a model of the rules that knows nothing but them: who is in the round,
- * and what comes of each call. */
+/* Random histories against a model of the rules alone: the members of the round, and the result of
+ * each call. */
 
 #include <map>
 #include <random>
@@ -26,7 +26,7 @@ public:
     min_ = options.min_trainers > 0 ? options.min_trainers : options.n_trainers;
   }
 
-  /* What a call is to be answered with at once; -1 = it waits. */
+  /* The immediate reply to a call; -1 = it waits. */
   int
   push (int call, int trainer, float value, int64_t version)
   {
@@ -169,8 +169,8 @@ TEST (UpdatingModel, randomHistoriesAgree)
     }
 }
 
-/* Updates take their time and may end in any order with what comes: nobody is lost, nobody is
- * answered twice, versions go up by one. */
+/* Updates take time and may end in any order relative to calls. No call may be lost or answered
+ * twice, and versions must increase by one. */
 TEST (UpdatingModel, updatesThatTakeTheirTimeLoseNobody)
 {
   for (unsigned seed = 0; seed < N_HISTORIES; seed++)

@@ -202,7 +202,7 @@ TEST (Updating, theNextRoundOpensWhileAnUpdateIsComputedAndEndsAfterIt)
   sim.push (1, 1);
   sim.advance_time (30 * SECOND);
   int late = sim.push (2, 5);
-  sim.advance_time (40 * SECOND); /* its deadline passes meanwhile */
+  sim.advance_time (40 * SECOND); /* its deadline expires meanwhile */
   EXPECT_EQ (sim.outcome (late).n_answers, 0);
   sim.finish_update ();
   EXPECT_EQ (sim.outcome (late).code, TPS_ERROR_ABORTED);
@@ -280,7 +280,7 @@ TEST (Updating, aResetEndsWhatWaitsEvenBehindAnUpdateAndForgetsTheModel)
   EXPECT_EQ (sim.outcome (next).code, TPS_ERROR_ABORTED);
   EXPECT_EQ (sim.version (), 0);
   sim.set_model ();
-  sim.finish_update (); /* of the model that is gone */
+  sim.finish_update (); /* of the model that was replaced */
   EXPECT_EQ (sim.version (), 1);
   EXPECT_EQ (sim.outcome (a).n_answers, 1);
   sim.push (0, 1);

@@ -52,8 +52,7 @@ struct QuotasTest : testing::Test
     tps_quotas_set_limits (quotas, &entry, 1);
   }
 
-  /* The limit that refused a call that came with `n_bytes`; "" = it was admitted and has not
-   * ended. */
+  /* The limit that refused a call of `n_bytes`; "" = the call was admitted and is still running. */
   std::string
   begin (TpsTenant *tenant, gsize n_bytes = 100)
   {
@@ -201,7 +200,7 @@ TEST_F (QuotasTest, TablesAreChargedToTheirTenantAndToAllTables)
   limits.table_bytes = 300;
   set_limits ("a", limits);
   budget = tps_tenant_get_table_budget (tps_quotas_find (quotas, "a"));
-  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* of a table that a restart finds */
+  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* of a table that exists at a restart */
   tps_quotas_enforce_table_bytes (quotas);
   EXPECT_FALSE (tps_budget_charge (budget, 1, &error));
   EXPECT_NE (strstr (error->message, "tables of tenant a"), nullptr);
@@ -304,8 +303,8 @@ TEST_F (QuotasTest, TenantsAreAmongTheMetrics)
   EXPECT_TRUE (samples_of (counters).empty ());
 }
 
-/* Threads that begin and end calls while others replace the limits: no call is lost, and no limit
- * that holds all the time is passed. */
+/* Threads start and end calls while others replace the limits: no call is lost, and a limit that is
+ * always present is never exceeded. */
 TEST_F (QuotasTest, LimitsMayBeReplacedWhileCallsAreDecided)
 {
   constexpr guint n_calls = 20000;

@@ -15,7 +15,7 @@ namespace {
 constexpr gint64 second = 1000000000;
 constexpr gint64 year = 365 * 24 * 3600 * second;
 
-/* The textbook's bucket: a level that grows with the time up to the burst. */
+/* The textbook's bucket: a level that grows with time up to the burst. */
 class Model
 {
 public:
@@ -32,7 +32,7 @@ public:
     return level;
   }
 
-  /* What the level lacks for a charge of `n`; not more than 0 = it conforms. */
+  /* The missing tokens for a charge of `n`; at most 0 = it conforms. */
   double
   get_lack (double n, gint64 now_ns)
   {
@@ -156,12 +156,12 @@ TEST (TokenBucket, AChangeOfTheRateKeepsWhatTheBucketLacks)
   EXPECT_EQ (tps_token_bucket_get_level (&bucket, &slow, year), 100);
 }
 
-/* One random sequence of charges, by the bucket and by the model. They may only disagree about
- * charges that are within the rounding of conforming. */
+/* One random sequence of charges, in the bucket and in the model. They may disagree only about
+ * charges that conform within the rounding error. */
 void
 compare_with_model (guint64 per_s, guint64 burst, std::mt19937_64 &random)
 {
-  const double slack = 1e-3 + (double) per_s * 4e-6; /* tokens: of some microseconds */
+  const double slack = 1e-3 + (double) per_s * 4e-6; /* the tokens of a few microseconds */
   gint64 now_ns = (gint64) (random () % year);
   TpsTokenRate rate = tps_token_rate (per_s, burst);
   TpsTokenBucket bucket = { now_ns };
@@ -208,7 +208,7 @@ TEST (TokenBucket, AgreesWithAModelOverRandomSequences)
     compare_with_model (1 + random () % (i % 2 == 0 ? 20 : 100000), 1 + random () % 1000, random);
 }
 
-/* N threads with clocks of their own that are apart by up to a millisecond. */
+/* N threads whose clocks differ by up to a millisecond. */
 TEST (TokenBucket, ThreadsTogetherGetNoMoreThanRateAndBurst)
 {
   constexpr guint n_threads = 4;

@@ -12,7 +12,7 @@ using namespace snapshot_test;
 
 namespace {
 
-/* NumPy and safetensors read a table's file; skipped where there is no NumPy. */
+/* NumPy and safetensors read a table's file; skipped without NumPy. */
 TEST (Files, AreReadByOthers)
 {
   g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
@@ -43,7 +43,7 @@ TEST (Files, AreReadByOthers)
   EXPECT_EQ (status, 0);
 }
 
-/* Three shards, each of a server of its own, on a real disk. */
+/* Three shards, each with a server of its own, on a real disk. */
 class Checkpoints : public testing::Test
 {
 protected:
@@ -92,8 +92,8 @@ protected:
         tps_table_store_apply_rows (server.store, "emb", view (ids), view (values, kDim), nullptr));
   }
 
-  /* A whole snapshot and an increment; the folder of the latter, or with `is_whole` of one like it
-   * that is whole. */
+  /* Writes a whole snapshot and an increment. Returns the folder of the increment, or with
+   * `is_whole` that of an equal whole snapshot. */
   std::string
   write_shard (const TpsShard &shard, bool is_whole)
   {
@@ -121,7 +121,7 @@ protected:
     return path + "/" + info.name;
   }
 
-  /* The exit status of a reader of others. */
+  /* Runs a foreign reader; returns its exit status. */
   int
   read (const std::string &checkpoint, const std::string &kind)
   {
@@ -137,7 +137,7 @@ protected:
   int n_shards = 0;
 };
 
-/* Files of all shards in one folder, under names of their own. */
+/* Files of all shards in one folder, with distinct names. */
 TEST_F (Checkpoints, OfShardsAreReadByOthers)
 {
   for (const char *kind : { "range", "hash" })
@@ -157,7 +157,7 @@ TEST_F (Checkpoints, OfShardsAreReadByOthers)
     }
 }
 
-/* Chains of hash shards become one table in order. */
+/* Chains of hash shards become one table, in order. */
 TEST_F (Checkpoints, AreExportedInOrder)
 {
   std::vector<std::string> paths;

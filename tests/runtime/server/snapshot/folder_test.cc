@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Folders of snapshots: which are kept, what is refused, and errors that name the file. */
+/* Folders of snapshots: which snapshots are kept, which are refused, and errors that name the
+ * file. */
 
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -25,7 +26,7 @@ protected:
     server.probe ("emb", { 1, 2, 3 }, 4);
   }
 
-  /* What a restoration says; the store is a new one. */
+  /* The result of a restoration into a new store. */
   std::string
   restored ()
   {
@@ -107,8 +108,8 @@ TEST_F (Folders, WaitForTheLog)
   EXPECT_STREQ (info.name, "");
 }
 
-/* The log has not been handed a command that is admitted and has not been completed: to flush it
- * says nothing of that one. */
+/* A command has been admitted but not completed, so the log has not received it. A flush of the log
+ * does not include it. */
 TEST_F (Folders, WaitForCommandsThatAreUnderWay)
 {
   struct Late
@@ -159,7 +160,7 @@ TEST_F (Folders, MayBeCancelled)
   EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
 }
 
-/* Every seventh byte of each file, damaged, is noticed. */
+/* Damages every seventh byte of each file; all damage must be detected. */
 TEST_F (Folders, NoticeDamage)
 {
   ASSERT_EQ (write (options, &info), "");
@@ -203,8 +204,8 @@ TEST_F (Folders, NameWhatIsWrong)
              "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
 }
 
-/* Direct writes, folders that are removed, and lengths that are no multiples of blocks, on a real
- * file system. */
+/* Direct writes, removed folders, and lengths that are not multiples of blocks, on a real file
+ * system. */
 TEST_F (Folders, MayBeOnARealDisk)
 {
   g_autoptr (TpsDisk) real = tps_disk_new_posix ();

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots under way. The central property: a snapshot that was written while commands took
- * effect, with the records after its LSN, gives the bits of the server that went on.
+/* Snapshots in progress. The central property: a snapshot that was written while commands took
+ * effect, followed by the records after its LSN, gives the bits of the server that continued.
  *
- *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
- */
+ *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
 
 #include "tests/runtime/server/log/simulated_disk.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
@@ -15,7 +14,7 @@ namespace {
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-/* Commands of a history that take effect between two pieces of the snapshot, by the thread that
+/* Commands of a history that take effect between two pieces of the snapshot, on the thread that
  * writes it. */
 struct Between
 {
@@ -123,7 +122,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
         EXPECT_TRUE (tps_table_store_apply_rows (self->server->store, "emb", view (ids),
                                                  view (values, dim), nullptr));
       }
-    else /* the rows that are maxima now, whatever the snapshot shows of them */
+    else /* the current maxima, which may differ from those in the snapshot */
       {
         Query query { "emb", ids, {}, TPS_POOLING_MAX };
 
@@ -149,7 +148,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).place.device, GetParam ().device);
 }
 
-/* A device does not know which rows have changed, but whether any has. */
+/* A device records whether any row has changed, but not which rows. */
 TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
 {
   MemoryDisk disk;
@@ -189,8 +188,8 @@ INSTANTIATE_TEST_SUITE_P (All, Pieces,
                                            Kept { TPS_OPTIMIZER_SGD, "fake:0", false },
                                            Kept { TPS_OPTIMIZER_FTRL, "fake:0", true }));
 
-/* The same with threads; the log's end is what the observer has seen. Run it with --config=tsan
- * too. */
+/* The same with threads; the end of the log is the last record that the observer has received. Run
+ * it with --config=tsan too. */
 TEST (Histories, HaveTheSameBitsUnderThreads)
 {
   MemoryDisk disk;
@@ -234,8 +233,8 @@ TEST (Histories, HaveTheSameBitsUnderThreads)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup,
- * by the same thread, end. No piece is longer than a fraction of a millisecond takes. */
+/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup
+ * end on the same thread. No piece takes longer than a fraction of a millisecond. */
 TEST (Locks, AreHeldForPieces)
 {
   constexpr int64_t kRows = 100000;
@@ -295,8 +294,8 @@ TEST (Locks, AreHeldForPieces)
 
 /* ---- power cuts ------------------------------------------------------------------------------ */
 
-/* The power fails in the middle of one of the disk's operations. What is found afterwards is whole:
- * the snapshot that was written last, or the one before. (The log is taken to be there.) */
+/* The power fails in the middle of a disk operation. Afterwards there is a complete snapshot: the
+ * last one that was written, or its predecessor. (The log is assumed to be available.) */
 void
 cut_power (uint32_t seed)
 {

@@ -27,7 +27,7 @@ import_into (Server &server, MemoryDisk &disk, const std::vector<std::string> &p
 }
 
 /* Three hash shards become a whole table, a range and two other hash shards: rows and states of
- * each id stay. */
+ * each id are preserved. */
 TEST (Import, IntoOtherShards)
 {
   constexpr int64_t n_rows = 1001;
@@ -76,7 +76,7 @@ TEST (Import, IntoOtherShards)
       ASSERT_EQ (import_into (server, disk, paths, into), "");
       EXPECT_EQ (tps_sequencer_get_lsn (server.sequencer), 1);
       EXPECT_TRUE (server.rows_of ("emb", ids) == reference.rows_of ("emb", ids));
-      server.probe ("emb", ids, dim); /* what the states say */
+      server.probe ("emb", ids, dim); /* depends on the states */
       EXPECT_TRUE (server.rows_of ("emb", ids) == twice.rows_of ("emb", ids));
     }
   paths.pop_back ();
@@ -144,8 +144,7 @@ TEST (Import, TakesArraysOfNumPyAndConvertsThem)
     }
 }
 
-/* Numbers and names of headers that say something else: taken or refused, with no memory left
- * charged. */
+/* False numbers and names in headers: accepted or refused, with no memory charged in the end. */
 TEST (Import, BelievesNoHeader)
 {
   MemoryDisk disk;
@@ -189,7 +188,7 @@ TEST (Import, BelievesNoHeader)
   EXPECT_EQ (import_into (server, disk, paths, spec), "ALREADY_EXISTS table emb already exists");
 }
 
-/* As torch.distributed.checkpoint writes them: a part of a tensor, with its offset. */
+/* As written by torch.distributed.checkpoint: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
   MemoryDisk disk;

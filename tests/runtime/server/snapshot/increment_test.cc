@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Increments: snapshots that hold only the rows that have changed, and the chains that they
- * form. */
+/* Increments: snapshots that contain only changed rows, and the chains that they form. */
 
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -39,7 +38,7 @@ protected:
                                              view (values, kDims[table]), nullptr));
   }
 
-  /* Every `step`-th row, from one that is drawn on. */
+  /* Every `step`-th row, starting with a random one. */
   void
   push_some (int table, size_t step)
   {
@@ -161,7 +160,7 @@ TEST_P (Chains, AreNotMadeWhereFilesHaveOneName)
   compare_restored ();
 }
 
-/* Other programs read files by their end, and must not take old rows for the table. */
+/* Other programs recognise files by their extension, and must not take old rows for the table. */
 TEST_P (Chains, DoNotLookLikeWholeTables)
 {
   ASSERT_EQ (write (options, &info), "");

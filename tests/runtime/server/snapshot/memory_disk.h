@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory whose files a test may look at and damage. It insists on the alignment that
- * direct reads and writes need. */
+/* A disk in memory whose files a test may inspect and damage. It enforces the alignment of direct
+ * reads and writes. */
 
 #pragma once
 
@@ -66,18 +66,18 @@ public:
   std::map<std::string, std::shared_ptr<std::string>> files;
   std::set<std::string> folders;
   bool has_links = true;
-  int writes_left = -1;      /* before the disk is full; -1 = never */
+  int writes_left = -1;      /* until the disk is full; -1 = never */
   size_t n_direct_bytes = 0; /* that were read */
 
 private:
   struct Slots
   {
-    TpsDisk table; /* first */
+    TpsDisk table; /* must be the first member */
     MemoryDisk *disk;
   };
   struct File
   {
-    TpsDiskFile file; /* first */
+    TpsDiskFile file; /* must be the first member */
     MemoryDisk *disk;
     std::shared_ptr<std::string> bytes;
     bool is_direct;

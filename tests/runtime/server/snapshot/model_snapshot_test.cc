@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the model of a batch-updating server, with the records that follow, give the bits of
- * the server that went on.
+/* Snapshots of the model of a batch-updating server, followed by the later records, give the bits
+ * of the server that continued.
  *
- *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
- */
+ *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
 
 #include <atomic>
 
@@ -47,7 +46,7 @@ write (MemoryDisk &disk, Server &server, TpsSnapshotInfo *info)
   ASSERT_TRUE (tps_snapshot_write (&options, info, &error)) << text_of (error);
 }
 
-/* The newest snapshot, and the records after it. */
+/* Applies the newest snapshot, and the records after it. */
 void
 restore_and_replay (MemoryDisk &disk, const Server &from, Server &to)
 {
@@ -93,7 +92,7 @@ run_history (uint32_t seed)
   ASSERT_FALSE (testing::Test::HasFailure ());
   restore_and_replay (disk, server, other);
   ASSERT_TRUE (server.model () == other.model ());
-  for (int i = 0; i < 2; i++) /* what the optimizer's state says */
+  for (int i = 0; i < 2; i++) /* depends on the optimizer's state */
     {
       Values probe = draw_values (kShapes, &random);
 
@@ -115,7 +114,7 @@ TEST (ModelSnapshot, HasTheSameBits)
     }
 }
 
-/* Its version is the answer to a push that is sent again. */
+/* Its version is the reply to a repeated push. */
 TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
 {
   MemoryDisk disk;
@@ -176,7 +175,7 @@ TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
   EXPECT_TRUE (server.model () == other.model ());
 }
 
-/* Names of parameters need not be keys of the format. */
+/* Names of parameters need not be valid keys of the format. */
 TEST (ModelSnapshot, KeepsAnyName)
 {
   MemoryDisk disk;
@@ -203,7 +202,7 @@ TEST (ModelSnapshot, KeepsAnyName)
   tps_model_version_unref (model);
 }
 
-/* A snapshot waits for commands whose records are not kept yet, unless its caller gives up. */
+/* A snapshot waits for commands whose records are not kept yet, unless its caller cancels it. */
 TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
 {
   struct Log
@@ -252,7 +251,7 @@ TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
   int n_asked = 0;
   options.user_data = &n_asked;
   options.is_cancelled = [] (gpointer data) -> gboolean {
-    return ++*static_cast<int *> (data) > 10; /* there are fewer pieces than that */
+    return ++*static_cast<int *> (data) > 10; /* more pieces than there are */
   };
   EXPECT_FALSE (tps_snapshot_write (&options, &info, &error));
   EXPECT_EQ (text_of (error), "the snapshot was cancelled");

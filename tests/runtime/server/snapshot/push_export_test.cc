@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Push ids in snapshots: the export of a push window, and a window made of its records. */
+/* Push ids in snapshots: the export of a push window, and a window built from its records. */
 
 #include "runtime/server/push_export.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
@@ -18,8 +18,8 @@ digest_of (gint64 sequence)
   return digest;
 }
 
-/* A window of few clients, so that windows become floors and floors windows again; a push at a
- * time. */
+/* A window of few clients, so that windows become floors and floors become windows again; one push
+ * at a time. */
 class Window
 {
 public:
@@ -59,7 +59,8 @@ public:
   TpsPushWindow *window;
 };
 
-/* No id that was used before the export began is new for a window that was made of its records. */
+/* Ids that were used before the start of the export are never new for a window built from its
+ * records. */
 TEST (PushIds, AreNeverNewAgain)
 {
   for (uint64_t seed = 1; seed <= number_of ("SEEDS", 300); seed++)
@@ -82,7 +83,7 @@ TEST (PushIds, AreNeverNewAgain)
       for (size_t i = 0; i < 20 + random () % 300; i++)
         used.push_back (push ());
       tps_push_export_begin (from.window);
-      if (random () % 2 == 0) /* given up in the middle */
+      if (random () % 2 == 0) /* cancelled in the middle */
         {
           tps_push_export_some (from.window, records);
           g_byte_array_set_size (records, 0);
@@ -101,7 +102,7 @@ TEST (PushIds, AreNeverNewAgain)
     }
 }
 
-/* What is remembered is remembered with its answer, also in many pieces. */
+/* Remembered pushes are exported with their replies, also in many pieces. */
 TEST (PushIds, KeepTheirAnswers)
 {
   Window from (2000), to (2000);

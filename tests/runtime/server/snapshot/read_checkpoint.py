@@ -1,11 +1,10 @@
-"""Reads a folder as torch.distributed.checkpoint does (HuggingFaceStorageReader), in plain Python.
+"""Reads a folder like torch.distributed.checkpoint (HuggingFaceStorageReader), in plain Python.
 
     read_checkpoint.py FOLDER NAME EXPECTED [hash]
 
 EXPECTED: all rows of table NAME as FLOAT32, in the order of their ids. Every file that ends in
-.safetensors counts, every tensor of a file has saved_offsets, and the parts of a tensor make it up
-without holes and overlaps. hash: rows are in the order of the shards, with ids in
-NAME.row_ids.
+.safetensors counts, every tensor of a file has saved_offsets, and the parts of a tensor cover it
+without gaps and overlaps. hash: rows are in the order of the shards, with ids in NAME.row_ids.
 """
 
 import array

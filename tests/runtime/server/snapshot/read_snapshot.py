@@ -1,8 +1,9 @@
-"""Reads the file of a table of a snapshot without code of ours: with NumPy alone, and with safetensors where it is installed.
+"""Reads the file of a snapshot's table without code of this tree: with NumPy alone, and with
+safetensors if it is installed.
 
     read_snapshot.py FILE NAME EXPECTED     EXPECTED: the rows as FLOAT32, as they are in memory
 
-Exits with 77 where there is no NumPy.
+Exits with 77 if NumPy is missing.
 """
 
 import json
@@ -16,7 +17,7 @@ except ImportError:
 
 
 def load(path):
-    """What the format says, in a dozen lines."""
+    """A minimal reader of the format."""
     with open(path, "rb") as file:
         n_bytes = struct.unpack("<Q", file.read(8))[0]
         header = json.loads(file.read(n_bytes))
@@ -29,7 +30,8 @@ def load(path):
         begin, next_end = tensor["data_offsets"]
         assert begin == end, "a hole before " + name
         end = next_end
-        tensors[name] = numpy.frombuffer(data[begin:end], types[tensor["dtype"]]).reshape(tensor["shape"])
+        tensors[name] = numpy.frombuffer(data[begin:end],
+                                         types[tensor["dtype"]]).reshape(tensor["shape"])
     assert end == len(data)
     assert (8 + n_bytes) % 4096 == 0
     return tensors, metadata
@@ -46,7 +48,8 @@ def main():
     in_order[ids] = weight
 
     assert numpy.array_equal(in_order, rows), "rows"
-    assert sorted(tensors) == [name + end for end in (".lsn", ".row_ids", ".state.exp_avg", ".state.exp_avg_sq",
+    assert sorted(tensors) == [name + end for end in (".lsn", ".row_ids", ".state.exp_avg",
+                                                      ".state.exp_avg_sq",
                                                       ".weight")], sorted(tensors)
     assert set(offsets) == set(tensors)
     assert offsets[name + ".weight"]["saved_offsets"] == [0, 0]

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of tables at rest: every optimizer, dtype and kind of shard comes back bit by bit. */
+/* Snapshots of idle tables: every optimizer, dtype and kind of shard is restored bit by bit. */
 
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -12,7 +12,7 @@ class RoundTrips : public testing::TestWithParam<RoundTrip>
 {
 };
 
-/* Sizes that are no multiples of blocks, more than one piece, all kinds of shards. */
+/* Sizes that are not multiples of blocks, more than one piece, all kinds of shards. */
 TEST_P (RoundTrips, AreExact)
 {
   const TpsShard shards[] = { whole (5000), range_shard (15000, 1, 3), hash_shard (9999, 1, 2) };

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the tests of snapshots share: writing, restoring, and comparing servers. */
+/* Shared parts of snapshot tests: writing, restoring, and comparing servers. */
 
 #pragma once
 
@@ -44,7 +44,7 @@ restore (const TpsSnapshotOptions &options, TpsSnapshotInfo *info)
   return ok ? "" : describe (error);
 }
 
-/* The records after the snapshot. */
+/* Applies the records after the snapshot. */
 inline void
 replay_rest (const Server &from, Server &to, gint64 lsn)
 {
@@ -60,7 +60,7 @@ replay_rest (const Server &from, Server &to, gint64 lsn)
     }
 }
 
-/* What a window says of a push that it may know; it is as before. */
+/* The verdict of a window on a push that it may know; the window is unchanged. */
 inline TpsPushVerdict
 ask (TpsPushWindow *window, const TpsCommandId &id, gint64 incarnation = 0)
 {
@@ -78,7 +78,7 @@ ask (TpsPushWindow *window, const TpsCommandId &id, gint64 incarnation = 0)
   return verdict;
 }
 
-/* Every id that was ever used has the same meaning on both servers. */
+/* Every id that was ever used must get the same verdict on both servers. */
 inline void
 compare_ids (const Server &one, const Server &other)
 {
@@ -92,7 +92,7 @@ compare_ids (const Server &one, const Server &other)
     }
 }
 
-/* An optimizer and what the rows are of. */
+/* An optimizer and the dtype of the rows. */
 struct RoundTrip
 {
   TpsOptimizerKind kind;

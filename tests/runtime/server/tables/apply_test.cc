@@ -18,7 +18,7 @@ const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
                                    TPS_OPTIMIZER_FTRL };
 const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
 
-/* A FLOAT32 table whose steps are taken with the functions of runtime/device/cpu, one row after the
+/* A FLOAT32 table that is updated with the functions of runtime/device/cpu, one row after the
  * other. */
 class Reference
 {
@@ -222,7 +222,7 @@ TEST (Apply, ShardsUpdateToTheBitsOfTheWholeTable)
         }
 }
 
-/* MEAN and MAX where each bag lies in one shard. */
+/* MEAN and MAX, with each bag in one shard. */
 TEST (Apply, BagsWithinAShardUpdateToTheBitsOfTheWholeTable)
 {
   constexpr int64_t rows = 64, dim = 5;
@@ -282,8 +282,8 @@ TEST (Apply, SharedWithWorkersGivesTheSameBits)
     }
 }
 
-/* Several gradients of one table: contributions in the order of the list, one step; of two tables:
- * a step each. */
+/* Several gradients of one table are one step, with contributions in the order of the list;
+ * gradients of two tables are one step each. */
 TEST (Apply, OneStepForEachTableThatIsNamed)
 {
   constexpr int64_t rows = 20, dim = 4;

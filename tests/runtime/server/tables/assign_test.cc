@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows that are set, and the LSNs of their last changes: against a naive table, and under threads.
- */
+/* Assigned rows, and the LSNs of their last changes: against a naive table, and with threads. */
 
 #include <atomic>
 #include <map>
@@ -110,8 +109,8 @@ protected:
 
 } // namespace
 
-/* Pushes and assignments at random, with LSNs old and new: a row that has changed since keeps what
- * it has. */
+/* Random pushes and assignments, with old and new LSNs: a row that has changed since then keeps its
+ * value. */
 TEST_F (Assign, KeepsTheNewest)
 {
   for (unsigned seed = 1; seed <= 20; seed++)
@@ -157,7 +156,7 @@ TEST_F (Assign, KeepsTheNewest)
     }
 }
 
-/* A change between a read and the write of what was read is never lost. */
+/* A change between a read and the write of the same values is never lost. */
 TEST_F (Assign, LosesNoPushOfAnotherThread)
 {
   constexpr int kPushes = 2000;
@@ -172,7 +171,7 @@ TEST_F (Assign, LosesNoPushOfAnotherThread)
       Row row = read ({ 5 })[5];
       Floats changed = row.values;
 
-      changed[1] += 0.5f; /* another column than the sum of pushes is read from */
+      changed[1] += 0.5f; /* not the column that counts the pushes */
       EXPECT_EQ (assign ({ 5 }, changed, row.lsn), "");
     }
   while (!is_over && !HasFailure ());
@@ -180,7 +179,7 @@ TEST_F (Assign, LosesNoPushOfAnotherThread)
   EXPECT_EQ (read ({ 5 })[5].values[0], kPushes);
 }
 
-/* Each push adds 1, so that a row's value says which LSN belongs to it. */
+/* Each push adds 1, so a row's value determines its LSN. */
 TEST_F (Assign, ReadsRowAndLsnAtOneMoment)
 {
   const int64_t created = read ({ 7 })[7].lsn;

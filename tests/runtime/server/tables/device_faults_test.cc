@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices that have no memory left, fail once, or are lost; and under threads, with
- * --config=tsan too. */
+/* Tables on devices that have no memory left, fail once, or are lost; also with threads, and with
+ * --config=tsan. */
 
 #include <atomic>
 #include <memory>
@@ -130,7 +130,7 @@ TEST_F (DeviceFaults, ALostDeviceTakesItsTablesAndNoOthers)
   ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
   ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
   ASSERT_EQ (store->create (on_host.on ("cpu")), "");
-  EXPECT_EQ (store->pooled (lost), Floats (4, 0.0f)); /* memory for the calls to come */
+  EXPECT_EQ (store->pooled (lost), Floats (4, 0.0f)); /* allocates the memory of later calls */
   tps_fake_device_set_lost (device, TRUE);
   for (int i = 0; i < 3; i++)
     {
@@ -154,7 +154,7 @@ TEST_F (DeviceFaults, ALostDeviceTakesItsTablesAndNoOthers)
   EXPECT_EQ (store->drop ("emb"), "");
 }
 
-/* As after a failure that CUDA recovers from. */
+/* As after a failure from which CUDA recovers. */
 TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
 {
   Query query { "emb", { 1 }, { 0 }, TPS_POOLING_MAX };
@@ -167,14 +167,14 @@ TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
       EXPECT_NE (store->lookup ({ query, query }, nullptr), "");
       EXPECT_NE (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
       tps_fake_device_set_lost (device, FALSE);
-      store->lookup ({ query }, nullptr); /* may still meet the old stream */
+      store->lookup ({ query }, nullptr); /* may still use the old stream */
       EXPECT_EQ (store->pooled (query), Floats (4, -1.0f));
     }
   EXPECT_EQ (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
   EXPECT_EQ (store->pooled (query), Floats (4, -2.0f));
 }
 
-/* Of two tables, one meets the stream that its device's failure has left. */
+/* Of two tables, one uses the stream that the device's failure has left behind. */
 TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
 {
   Query good { "good", { 1 }, { 0 } }, bad { "bad", { 1 }, { 0 } };
@@ -183,7 +183,7 @@ TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
 
   ASSERT_EQ (store->create (flat_table ("good", 10, 4)), "");
   ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
-  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* memory for the calls to come */
+  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* allocates the memory of later calls */
   tps_fake_device_set_lost (tps_fake_device_get (1), TRUE);
   EXPECT_NE (store->lookup ({ bad }, nullptr), "");
   tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
@@ -194,7 +194,7 @@ TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
   EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
 }
 
-/* A table's stream that is ahead of all others, as far as it need not wait. */
+/* A table's stream that runs ahead of all others, as far as it need not wait. */
 TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
 {
   static const TpsDeviceOps *real = device->ops;
@@ -254,7 +254,7 @@ TEST_F (DeviceFaults, ReadersNeverSeeHalfAnUpdate)
   EXPECT_EQ (n_torn, 0);
 }
 
-/* Sums of small integers are exact in any order: none may be missing. */
+/* Sums of small integers are exact in any order, so a missing update is detected. */
 TEST_F (DeviceFaults, NoUpdateIsLost)
 {
   constexpr int n_writers = 4, n_steps = 50;

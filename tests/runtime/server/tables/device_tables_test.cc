@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices against the same tables on the host: after every step the same bits. The
- * devices are the CPU, by way of its table of operations, one whose memory is not there for the
- * host and which does nothing before somebody waits, and those of this machine (tests/cuda). */
+/* Tables on devices against the same tables on the host: the same bits after every step. The
+ * devices are the CPU through its table of operations, a strict fake device, and those of this
+ * machine (tests/cuda). */
 
 #include <cmath>
 #include <cstring>
@@ -38,7 +38,7 @@ struct Place
 
 const Place fake_place { "fake:0", false };
 
-/* With those of this machine. */
+/* Including those of this machine. */
 std::vector<Place>
 all_places ()
 {
@@ -91,7 +91,7 @@ public:
     ASSERT_EQ (device.create (Spec (spec).on (place.device, place.is_host_memory)), "");
   }
 
-  /* Several gradients, some of the same tables. */
+  /* Several gradients, some for the same tables. */
   void
   push_bags (std::mt19937_64 &random, const std::vector<std::string> &names, int64_t rows,
              size_t dim)
@@ -192,7 +192,7 @@ TEST (DeviceTables, PoolRandomBagsAsTheHostDoes)
       }
 }
 
-/* Contributions to a row are added in the order of the list, whichever way each pools. */
+/* Contributions to a row are added in the order of the list, for any mix of poolings. */
 TEST (DeviceTables, SeveralGradientsOfATableAreOneStep)
 {
   constexpr int64_t rows = 9;
@@ -279,7 +279,7 @@ TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
   for (const Place &place : places)
     for (int kind = TPS_INITIALIZER_ZEROS; kind <= TPS_INITIALIZER_NORMAL; kind++)
       {
-        /* Several blocks, some of them on their way. */
+        /* Several blocks, some of them in flight. */
         int64_t rows = kind == TPS_INITIALIZER_UNIFORM && !place.is_host_memory ? 64000 : 300;
         Twins twins (2);
         Spec spec ("emb", rows, 33);
@@ -291,7 +291,7 @@ TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
       }
 }
 
-/* More than goes at once: many bags, and one bag that alone is more. */
+/* More than one step can process: many bags, and one bag that alone is larger. */
 TEST (DeviceTables, AnswerLookupsOfAnySize)
 {
   constexpr int64_t rows = 1000;
@@ -332,7 +332,7 @@ TEST (DeviceTables, EmptyPushesCountAsSteps)
     }
 }
 
-/* -- what is known of them -- */
+/* -- listings and counters -- */
 
 TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Histories: random commands of several threads on the tables of one store, and the records that
- * its observer was handed. */
+ * its observer received. */
 
 #pragma once
 
@@ -40,7 +40,7 @@ number_of (const char *variable, unsigned long otherwise)
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
 
-/* Sums of these depend on their order. */
+/* Values whose sums depend on the order. */
 inline Floats
 rough_floats (Random &random, size_t n)
 {
@@ -51,8 +51,8 @@ rough_floats (Random &random, size_t n)
   return values;
 }
 
-/* Every name has one dim and one shard for a history, so that pushes mostly fit, and changes
- * everything else. */
+/* Within a history every name has one dim and one shard, so that most pushes fit; everything else
+ * varies. */
 class Plan
 {
 public:
@@ -97,7 +97,7 @@ public:
     return spec;
   }
 
-  /* Two of them are hot. */
+  /* A random row; two rows are hot. */
   int64_t
   draw_row (Random &random, const std::string &name)
   {
@@ -137,7 +137,7 @@ private:
   bool has_devices_;
 };
 
-/* A store, its sequencer and what its observer was handed. */
+/* A store, its sequencer and the records that its observer received. */
 class Server
 {
 public:
@@ -203,7 +203,7 @@ public:
            + (state != nullptr ? std::string (state, n_bytes) : "");
   }
 
-  /* Changes every row by what its state says. */
+  /* Changes every row depending on its state. */
   void
   probe (const std::string &name, const Ids &ids, int32_t dim)
   {
@@ -219,7 +219,7 @@ public:
   std::vector<std::unique_ptr<RecordedCommand>> records; /* one at a time */
 };
 
-/* One thread's calls. Errors that other threads cause are expected: no table of the name, other
+/* The calls of one thread. Errors that other threads cause are expected: unknown tables, other
  * sizes. */
 class Caller
 {
@@ -285,7 +285,7 @@ private:
       tps_tensor_clear (&output);
   }
 
-  /* Sometimes twice, as by a client that has heard nothing. */
+  /* Sometimes twice, like a client that has received no reply. */
   void
   push (TpsTablePush *push)
   {

@@ -66,7 +66,7 @@ TEST (Lookup, PoolsRandomBagsAsANaiveLoopDoes)
       }
 }
 
-/* More rows than are staged at once, alone and among small bags. */
+/* More rows than the staging area holds, alone and among small bags. */
 TEST (Lookup, PoolsBagsOfAnyLength)
 {
   std::mt19937_64 random (2);
@@ -201,7 +201,7 @@ TEST (Lookup, RowsComeAsTheyAreStored)
     }
 }
 
-/* 1024 rows of 256 floats are a MiB. */
+/* 1024 rows of 256 floats are one MiB. */
 TEST (Lookup, AnswersThatNobodyLetGoOfAreBounded)
 {
   TpsTableStoreOptions options {};

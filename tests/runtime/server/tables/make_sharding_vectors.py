@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes sharding_vectors.txt from the description in runtime/embedding/sharding.h, in another language:
+"""Writes sharding_vectors.txt from the description in runtime/embedding/sharding.h, in another
+language. In the folder of this script:
 
-    python3 tests/runtime/server/tables/make_sharding_vectors.py > tests/runtime/server/tables/sharding_vectors.txt
+    python3 make_sharding_vectors.py > sharding_vectors.txt
 """
 
 import random

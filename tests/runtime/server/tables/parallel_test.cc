@@ -24,7 +24,7 @@ count (gpointer user_data, gsize part)
   static_cast<Counts *> (user_data)->n_runs[part]++;
 }
 
-/* The worker's first part submits a job; its next one says whether the job had its turn. */
+/* The worker's first part submits a job; its next part records whether the job has run. */
 struct Turns
 {
   TpsWorkerPool *pool;
@@ -81,7 +81,7 @@ TEST (Parallel, OtherJobsHaveTheirTurnBetweenParts)
 
   tps_parallel_run (pool, 100000, take_turns, &turns);
   EXPECT_TRUE (turns.job_ran);
-  /* The caller may have taken all that was left before the worker came again. */
+  /* The caller may have taken all remaining parts before the worker returned. */
   EXPECT_TRUE (turns.job_ran_between || turns.n_parts_of_worker < 2);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A command that an observer was handed, with everything that its record refers to. */
+/* A command that an observer received, with everything that its record refers to. */
 
 #pragma once
 

@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state of tables is a function of their commands in LSN order: random commands from many
- * threads are recorded; another store that applies the records one by one has the same bits in all
- * rows and states. Also with --config=tsan.
+/* The state of tables is a function of their commands in LSN order. Random commands from many
+ * threads are recorded, and another store that applies the records one by one must have the same
+ * bits in all rows and states. Run it with --config=tsan too.
  *
- *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
- */
+ *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
 
 #include "tests/runtime/server/tables/histories.h"
 
@@ -54,7 +53,7 @@ TEST (Replay, HasTheSameBits)
     }
 }
 
-/* A record says which rows were the maxima: a replay does not look at rows for them. */
+/* A record contains the rows of the maxima, so a replay does not search for them. */
 TEST (Replay, TakesTheMaximaOfTheRecord)
 {
   Server server (0), other (0);
@@ -93,7 +92,7 @@ TEST (Replay, RefusesMaximaThatAreNoSlots)
   EXPECT_STREQ (error->message, "maxima[0][1]: slot 2 is not in [-1, 2) of table emb");
 }
 
-/* A push whose device fails has an LSN, and a record that says what it left undone. */
+/* A push whose device fails has an LSN, and a record that lists the omitted parts. */
 TEST (Replay, LeavesOutWhatAFailedDeviceLeftOut)
 {
   Server server (0), other (0);
@@ -120,7 +119,7 @@ TEST (Replay, LeavesOutWhatAFailedDeviceLeftOut)
   tps_fake_device_set_lost (tps_fake_device_get (0), TRUE);
   EXPECT_FALSE (tps_table_store_push_and_wait (server.store, &request, nullptr));
   tps_fake_device_set_lost (tps_fake_device_get (0), FALSE);
-  tps_table_store_push_and_wait (server.store, &request, nullptr); /* may meet the old stream */
+  tps_table_store_push_and_wait (server.store, &request, nullptr); /* may use the old stream */
   EXPECT_TRUE (tps_table_store_push_and_wait (server.store, &request, nullptr));
   check_lsns (server);
   ASSERT_GE (server.records.size (), 5u);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is counted of each table: work that had an effect, once; and until the table is dropped. */
+/* The counters of each table: they count work that had an effect, once, until the table is
+ * dropped. */
 
 #include "tests/runtime/base/readings.h"
 #include "tests/runtime/server/tables/tables.h"
@@ -101,7 +102,7 @@ TEST_F (TableNumbers, EndWithTheTable)
     }
 }
 
-/* Names are chosen by peers: tables beyond the bound share series, whose gauges add up. */
+/* Peers choose the names: tables beyond the limit share series, whose gauges are sums. */
 TEST_F (TableNumbers, OfManyTablesHaveABound)
 {
   const int n_tables = TPS_FAMILY_MAX_SERIES + 20;

@@ -236,7 +236,7 @@ TEST (Initializer, NormalWithBoundsIsDrawnAgain)
   EXPECT_GT (squares / 20000, 0.5);
 }
 
-/* No draw comes this far out. */
+/* No draw reaches this value. */
 TEST (Initializer, NormalFarFromItsBoundsIsMovedToTheNearerOne)
 {
   Spec spec = Spec ("emb", 10, 4).normal (1);

@@ -4,7 +4,7 @@
 
 #include "runtime/server/tables/table_snapshot.h"
 
-/* Of runtime/server/tables/table_calls.h, which is private to that folder. */
+/* Declared in runtime/server/tables/table_calls.h, which is private to that folder. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 
 /* NULL if the device is lost. */

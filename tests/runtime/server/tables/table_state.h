@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What no call answers: the optimizer state of a table in the host's memory. */
+/* State that no call returns: the optimizer state of a table in host memory. */
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* A copy of the state, g_free(), and the number of steps. NULL with 0 bytes where there is none, or
- * a device has it. */
+/* A copy of the state, to be freed with g_free(), and the number of steps. NULL with 0 bytes if
+ * there is none, or if it is on a device. */
 gpointer tps_test_dup_table_state (TpsTableStore *store, const gchar *table, gsize *n_bytes,
                                    gint64 *n_steps);
 

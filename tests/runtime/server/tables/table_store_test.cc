@@ -14,7 +14,7 @@ using namespace embedding_test;
 
 namespace {
 
-/* The first lines of a call that must fail. */
+/* The error of a call whose second query must fail. */
 std::string
 lookup_error (Store &store, const Query &query)
 {
@@ -51,7 +51,7 @@ resident_bytes ()
   return resident * static_cast<size_t> (sysconf (_SC_PAGESIZE));
 }
 
-/* What a table takes besides its rows and their state is little. */
+/* The overhead of a table beyond its rows and their state must be small. */
 bool
 is_about (size_t bytes, size_t payload)
 {
@@ -160,9 +160,9 @@ TEST (TableStore, TheBoundHoldsForAllTablesTogether)
   EXPECT_EQ (tps_table_store_get_max_bytes (store.get ()), 100u << 10);
 }
 
-/* A refusal does not ask for another try: tables stay. */
-/* A tenant's tables count for it and for all tables together. A limit holds for new tables only:
- * those of a data directory come back, however the limit has changed. */
+/* A tenant's tables count against its limit and against the limit of all tables. A limit applies to
+ * new tables only: tables of a data directory are restored, even if the limit has been lowered. A
+ * refusal does not suggest a retry, because tables do not go away by themselves. */
 TEST (TableStore, TablesAreChargedToTheirTenants)
 {
   g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
@@ -213,7 +213,7 @@ TEST (TableStore, FullTablesAreNotWaitedFor)
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
 }
 
-/* One cell each, as many as come: what a table takes besides its rows counts, too. */
+/* Tables of one cell each, up to the limit: the overhead of a table counts as well. */
 TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
 {
   constexpr size_t max_bytes = 8 << 20;
@@ -230,7 +230,7 @@ TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
 #endif
 }
 
-/* More than the system can map: nothing stays counted. */
+/* More than the system can map: no charge must remain. */
 TEST (TableStore, NoMemoryIsAnErrorOfThisRequest)
 {
   Store store (0, G_MAXSIZE);
@@ -254,7 +254,7 @@ TEST (TableStore, TheDefaultBoundIsWithinTheMemoryOfTheMachine)
              tps_table_store_get_default_max_bytes ());
 }
 
-/* Rows and state that have been touched, and a tenth at most besides. */
+/* At most the touched rows and their state, and a tenth more. */
 TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
 {
   constexpr int64_t rows = 400000;

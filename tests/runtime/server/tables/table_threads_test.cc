@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables under several threads; each test also under the thread sanitizer. */
+/* Tables with several threads; run each test under the thread sanitizer too. */
 
 #include <atomic>
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 
 const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
 
-/* Every value of a row of this table is the same, and every update keeps it so. */
+/* All values of a row of this table are equal, and every update preserves that. */
 Spec
 flat_table (int64_t rows, int32_t dim, TpsDType dtype)
 {
@@ -31,8 +31,8 @@ is_flat (const Floats &values, size_t dim)
 
 } // namespace
 
-/* Few rows, so that readers and writers meet; rows in words of 8, 4 and 2 bytes, and some so long
- * that an update is often interrupted. */
+/* Few rows, so that readers and writers collide; rows in words of 8, 4 and 2 bytes, and some so
+ * long that updates are often interrupted. */
 TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
 {
   for (TpsDType dtype : dtypes)
@@ -76,7 +76,7 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
       }
 }
 
-/* Sums of small integers are exact in any order: none may be missing. */
+/* Sums of small integers are exact in any order, so a missing update is detected. */
 TEST (TableThreads, NoUpdateIsLost)
 {
   constexpr int n_writers = 4, n_steps = 200;
@@ -101,7 +101,7 @@ TEST (TableThreads, NoUpdateIsLost)
   EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
 }
 
-/* Pooling beside a writer goes another way than alone; the bits are the same. */
+/* Pooling with a concurrent writer uses another path than without; the bits are the same. */
 TEST (TableThreads, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
 {
   constexpr int64_t rows = 200;
@@ -175,7 +175,7 @@ TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
 }
 
-/* One of them makes it, all succeed; the bound has room for one. */
+/* One thread creates the table and all succeed; the limit has room for one. */
 TEST (TableThreads, OneNameIsMadeOnce)
 {
   Spec spec = Spec ("emb", 20000, 16).normal (1);
@@ -207,7 +207,7 @@ TEST (TableThreads, OfTwoSpecificationsOneWins)
   EXPECT_EQ (said[said[0] == ""].find ("ALREADY_EXISTS table emb"), 0u);
 }
 
-/* Calls that come from the pool's only thread share their work with it. */
+/* Calls on the pool's only thread share their work with it. */
 TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
 {
   struct Job

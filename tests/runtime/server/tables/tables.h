@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stores, queries and naive answers for the tests of this folder. */
+/* Stores, queries and naive results for the tests of this folder. */
 
 #pragma once
 
@@ -78,19 +78,19 @@ struct Query
 Query random_query (std::mt19937_64 &random, const std::string &table, int64_t rows,
                     size_t max_bags, size_t max_count, TpsPooling pooling, bool weighted);
 
-/* A table of normal numbers with the optimizer's decay, and momentum where it has one. */
+/* A table of normal numbers whose optimizer has decay, and momentum if it supports that. */
 Spec spec_of (const std::string &name, int64_t rows, int32_t dim, TpsOptimizerKind kind);
 
 /* Multiples of 1/256 in [-4, 4], which sum without rounding. */
 Floats random_floats (std::mt19937_64 &random, size_t n);
 
-/* What the answer's bits must be, computed row by row. `row` gives a row as FLOAT32. */
+/* The expected bits of a lookup, computed row by row. `row` returns a row as FLOAT32. */
 Floats naive_pool (const Query &query, size_t dim, const std::function<Floats (int64_t)> &row);
 
-/* What a call said: "" or its code and message. */
+/* The result of a call: "" or its code and message. */
 std::string describe (GError *error); // frees it
 
-/* What a store finds devices with, and where tables are that say no place ("": the CPU). */
+/* The function with which a store finds devices, and the default place of tables ("": the CPU). */
 struct Devices
 {
   TpsDevice *(*find) (const gchar *name, GError **error);
@@ -107,7 +107,7 @@ public:
   Store (const Store &) = delete;
   Store &operator= (const Store &) = delete;
 
-  /* Each returns what describe() says. */
+  /* Each returns the text of describe(). */
   std::string create (const Spec &spec);
   std::string drop (const std::string &table);
   std::string lookup (const std::vector<Query> &queries, std::vector<Floats> *outputs);
@@ -121,7 +121,7 @@ public:
   std::string dump (const std::string &table, int64_t rows);
   /* One row as FLOAT32. */
   Floats row (const std::string &table, TpsDType dtype, int64_t id);
-  Floats pooled (const Query &query); // fails the test where it does not answer
+  Floats pooled (const Query &query); // fails the test if the lookup fails
 
   TpsTableStore *
   get ()
@@ -136,7 +136,7 @@ private:
   TpsTableStore *store_;
 };
 
-/* Of `bytes` of `dtype`. */
+/* Converts `bytes` of `dtype`. */
 Floats to_floats (const std::string &bytes, TpsDType dtype);
 
 } // namespace embedding_test

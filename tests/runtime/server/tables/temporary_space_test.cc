@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups and pushes whose temporary space is larger than the server can give: they are refused,
- * and nothing aborts. */
+/* Lookups and pushes that need more temporary space than the server can provide: they must be
+ * refused, and the process must not abort. */
 
 #include "runtime/base/error.h"
 #include "tests/runtime/server/tables/tables.h"
@@ -29,8 +29,8 @@ protected:
 
 } // namespace
 
-/* One row of 2^29 columns, whose staging took 38 GB. Zeros are memory that the system does not give
- * before it is touched. */
+/* One row of 2^29 columns, whose staging took 38 GB. The system does not allocate memory for zeros
+ * until they are touched. */
 TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
 {
   Query query { "wide", { 0 }, { 0 } };
@@ -96,7 +96,7 @@ TEST (RowBytesOfACall, AreLimited)
 }
 
 /* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only
- * their cells are kept. */
+ * their cells are stored. */
 TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
 {
   constexpr size_t dim = 1 << 14;
@@ -112,7 +112,7 @@ TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
   before = store.pooled (query);
   EXPECT_EQ (store.apply_bags ({ query }, { Floats (dim, 1000.0f) }, dim), "");
   after = store.pooled (query);
-  for (size_t d = 0; d < dim; d++) /* but for those that two rows have */
+  for (size_t d = 0; d < dim; d++) /* except for cells of two rows */
     n_less += after[d] < before[d];
   EXPECT_GT (n_less, dim - dim / 100);
 }
@@ -189,7 +189,7 @@ TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
     tps_tensor_clear (&output);
 }
 
-/* A push that is refused leaves the room to others. */
+/* A refused push releases its room. */
 TEST_F (TemporarySpace, TheRoomComesBack)
 {
   Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MAX };

@@ -96,7 +96,7 @@ TEST (Buckets, SizeZeroGivesEachParameterItsOwnBucket)
 
 TEST (Buckets, ABucketClosesOnlyWhenItHasReachedItsSize)
 {
-  /* 1 MiB = 262144 elements: one less stays open. */
+  /* 1 MiB = 262144 elements: with one less the bucket stays open. */
   Layout below ({ { "a", { 1 }, false }, { "b", { 262143 }, false } }, 1, 1);
   Layout reached ({ { "a", { 1 }, false }, { "b", { 262144 }, false } }, 1, 1);
 
@@ -106,9 +106,10 @@ TEST (Buckets, ABucketClosesOnlyWhenItHasReachedItsSize)
 
 TEST (Buckets, AreNumberedAsTheBackwardPassCompletesThem)
 {
-  /* The sparse one closes while a dense one is open around it, and is complete before it. */
+  /* The sparse bucket closes while a dense one is open around it, and is complete first. */
   Layout around ({ { "a", { 4 }, false }, { "e", { 4, 2 }, true }, { "b", { 4 }, false } }, 1, 25);
-  /* The sparse one closes at once, the dense one only at the end, but is complete before. */
+  /* The sparse bucket closes at once, the dense one closes only at the end, but is complete
+   * first. */
   Layout after ({ { "e", { 4, 2 }, true }, { "a", { 4 }, false }, { "b", { 4 }, false } }, 1, 25);
 
   EXPECT_EQ (around.parameters (0), (std::vector<guint> { 1 }));

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Process groups whose ranks are threads of the test, and what becomes of their collectives. */
+/* Process groups whose ranks are threads of the test, and the results of their collectives. */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "runtime/trainer/ports/process_group.h"
 
-/* Groups of `n_ranks`, one made on each thread; the calling thread gets them all. */
+/* Creates groups of `n_ranks`, one on each thread; returns all of them. */
 std::vector<TpsProcessGroup *> join_groups (const char *backend, guint n_ranks,
                                             gint64 timeout_ns = G_GINT64_CONSTANT (60000000000),
                                             bool shares_memory = true);
@@ -22,10 +22,10 @@ join_gloo_groups (guint n_ranks, gint64 timeout_ns = G_GINT64_CONSTANT (60000000
   return join_groups ("gloo", n_ranks, timeout_ns, shares_memory);
 }
 
-/* Each on a thread of its own, as each waits for the others. */
+/* Frees each on a thread of its own, because each waits for the others. */
 void free_groups (const std::vector<TpsProcessGroup *> &groups);
 
-/* Where a collective ends. */
+/* The end of a collective. */
 class Waiter
 {
 public:
@@ -42,5 +42,5 @@ private:
   std::promise<std::string> promise_;
 };
 
-/* What wait() says. */
+/* Returns the result of wait(). */
 std::string all_reduce (TpsProcessGroup *group, gpointer data, gsize n_elems);

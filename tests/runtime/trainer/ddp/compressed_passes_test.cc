@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes whose gradients are compressed: the same bits over all hooks, and what it costs in
+/* Whole passes with compressed gradients: the same bits with all hooks, and the loss of
  * accuracy. */
 
 #include <cmath>
@@ -39,7 +39,7 @@ class CompressedPasses : public testing::TestWithParam<guint>
 
 TEST_P (CompressedPasses, AllHooksGiveAllTrainersTheSameBits)
 {
-  /* 5 batches: for 2 and 3 trainers some take part without data. */
+  /* 5 batches: with 2 and 3 trainers some take part without data. */
   for (const char *reduce : { "mean", "sum" })
     {
       Fleet fleet (GetParam (), 2, 20 * SECOND_NS,
@@ -138,9 +138,8 @@ TEST (Compress, AnUnknownOneIsRefusedBeforeThePass)
       "INVALID_ARGUMENT: compress: unknown compression \"zip\"; known: none, fp16, bf16, topk");
 }
 
-/* Accuracy: a model whose optimum is known. Each of its rows of 16 values pulls towards a target;
- * the first rows have gradients that are large and of no use, since they change their sign from
- * step to step. */
+/* Accuracy: a model with a known optimum. Each of its rows of 16 values pulls towards a target. The
+ * first rows have large useless gradients, whose sign changes with every step. */
 
 constexpr gint64 ROWS = 64, NOISY_ROWS = 4, WIDTH = 16;
 constexpr float NOISE = 2;
@@ -195,7 +194,7 @@ pull_check_batch (TpsModel *, const TpsTrainBatch *, GError **)
   return TRUE;
 }
 
-/* Classes that nobody looks at. */
+/* The classes are ignored. */
 gboolean
 pull_forward (TpsModel *model, TpsTensorView, TpsTensorView *output, GError **)
 {
@@ -217,7 +216,7 @@ pull_backward (TpsModel *model, const gfloat *, TpsGradientReady ready, gpointer
   ready (user_data, 0);
 }
 
-/* Half the mean square of what is missing, at the last step of trainer 0. */
+/* Half the mean square of the remaining distance, at the last step of trainer 0. */
 double last_loss;
 
 gboolean
@@ -236,12 +235,12 @@ measuring_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *ba
   return TRUE;
 }
 
-/* "topk" that forgets what it did not send. */
+/* "topk" that drops the values that it did not send. */
 struct Forgetful
 {
   TpsCompressor base;
   TpsCompression top_k;
-  TpsBucketCall start; /* how the bucket was before */
+  TpsBucketCall start; /* the previous state of the bucket */
   TpsCompressor *inner;
 };
 
@@ -340,13 +339,13 @@ TEST (Accuracy, IsNearlyThatWithoutCompressionAndErrorFeedbackIsWhy)
       EXPECT_LT (loss_with (&fleet, hook, "none"), START * 1e-5);
       EXPECT_LT (loss_with (&fleet, hook, "fp16"), START * 1e-5);
       EXPECT_LT (loss_with (&fleet, hook, "bf16"), START * 1e-5);
-      /* Four rows of 64 a step, as many as the noise could fill. */
+      /* Four rows of 64 per step, as many as the noise could fill. */
       EXPECT_LT (loss_with (&fleet, hook, "topk:0.0625"), START * 0.01) << hook;
       EXPECT_GT (loss_with (&fleet, hook, "forgetful:0.0625"), START * 0.99) << hook;
     }
 }
 
-/* 32 ids, each of its own class of 16 for its trainer. */
+/* 32 ids, each with a class of its own among 16 for its trainer. */
 TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
 {
   std::map<std::string, double> losses;
@@ -389,8 +388,9 @@ TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
     RecordProperty (name, std::to_string (loss));
 }
 
-/* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen: with
- * two trainers each of these steps is exact but the rounding, and the last one; so is ours. */
+/* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen. With
+ * two trainers each of these steps is exact except the rounding and the addition, and so are
+ * ours. */
 TEST (Compress, OfTwoTrainersHasTheBitsOfPyTorchsHooks)
 {
   const oracle::Vectors &oracle = oracle::vectors ();

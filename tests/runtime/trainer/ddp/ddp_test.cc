@@ -287,7 +287,7 @@ n_bytes_of (const TpsGradient *gradient)
   return tps_shape_n_bytes (&gradient->indices.shape) + tps_shape_n_bytes (&gradient->values.shape);
 }
 
-/* Bytes of what is sent in a step, of a matrix of 1000 x 8 and a row of two values with its id. */
+/* The bytes sent in a step, for a matrix of 1000 x 8 and a row of two values with its id. */
 TEST (Ddp, CompressionSendsFewerBytes)
 {
   const std::pair<const char *, size_t> expected[] = {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A DDP whose buckets are in the memory of a device: what its hooks get to see, and when. */
+/* A DDP with buckets in device memory: the arguments of its hooks, and the times of their calls. */
 
 #include "runtime/trainer/ddp/ddp.h"
 
@@ -118,7 +118,7 @@ private:
   TpsBuffer *loss_, *gradient_;
 };
 
-/* The parameters that the same steps leave on the CPU, with gradients as averages. */
+/* The parameters after the same steps on the CPU, with gradients as averages. */
 std::string
 digest_on_cpu (int n_steps)
 {
@@ -132,7 +132,7 @@ digest_on_cpu (int n_steps)
   return plain.digest ();
 }
 
-/* What a hook of the tests does with a call. */
+/* The action of a test's hook on a call. */
 std::function<void (const TpsHookContext *, TpsBucketCall *)> reduce_func;
 TpsHookReach reach;
 
@@ -150,7 +150,7 @@ get_reach (const TpsHookContext *, const TpsBucketCall *)
 
 const TpsHook OWN_HOOK = { "own_hook", 0, reduce, get_reach };
 
-/* The gradient is the average. */
+/* Uses the gradient as the average. */
 void
 finish_with_own (TpsBucketCall *call)
 {
@@ -177,7 +177,7 @@ TEST (DeviceDdp, AHookThatReachesTheStreamIsCalledBeforeTheDeviceHasDoneAnything
     order.push_back (call->index);
     EXPECT_TRUE (is_on (call, t.device));
     EXPECT_EQ (call->stream->device, t.device);
-    /* Nobody has waited: this device works when it is waited for. */
+    /* The work is still pending: this device works only when it is waited for. */
     EXPECT_FALSE (t.device->ops->event_query (call->ready));
     EXPECT_TRUE (t.device->ops->event_sync (call->ready, nullptr));
     finish_with_own (call);
@@ -196,7 +196,7 @@ TEST (DeviceDdp, AHookThatReachesTheDeviceGetsWhatIsComplete)
   reduce_func = [&] (const TpsHookContext *, TpsBucketCall *call) {
     EXPECT_TRUE (is_on (call, t.device));
     EXPECT_EQ (call->ready, nullptr);
-    EXPECT_NE (std::this_thread::get_id (), training); /* which goes on meanwhile */
+    EXPECT_NE (std::this_thread::get_id (), training); /* which continues meanwhile */
     finish_with_own (call);
   };
   for (int i = 0; i < 3; i++)
@@ -227,7 +227,7 @@ TEST (DeviceDdp, OtherHooksGetACopyThatTheDeviceNeedNotStage)
   EXPECT_EQ (t.digest (), digest_on_cpu (2));
 }
 
-/* As an exchange whose servers share the device's memory. */
+/* Like an exchange whose servers share the device's memory. */
 gboolean
 takes_device (TpsExchange *, guint server, TpsDevice *)
 {
@@ -249,7 +249,7 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
     EXPECT_EQ (device == t.device, exchange->call (index).server != 0);
     if (device != t.device)
       exchange->answer_with_own_gradient (index);
-    else if (index % 2 == 0) /* memory of the exchange's, which wants it back */
+    else if (index % 2 == 0) /* memory of the exchange, which expects its release */
       {
         TpsStream *stream = device->ops->stream_new (device, nullptr);
         gsize n_bytes = tps_shape_n_bytes (&gradient->dense.shape);
@@ -263,7 +263,7 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
         tps_tensor_init_take (&average.dense, &gradient->dense.shape, buffer, 0);
         exchange->answer_with_average (index, &average);
       }
-    else /* the host's */
+    else /* host memory */
       {
         TpsStream *stream = device->ops->stream_new (device, nullptr);
 
@@ -282,8 +282,7 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
   EXPECT_EQ (t.digest (), digest_on_cpu (3));
 }
 
-/* Bytes that a step's averages hold on to are given back before the next gradient of the bucket is
- * sent. */
+/* Memory that a step's averages hold is released before the next gradient of the bucket is sent. */
 TEST (DeviceDdp, AveragesInMemoryOfOthersAreLetGoOfBeforeTheNextAreAskedFor)
 {
   Trainee t (&OWN_HOOK);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Passes on devices that fail: the pass does, the process does not, and nothing stays behind. */
+/* Passes on failing devices: the pass fails, the process does not, and no memory remains. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::StartsWith;
 
 const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
 
-/* The library's; it is made of the same parts as what this test links. */
+/* The library's device, which is built from the same parts as this test. */
 TpsDevice *
 device ()
 {
@@ -34,7 +34,7 @@ on_one_device ()
   return task;
 }
 
-/* Loses the device in the midst of trainer 0's second epoch. */
+/* Loses the device in the middle of trainer 0's second epoch. */
 gboolean
 losing_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch, GError **error)
 {
@@ -64,7 +64,7 @@ TEST (DeviceFaults, ALostDeviceFailsItsPassesAndNothingElse)
       EXPECT_THAT (fleet.wait (1), StartsWith ("FAILED: ")) << hook;
       EXPECT_THAT (fleet.start (task, 0), StartsWith ("DEVICE_LOST: cuda:0")) << hook;
 
-      /* The CPU and other devices go on, this one when it is well again. */
+      /* The CPU and other devices continue, and this one after it has recovered. */
       task.iteration_step = "basic_iteration_step";
       task.timeout_ns = 20 * SECOND_NS;
       task.devices = { "cpu", "cuda:1" };
@@ -128,7 +128,7 @@ TEST (DeviceFaults, AnyAllocationMayFail)
   EXPECT_GT (n_failed, 20u);
 }
 
-/* Once it works, what a step needs is there. */
+/* After the first epoch a step allocates nothing. */
 gboolean
 counting_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch, GError **error)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes of trainers that compute on devices: those of the library that the environment
- * names, which are not fit for host code. DEVICE_BACKENDS: the process groups there are for them.
- * DEVICE_BITS=cpu: they compute to the bit what the CPU does. */
+/* Whole passes of trainers that compute on devices of the library that the environment names; host
+ * code cannot access their memory. DEVICE_BACKENDS lists the process groups for them.
+ * DEVICE_BITS=cpu means that they compute the bits of the CPU. */
 
 #include "runtime/trainer/pass/trainer.h"
 
@@ -46,7 +46,7 @@ on_devices (guint n_trainers, const char *backend = "gloo")
   return task;
 }
 
-/* Of all trainers, which must agree. */
+/* The digest of all trainers, which must agree. */
 std::string
 digest_of_run (Fleet *fleet, const Task &task, const std::string &what)
 {
@@ -67,7 +67,7 @@ class DevicePasses : public testing::TestWithParam<guint>
 
 TEST_P (DevicePasses, AllHooksAndGroupsGiveTheSameBits)
 {
-  /* 5 batches: of 2 and 3 trainers some take part without data. */
+  /* 5 batches: with 2 and 3 trainers some take part without data. */
   for (bool sparse : { true, false })
     {
       Fleet fleet (GetParam (), 2);
@@ -201,7 +201,7 @@ TEST (DevicePasses, TheLossShows)
   EXPECT_NEAR (status.loss, expected.loss, 1e-6);
 }
 
-/* Trouble */
+/* Failures */
 
 TEST (DevicePasses, DevicesThatAreNotThereAreRefusedAtTheStart)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stand-ins at the edges of runtime/trainer: a store and servers in memory, a model that computes
- * next to nothing. */
+/* Fakes at the edges of runtime/trainer: a store and servers in memory, and a model with trivial
+ * computations. */
 
 #pragma once
 
@@ -18,11 +18,11 @@
 #include "runtime/trainer/ports/store.h"
 #include "runtime/nn/model.h"
 
-/* What several ranks' stores share. */
+/* The shared part of the stores of several ranks. */
 class MemoryStore
 {
 public:
-  /* A handle as the runtime takes it; freed through its table. Outlived by this object. */
+  /* A handle of the runtime's type; free it through its table. This object must outlive it. */
   TpsStore *open ();
 
   void put (const std::string &key, const std::string &value);
@@ -37,8 +37,8 @@ private:
   std::map<std::string, std::string> values_;
 };
 
-/* An exchange whose answers a test decides: `on_call` is called for each gradient and answers by
- * way of `answer`, at once, later, or never; cancel() answers what is still open with ABORTED. */
+/* An exchange with scripted replies. `on_call` is called for each gradient and replies through
+ * `answer`, at once, later, or never; cancel() answers open calls with ABORTED. */
 class FakeExchange
 {
 public:
@@ -96,8 +96,8 @@ private:
   bool is_cancelled_ = false;
 };
 
-/* A model of parameters only: backward fills gradients with `gradient_of` and reports them last
- * parameter first. */
+/* A model of parameters only: backward fills gradients with `gradient_of` and reports them in
+ * reverse order. */
 class FakeModel
 {
 public:
@@ -130,9 +130,10 @@ public:
   };
   /* Called before a parameter's gradient is computed. */
   std::function<void (guint index)> before = [] (guint) {};
-  /* The order in which backward computes and reports gradients; last parameter first unless set. */
+  /* The order in which backward computes and reports gradients; if it is empty, in reverse
+   * order. */
   std::vector<guint> order;
-  /* Parameters that backward forgets to report. */
+  /* Parameters that backward does not report. */
   std::function<bool (guint index)> is_forgotten = [] (guint) { return false; };
 
 private:

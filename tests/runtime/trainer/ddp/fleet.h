@@ -25,7 +25,7 @@ GVariant *model_config (bool sparse, gint64 rows = 40, gint64 width = 16, gint64
 TpsTrainBatch make_batch (gint64 n, gint64 length, const std::function<gint64 (gint64)> &id,
                           const std::function<gint64 (gint64)> &target);
 
-/* What a run is about; a plan is made of it for each trainer. */
+/* The options of a run; each trainer's plan is made from it. */
 struct Task
 {
   std::string pass_name = "pass-1";
@@ -35,7 +35,7 @@ struct Task
   const char *reduce = "mean";
   const char *compress = "none";
   const char *backend = "gloo";
-  std::vector<std::string> devices; /* by rank; none: the CPU */
+  std::vector<std::string> devices; /* by rank; empty: the CPU */
   bool sparse = true;
   guint n_batches = 5;
   guint epochs = 2;
@@ -113,7 +113,7 @@ public:
     plan->epochs = task.epochs;
     plan->seed = 42;
     plan->first_bucket_mib = plan->bucket_cap_mib = task.bucket_mib;
-    plan->learning_rate = 10; /* double softmax leaves hardly any gradient */
+    plan->learning_rate = 10; /* the gradient of a double softmax is almost zero */
     plan->rpc_timeout_ns = task.timeout_ns;
     plan->steps_per_epoch = (task.n_batches + n_trainers () - 1) / n_trainers ();
     for (guint b = rank; b < task.n_batches; b += n_trainers ())
@@ -140,7 +140,7 @@ public:
     *field = g_strdup (value);
   }
 
-  /* Empty, or what is wrong. */
+  /* Empty, or the error. */
   std::string
   start (const Task &task, guint rank)
   {
@@ -150,7 +150,7 @@ public:
     return text_of (error);
   }
 
-  /* Starts all, waits for all; the servers are new again before. */
+  /* Starts all trainers and waits for them; the servers are reset before. */
   void
   run (const Task &task)
   {
@@ -161,8 +161,8 @@ public:
       wait (r);
   }
 
-  /* Until the trainer's pass has ended; then "SUCCEEDED", "CANCELLED", or "FAILED: " and the
-   * error. */
+  /* Waits for the end of the trainer's pass; returns "SUCCEEDED", "CANCELLED", or "FAILED: " and
+   * the error. */
   std::string
   wait (guint rank)
   {
@@ -211,7 +211,7 @@ public:
     return store_.n_keys ();
   }
 
-  /* How often a metric was taken. */
+  /* The number of samples of a metric. */
   gint64
   count (guint rank, const std::string &type_and_name)
   {
@@ -230,7 +230,7 @@ public:
     return n;
   }
 
-  /* Set: connecting fails with this. */
+  /* If it is set, connecting fails with this error. */
   std::string connect_error;
 
 private:

@@ -19,7 +19,7 @@ using testing::ElementsAre;
 const std::vector<FakeModel::Parameter> MODEL = { { "embedding", { 6, 2 }, true },
                                                   { "weight", { 4 }, false } };
 
-/* What a rank brings, and what it gets. */
+/* The inputs and results of a rank. */
 struct Rank
 {
   bool has_data = true;

@@ -11,10 +11,10 @@ namespace {
 
 class LocalExchange;
 
-/* One call. Server and cancel() may both want to answer it: the first one does. */
+/* One call. Both the server and cancel() may try to answer it; the first one succeeds. */
 struct LocalCall
 {
-  TpsExchangeDone done; /* under the exchange's mutex; NULL when answered */
+  TpsExchangeDone done; /* under the exchange's mutex; NULL after the reply */
   gpointer user_data;
   LocalExchange *exchange;
 };
@@ -47,7 +47,7 @@ private:
     return reinterpret_cast<Base *> (exchange)->self;
   }
 
-  /* As over a wire: the server gets elements of its own. */
+  /* As over a wire: the server gets a copy of the elements. */
   static void
   copy (TpsGradient *to, const TpsGradient *from)
   {
@@ -140,7 +140,7 @@ private:
     g_error_free (error);
   }
 
-  /* Servers may still hold calls that were cancelled, so the object lives as long as its family. */
+  /* Servers may still hold cancelled calls, so the object lives as long as its family. */
   static void
   free (TpsExchange *exchange)
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Averaging servers in this process, and trainers' exchanges that lead straight to them. */
+/* Averaging servers in this process, and exchanges that connect trainers to them directly. */
 
 #pragma once
 
@@ -20,7 +20,7 @@ public:
   LocalServers (const LocalServers &) = delete;
   LocalServers &operator= (const LocalServers &) = delete;
 
-  /* An exchange that speaks for `trainer`; freed through its table. */
+  /* An exchange for `trainer`; free it through its table. */
   TpsExchange *open (guint trainer);
 
   void reset ();

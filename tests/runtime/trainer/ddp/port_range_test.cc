@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups whose ports a firewall knows. */
+/* Groups with a fixed range of ports, for firewalls. */
 
 #include "runtime/trainer/ports/process_group.h"
 
@@ -22,7 +22,7 @@ namespace {
 constexpr guint N_RANKS = 3;
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (60000000000);
 
-/* The first of `n` ports that nobody has. */
+/* The first of `n` consecutive free ports. */
 guint16
 find_free_ports (guint n)
 {
@@ -68,8 +68,8 @@ join (MemoryStore *shared, guint rank, guint16 first, guint16 last, GError **err
   return group;
 }
 
-/* Of the addresses that a rank has put into the store: Gloo writes them one after the other, each
- * begins with a socket address. */
+/* The ports in the addresses that a rank has put into the store: Gloo writes them one after the
+ * other, each with a socket address at its start. */
 std::set<guint16>
 ports_of (MemoryStore *shared, guint rank)
 {

@@ -85,7 +85,7 @@ TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
   free_groups (groups);
 }
 
-/* What the averaging server computes: product and sum rounded to float, one division, one
+/* The averaging server's arithmetic: product and sum rounded to float, one division, one
  * rounding. */
 std::vector<guint16>
 expected_average (TpsDType dtype, const std::vector<std::vector<guint16>> &data,
@@ -129,7 +129,7 @@ TEST_P (GlooRanks, AverageOfHalfFloatsHasTheBitsOfTheServer)
           std::vector<double> weights (n_ranks, 1.0);
           double sum;
 
-          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* nobody's, or a large one's */
+          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* no weight, or a double one */
           sum = std::accumulate (weights.begin (), weights.end (), 0.0);
           for (guint r = 0; r < n_ranks; r++)
             for (size_t i = 0; i < n; i++)
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
 
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (20000000000);
 
-/* Whether sums go through memory that the ranks share, or through sockets. */
+/* Whether sums use memory that the ranks share, or sockets. */
 class Sums : public testing::TestWithParam<bool>
 {
 };
@@ -327,7 +327,7 @@ TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
   EXPECT_EQ (error.find ("GROUP_BROKEN"), 0u) << error;
   EXPECT_NE (error.find ("rank 1"), std::string::npos) << error;
 
-  /* And stays broken. */
+  /* The group stays broken. */
   EXPECT_EQ (all_reduce (groups[0], &data), error);
   groups[0]->ops->free (groups[0]);
 }

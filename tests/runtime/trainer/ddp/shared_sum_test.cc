@@ -80,7 +80,8 @@ check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n)
   EXPECT_EQ (data, expected) << n << " elements, rank " << rank << " of " << size;
 }
 
-/* The mean of the ranks' numbers + 1, the last rank's counting twice: small integers, so exact. */
+/* The mean of the ranks' numbers + 1, where the last rank counts twice: small integers, so
+ * exact. */
 void
 check_average (TpsSharedSum *shared, guint rank, guint size, size_t n)
 {
@@ -147,7 +148,7 @@ TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
   EXPECT_EQ (tps_rank_memory_open (&address, 1, 2, 100), nullptr);
 }
 
-/* Opens it as rank 1 in a process of its own, which ends at once and which nobody waits for. */
+/* Opens it as rank 1 in a child process, which ends at once and is not reaped. */
 pid_t
 make_zombie (const TpsRankMemoryAddress *address)
 {

@@ -30,7 +30,7 @@ write_to_nobody ()
   close (fds[1]);
 }
 
-/* The process lives on: while it is blocked, and when it no longer is. */
+/* The signal does not end the process, neither while it is blocked nor afterwards. */
 TEST (SigpipeBlock, WhatCameMeanwhileDoesNotComeLater)
 {
   for (int i = 0; i < 3; i++)

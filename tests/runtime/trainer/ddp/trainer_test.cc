@@ -35,7 +35,7 @@ class Trainers : public testing::TestWithParam<guint>
 
 TEST_P (Trainers, AllHooksGiveTheSameBits)
 {
-  /* 5 batches: for 2 and 3 trainers some take part without data. */
+  /* 5 batches: with 2 and 3 trainers some take part without data. */
   for (bool sparse : { true, false })
     {
       std::map<std::string, std::string> digests;
@@ -137,7 +137,7 @@ TEST (Trainer, IsIdleBeforeTheFirstPass)
   Fleet fleet (1);
   g_auto (TpsTrainStatus) status = {};
 
-  tps_trainer_cancel (fleet.trainer (0)); /* fine when none runs */
+  tps_trainer_cancel (fleet.trainer (0)); /* harmless without a running pass */
   tps_trainer_get_status (fleet.trainer (0), &status);
   EXPECT_EQ (status.state, TPS_TRAIN_IDLE);
   EXPECT_STREQ (status.pass_name, "");
@@ -158,7 +158,7 @@ TEST (Trainer, ThreeOfFiveTrainersMayHaveNoBatchesAtAll)
     }
 }
 
-/* Trouble */
+/* Failures */
 
 TEST (Trainer, OnePassAtATime)
 {
@@ -180,7 +180,7 @@ TEST (Trainer, ADeadTrainerIsNamedAtTheDeadlineAndTheNextPassWorks)
   EXPECT_EQ (fleet.start (task, 0), "");
   std::string end = fleet.wait (0);
   EXPECT_THAT (end, HasSubstr ("FAILED: DEADLINE_EXCEEDED"));
-  EXPECT_THAT (end, HasSubstr ("1")); /* the trainer that has not come */
+  EXPECT_THAT (end, HasSubstr ("1")); /* the missing trainer */
 
   task.timeout_ns = 20 * SECOND_NS;
   task.hook = "allreduce_hook";
@@ -212,7 +212,7 @@ TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
 
       tps_trainer_get_status (fleet.trainer (0), &status);
       EXPECT_EQ (status.state, TPS_TRAIN_RUNNING);
-      if (status.heartbeat == last) /* between two phases; not for ever */
+      if (status.heartbeat == last) /* between two phases; must not last */
         i--;
       last = status.heartbeat;
     }
@@ -283,7 +283,8 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   digest_of_run (&fleet, Task ());
 }
 
-/* Gradients that other trainers would get in plain must not leave a process that encrypts. */
+/* Gradients that other trainers would receive unencrypted must not leave a process that requires
+ * encryption. */
 TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
 {
   Fleet fleet (2);
@@ -320,9 +321,9 @@ TEST (Trainer, MayBeFreedWhileItsPassRuns)
     }
 }
 
-/* What a program adds, and the oracle */
+/* Parts that a program adds, and the oracle */
 
-/* As basic_iteration_step, and then keeps a copy of the parameters. */
+/* Like basic_iteration_step, followed by a copy of the parameters. */
 std::map<guint, std::map<std::string, std::vector<float>>> kept_parameters;
 std::mutex kept_mutex;
 
@@ -344,7 +345,7 @@ keeping_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batc
   return TRUE;
 }
 
-/* As basic_ddp_model, and then starts from the oracle's parameters. */
+/* Like basic_ddp_model, with the oracle's parameters at the start. */
 gboolean
 oracle_ddp_model (TpsPass *pass, GError **error)
 {
@@ -417,7 +418,7 @@ TEST (Trainer, TwoTrainersTrainAsPyTorchDoesWithEveryHook)
     }
 }
 
-/* A trainer class of somebody else, which uses the recording helpers. */
+/* A foreign trainer class that uses the recording helpers. */
 gboolean
 own_trainer_check (const TpsTrainPlan *, GError **)
 {

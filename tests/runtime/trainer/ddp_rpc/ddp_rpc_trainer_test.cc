@@ -30,7 +30,7 @@ constexpr float LEARNING_RATE = 0.05f;
 
 /* -- parts of a pass that the tests add -- */
 
-/* Parameters of the trainers that ran last with "RememberingTrainer", by name. */
+/* Parameters of the trainers of the last run with "RememberingTrainer", by name. */
 std::mutex remembered_lock;
 std::map<std::string, std::vector<float>> remembered;
 
@@ -106,7 +106,7 @@ struct Task
   std::string model = "HybridModel";
   std::string maker = "basic_ddp_model";
   double table_bound = 0.5;
-  std::string device = "cpu"; /* "cuda": a fake, which computes as the CPU does */
+  std::string device = "cpu"; /* "cuda": a fake that computes like the CPU */
 };
 
 std::string
@@ -159,7 +159,7 @@ public:
       tps_metrics_unref (metrics);
   }
 
-  /* Empty, or what is wrong. */
+  /* Empty, or the error. */
   std::string
   start (guint rank)
   {
@@ -226,7 +226,7 @@ public:
 
   LocalTables tables;
 
-  /* Of the trainer that was waited for last. */
+  /* The loss of the trainer of the last wait(). */
   double loss = 0;
   gint64 samples = 0, epoch_samples = 0;
   std::string digest;
@@ -323,7 +323,7 @@ TEST_P (DdpRpcTrainerOnDevices, RepeatsTargetsWhereABagGivesSeveralRows)
   expect_equal_to_pytorch ("ddp_rpc_two_rows_a_bag", task);
 }
 
-/* -- what it does -- */
+/* -- behaviour -- */
 
 TEST (DdpRpcTrainer, LearnsWhatCanBeLearnt)
 {
@@ -362,7 +362,7 @@ TEST_P (DdpRpcTrainerOnDevices, TableBesideTableIsTheSameAsOneWideTable)
   wide.device = narrow.device = GetParam ();
   wide.n_tables = 1;
   wide.dim = 512;
-  wide.table_bound = narrow.table_bound = 0; /* rows of zeros are the same however they are cut */
+  wide.table_bound = narrow.table_bound = 0; /* rows of zeros are the same in any shards */
   Fleet one (wide), two (narrow);
   EXPECT_EQ (one.run (), "SUCCEEDED");
   EXPECT_EQ (two.run (), "SUCCEEDED");
@@ -441,7 +441,7 @@ TEST (DdpRpcTrainer, NamesWhereAServerFailed)
 
   lookup.tables.failure = [] (size_t call, bool) { return call == 8 ? "emb1 has burnt down" : ""; };
   EXPECT_EQ (lookup.run (), "UNAVAILABLE: epoch 1, batch 1: lookup: emb1 has burnt down");
-  EXPECT_EQ (lookup.samples > 0, true) << "what was done stays counted";
+  EXPECT_EQ (lookup.samples > 0, true) << "completed lookups stay counted";
 
   push.tables.failure = [] (size_t call, bool) { return call == 1 ? "out of ink" : ""; };
   EXPECT_EQ (push.run (), "UNAVAILABLE: epoch 0, batch 0: push: out of ink");
@@ -501,8 +501,8 @@ TEST (DdpRpcTrainer, ReleasesTheOthersWhenOneFails)
   Fleet fleet (Task (), 2);
   size_t n_pushes = 0;
 
-  /* Whose push it is does not matter: the other one waits in the all-reduce of the next step, or at
-   * the end. */
+  /* The source of the push does not matter: the other trainer waits in the all-reduce of the next
+   * step, or at the end. */
   fleet.tables.failure = [&n_pushes] (size_t, bool is_push) {
     return is_push && ++n_pushes == 2 ? "out of ink" : "";
   };
@@ -570,7 +570,7 @@ TEST (DdpRpcTrainer, RefusesWhatItCannotTrain)
       Fleet fleet (task.dim > 4096 ? small : task);
       if (task.dim > 4096)
         {
-          /* The rule alone, without a table of that size. */
+          /* Only the rule, without a table of that size. */
           gint64 rows;
           g_autoptr (GError) error = nullptr;
 

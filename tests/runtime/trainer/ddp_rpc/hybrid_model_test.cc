@@ -138,7 +138,7 @@ TEST_F (HybridModel, HandsOutTheInputGradientBeforeAnyOfAParameter)
   events.clear ();
   tps_hybrid_model_watch_input (model, nullptr, nullptr);
   backward (std::vector<float> (3 * TPS_HYBRID_MODEL_OUTPUTS, 1.0f));
-  EXPECT_EQ (events.size (), 10u) << "each gradient once, and nobody else is told";
+  EXPECT_EQ (events.size (), 10u) << "each gradient is reported once";
 }
 
 TEST_F (HybridModel, RowsDoNotDependOnTheOthersOfTheirBatch)

@@ -96,7 +96,7 @@ LocalTables::look_up (const TpsBagQuery &query)
   return rows;
 }
 
-/* Duplicates of a row first become one gradient, as everywhere. */
+/* Duplicates of a row are first added to one gradient, as everywhere. */
 void
 LocalTables::apply (const TpsBagGradient &gradient)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD. As slow and
- * simple as it gets; what a real store and real servers do has tests of its own. Tests decide which
- * calls fail or stay open. */
+/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD, as simple as
+ * possible. Real stores and servers have tests of their own. Tests decide which calls fail or stay
+ * open. */
 
 #pragma once
 
@@ -36,21 +36,21 @@ public:
     return tables_[name].values;
   }
 
-  /* A client as the runtime takes it. Outlived by this object. */
+  /* A client of the runtime's type. This object must outlive it. */
   TpsTableClient *open ();
 
   void wait_for_calls (size_t n);
 
-  /* How many queries each lookup had, in order. */
+  /* The number of queries of each lookup, in order. */
   std::vector<guint> lookups;
   size_t n_pushes = 0;
 
-  /* Asked for each call, with its number and whether it is a push; not empty: it fails with
-   * this. */
+  /* Called for each call, with its number and whether it is a push. If the result is not empty, the
+   * call fails with it. */
   std::function<std::string (size_t call, bool is_push)> failure = [] (size_t, bool) {
     return std::string ();
   };
-  /* Calls from this number on are answered when they are cancelled. */
+  /* Calls from this number on stay open until they are cancelled. */
   size_t first_held = SIZE_MAX;
 
 private:
@@ -71,7 +71,7 @@ private:
   static void free_client (TpsTableClient *client);
   static const TpsTableClientOps ops;
 
-  /* What is wrong with the call, "" = nothing; true: it stays open, `end` ends it. */
+  /* The error of the call, "" = none. If it returns true, the call stays open and `end` ends it. */
   bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
               std::string *error);
   TpsTensor look_up (const TpsBagQuery &query);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values that tests/oracle/make_vectors.py makes the same way (scatter), and its numbers for what
- * they fill. */
+/* The same values as in tests/oracle/make_vectors.py (scatter), and its numbers for the objects
+ * that they fill. */
 
 #pragma once
 

@@ -30,7 +30,7 @@ choose (const std::vector<float> &values, size_t n_wanted)
   return chosen;
 }
 
-/* Blocks that each have one value that is not 0, in their middle. */
+/* Blocks with one nonzero value each, in their middle. */
 std::vector<float>
 blocks_of (const std::vector<float> &sizes)
 {
@@ -89,7 +89,7 @@ TEST (BlockChoice, LeavesTheSmallestNormThatSoManyBlocksCanLeave)
       std::vector<double> squares (n_blocks);
       std::vector<size_t> order (n_blocks);
 
-      /* Small integers: squares are exact, and many are equal. */
+      /* Small integers, so squares are exact and many are equal. */
       for (size_t i = 0; i < n_elems; i++)
         {
           values[i] = static_cast<float> (static_cast<int> (rng () % 3) - 1);

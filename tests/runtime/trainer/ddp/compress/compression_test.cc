@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr size_t BLOCK = TPS_TOP_K_BLOCK;
 
-/* A bucket with its compressor, as the DDP keeps them. */
+/* A bucket with its compressor, as a DDP stores them. */
 class Bucket
 {
 public:
@@ -87,7 +87,7 @@ public:
     compressor_->klass->encode (compressor_, &call);
   }
 
-  /* What comes back if what was sent comes back: the only trainer's average. */
+  /* The average of the only trainer, so the result equals the compressed gradient. */
   TpsGradient
   decode ()
   {
@@ -238,7 +238,7 @@ TEST (HalfFloats, BeyondTheRangeOfFp16AreInfiniteAndInBf16AreNot)
   std::vector<float> wide = fp16.decode_dense ();
   EXPECT_THAT (std::vector<float> (wide.begin (), wide.begin () + 3),
                ElementsAre (65504, INFINITY, -INFINITY));
-  EXPECT_TRUE (std::isnan (wide[3])) << "what is no number must not look like one";
+  EXPECT_TRUE (std::isnan (wide[3])) << "NaN must stay NaN";
   wide = bf16.decode_dense ();
   EXPECT_NEAR (wide[2], -1e30f, 1e28f);
   EXPECT_TRUE (std::isnan (wide[3]));
@@ -288,7 +288,7 @@ TEST (TopK, WhatIsSentAndWhatIsKeptIsWhatWasKeptAndTheGradientToTheBit)
               {
                 float all = kept[i] + gradient[i];
 
-                /* A block goes as a whole or not at all. */
+                /* A block is sent as a whole or not at all. */
                 ASSERT_TRUE (sent[i] == all || sent[i] == 0) << text << " " << n << " " << i;
                 kept[i] = all - sent[i];
                 ASSERT_EQ (sent[i] + kept[i], all);
@@ -324,7 +324,7 @@ TEST (TopK, EveryGradientGetsThereInTheEnd)
   Bucket bucket ("topk:0.25", 4 * BLOCK);
   std::vector<float> gradient (4 * BLOCK), received (4 * BLOCK);
 
-  /* One block is far ahead of the others at every step. */
+  /* One block is much larger than the others at every step. */
   for (size_t i = 0; i < gradient.size (); i++)
     gradient[i] = i < BLOCK ? 8 : 1;
   for (int step = 0; step < 40; step++)
