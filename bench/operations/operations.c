@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of operations: lookups of one row, as fast as clients can, on a server with its defaults,
- * on one that identifies its clients, checks rules, charges quotas, serves HTTP and sends spans, and
- * on the latter while it is scraped. Each row that comes is checked.
- */
+/* The cost of operations: lookups of one row, as fast as clients can, on a server with its
+ * defaults, on one that identifies its clients, checks rules, charges quotas, serves HTTP and sends
+ * spans, and on the latter while it is scraped. Each received row is checked. */
 
 #include "bench/engine/benchmark.h"
 #include "bench/operations/collector.h"
