@@ -30,7 +30,7 @@ struct TpsCall
   const TpsGuardedMethod *method; /* of the dispatcher; NULL = not known yet */
   const TpsGrant *grant;          /* borrowed from the carrier; NULL = everything is allowed */
   TpsMethodMetrics *metrics;      /* borrowed; NULL = the call is not counted */
-  gint64 began_ns;                /* with metrics */
+  gint64 began_ns;                /* with metrics, else 0 */
   gboolean copies_shared;
   gboolean is_admin;      /* the end is to be logged, with: */
   gint code;              /* the wire's code of the failure; -1 = none */
@@ -515,6 +515,12 @@ const TpsGrant *
 tps_call_get_grant (TpsCall *call)
 {
   return call->grant;
+}
+
+gint64
+tps_call_get_began_ns (const TpsCall *call)
+{
+  return call->began_ns;
 }
 
 gboolean

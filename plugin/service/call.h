@@ -72,6 +72,10 @@ gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
 
 /* What the caller may do, borrowed until the call is answered; NULL = everything. */
 const TpsGrant *tps_call_get_grant (TpsCall *call);
+
+/* The arrival of the call (tps_clock_now_ns()); 0 where calls are not counted. */
+gint64 tps_call_get_began_ns (const TpsCall *call);
+
 /* Makes `context`, of which a reference is taken, stand for headers that later calls of the
  * connection lack; NULL = nothing does. The caller must not change it any more. Errors: UNAVAILABLE
  * (this server does not keep connections). */

@@ -22,8 +22,8 @@ void tps_method_metrics_free (TpsMethodMetrics *metrics);
  * so that the clock is not read. Thread: any. */
 gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts its end: the only place where a call with metrics reads the clock. `reply` NULL = there is
- * none. Returns how long it took, in nanoseconds. */
+/* Counts its end, with one clock read; only lookups and pushes have read the clock once before, for
+ * their tables. `reply` NULL = there is none. Returns the duration in nanoseconds. */
 gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
 
 /* Counts that it fails; `code` is the wire's, 0 = TApplicationException. */

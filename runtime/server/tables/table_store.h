@@ -130,6 +130,15 @@ gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gcha
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
+/* The same for requests that arrived at `began_ns` (tps_clock_now_ns()): the time since then is
+ * recorded for each lookup. 0 = it is not. `lsns` is NULL where LSNs are not asked for. */
+gboolean tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
+                                            const TpsBagQuery *queries, guint n_queries,
+                                            TpsTensor *outputs, GError **error);
+gboolean tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns,
+                                            const gchar *table, TpsTensorView indices,
+                                            TpsTensor *rows, TpsTensor *lsns, GError **error);
+
 /* A push of gradients, of rows or of bags, or of rows themselves. Everything in it is borrowed
  * until it has ended. All zero but for what is said. */
 typedef struct
@@ -160,6 +169,7 @@ typedef struct
   /* Of the call that pushes: notes the time that waits for other pushes and for the log. May be
    * NULL. */
   TpsPhases *phases;
+  gint64 began_ns; /* its arrival (tps_clock_now_ns()); 0 = the push is not timed */
 
   const TpsCommand
       *record; /* of the same push, whose maxima and left-out tables hold; NULL = it is a new one */
