@@ -153,12 +153,25 @@ leave_tenant (TpsCall *call, TpsWriter *reply)
 }
 
 static void
+add_exemplar (TpsCall *call, gint64 elapsed_ns)
+{
+  TpsExemplar exemplar = { .duration_ns = elapsed_ns, .time_ms = g_get_real_time () / 1000 };
+
+  G_STATIC_ASSERT (sizeof exemplar.trace_id == TPS_TRACE_ID_TEXT);
+  tps_trace_id_format (tps_call_span_get_context (call->span)->trace_id, exemplar.trace_id);
+  tps_method_metrics_add_exemplar (call->metrics, &exemplar);
+}
+
+/* Before the span ends. */
+static void
 end_metrics (TpsCall *call, TpsWriter *reply)
 {
   gint64 elapsed_ns = tps_method_metrics_end (call->metrics, call->began_ns, reply);
 
   if (call->grant != NULL)
     tps_histogram_record (tps_grant_get_audit (call->grant)->durations, elapsed_ns);
+  if (tps_call_span_is_sampled (call->span))
+    add_exemplar (call, elapsed_ns);
 }
 
 /* ---- traces --------------------------------------------------------------------------------- */
@@ -193,10 +206,10 @@ end_span (TpsCall *call)
 static void
 finish (TpsCall *call, TpsWriter *reply)
 {
-  if (call->span != NULL)
-    end_span (call);
   if (call->metrics != NULL)
     end_metrics (call, reply);
+  if (call->span != NULL)
+    end_span (call);
   if (call->is_admin)
     {
       tps_counter_add (call->context->admin, 1);

@@ -26,6 +26,9 @@ gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *me
  * their tables. `reply` NULL = there is none. Returns the duration in nanoseconds. */
 gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
 
+/* Keeps the trace of a call that has ended as an example of its duration. */
+void tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar);
+
 /* Counts that it fails; `code` is the wire's, 0 = TApplicationException. */
 void tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code);
 

@@ -229,6 +229,12 @@ tps_call_span_get_context (const TpsCallSpan *span)
   return span != NULL && span->has_context ? &span->context : NULL;
 }
 
+gboolean
+tps_call_span_is_sampled (const TpsCallSpan *span)
+{
+  return span != NULL && span->is_sampled;
+}
+
 void
 tps_call_span_set_table (TpsCallSpan *span, const gchar *table)
 {
