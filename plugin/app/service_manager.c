@@ -32,11 +32,11 @@ send_message (gpointer user_data, const gchar *message)
 }
 
 static gboolean
-check_threads (gpointer user_data, gchar **missing)
+check_threads (gpointer user_data, gint64 patience_ns, gchar **missing)
 {
   const TpsServiceManager *manager = user_data;
 
-  return tps_server_check_threads (manager->server, missing);
+  return tps_server_check_threads (manager->server, patience_ns, missing);
 }
 
 static gboolean

@@ -23,9 +23,9 @@ typedef struct
 {
   /* One message; FALSE: it was not taken. */
   gboolean (*send) (gpointer user_data, const gchar *message);
-  /* Whether every thread has turned since the last call; FALSE: `missing`, which the supervision
-   * frees, names one. Called only with a watchdog, and when the server is ready. */
-  gboolean (*check_threads) (gpointer user_data, gchar **missing);
+  /* Whether the threads run: tps_server_check_threads(). The supervision frees `missing`. Called only
+   * with a watchdog, and when the server is ready. */
+  gboolean (*check_threads) (gpointer user_data, gint64 patience_ns, gchar **missing);
   /* FALSE: the server has no data directory. */
   gboolean (*get_durability) (gpointer user_data, TpsDurableStatus *status);
 } TpsSupervisionOps;
@@ -48,7 +48,6 @@ typedef struct
   TpsDurablePhase phase; /* that the manager was told last; 0 = none */
   gint64 next_status_ns;
   gint64 next_beat_ns;
-  gboolean is_stuck; /* and the log says so */
 } TpsSupervision;
 
 /* `ops`, `user_data` and `addresses` are borrowed for the life of the supervision. */

@@ -41,6 +41,7 @@ typedef struct
   guint request_ms;       /* 10000; for a request to come */
   guint answer_ms;        /* 30000; for an answer to be taken */
   guint sample_ms;        /* 1000; from one event of /events to the next */
+  guint stuck_ms;         /* 10000; after which /healthz calls a thread stuck */
 } TpsHttpOptions;
 
 TpsHttp *tps_http_new (const TpsHttpOptions *options);

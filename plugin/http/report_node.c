@@ -6,16 +6,25 @@
 #include "plugin/http/reports.h"
 #include "runtime/base/version.h"
 
+/* The threads of the server, as the watchdog of a service manager sees them. */
 void
 tps_report_healthz (TpsHttpRequest *request, gpointer data)
 {
+  const TpsReports *reports = data;
+  g_autofree gchar *missing = NULL;
+  gboolean is_alive = reports->server == NULL
+                      || tps_server_check_threads (reports->server, reports->stuck_ns, &missing);
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "status", "alive");
+  tps_json_add_text (&json, "status", is_alive ? "alive" : "stuck");
+  if (missing != NULL)
+    tps_json_add_text (&json, "missing", missing);
+  else
+    tps_json_add_null (&json, "missing");
   tps_json_close (&json, '}');
-  tps_http_request_reply_json (request, 200, &json);
+  tps_http_request_reply_json (request, is_alive ? 200 : 503, &json);
 }
 
 void

@@ -26,6 +26,7 @@ typedef struct
   TpsServer *server; /* NULL = none */
   TpsTracer *tracer; /* NULL = none */
   gint64 started_us; /* since 1970 */
+  gint64 stuck_ns;   /* after which a thread is stuck */
   const TpsHttpConnections *connections;
 } TpsReports;
 

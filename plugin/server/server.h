@@ -139,11 +139,12 @@ gboolean tps_server_start (TpsServer *server, GError **error);
  * called again. Not from a handler or a callback. Thread: any. */
 gboolean tps_server_stop (TpsServer *server);
 
-/* Whether the threads of the server still turn: TRUE if each I/O thread, the timers and a worker
- * have done something since the last call of this function, which also says TRUE the first time.
- * FALSE: `missing` (g_free) names a thread that has not. Call it every few seconds, for a watchdog;
- * never blocks. Thread: one, between start and stop. */
-gboolean tps_server_check_threads (TpsServer *server, gchar **missing);
+/* Whether the threads of the server still run, for watchdogs and health checks, which must call it
+ * again and again. Each call sends a beat through each I/O thread, the timers and the queue of the
+ * workers, unless some are still under way. FALSE: a beat has been under way for `patience_ns`, and
+ * `missing` (g_free) names its thread. TRUE otherwise, also before the start. Never waits. Thread:
+ * any. */
+gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
 /* Connections that are open, and calls not yet answered. Thread: any; a snapshot. */
 guint tps_server_get_n_connections (TpsServer *server);
