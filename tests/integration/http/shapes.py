@@ -138,6 +138,7 @@ SHAPES = {
         IDENTITY,
         **STATE,
         state=one_of("ready", "not ready"),
+        log_levels=TEXT,
         totals={
             name: WHOLE
             for name in ("connections", "max_connections", "accepted", "refused", "in_flight",
