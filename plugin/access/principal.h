@@ -21,15 +21,17 @@ typedef enum
 
 typedef struct TpsPrincipal TpsPrincipal;
 
-/* The tenant of principals for which neither a rule nor a token names one. */
+/* The tenants of principals for which neither a rule nor a token names one: anonymous peers are apart,
+ * so that a flood of them does not use up the limits of others. */
 #define TPS_DEFAULT_TENANT "default"
+#define TPS_ANONYMOUS_TENANT "anonymous"
 
-/* Copies `name` and `tenant` (NULL = TPS_DEFAULT_TENANT); the caller's. */
+/* Copies `name` and `tenant` (NULL = one of these two); the caller's. */
 TpsPrincipal *tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant);
 TpsPrincipal *tps_principal_ref (const TpsPrincipal *principal);
 void tps_principal_unref (TpsPrincipal *principal);
 
-/* The anonymous principal of the default tenant; static. */
+/* The anonymous principal of TPS_ANONYMOUS_TENANT; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
 
 TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);

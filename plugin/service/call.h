@@ -167,6 +167,9 @@ typedef struct
   void (*handle) (TpsCall *call, gpointer service);
   TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
+  /* TRUE: the carrier may serve it although the tenant of the caller is at a limit, so that a flood
+   * of peers without a name cannot keep others from saying theirs. */
+  gboolean is_login;
 } TpsMethod;
 
 /* A service: its name in the multiplexed protocol, its methods (ended by one without a right), the

@@ -35,9 +35,10 @@ TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierO
  * it is answered; NULL = it is not counted. */
 void tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics);
 
-/* Charges the call to its carrier's tenant, until it is answered. FALSE: it is refused, and charged
+/* Charges the call to its carrier's tenant, until it is answered; with `is_login`
+ * (TpsMethod.is_login) only if the carrier does not let it pass. FALSE: it is refused, and charged
  * for nothing; `error` must not be NULL. Errors: RESOURCE_EXHAUSTED. */
-gboolean tps_call_admit (TpsCall *call, GError **error);
+gboolean tps_call_admit (TpsCall *call, gboolean is_login, GError **error);
 
 /* Has the call traced from now on. Before it is handled. */
 void tps_call_begin_span (TpsCall *call);

@@ -58,9 +58,14 @@ typedef struct
   TpsTenant *(*get_tenant) (gpointer carried);
 
   /* Optional: the call is refused because its tenant is at a limit, and would be for `wait_ms`
-   * more. The carrier may read nothing more from its connection meanwhile. Called by
-   * tps_dispatcher_handle(), before `finish`. Does not block. */
+   * more. The carrier may read nothing more from its connection meanwhile. Called before `finish`.
+   * Does not block. */
   void (*throttle) (gpointer carried, gint wait_ms);
+
+  /* Optional, NULL = no: whether the call, of a method that logs in, is served without being charged
+   * to the tenant. Must be bounded for each connection. Called by tps_dispatcher_handle(). Does not
+   * block. */
+  gboolean (*may_log_in) (gpointer carried);
 
   /* Optional, NULL = the carrier takes no tokens: tps_call_authenticate(). Does not block. */
   gboolean (*authenticate) (gpointer carried, const gchar *token, GError **error);
