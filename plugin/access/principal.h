@@ -21,8 +21,8 @@ typedef enum
 
 typedef struct TpsPrincipal TpsPrincipal;
 
-/* The tenants of principals for which neither a rule nor a token names one: anonymous peers are apart,
- * so that a flood of them does not use up the limits of others. */
+/* The tenants of principals for which neither a rule nor a token names one: anonymous peers are
+ * apart, so that a flood of them does not use up the limits of others. */
 #define TPS_DEFAULT_TENANT "default"
 #define TPS_ANONYMOUS_TENANT "anonymous"
 

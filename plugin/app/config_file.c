@@ -49,7 +49,7 @@ read_file (const gchar *path, GByteArray *bytes, GError **error)
   return bytes->len <= TPS_CONFIG_MAX_BYTES || refuse (path, "it is larger than 1 MiB", error);
 }
 
-/* Owned; NULL for what is no value of an option. */
+/* Owned; NULL if the node cannot be the value of an option. */
 static gchar *
 to_text (JsonNode *node)
 {

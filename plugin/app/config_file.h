@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 
 /* Adds every member of the file's object to `arguments`, behind the command line. Values are
  * strings, numbers, true, false, or arrays of them. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the
- * file and what is wrong with it. Reads no more than TPS_CONFIG_MAX_BYTES; a pipe is read to its
+ * file and the fault. Reads no more than TPS_CONFIG_MAX_BYTES; a pipe is read to its
  * end. */
 gboolean tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error);
 

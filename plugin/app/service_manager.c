@@ -21,7 +21,7 @@ struct TpsServiceManager
   TpsSupervision supervision;
 };
 
-/* ---- what the supervision asks -------------------------------------------------------------- */
+/* ---- for the supervision --------------------------------------------------------------------- */
 
 static gboolean
 send_message (gpointer user_data, const gchar *message)
@@ -123,7 +123,7 @@ tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
   return TRUE;
 }
 
-/* ---- what it is told ------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static gboolean
 is_told (const TpsServiceManager *manager)

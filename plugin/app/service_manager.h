@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The service manager that has started the program, systemd or another with its protocol: sockets
- * from it (passed_sockets.h), and what it is told (supervision.h). Without one every function does
- * nothing. Thread: one at a time.
+ * from it (passed_sockets.h), and messages to it (supervision.h). Without a manager the functions
+ * do nothing. Thread: one at a time.
  */
 
 #pragma once
@@ -34,7 +34,7 @@ gboolean tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer
  * tps_service_manager_stop(). After the server has started. */
 void tps_service_manager_begin (TpsServiceManager *manager, TpsServer *server, TpsPlugin *plugin);
 
-/* Tells what is new. To be called four times a second or so. */
+/* Sends messages that are due. Must be called about four times a second. */
 void tps_service_manager_turn (TpsServiceManager *manager);
 
 /* Around a reload of files. */

@@ -71,7 +71,7 @@ tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phas
   return TRUE;
 }
 
-/* A recovery that fails ends the program, which is what the manager sees of it. */
+/* A recovery that fails ends the program; the manager sees the exit status. */
 static void
 turn_starting (TpsSupervision *supervision, gint64 now_ns)
 {

@@ -25,8 +25,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsHttp TpsHttp;
 
-/* Zero = the default of a number. Copied; what is pointed to is borrowed and must outlive the
- * server. */
+/* Zero = the default of a number. Copied; the objects that the pointers name are borrowed and must
+ * outlive the server. */
 typedef struct
 {
   TpsPlugin *plugin;

@@ -9,7 +9,8 @@
 #include "plugin/http/http_guard.h"
 #include "runtime/base/trace.h"
 
-/* What libsoup and GIO take for one connection: a head of at most 64 KiB, its parts, streams. */
+/* The memory that libsoup and GIO take for one connection: a head of at most 64 KiB, its parts,
+ * streams. */
 #define CONNECTION_BYTES ((gsize) 160 << 10)
 
 /* Of the socket. The kernel's own limit is some megabytes, which would hold the events of hours. */

@@ -10,7 +10,7 @@
 
 #define JSON "application/json"
 
-/* A body that nobody wants is read and dropped up to this size, so that the client reads the
+/* An unwanted body is read and dropped up to this size, so that the client reads the
  * answer. */
 #define MAX_DROPPED_BYTES ((gsize) 64 << 10)
 #define DROPPED_KEY "thriftps-dropped"

@@ -24,7 +24,7 @@ tps_json_writer_clear (TpsJsonWriter *json)
     g_string_free (g_steal_pointer (&json->text), TRUE);
 }
 
-/* What stands before a value. */
+/* The text before a value: a comma and the name. */
 static void
 begin_value (TpsJsonWriter *json, const gchar *name)
 {

@@ -31,7 +31,7 @@ typedef struct
 } TpsJsonWriter;
 
 void tps_json_writer_init (TpsJsonWriter *json);
-/* What was written, owned by the caller; the writer is empty afterwards. */
+/* The text, owned by the caller; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);
 void tps_json_writer_clear (TpsJsonWriter *json);
 
@@ -43,7 +43,7 @@ void tps_json_close (TpsJsonWriter *json, gchar bracket);
 void tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value);
 void tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value);
 void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
-/* With at most `n_decimals` decimals. What is no number becomes null. */
+/* With at most `n_decimals` decimals. NaN and infinity become null. */
 void tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals);
 void tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value);
 void tps_json_add_null (TpsJsonWriter *json, const gchar *name);

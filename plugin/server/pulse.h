@@ -2,8 +2,8 @@
 
 /* Whether the threads of a server still run: each event loop, the timers and the workers are sent a
  * beat, which must come back in time. A worker's beat passes through the timers and the queue for
- * short jobs. So long calls do not look like a standstill, but a stuck loop or timer does, and so do
- * workers that are all stuck. Inside plugin/server only.
+ * short jobs. So long calls do not look like a standstill, but a stuck loop or timer does, and so
+ * do workers that are all stuck. Inside plugin/server only.
  */
 
 #pragma once
@@ -21,10 +21,10 @@ TpsPulse *tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *wo
 /* Beats that are under way may end later. */
 void tps_pulse_free (TpsPulse *pulse);
 
-/* FALSE: a beat has been away for `patience_ns`, and `missing` (owned by the caller) names the first
- * such thread: "I/O thread 3", "workers". Otherwise TRUE; if all beats are back, new ones are sent.
- * So a standstill is found by the second look after it began, `patience_ns` after the first. Several
- * callers may have different patience. Never waits. Thread: any. */
+/* FALSE: a beat has been away for `patience_ns`, and `missing` (owned by the caller) names the
+ * first such thread: "I/O thread 3", "workers". Otherwise TRUE; if all beats are back, new ones are
+ * sent. So a standstill is found by the second look after it began, `patience_ns` after the first.
+ * Several callers may have different patience. Never waits. Thread: any. */
 gboolean tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **missing);
 
 G_END_DECLS

@@ -62,9 +62,9 @@ typedef struct
    * Does not block. */
   void (*throttle) (gpointer carried, gint wait_ms);
 
-  /* Optional, NULL = no: whether the call, of a method that logs in, is served without being charged
-   * to the tenant. Must be bounded for each connection. Called by tps_dispatcher_handle(). Does not
-   * block. */
+  /* Optional, NULL = no: whether the call, of a method that logs in, is served without being
+   * charged to the tenant. Must be bounded for each connection. Called by tps_dispatcher_handle().
+   * Does not block. */
   gboolean (*may_log_in) (gpointer carried);
 
   /* Optional, NULL = the carrier takes no tokens: tps_call_authenticate(). Does not block. */

@@ -35,7 +35,7 @@ typedef struct
 typedef struct TpsTracer TpsTracer;
 typedef struct TpsCallSpan TpsCallSpan;
 
-/* What is known of a call when it ends; borrowed. All but `method` may be NULL. */
+/* The facts of a call at its end; borrowed. All but `method` may be NULL. */
 typedef struct
 {
   const gchar *method;

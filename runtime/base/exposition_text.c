@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Prometheus' text format and OpenMetrics differ in the names of counters' families, in the line
- * UNIT, in exemplars and in the end. Bounds are written as OpenMetrics wants them ("1.0"), so that a series is
- * the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a megabyte of
- * text.
+ * UNIT, in exemplars and in the end. Bounds are written as OpenMetrics wants them ("1.0"), so that
+ * a series is the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a
+ * megabyte of text.
  */
 
 #include <string.h>

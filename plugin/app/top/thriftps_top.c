@@ -176,7 +176,7 @@ take_status (gpointer data, const gchar *bytes, gsize n_bytes, GError **error)
 
 static void take_samples (Top *top);
 
-/* Without a status the rates are shown nevertheless; the events say what is wrong. */
+/* Without a status the rates are shown nevertheless; the events report the error. */
 static void
 end_status (gpointer data, const GError *error)
 {

@@ -4,7 +4,7 @@
  *
  *   look -> send_batch -> on_answer -> send_batch, while there are spans
  *                      -> repeat later (the same body), MAX_ATTEMPTS times at most
- *   end_soon (from free) -> send what is left, without repeats -> quit
+ *   end_soon (from free) -> send the remaining spans, without repeats -> quit
  */
 
 #include "plugin/tracing/otlp/otlp_exporter.h"

@@ -61,7 +61,7 @@ append_time (GString *out, const gchar *name, gint64 time_ns)
   g_string_append_printf (out, "\"%" G_GINT64_FORMAT "\"", time_ns);
 }
 
-/* Leaves out what is not known. */
+/* Leaves out unknown facts. */
 static void
 append_attribute (GString *out, const gchar *key, const gchar *value)
 {

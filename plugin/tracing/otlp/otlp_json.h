@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* What all spans come from; borrowed. */
+/* The source of all spans; borrowed. */
 typedef struct
 {
   const gchar *service;  /* service.name */

@@ -151,7 +151,8 @@ class FormatsTest(unittest.TestCase):
             self.skipTest("Debian's package python3-prometheus-client is not installed")
         parse = openmetrics_parser if name == "openmetrics" else parser
         families = parse.text_string_to_metric_families(self.read(name).decode())
-        return {key(sample.name, sample.labels): sample for family in families for sample in family.samples}
+        samples = [sample for family in families for sample in family.samples]
+        return {key(sample.name, sample.labels): sample for sample in samples}
 
     def read_values(self, name):
         return {found: sample.value for found, sample in self.read_by_client(name).items()}
@@ -285,9 +286,12 @@ class FormatsTest(unittest.TestCase):
 
     def check_stored_exemplars(self, address):
         now = time.time()
-        selection = urllib.parse.urlencode(
-            {"query": "thriftps_sample_duration_seconds_bucket", "start": now - 3600, "end": now + 3600}
-        )
+        query = {
+            "query": "thriftps_sample_duration_seconds_bucket",
+            "start": now - 3600,
+            "end": now + 3600,
+        }
+        selection = urllib.parse.urlencode(query)
         with urllib.request.urlopen(
             "http://%s/api/v1/query_exemplars?%s" % (address, selection), timeout=10
         ) as reply:
