@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "plugin/net/address.h"
+#include "runtime/base/worker_pool.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {
