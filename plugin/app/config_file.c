@@ -31,7 +31,7 @@ read_all (gint fd, GByteArray *bytes)
   return TRUE;
 }
 
-/* A signal ends it: the program was told to stop. */
+/* A signal ends the wait: the program must stop. */
 static gboolean
 read_file (const gchar *path, GByteArray *bytes, GError **error)
 {

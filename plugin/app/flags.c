@@ -355,7 +355,7 @@ split_services (TpsServerFlags *flags, GError **error)
   return TRUE;
 }
 
-/* NULL: there is more than one that it might be. */
+/* NULL: several services could be meant. */
 static const gchar *
 choose_default_service (const gchar *const *services)
 {
@@ -430,7 +430,7 @@ tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const
   return FALSE;
 }
 
-/* HTTP is not encrypted: tokens must not travel to other hosts, unless that is said to be fine. */
+/* HTTP is not encrypted: tokens must not travel to other hosts, unless --insecure allows it. */
 static gboolean
 check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {

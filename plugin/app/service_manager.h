@@ -20,7 +20,7 @@ TpsServiceManager *tps_service_manager_new (GError **error);
 /* NULL is fine. */
 void tps_service_manager_free (TpsServiceManager *manager);
 
-/* Whether the program was started by a manager that wants to be told of it. */
+/* Whether the program was started by a manager that takes messages. */
 gboolean tps_service_manager_is_there (const TpsServiceManager *manager);
 
 /* Sockets that the server is to listen on. */
@@ -30,7 +30,7 @@ guint tps_service_manager_get_n_sockets (const TpsServiceManager *manager);
 gboolean tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
                                            GError **error);
 
-/* From now on the manager is told how `server` and `plugin` are doing: they are borrowed until
+/* From now on messages report the state of `server` and `plugin`, which are borrowed until
  * tps_service_manager_stop(). After the server has started. */
 void tps_service_manager_begin (TpsServiceManager *manager, TpsServer *server, TpsPlugin *plugin);
 

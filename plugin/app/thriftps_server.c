@@ -359,7 +359,7 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
-/* With nothing to read again SIGHUP keeps its meaning. */
+/* SIGHUP keeps its default action if there is no file to read again. */
 static void
 catch_hangup (const Program *program)
 {
@@ -428,7 +428,7 @@ give_back_memory (Trimmer *trimmer)
   held = tps_budget_get_held (trimmer->process);
   trimmer->highest = MAX (trimmer->highest, held);
   /* Many small blocks leave holes in the allocator's arenas, which no budget counts. Connections
-   * and caches of threads let go of theirs a while after the budgets have fallen. */
+   * and caches of threads release theirs some time after the budgets have fallen. */
   if (trimmer->highest - held >= MIN_TRIM_BYTES)
     {
       malloc_trim (0);

@@ -84,7 +84,7 @@ set_source (Listener *listener, GSource *source, GSourceFunc func)
   g_source_attach (source, listener->http->context);
 }
 
-/* The connection stays in the backlog: without a pause the thread would do nothing but ask
+/* The connection stays in the backlog: without a pause the thread would only retry the accept
  * again. */
 static void
 pause_accepting (Listener *listener, gint code)

@@ -9,7 +9,7 @@
  *   tps_http_add_endpoint (http, &endpoint);                 more paths
  *   tps_http_listen (http, "127.0.0.1:8080", &error) && tps_http_start (http, &error);
  *   ...
- *   tps_server_stop (server);                                /readyz says that it drains
+ *   tps_server_stop (server);                                /readyz reports it as draining
  *   tps_http_free (http);                                    before `server` and `plugin`
  *
  * It has one thread, with a main context of its own: neither loops nor workers carry its requests.

@@ -54,7 +54,7 @@ clear_deadline (TpsHttpConnection *connection)
   g_clear_pointer (&connection->deadline, g_source_unref);
 }
 
-/* A message that waits for events looks at its socket when it is resumed. */
+/* A message that is paused for events reads its socket again only if it is resumed. */
 void
 tps_http_connection_cut (TpsHttpConnection *connection)
 {
@@ -89,7 +89,7 @@ forget_message (gpointer data, GObject *message)
   ((TpsHttpConnection *) data)->message = NULL;
 }
 
-/* libsoup has let go of the stream. */
+/* libsoup has released the stream. */
 static void
 on_gone (gpointer data, GObject *stream)
 {

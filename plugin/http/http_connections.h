@@ -42,14 +42,14 @@ typedef struct
 } TpsHttpConnectionCounts;
 
 TpsHttpConnections *tps_http_connections_new (const TpsHttpConnectionLimits *limits);
-/* libsoup's server is gone, and all connections with it. */
+/* After libsoup's server and all of its connections have been freed. */
 void tps_http_connections_free (TpsHttpConnections *connections);
 
 /* Takes over `fd`, a connected socket, and has libsoup serve it. One too many is answered with
  * 503. */
 void tps_http_connections_accept (TpsHttpConnections *connections, gint fd);
 
-/* Cuts all. They are gone when libsoup has noticed it. */
+/* Cuts all connections. They end when libsoup reads their sockets. */
 void tps_http_connections_cut_all (TpsHttpConnections *connections);
 
 void tps_http_connections_get_counts (const TpsHttpConnections *connections,

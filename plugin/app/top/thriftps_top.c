@@ -3,7 +3,7 @@
 /* A view of a server's figures in a terminal, like top(1): /events -> samples of an interval ->
  * /status -> a page, text or a line of JSON -> the next interval.
  *
- * Exit codes: 0 done, 1 the server cannot be asked or does not answer, 2 for bad arguments.
+ * Exit codes: 0 done, 1 the server cannot be reached or does not answer, 2 for bad arguments.
  */
 
 #include <errno.h>
@@ -140,7 +140,7 @@ end_interval (Top *top)
 
 static gboolean connect_again (gpointer data);
 
-/* On a screen it is tried again; scripts are told. */
+/* A screen tries again; scripts get an error. */
 static void
 lose_server (Top *top, const GError *error)
 {
@@ -333,7 +333,7 @@ print_help (void)
   printf ("Usage: thriftps_top ADDRESS [OPTION]...\n"
           "Shows the figures of a server: calls, latencies, tables, memory, log. ADDRESS is that "
           "of its --http,\nHOST:PORT, or a URL of http or https. Keys: q ends.\n\n%s\n"
-          "Exit status: 0 done, 1 the server cannot be asked or does not answer, 2 for bad "
+          "Exit status: 0 done, 1 the server cannot be reached or does not answer, 2 for bad "
           "arguments.\n",
           text);
 }

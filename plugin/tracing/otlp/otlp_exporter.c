@@ -362,7 +362,7 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   return exporter;
 }
 
-/* The loop may not run yet, so it is asked from within. */
+/* The loop may not run yet, so it must end itself. */
 static void
 ask_to_end (TpsOtlpExporter *exporter)
 {
