@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -225,6 +226,7 @@ TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
   RawClient crowd (tps_server_get_addresses (server_)[0]);
   arguments.table = table;
   tps_tensor_init_1d (&arguments.indices, TPS_DTYPE_INT64, 10);
+  std::fill_n (static_cast<gint64 *> (tps_tensor_data (&arguments.indices)), 10, 7);
   for (int call = 0; call <= n_calls; call++)
     calls += MessageBytes ({}, "EmbeddingTable:lookup_rows", call, [&] (TpsWriter *out) {
       tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);

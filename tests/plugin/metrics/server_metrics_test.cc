@@ -77,7 +77,8 @@ protected:
     TpsAccessOptions options = {};
     std::string rules = folder_ + "/rules.json";
     std::ofstream (rules) << R"({
-      "rules": [ { "principals": ["anonymous"], "rights": ["read"], "tenant": "crowd" } ],
+      "rules": [ { "principals": ["anonymous"], "rights": ["read"], "tables": ["*"],
+                   "tenant": "crowd" } ],
       "tenants": { "crowd": { "calls_per_s": 100000, "calls_in_flight": 50 } } })";
     g_autoptr (GError) error = nullptr;
     options.rules_file = rules.c_str ();
@@ -243,6 +244,7 @@ TEST_F (ServerMetrics, OfTablesAreInAllFormats)
   TpsLookupRowsArguments arguments = {};
   arguments.table = table;
   tps_tensor_init_1d (&arguments.indices, TPS_DTYPE_INT64, 3);
+  std::fill_n (static_cast<gint64 *> (tps_tensor_data (&arguments.indices)), 3, 7);
   Message reply = client.Call ("EmbeddingTable:lookup_rows", [&] (TpsWriter *out) {
     tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);
   });
