@@ -74,6 +74,17 @@ count_call (Numbers *numbers, guint i)
   tps_counter_add (numbers->reply_bytes, 200);
 }
 
+static void
+count_lookup (Numbers *numbers, guint i)
+{
+  gint64 elapsed_ns = tps_clock_now_ns () - last_ns;
+
+  tps_counter_add (numbers->requests, 1);
+  tps_counter_add (numbers->request_bytes, 10);
+  tps_counter_add (numbers->reply_bytes, 200);
+  tps_histogram_record (numbers->durations, elapsed_ns);
+}
+
 typedef struct
 {
   const gchar *name;
@@ -87,6 +98,7 @@ static const Operation operations[] = {
   { "histogram", record, FALSE, TRUE },
   { "clock", read_clock, FALSE, FALSE },
   { "call", count_call, TRUE, TRUE },
+  { "lookup in a table", count_lookup, TRUE, TRUE },
 };
 
 /* ---- rounds ---------------------------------------------------------------------------------- */

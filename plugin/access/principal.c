@@ -13,11 +13,11 @@ struct TpsPrincipal
 };
 
 static gchar anonymous_name[] = "anonymous";
-static gchar default_tenant[] = TPS_DEFAULT_TENANT;
+static gchar anonymous_tenant[] = TPS_ANONYMOUS_TENANT;
 
 /* Its first reference is never released. */
 static TpsPrincipal anonymous = {
-  .refcount = 1, .kind = TPS_PRINCIPAL_ANONYMOUS, .name = anonymous_name, .tenant = default_tenant
+  .refcount = 1, .kind = TPS_PRINCIPAL_ANONYMOUS, .name = anonymous_name, .tenant = anonymous_tenant
 };
 
 TpsPrincipal *
@@ -28,7 +28,9 @@ tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant
   tps_refcount_init (&principal->refcount);
   principal->kind = kind;
   principal->name = g_strdup (name);
-  principal->tenant = g_strdup (tenant != NULL ? tenant : TPS_DEFAULT_TENANT);
+  if (tenant == NULL)
+    tenant = kind == TPS_PRINCIPAL_ANONYMOUS ? TPS_ANONYMOUS_TENANT : TPS_DEFAULT_TENANT;
+  principal->tenant = g_strdup (tenant);
   return principal;
 }
 

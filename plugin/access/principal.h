@@ -21,16 +21,17 @@ typedef enum
 
 typedef struct TpsPrincipal TpsPrincipal;
 
-/* The tenant of principals that get none from a rule or a token. */
+/* The tenants of principals that get none from a rule or a token. Anonymous peers have one of their
+ * own, so that a flood of them does not use up the limits of others. */
 #define TPS_DEFAULT_TENANT "default"
+#define TPS_ANONYMOUS_TENANT "anonymous"
 
-/* Creates a principal; copies `name` and `tenant` (NULL = TPS_DEFAULT_TENANT). The caller owns
- * it. */
+/* Creates a principal; copies `name` and `tenant` (NULL = one of these two). The caller owns it. */
 TpsPrincipal *tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant);
 TpsPrincipal *tps_principal_ref (const TpsPrincipal *principal);
 void tps_principal_unref (TpsPrincipal *principal);
 
-/* Returns the anonymous principal of the default tenant; static. */
+/* Returns the anonymous principal of TPS_ANONYMOUS_TENANT; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
 
 TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);

@@ -153,7 +153,7 @@ static const TpsOption options[] = {
   { "device", TPS_OPTION_TEXT, FIELD (device), "DEVICE", "cpu", .check = check_device,
     .expected = "cpu, cuda or cuda:N", .help = "Where gradients are added up" },
   { "reduce", TPS_OPTION_OTHER, FIELD (plugin.parameter_server.reduce), "HOW", "mean",
-    .parse = parse_reduce, .expected = "mean or sum", .help = "What an average is" },
+    .parse = parse_reduce, .expected = "mean or sum", .help = "Operation of an average" },
   { "rpc-timeout", TPS_OPTION_SECONDS, FIELD (plugin.parameter_server.round_timeout_ns), "SECONDS",
     "30", .min = 1e-9, .max = 86400, .expected = "seconds above 0, at most 86400",
     .help = "How long a gradient waits for those of the other trainers" },
@@ -241,7 +241,7 @@ static const TpsOption options[] = {
     .help = "Trainers may exchange gradients by Gloo or NCCL, which do not encrypt, although "
             "--tls=required" },
   { "access-file", TPS_OPTION_TEXT, FIELD (access.rules_file), "FILE",
-    .meaning = "none: everyone may do everything", .help = "Rules in JSON: who may do what" },
+    .meaning = "none: everyone may do everything", .help = "Rules in JSON: the rights of callers" },
   { "token-file", TPS_OPTION_TEXT, FIELD (access.token_file), "FILE", .meaning = "none",
     .help = "Names of clients with hashes of their tokens" },
   { "make-token", TPS_OPTION_TEXT, FIELD (make_token), "NAME[,TENANT]",
@@ -306,7 +306,7 @@ tps_server_flags_get_options (void)
   return options;
 }
 
-/* ---- what several options mean together ----------------------------------------------------- */
+/* ---- options that depend on each other ------------------------------------------------------- */
 
 static gboolean
 add_service (GPtrArray *services, const gchar *name, GError **error)
@@ -327,7 +327,7 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
 }
 
 /* Each of the texts may name several, with commas. Node is always among them: clients ask it for
- * the limit of frames, and for what memory may be shared. */
+ * the limit of frames and the offer of shared memory. */
 static gboolean
 split_services (TpsServerFlags *flags, GError **error)
 {
@@ -355,7 +355,7 @@ split_services (TpsServerFlags *flags, GError **error)
   return TRUE;
 }
 
-/* NULL: there is more than one that it might be. */
+/* NULL: several services could be meant. */
 static const gchar *
 choose_default_service (const gchar *const *services)
 {
@@ -430,7 +430,7 @@ tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const
   return FALSE;
 }
 
-/* HTTP is not encrypted: tokens must not travel to other hosts, unless that is said to be fine. */
+/* HTTP is not encrypted: tokens must not travel to other hosts, unless --insecure allows it. */
 static gboolean
 check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {

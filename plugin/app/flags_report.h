@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of the program and where their values come from, as the HTTP path /flags says
+/* The options of the program and where their values come from, as the HTTP path /flags shows
  * them. */
 
 #pragma once

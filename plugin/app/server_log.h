@@ -14,7 +14,8 @@ G_BEGIN_DECLS
  */
 TpsTraceStream *tps_server_log_open (const TpsServerFlags *flags, GError **error);
 
-/* Opens the file of the log again. A failure is an event of the log, which goes on where it was. */
+/* Opens the file of the log again. A failure is an event of the log, which goes on in the old
+ * file. */
 void tps_server_log_reopen (TpsTraceStream *log);
 
 G_END_DECLS

@@ -21,7 +21,7 @@ struct TpsServiceManager
   TpsSupervision supervision;
 };
 
-/* ---- what the supervision asks -------------------------------------------------------------- */
+/* ---- for the supervision --------------------------------------------------------------------- */
 
 static gboolean
 send_message (gpointer user_data, const gchar *message)
@@ -32,11 +32,11 @@ send_message (gpointer user_data, const gchar *message)
 }
 
 static gboolean
-check_threads (gpointer user_data, gchar **missing)
+check_threads (gpointer user_data, gint64 patience_ns, gchar **missing)
 {
   const TpsServiceManager *manager = user_data;
 
-  return tps_server_check_threads (manager->server, missing);
+  return tps_server_check_threads (manager->server, patience_ns, missing);
 }
 
 static gboolean
@@ -123,7 +123,7 @@ tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
   return TRUE;
 }
 
-/* ---- what it is told ------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static gboolean
 is_told (const TpsServiceManager *manager)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The service manager that has started the program, systemd or another with its protocol: sockets
- * from it (passed_sockets.h), and what it is told (supervision.h). Without one every function does
- * nothing. Thread: one at a time.
+ * from it (passed_sockets.h), and messages to it (supervision.h). Without a manager the functions
+ * do nothing. Thread: one at a time.
  */
 
 #pragma once
@@ -20,7 +20,7 @@ TpsServiceManager *tps_service_manager_new (GError **error);
 /* NULL is fine. */
 void tps_service_manager_free (TpsServiceManager *manager);
 
-/* Whether the program was started by a manager that wants to be told of it. */
+/* Whether the program was started by a manager that takes messages. */
 gboolean tps_service_manager_is_there (const TpsServiceManager *manager);
 
 /* Sockets that the server is to listen on. */
@@ -30,11 +30,11 @@ guint tps_service_manager_get_n_sockets (const TpsServiceManager *manager);
 gboolean tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
                                            GError **error);
 
-/* From now on the manager is told how `server` and `plugin` are doing: they are borrowed until
+/* From now on messages report the state of `server` and `plugin`, which are borrowed until
  * tps_service_manager_stop(). After the server has started. */
 void tps_service_manager_begin (TpsServiceManager *manager, TpsServer *server, TpsPlugin *plugin);
 
-/* Tells what is new. To be called four times a second or so. */
+/* Sends messages that are due. Must be called about four times a second. */
 void tps_service_manager_turn (TpsServiceManager *manager);
 
 /* Around a reload of files. */

@@ -2,15 +2,12 @@
 
 #include "plugin/app/supervision.h"
 
-#include "runtime/base/trace.h"
-
 #define NS_PER_S ((gint64) 1000000000)
 #define NS_PER_US 1000
 #define STATUS_NS NS_PER_S
 #define EXTEND_US (30 * 1000000) /* of the time for a start, with each status */
 #define BEATS_PER_WATCHDOG 4     /* two may be lost */
-
-static TpsTraceEvent threads_stuck = TPS_TRACE_EVENT ("threads_stuck", TPS_TRACE_ERROR);
+#define LOOKS_PER_WATCHDOG 8     /* a beat must be back well before the next one */
 
 void
 tps_supervision_init (TpsSupervision *supervision, const TpsSupervisionOps *ops, gpointer user_data,
@@ -74,7 +71,7 @@ tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phas
   return TRUE;
 }
 
-/* A recovery that fails ends the program, which is what the manager sees of it. */
+/* A recovery that fails ends the program; the manager sees the exit status. */
 static void
 turn_starting (TpsSupervision *supervision, gint64 now_ns)
 {
@@ -108,14 +105,9 @@ beat (TpsSupervision *supervision, gint64 now_ns)
 
   if (supervision->watchdog_ns == 0 || now_ns < supervision->next_beat_ns)
     return;
-  if (!supervision->ops->check_threads (supervision->user_data, &missing))
-    {
-      if (!supervision->is_stuck)
-        tps_trace (&threads_stuck, tps_field_text ("missing", missing));
-      supervision->is_stuck = TRUE;
-      return;
-    }
-  supervision->is_stuck = FALSE;
+  if (!supervision->ops->check_threads (supervision->user_data,
+                                        supervision->watchdog_ns / LOOKS_PER_WATCHDOG, &missing))
+    return;
   if (send_text (supervision, "WATCHDOG=1"))
     supervision->next_beat_ns = now_ns + supervision->watchdog_ns / BEATS_PER_WATCHDOG;
 }

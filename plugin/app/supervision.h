@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a service manager is told of a server, and when (sd_notify(3)): a state machine without a
- * clock, which its owner turns every quarter of a second or so.
+/* The messages of a server to its service manager (sd_notify(3)): a state machine without a clock.
+ * Its owner must turn it about four times a second.
  *
  *   starting -> ready   READY=1 when there is nothing to recover, or it has been recovered; until
  *                       then STATUS= every second, with more time for the start
- *   ready               WATCHDOG=1 while the threads turn; STATUS= when the disk is full or fails
+ *   ready               WATCHDOG=1 while the threads run;  STATUS= when the disk is full or fails
  *   ready -> ready      RELOADING=1, then READY=1 again
  *   any -> stopping     STOPPING=1, once; nothing after it
  *
- * A message that the manager does not take is sent again with the next turn, but for STATUS= while
+ * If the manager does not take a message, the next turn sends it again, except STATUS= while
  * starting. Thread: one at a time.
  */
 
@@ -23,9 +23,9 @@ typedef struct
 {
   /* One message; FALSE: it was not taken. */
   gboolean (*send) (gpointer user_data, const gchar *message);
-  /* Whether every thread has turned since the last call; FALSE: `missing`, which the supervision
-   * frees, names one. Called only with a watchdog, and when the server is ready. */
-  gboolean (*check_threads) (gpointer user_data, gchar **missing);
+  /* Whether the threads run: tps_server_check_threads(). The supervision frees `missing`. Called
+   * only with a watchdog, and when the server is ready. */
+  gboolean (*check_threads) (gpointer user_data, gint64 patience_ns, gchar **missing);
   /* FALSE: the server has no data directory. */
   gboolean (*get_durability) (gpointer user_data, TpsDurableStatus *status);
 } TpsSupervisionOps;
@@ -48,7 +48,6 @@ typedef struct
   TpsDurablePhase phase; /* that the manager was told last; 0 = none */
   gint64 next_status_ns;
   gint64 next_beat_ns;
-  gboolean is_stuck; /* and the log says so */
 } TpsSupervision;
 
 /* `ops`, `user_data` and `addresses` are borrowed for the life of the supervision. */

@@ -35,7 +35,7 @@ static const TpsOption options[] = {
   { "last-lsn", TPS_OPTION_INT, offsetof (Flags, last_lsn), "LSN", "-1", "none", .min = -1,
     .help = "truncate: the record that becomes the last one; 0 removes all records" },
   { "force", TPS_OPTION_FLAG, offsetof (Flags, force),
-    .help = "truncate: remove the records, not only say what would be removed" },
+    .help = "truncate: remove the records, instead of only naming them" },
   { "no-progress", TPS_OPTION_FLAG, offsetof (Flags, no_progress),
     .help = "No lines of progress on stderr" },
   { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this text and end" },
@@ -267,7 +267,7 @@ print_help (void)
       "Works on the log of a server that does not run. DIR is the data directory, or the folder of "
       "the log.\n\n"
       "  verify    Read all records and check them\n"
-      "  dump      Print a line for each record: LSN, kind, bytes, and what it changes\n"
+      "  dump      Print a line for each record: LSN, kind, bytes, and contents\n"
       "  truncate  Remove the records behind --last-lsn, which may be damaged\n\n%s\n"
       "Exit status: 0 done (also if a torn tail is found), 1 the log is damaged or cannot be "
       "read, 2 for bad arguments.\n",

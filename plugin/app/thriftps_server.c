@@ -30,13 +30,13 @@
 #include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
-#define END_MS 4700 /* after a signal the process is gone by then, whatever still runs */
+#define END_MS 4700 /* after a signal the process ends by then, even with calls that still run */
 
 #define MMAP_THRESHOLD_BYTES (512 << 10)
 
-/* How often freed memory is looked for, and the service manager is told what is new. */
+/* The interval at which memory is released and the service manager gets its messages. */
 #define TURN_MS 250
-/* What is worth a walk through the allocator. */
+/* The least that is worth a walk through the allocator. */
 #define MIN_TRIM_BYTES (16 << 20)
 /* Half of the kept buffers is given back every five seconds. Buffers in constant use are soon kept
  * again. */
@@ -102,7 +102,7 @@ list_device_names (void)
   return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);
 }
 
-/* NULL for the CPU: what it computes is the workers'. */
+/* NULL for the CPU, which computes on the workers. */
 static gboolean
 find_device (const gchar *flag, const gchar *name, TpsDevice **found, GError **error)
 {
@@ -274,8 +274,7 @@ say_ready (Program *program)
   fflush (stdout);
 }
 
-/* The opposite of start, whatever of it was done. HTTP says that the server drains while it
- * does. */
+/* The opposite of start, also after a start that failed. While the server drains, HTTP says so. */
 static void
 clear (Program *program)
 {
@@ -305,7 +304,7 @@ static int signal_pipe[2];
 
 static volatile sig_atomic_t is_serving;
 
-/* There is nothing to drain before the program serves, and what it does then (a file that never
+/* Before the program serves there is nothing to drain, and a step of its start (a file that never
  * ends, a device that does not answer) may not return. */
 static void
 on_signal (int signal_number)
@@ -322,7 +321,7 @@ on_signal (int signal_number)
 }
 
 /* A program that is started without stdin, stdout or stderr would give their numbers to its own
- * descriptors: what it prints would go into its signal pipe, or to a client. */
+ * descriptors: its output would go into its signal pipe, or to a client. */
 static void
 ensure_standard_streams (void)
 {
@@ -360,7 +359,7 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
-/* With nothing to read again SIGHUP keeps its meaning. */
+/* SIGHUP keeps its default action if there is no file to read again. */
 static void
 catch_hangup (const Program *program)
 {
@@ -429,7 +428,7 @@ give_back_memory (Trimmer *trimmer)
   held = tps_budget_get_held (trimmer->process);
   trimmer->highest = MAX (trimmer->highest, held);
   /* Many small blocks leave holes in the allocator's arenas, which no budget counts. Connections
-   * and caches of threads let go of theirs a while after the budgets have fallen. */
+   * and caches of threads release theirs some time after the budgets have fallen. */
   if (trimmer->highest - held >= MIN_TRIM_BYTES)
     {
       malloc_trim (0);

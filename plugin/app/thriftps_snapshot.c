@@ -102,13 +102,13 @@ print_help (void)
   g_autofree gchar *text = tps_options_to_help (options);
 
   printf (
-      "Usage: thriftps_snapshot show PATH...\n"
-      "       thriftps_snapshot export TO PATH...\n"
-      "Works on snapshots. PATH is the folder of one, a folder of snapshots, or a data directory; "
-      "of several\nsnapshots the newest is taken.\n\n"
-      "  show    Print the contents of snapshots\n"
-      "  export  Write the tables of the snapshots, those of all shards, into folder TO: each "
-      "whole, with\n          its rows in the order of their ids, as one safetensors file\n\n%s\n"
+      "Usage: thriftps_snapshot COMMAND PATH...\n"
+      "Works on snapshots, also on those of a server that runs. PATH is the folder of a snapshot,\n"
+      "a folder of snapshots, or a data directory; the newest of several snapshots is taken.\n\n"
+      "  show PATH...       Print the contents of snapshots\n"
+      "  export TO PATH...  Write the tables of the snapshots, those of all shards, into folder\n"
+      "                     TO: each whole, with its rows in the order of their ids, as one\n"
+      "                     safetensors file\n\n%s\n"
       "Exit status: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for "
       "bad\narguments.\n",
       text);

@@ -84,7 +84,7 @@ set_source (Listener *listener, GSource *source, GSourceFunc func)
   g_source_attach (source, listener->http->context);
 }
 
-/* The connection stays in the backlog: without a pause the thread would do nothing but ask
+/* The connection stays in the backlog: without a pause the thread would only retry the accept
  * again. */
 static void
 pause_accepting (Listener *listener, gint code)
@@ -329,7 +329,7 @@ fill_defaults (TpsHttpOptions *options)
   } numbers[] = {
     { &options->max_connections, 64 }, { &options->max_streams, 16 },
     { &options->request_ms, 10000 },   { &options->answer_ms, 30000 },
-    { &options->sample_ms, 1000 },
+    { &options->sample_ms, 1000 },     { &options->stuck_ms, 10000 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
@@ -347,7 +347,8 @@ tps_http_new (const TpsHttpOptions *options)
   http->reports = (TpsReports) { .plugin = options->plugin,
                                  .server = options->server,
                                  .tracer = options->tracer,
-                                 .started_us = g_get_real_time () };
+                                 .started_us = g_get_real_time (),
+                                 .stuck_ns = (gint64) http->options.stuck_ms * 1000000 };
   http->budget = tps_budget_new (tps_plugin_get_budgets (options->plugin)->process, "HTTP",
                                  MAX_HTTP_BYTES);
   http->endpoints = g_array_new (FALSE, FALSE, sizeof (TpsHttpEndpoint));

@@ -9,7 +9,7 @@
  *   tps_http_add_endpoint (http, &endpoint);                 more paths
  *   tps_http_listen (http, "127.0.0.1:8080", &error) && tps_http_start (http, &error);
  *   ...
- *   tps_server_stop (server);                                /readyz says that it drains
+ *   tps_server_stop (server);                                /readyz reports it as draining
  *   tps_http_free (http);                                    before `server` and `plugin`
  *
  * It has one thread, with a main context of its own: neither loops nor workers carry its requests.
@@ -25,8 +25,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsHttp TpsHttp;
 
-/* Zero = the default of a number. Copied; what is pointed to is borrowed and must outlive the
- * server. */
+/* Zero = the default of a number. Copied; the objects that the pointers name are borrowed and must
+ * outlive the server. */
 typedef struct
 {
   TpsPlugin *plugin;
@@ -41,6 +41,7 @@ typedef struct
   guint request_ms;       /* 10000; for a request to come */
   guint answer_ms;        /* 30000; for an answer to be taken */
   guint sample_ms;        /* 1000; from one event of /events to the next */
+  guint stuck_ms;         /* 10000; after which /healthz calls a thread stuck */
 } TpsHttpOptions;
 
 TpsHttp *tps_http_new (const TpsHttpOptions *options);

@@ -9,7 +9,8 @@
 #include "plugin/http/http_guard.h"
 #include "runtime/base/trace.h"
 
-/* What libsoup and GIO take for one connection: a head of at most 64 KiB, its parts, streams. */
+/* The memory that libsoup and GIO take for one connection: a head of at most 64 KiB, its parts,
+ * streams. */
 #define CONNECTION_BYTES ((gsize) 160 << 10)
 
 /* Of the socket. The kernel's own limit is some megabytes, which would hold the events of hours. */
@@ -53,7 +54,7 @@ clear_deadline (TpsHttpConnection *connection)
   g_clear_pointer (&connection->deadline, g_source_unref);
 }
 
-/* A message that waits for events looks at its socket when it is resumed. */
+/* A message that is paused for events reads its socket again only if it is resumed. */
 void
 tps_http_connection_cut (TpsHttpConnection *connection)
 {
@@ -88,7 +89,7 @@ forget_message (gpointer data, GObject *message)
   ((TpsHttpConnection *) data)->message = NULL;
 }
 
-/* libsoup has let go of the stream. */
+/* libsoup has released the stream. */
 static void
 on_gone (gpointer data, GObject *stream)
 {

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The connections of the HTTP server: how many there may be, for how long, and what they hold.
+/* The connections of the HTTP server: their number, their deadlines, and the memory that they hold.
  *
- *   accept       one more connection, or it is told that there are too many and closed
+ *   accept       one more connection; beyond the limit it is answered with 503 and closed
  *   start        libsoup has a message for it; its deadline is that of the request
  *   expect       the request was answered: the deadline is that of the answer
  *   stream       an event stream: no deadline
- *   end          the connection is gone, whoever closed it
+ *   end          the connection is gone; either side may have closed it
  *
  * libsoup keeps a connection after its answer only for servers that listen by themselves; here it
  * closes it. So a connection has one message. Thread: the HTTP thread alone.
@@ -27,7 +27,7 @@ typedef struct
 {
   GMainContext *context; /* borrowed; its timers are the deadlines */
   SoupServer *soup;      /* borrowed */
-  TpsBudget *budget;     /* charged for what connections hold; borrowed; NULL = none */
+  TpsBudget *budget;     /* charged for the memory of connections; borrowed; NULL = none */
   guint max_connections;
   guint max_streams;
   guint request_ms; /* for a request to come */
@@ -42,14 +42,14 @@ typedef struct
 } TpsHttpConnectionCounts;
 
 TpsHttpConnections *tps_http_connections_new (const TpsHttpConnectionLimits *limits);
-/* libsoup's server is gone, and all connections with it. */
+/* After libsoup's server and all of its connections have been freed. */
 void tps_http_connections_free (TpsHttpConnections *connections);
 
 /* Takes over `fd`, a connected socket, and has libsoup serve it. One too many is answered with
  * 503. */
 void tps_http_connections_accept (TpsHttpConnections *connections, gint fd);
 
-/* Cuts all. They are gone when libsoup has noticed it. */
+/* Cuts all connections. They end when libsoup reads their sockets. */
 void tps_http_connections_cut_all (TpsHttpConnections *connections);
 
 void tps_http_connections_get_counts (const TpsHttpConnections *connections,
@@ -71,7 +71,7 @@ void tps_http_connection_expect_taken (TpsHttpConnection *connection);
 /* It is an event stream from now on, without a deadline. FALSE: there are too many. */
 gboolean tps_http_connection_become_stream (TpsHttpConnection *connection);
 
-/* Ends it now, whatever is under way. libsoup drops it a moment later. */
+/* Ends it now, even in the middle of a message. libsoup drops it a moment later. */
 void tps_http_connection_cut (TpsHttpConnection *connection);
 
 G_END_DECLS

@@ -44,7 +44,7 @@ const gchar *tps_http_request_get_body (TpsHttpRequest *request);
 void tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *content_type,
                              GString *body);
 
-/* The same with what `json` holds, which is empty afterwards. */
+/* The same with the text of `json`, which is empty afterwards. */
 void tps_http_request_reply_json (TpsHttpRequest *request, guint status, TpsJsonWriter *json);
 
 /* The same with bytes that live as long as the server, and their entity tag in quotes: a client

@@ -10,7 +10,7 @@
 
 #define JSON "application/json"
 
-/* A body that nobody wants is read and dropped up to this size, so that the client reads the
+/* An unwanted body is read and dropped up to this size, so that the client reads the
  * answer. */
 #define MAX_DROPPED_BYTES ((gsize) 64 << 10)
 #define DROPPED_KEY "thriftps-dropped"
@@ -252,7 +252,7 @@ ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRig
   return ok;
 }
 
-/* Without rules, everybody on this machine may do everything. */
+/* Without rules, every user of this machine has all rights. */
 static gboolean
 authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right,
            GError **error)
@@ -310,7 +310,7 @@ check_post (TpsHttpRequest *request)
   return !request->is_answered;
 }
 
-/* NULL: there is none with that path. Of several with it the one for the method, if there is. */
+/* NULL: no endpoint has that path. If several have it, the endpoint for the method is preferred. */
 static const TpsHttpEndpoint *
 find_endpoint (const TpsHttpRules *rules, const gchar *path, gboolean is_post)
 {
@@ -373,7 +373,7 @@ answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
     tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "no answer");
 }
 
-/* Without the right, it is not said which paths there are. */
+/* Callers without the right must not learn which paths exist. */
 void
 tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, const gchar *path,
                         GHashTable *query)

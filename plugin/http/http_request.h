@@ -16,7 +16,7 @@
 
 G_BEGIN_DECLS
 
-/* What all requests have in common; borrowed. */
+/* The rules that all requests share; borrowed. */
 typedef struct
 {
   GArray *endpoints;         /* of TpsHttpEndpoint */

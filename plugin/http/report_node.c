@@ -4,18 +4,28 @@
 
 #include "plugin/http/readings.h"
 #include "plugin/http/reports.h"
+#include "runtime/base/trace.h"
 #include "runtime/base/version.h"
 
+/* The threads of the server, as the watchdog of a service manager sees them. */
 void
 tps_report_healthz (TpsHttpRequest *request, gpointer data)
 {
+  const TpsReports *reports = data;
+  g_autofree gchar *missing = NULL;
+  gboolean is_alive = reports->server == NULL
+                      || tps_server_check_threads (reports->server, reports->stuck_ns, &missing);
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "status", "alive");
+  tps_json_add_text (&json, "status", is_alive ? "alive" : "stuck");
+  if (missing != NULL)
+    tps_json_add_text (&json, "missing", missing);
+  else
+    tps_json_add_null (&json, "missing");
   tps_json_close (&json, '}');
-  tps_http_request_reply_json (request, 200, &json);
+  tps_http_request_reply_json (request, is_alive ? 200 : 503, &json);
 }
 
 void
@@ -143,6 +153,15 @@ add_http (const TpsReports *reports, TpsJsonWriter *json)
   tps_json_close (json, '}');
 }
 
+/* Node.set_log_level changes them. */
+static void
+add_log_levels (TpsJsonWriter *json)
+{
+  g_autofree gchar *levels = tps_trace_dup_levels ();
+
+  tps_json_add_text (json, "log_levels", levels);
+}
+
 void
 tps_report_status (TpsHttpRequest *request, gpointer data)
 {
@@ -153,6 +172,7 @@ tps_report_status (TpsHttpRequest *request, gpointer data)
   tps_json_open (&json, NULL, '{');
   add_identity (reports, &json);
   tps_reports_add_state (reports, &json, "state");
+  add_log_levels (&json);
   add_totals (reports, &json);
   tps_json_open (&json, "budgets", '[');
   tps_budget_visit (tps_plugin_get_budgets (reports->plugin)->process, add_budget, &json);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The answers in JSON: what each says is in API.md. They read the state of the server and change
- * nothing; a lock that calls take is held for some 100 us at most.
+/* The answers in JSON, whose shapes are in API.md. Reports read the state of the server and must
+ * not change it; they hold a lock that calls take for some 100 us at most.
  *
  *   report_node.c      /healthz /readyz /version /status
  *   report_lists.c     /connections /tables
@@ -26,6 +26,7 @@ typedef struct
   TpsServer *server; /* NULL = none */
   TpsTracer *tracer; /* NULL = none */
   gint64 started_us; /* since 1970 */
+  gint64 stuck_ns;   /* after which a thread is stuck */
   const TpsHttpConnections *connections;
 } TpsReports;
 
@@ -34,11 +35,11 @@ const TpsHttpEndpoint *tps_reports_get_endpoints (void);
 
 /* ---- parts that answers share --------------------------------------------------------------- */
 
-/* Whether the server is ready, and what stands in the way: the members "state" (`name`), "reasons",
- * and "warnings". */
+/* Whether the server is ready, and the reasons if it is not: the members "state" (`name`),
+ * "reasons", and "warnings". */
 gboolean tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, const gchar *name);
 
-/* The member "durability"; `is_brief` leaves out what does not change from second to second. */
+/* The member "durability"; `is_brief` leaves out the members that seldom change. */
 void tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboolean is_brief);
 
 /* The member "quotas". */

@@ -15,9 +15,11 @@ struct TpsPulse
 {
   TpsRefcount refcount; /* one of the owner, and one of each beat that has not returned */
   TpsWorkerPool *workers;
-  guint64 timer; /* of the workers' beat; the owner's thread only */
   guint n_loops;
-  Beat beats[]; /* [n_loops + 1]; the last one is the workers' */
+  TpsMutex lock;  /* guards the following */
+  gint64 sent_ns; /* when the beats were sent, all together */
+  guint64 timer;  /* of the workers' beat */
+  Beat beats[];   /* [n_loops + 1]; the last one is the workers' */
 };
 
 TpsPulse *
@@ -26,6 +28,7 @@ tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *workers)
   TpsPulse *pulse = g_malloc0 (sizeof (TpsPulse) + (n_loops + 1) * sizeof (Beat));
 
   tps_refcount_init (&pulse->refcount);
+  tps_mutex_init (&pulse->lock);
   pulse->workers = workers;
   pulse->n_loops = n_loops;
   for (guint i = 0; i <= n_loops; i++)
@@ -36,8 +39,10 @@ tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *workers)
 static void
 pulse_unref (TpsPulse *pulse)
 {
-  if (tps_refcount_dec (&pulse->refcount))
-    g_free (pulse);
+  if (!tps_refcount_dec (&pulse->refcount))
+    return;
+  tps_mutex_clear (&pulse->lock);
+  g_free (pulse);
 }
 
 /* If the timer is cancelled here, its beat does not return, so its reference is released. */
@@ -78,16 +83,38 @@ send_beat (Beat *beat)
                                                     go_to_worker, beat);
 }
 
-gboolean
-tps_pulse_check (TpsPulse *pulse, gchar **missing)
+/* The first beat that is away; NULL = all are back. */
+static const Beat *
+find_away (const TpsPulse *pulse)
 {
   for (guint i = 0; i <= pulse->n_loops; i++)
     if (atomic_load (&pulse->beats[i].is_away))
-      {
-        *missing = i < pulse->n_loops ? g_strdup_printf ("I/O thread %u", i) : g_strdup ("workers");
-        return FALSE;
-      }
+      return &pulse->beats[i];
+  return NULL;
+}
+
+static void
+send_beats (TpsPulse *pulse, gint64 now_ns)
+{
+  pulse->sent_ns = now_ns;
   for (guint i = 0; i <= pulse->n_loops; i++)
     send_beat (&pulse->beats[i]);
-  return TRUE;
+}
+
+gboolean
+tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **missing)
+{
+  const Beat *away;
+  gboolean is_late;
+
+  tps_mutex_lock (&pulse->lock);
+  away = find_away (pulse);
+  is_late = away != NULL && now_ns - pulse->sent_ns >= patience_ns;
+  if (away == NULL)
+    send_beats (pulse, now_ns);
+  tps_mutex_unlock (&pulse->lock);
+  if (is_late)
+    *missing = away->loop != NULL ? g_strdup_printf ("I/O thread %u", (guint) (away - pulse->beats))
+                                  : g_strdup ("workers");
+  return !is_late;
 }

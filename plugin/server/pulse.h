@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Detects threads of a server that are stuck. Each check sends a beat to each event loop, to the
- * timers and to the workers, which must have returned by the next check. The beat of the workers
- * passes through the timers and through the queue of short jobs. So long calls do not look like a
- * standstill, but a stuck loop or timer does, and so do workers that are all stuck. Inside
- * plugin/server only.
+/* Detects threads of a server that are stuck. Each event loop, the timers and the workers get a
+ * beat, which they must return in time. The beat of the workers passes through the timers and the
+ * queue of short jobs. So long calls do not look like a standstill, but a stuck loop or timer does,
+ * and so do workers that are all stuck. Inside plugin/server only.
  */
 
 #pragma once
@@ -22,9 +21,10 @@ TpsPulse *tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *wo
 /* Beats that have not returned may outlive the pulse. */
 void tps_pulse_free (TpsPulse *pulse);
 
-/* TRUE: all beats of the last check have returned, and new ones have been sent. FALSE: some have
- * not, and `missing` (owned by the caller) names the first thread: "I/O thread 3", "workers". Never
- * blocks. Thread: any, one at a time. */
-gboolean tps_pulse_check (TpsPulse *pulse, gchar **missing);
+/* FALSE: a beat has been away for `patience_ns`, and `missing` (owned by the caller) names the
+ * first such thread: "I/O thread 3", "workers". TRUE otherwise; if all beats have returned, new
+ * ones are sent. So a standstill is found by the second check after it began, `patience_ns` after
+ * the first. Several callers may have different patience. Never blocks. Thread: any. */
+gboolean tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **missing);
 
 G_END_DECLS

@@ -25,6 +25,7 @@
 #include "runtime/base/trace.h"
 
 static TpsTraceEvent server_listening = TPS_TRACE_EVENT ("server_listening", TPS_TRACE_INFO);
+static TpsTraceEvent threads_stuck = TPS_TRACE_EVENT ("threads_stuck", TPS_TRACE_ERROR);
 static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRACE_INFO);
 static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_TRACE_INFO);
 static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
@@ -64,12 +65,13 @@ struct TpsServer
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
-  TpsPulse *pulse; /* NULL before the first check */
+  atomic_bool is_stuck; /* at the last check of the pulse */
 
   TpsMutex lock; /* guards all fields below */
   TpsCond changed;
   State state;
   gboolean all_answered;
+  TpsPulse *pulse; /* NULL until it is first looked at */
 };
 
 struct TpsServerClass
@@ -295,12 +297,31 @@ make_pulse (TpsServer *server)
   return tps_pulse_new (loops, server->n_io, server->core->workers);
 }
 
-gboolean
-tps_server_check_threads (TpsServer *server, gchar **missing)
+/* NULL: the server has no threads. */
+static TpsPulse *
+provide_pulse (TpsServer *server)
 {
-  if (server->pulse == NULL)
+  TpsPulse *pulse;
+
+  tps_mutex_lock (&server->lock);
+  if (server->pulse == NULL && server->state == STATE_RUNNING)
     server->pulse = make_pulse (server);
-  return tps_pulse_check (server->pulse, missing);
+  pulse = server->pulse;
+  tps_mutex_unlock (&server->lock);
+  return pulse;
+}
+
+/* The log has one line for each standstill. */
+gboolean
+tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing)
+{
+  TpsPulse *pulse = provide_pulse (server);
+  gboolean turns = pulse == NULL
+                   || tps_pulse_check (pulse, tps_clock_now_ns (), patience_ns, missing);
+
+  if (!atomic_exchange (&server->is_stuck, !turns) && !turns)
+    tps_trace (&threads_stuck, tps_field_text ("missing", *missing));
+  return turns;
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */

@@ -144,11 +144,11 @@ gboolean tps_server_start (TpsServer *server, GError **error);
  * be called again. Must not be called by a handler or a callback. Thread: any. */
 gboolean tps_server_stop (TpsServer *server);
 
-/* Detects stuck threads, for a watchdog. TRUE: each I/O thread, the timers and a worker have run
- * something since the last call of this function, or this is the first call. FALSE: `missing`
- * (g_free) names a thread that has not. Should be called every few seconds; never blocks. Thread:
- * one, between start and stop. */
-gboolean tps_server_check_threads (TpsServer *server, gchar **missing);
+/* Detects stuck threads, for watchdogs and health checks, which must call it every few seconds.
+ * Each call sends a beat through each I/O thread, the timers and the queue of the workers, unless
+ * some beats are still away. FALSE: a beat has been away for `patience_ns`, and `missing` (g_free)
+ * names its thread. TRUE otherwise, also before the start. Never blocks. Thread: any. */
+gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
 /* The numbers of open connections, and of calls without a reply. Thread: any; a snapshot. */
 guint tps_server_get_n_connections (TpsServer *server);

@@ -109,18 +109,61 @@ end_throttle (gpointer data)
   set_throttled (session, FALSE);
 }
 
-/* The pause bounds the rate of calls of a peer that takes no notice of refusals. Thread: the
- * loop's, as for all calls of the dispatcher for a session. */
+/* On the loop's thread. A closed connection must have no timer. */
 static void
-throttle (gpointer carried, gint wait_ms)
+begin_throttle (TpsSession *session, gint64 until_ns)
 {
-  TpsSession *session = get_session (carried);
-  gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
-
-  if (session->throttle_timer != 0)
+  if (session->throttle_timer != 0 || atomic_load (&session->closed))
     return;
   session->throttle_timer = tps_loop_add_timer (session->io->loop, until_ns, end_throttle, session);
   set_throttled (session, TRUE);
+}
+
+typedef struct
+{
+  TpsSession *session; /* a reference */
+  gint64 until_ns;
+} Throttle;
+
+static void
+run_throttle (gpointer data)
+{
+  Throttle *throttle = data;
+
+  begin_throttle (throttle->session, throttle->until_ns);
+  tps_session_unref (throttle->session);
+  g_free (throttle);
+}
+
+/* The pause bounds the rate of calls of a peer that ignores refusals. Thread: any, because workers
+ * refuse calls with long arguments. */
+static void
+throttle_session (gpointer carried, gint wait_ms)
+{
+  TpsSession *session = get_session (carried);
+  gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
+  Throttle *throttle;
+
+  if (tps_loop_is_current (session->io->loop))
+    {
+      begin_throttle (session, until_ns);
+      return;
+    }
+  throttle = g_new (Throttle, 1);
+  *throttle = (Throttle) { tps_session_ref (session), until_ns };
+  tps_loop_post (session->io->loop, run_throttle, throttle);
+}
+
+/* The limit is also that of wrong tokens. */
+static gboolean
+may_log_in (gpointer carried)
+{
+  TpsSession *session = get_session (carried);
+
+  if (session->n_free_logins >= TPS_ACCESS_MAX_FAILURES)
+    return FALSE;
+  session->n_free_logins++;
+  return TRUE;
 }
 
 /* ---- room for replies ----------------------------------------------------------------------- */
@@ -169,7 +212,8 @@ const TpsCarrierOps tps_session_carrier_ops = {
   .get_grant = get_grant,
   .authenticate = authenticate,
   .get_tenant = get_tenant,
-  .throttle = throttle,
+  .throttle = throttle_session,
+  .may_log_in = may_log_in,
   .set_context = set_context,
   .may_wait = may_wait,
   .is_wanted = is_wanted,

@@ -33,6 +33,7 @@ struct TpsSession
   atomic_bool has_context; /* `context` is not NULL */
   gboolean half_closed;    /* counted as such; the loop's thread only */
   guint64 throttle_timer;  /* 0 = none; the loop's thread only */
+  guint n_free_logins;     /* calls that were not charged to the tenant; the loop's thread only */
   guint64 id;
   gboolean is_unix;
   gint64 began_ns;

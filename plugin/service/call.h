@@ -71,6 +71,9 @@ gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
 
 /* The rights of the caller, borrowed until the call is answered; NULL = all. */
 const TpsGrant *tps_call_get_grant (TpsCall *call);
+/* The time of arrival of the call (tps_clock_now_ns()); 0 if calls are not counted. */
+gint64 tps_call_get_began_ns (const TpsCall *call);
+
 /* Sets the context of the connection: its entries replace headers that later calls lack. Takes a
  * reference of `context`, which must not change any more; NULL = none. Errors: UNAVAILABLE (this
  * server does not keep connections). */
@@ -163,6 +166,9 @@ typedef struct
   void (*handle) (TpsCall *call, gpointer service);
   TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
+  /* TRUE: the carrier may serve it although the tenant of the caller is at a limit, so that a flood
+   * of peers without a name cannot keep others from saying theirs. */
+  gboolean is_login;
 } TpsMethod;
 
 /* A service: its name in the multiplexed protocol, its methods (ended by one without a right) and

@@ -85,16 +85,30 @@ count_message (const TpsMessage *message)
   return n_bytes;
 }
 
+/* A peer that ignores the refusal must not repeat it as fast as it can send. */
+static void
+throttle (TpsCall *call, const GError *refusal)
+{
+  if (call->ops->throttle != NULL)
+    call->ops->throttle (call->carried, tps_error_get_retry_after_ms (refusal));
+}
+
+static gboolean
+may_log_in (TpsCall *call)
+{
+  return call->ops->may_log_in != NULL && call->ops->may_log_in (call->carried);
+}
+
 /* The calls that carry a message or its reply in chunks are charged, the message itself is not. */
 gboolean
-tps_call_admit (TpsCall *call, GError **error)
+tps_call_admit (TpsCall *call, gboolean is_login, GError **error)
 {
   call->tenant = call->ops->get_tenant != NULL ? call->ops->get_tenant (call->carried) : NULL;
-  if (call->tenant == NULL || call->message->transferred)
+  if (call->tenant == NULL || call->message->transferred || (is_login && may_log_in (call)))
     return TRUE;
   call->is_admitted = tps_tenant_begin_call (call->tenant, count_message (call->message), error);
-  if (!call->is_admitted && call->ops->throttle != NULL)
-    call->ops->throttle (call->carried, tps_error_get_retry_after_ms (*error));
+  if (!call->is_admitted)
+    throttle (call, *error);
   return call->is_admitted;
 }
 
@@ -118,5 +132,11 @@ tps_call_get_tenant (TpsCall *call)
 gboolean
 tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error)
 {
-  return call->tenant == NULL || tps_tenant_add_rows (call->tenant, n_rows, error);
+  g_autoptr (GError) refusal = NULL;
+
+  if (call->tenant == NULL || tps_tenant_add_rows (call->tenant, n_rows, &refusal))
+    return TRUE;
+  throttle (call, refusal);
+  g_propagate_error (error, g_steal_pointer (&refusal));
+  return FALSE;
 }

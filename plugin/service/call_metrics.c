@@ -152,6 +152,12 @@ tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *r
   return elapsed_ns;
 }
 
+void
+tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar)
+{
+  tps_histogram_add_exemplar (metrics->durations, exemplar);
+}
+
 /* Threads that create it at the same time get the same counter. */
 static TpsCounter *
 provide_failed (TpsMethodMetrics *metrics, gint code)

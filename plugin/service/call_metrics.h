@@ -22,9 +22,12 @@ void tps_method_metrics_free (TpsMethodMetrics *metrics);
  * so the clock is not read. Thread: any. */
 gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts the end of a call: the only place where a call with metrics reads the clock. `reply` NULL
- * = there is none. Returns the duration in nanoseconds. */
+/* Counts the end of a call, with one clock read; only lookups and pushes have read the clock once
+ * before, for their tables. `reply` NULL = there is none. Returns the duration in nanoseconds. */
 gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
+
+/* Keeps the trace of a call that has ended as an example of its duration. */
+void tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar);
 
 /* Counts a failure; `code` is the wire's, 0 = TApplicationException. */
 void tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code);

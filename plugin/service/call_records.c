@@ -70,6 +70,23 @@ tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics)
     call->began_ns = tps_method_metrics_begin (metrics, call->message);
 }
 
+gint64
+tps_call_get_began_ns (const TpsCall *call)
+{
+  return call->began_ns;
+}
+
+static void
+add_exemplar (TpsCall *call, gint64 elapsed_ns)
+{
+  TpsExemplar exemplar = { .duration_ns = elapsed_ns, .time_ms = g_get_real_time () / 1000 };
+
+  G_STATIC_ASSERT (sizeof exemplar.trace_id == TPS_TRACE_ID_TEXT);
+  tps_trace_id_format (tps_call_span_get_context (call->span)->trace_id, exemplar.trace_id);
+  tps_method_metrics_add_exemplar (call->metrics, &exemplar);
+}
+
+/* Must precede the end of the span, which an exemplar reads. */
 static void
 end_metrics (TpsCall *call, TpsWriter *reply)
 {
@@ -77,6 +94,8 @@ end_metrics (TpsCall *call, TpsWriter *reply)
 
   if (call->grant != NULL)
     tps_histogram_record (tps_grant_get_audit (call->grant)->durations, elapsed_ns);
+  if (tps_call_span_is_sampled (call->span))
+    add_exemplar (call, elapsed_ns);
 }
 
 /* ---- traces --------------------------------------------------------------------------------- */
@@ -143,10 +162,10 @@ tps_call_record_error (TpsCall *call, const GError *error)
 void
 tps_call_end_records (TpsCall *call, TpsWriter *reply)
 {
-  if (call->span != NULL)
-    end_span (call);
   if (call->metrics != NULL)
     end_metrics (call, reply);
+  if (call->span != NULL)
+    end_span (call);
   if (call->is_admin)
     end_audit (call);
 }

@@ -55,9 +55,14 @@ typedef struct
   TpsTenant *(*get_tenant) (gpointer carried);
 
   /* Optional: the call is refused because its tenant is at a limit, and a repeat would be refused
-   * for `wait_ms`. The carrier may stop reading from its connection until then. Called by
-   * tps_dispatcher_handle(), before `finish`. */
+   * for `wait_ms`. The carrier may stop reading from its connection until then. Called before
+   * `finish`. Does not block. */
   void (*throttle) (gpointer carried, gint wait_ms);
+
+  /* Optional, NULL = no: whether a call of a method that logs in is served without being charged to
+   * the tenant. Must be bounded for each connection. Called by tps_dispatcher_handle(). Does not
+   * block. */
+  gboolean (*may_log_in) (gpointer carried);
 
   /* Optional, NULL = the carrier accepts no tokens: tps_call_authenticate(). */
   gboolean (*authenticate) (gpointer carried, const gchar *token, GError **error);

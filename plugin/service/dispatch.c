@@ -486,7 +486,7 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   if (target != NULL)
     tps_call_set_method (call, &target->guarded);
   tps_call_set_metrics (call, target != NULL ? target->metrics : dispatcher->unknown);
-  if (!tps_call_admit (call, &refusal))
+  if (!tps_call_admit (call, target != NULL && target->method->is_login, &refusal))
     tps_call_reply_error (call, refusal);
   else if (!may_call (target, call, message->name, &refusal))
     tps_call_refuse (call, refusal);

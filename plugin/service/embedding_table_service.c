@@ -186,8 +186,9 @@ lookup_bags (TpsCall *call, gpointer user_data)
   g_auto (TpsTensorList) outputs = { n_queries, g_new0 (TpsTensor, n_queries) };
   g_autoptr (GError) error = NULL;
 
-  gboolean ok = tps_table_store_lookup_bags (lookup->tables->store, lookup->arguments.queries,
-                                             n_queries, outputs.tensors, &error);
+  gboolean ok = tps_table_store_lookup_bags_since (
+      lookup->tables->store, tps_call_get_began_ns (call), lookup->arguments.queries, n_queries,
+      outputs.tensors, &error);
 
   free_lookup_bags (lookup);
   if (ok)
@@ -269,15 +270,13 @@ typedef struct
 static void
 lookup_rows (TpsCall *call, LookupRows *lookup)
 {
-  TpsTableStore *store = lookup->tables->store;
   const TpsLookupRowsArguments *arguments = &lookup->arguments;
-  TpsTensorView indices = tps_tensor_view (&arguments->indices);
   g_auto (TpsRowsWithLsns) found = { 0 };
   g_autoptr (GError) error = NULL;
-  gboolean ok = lookup->with_lsns ? tps_table_store_lookup_rows_with_lsns (
-                    store, arguments->table, indices, &found.rows, &found.lsns, &error)
-                                  : tps_table_store_lookup_rows (store, arguments->table, indices,
-                                                                 &found.rows, &error);
+  gboolean ok = tps_table_store_lookup_rows_since (
+      lookup->tables->store, tps_call_get_began_ns (call), arguments->table,
+      tps_tensor_view (&arguments->indices), &found.rows, lookup->with_lsns ? &found.lsns : NULL,
+      &error);
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
   if (!ok)
@@ -400,6 +399,7 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
   push->push.may_wait = tps_call_may_wait (push->call);
   push->push.is_small = is_small;
   push->push.phases = tps_call_get_phases (push->call);
+  push->push.began_ns = tps_call_get_began_ns (push->call);
   if (is_small)
     run_push (push->call, push);
   else

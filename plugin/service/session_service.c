@@ -66,7 +66,8 @@ handle_set_context (TpsCall *call, gpointer unused)
 }
 
 static const TpsMethod methods[] = {
-  { TPS_RIGHT_OPEN, &tps_authenticate_rpc, handle_authenticate, TPS_METHOD_INLINE },
+  { TPS_RIGHT_OPEN, &tps_authenticate_rpc, handle_authenticate, TPS_METHOD_INLINE,
+    .is_login = TRUE },
   { TPS_RIGHT_OPEN, &tps_set_context_rpc, handle_set_context, TPS_METHOD_INLINE },
   { 0 },
 };

@@ -3,8 +3,8 @@
 /* The slowest calls of the last minutes.
  *
  * Each minute keeps its own `n` slowest calls, and the last TPS_SLOW_CALLS_MINUTES minutes are
- * kept. A call that is not among them costs two atomic loads; the lock is taken by the few that
- * are. The object holds no clock: callers say what time it is. Thread: any.
+ * kept. A call that is not among them costs two atomic loads; only the few others take the
+ * lock. The object has no clock: callers must pass the time. Thread: any.
  */
 
 #pragma once

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Dmitry Vyukov's bounded queue. The sequence of a slot says whose turn it is: `i` = empty, for
- * the i-th span; `i` + 1 = it holds the i-th span. The threads that add agree by compare-and-swap
- * on who takes which slot. */
+/* Dmitry Vyukov's bounded queue. The sequence of a slot is its state: `i` = empty, for the i-th
+ * span; `i` + 1 = it holds the i-th span. A thread that adds takes its slot by compare-and-swap. */
 
 #include "plugin/tracing/span_queue.h"
 

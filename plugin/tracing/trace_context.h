@@ -28,7 +28,8 @@ typedef struct
 } TpsTraceContext;
 
 /* Reads a traceparent, strictly: lower-case hex, no ids of zeros, not version ff; of later versions
- * what version 00 knows. `text` may be NULL. FALSE: it is none, and `context` is not changed. */
+ * only the parts of version 00. `text` may be NULL. FALSE: `text` is no traceparent, and `context`
+ * is not changed. */
 gboolean tps_trace_context_parse (const gchar *text, TpsTraceContext *context);
 
 /* The traceparent of version 00. */

@@ -94,7 +94,7 @@ draw_id (guint8 *id, gsize n_bytes)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* Whether one more call may be sampled because its caller asks for it: at most `max_per_second` in
+/* Whether one more call may be sampled at the request of its caller: at most `max_per_second` in
  * a second, of which all may come at once. */
 static gboolean
 take_from_rate (TpsTracer *tracer, gint64 now_ns)
@@ -227,6 +227,12 @@ const TpsTraceContext *
 tps_call_span_get_context (const TpsCallSpan *span)
 {
   return span != NULL && span->has_context ? &span->context : NULL;
+}
+
+gboolean
+tps_call_span_is_sampled (const TpsCallSpan *span)
+{
+  return span != NULL && span->is_sampled;
 }
 
 void

@@ -35,7 +35,7 @@ typedef struct
 typedef struct TpsTracer TpsTracer;
 typedef struct TpsCallSpan TpsCallSpan;
 
-/* What is known of a call when it ends; borrowed. All but `method` may be NULL. */
+/* The facts of a call at its end; borrowed. All but `method` may be NULL. */
 typedef struct
 {
   const gchar *method;
@@ -57,6 +57,7 @@ void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *f
 /* Of a span, which may be NULL; thread: the call's. */
 TpsPhases *tps_call_span_get_phases (TpsCallSpan *span);
 const TpsTraceContext *tps_call_span_get_context (const TpsCallSpan *span); /* NULL = none */
+gboolean tps_call_span_is_sampled (const TpsCallSpan *span); /* it is handed to the exporter */
 void tps_call_span_set_table (TpsCallSpan *span, const gchar *table); /* the first one counts */
 void tps_call_span_set_code (TpsCallSpan *span, const gchar *code);   /* static */
 

@@ -13,7 +13,8 @@
  *   g_string_free (body, TRUE);
  *
  * Names begin with "thriftps_". In the text formats, histograms have one bucket for each bound of
- * tps_counters_get_bounds(), which is moved by up to 1.1 % to a bound of the histogram.
+ * tps_counters_get_bounds(), which is moved by up to 1.1 % to a bound of the histogram. OpenMetrics
+ * has the newest exemplar of each bucket.
  */
 
 #pragma once

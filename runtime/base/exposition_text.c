@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Prometheus' text format and OpenMetrics differ in the names of counters' families, in the line
- * UNIT and in the end. Bounds are written as OpenMetrics requires ("1.0"), so that a series is the
- * same in both. Numbers are written digit by digit: a scrape of 10,000 series is a megabyte of
- * text.
+ * UNIT, in exemplars and in the end. Bounds are written as OpenMetrics requires ("1.0"), so that a
+ * series is the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a
+ * megabyte of text.
  */
 
 #include <string.h>
@@ -20,6 +20,7 @@ typedef struct
   gchar *name;    /* of the current family */
   gsize n_plain;  /* the length of the name without "_total" */
   guint n_bounds; /* of histograms */
+  const gdouble *bounds_s;
   gchar **bounds; /* as text */
   guint *indexes; /* of the last bucket up to the bound */
   TpsHistogramCounts *counts;
@@ -140,11 +141,33 @@ begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *l
   g_string_append_c (body, ' ');
 }
 
+/* The newest of the bucket, in OpenMetrics: # {trace_id="..."} 0.25 1790000000.125 */
 static void
-write_bucket (Text *text, const gchar *labels, const gchar *le, guint64 n)
+write_exemplar (Text *text, const TpsHistogram *histogram, gdouble above_s, gdouble up_to_s)
 {
-  begin_line (text, "_bucket", labels, le);
+  TpsExemplar exemplar;
+
+  if (!text->is_openmetrics
+      || !tps_histogram_find_exemplar (histogram, above_s, up_to_s, &exemplar))
+    return;
+  g_string_append (text->body, " # {trace_id=\"");
+  g_string_append (text->body, exemplar.trace_id);
+  g_string_append (text->body, "\"} ");
+  append_decimal (text->body, exemplar.duration_ns, 9);
+  g_string_append_c (text->body, ' ');
+  append_decimal (text->body, exemplar.time_ms, 3);
+}
+
+/* Bucket `i` of the bounds; the last one has none. */
+static void
+write_bucket (Text *text, const TpsSample *sample, guint i, guint64 n)
+{
+  gboolean is_last = i == text->n_bounds;
+
+  begin_line (text, "_bucket", sample->labels, is_last ? "+Inf" : text->bounds[i]);
   append_number (text->body, n);
+  write_exemplar (text, sample->histogram, i > 0 ? text->bounds_s[i - 1] : 0,
+                  is_last ? G_MAXDOUBLE : text->bounds_s[i]);
   g_string_append_c (text->body, '\n');
 }
 
@@ -162,9 +185,9 @@ write_histogram (Text *text, const TpsSample *sample)
     {
       for (; bucket < counts->end && bucket <= text->indexes[i]; bucket++)
         n += counts->buckets[bucket];
-      write_bucket (text, sample->labels, text->bounds[i], n);
+      write_bucket (text, sample, i, n);
     }
-  write_bucket (text, sample->labels, "+Inf", counts->count);
+  write_bucket (text, sample, text->n_bounds, counts->count);
   begin_line (text, "_sum", sample->labels, NULL);
   append_decimal (text->body, (gint64) counts->sum_ns, 9);
   g_string_append_c (text->body, '\n');
@@ -206,14 +229,13 @@ write_family (Text *text, const TpsFamilyReading *family)
 static void
 set_bounds (Text *text, TpsCounters *counters)
 {
-  const gdouble *bounds_s = tps_counters_get_bounds (counters, &text->n_bounds);
-
+  text->bounds_s = tps_counters_get_bounds (counters, &text->n_bounds);
   text->bounds = g_new0 (gchar *, text->n_bounds + 1);
   text->indexes = g_new (guint, text->n_bounds);
   for (guint i = 0; i < text->n_bounds; i++)
     {
-      text->bounds[i] = dup_bound (bounds_s[i]);
-      text->indexes[i] = tps_histogram_find_bound (bounds_s[i]);
+      text->bounds[i] = dup_bound (text->bounds_s[i]);
+      text->indexes[i] = tps_histogram_find_bound (text->bounds_s[i]);
     }
 }
 

@@ -19,8 +19,16 @@
 
 G_STATIC_ASSERT (PER_OCTAVE == TPS_CELL_BLOCK);
 
+/* The newest of each octave; a trace id that is empty is none. */
+typedef struct
+{
+  TpsMutex lock; /* guards the following */
+  TpsExemplar of_octaves[TPS_HISTOGRAM_OCTAVES];
+} Exemplars;
+
 struct TpsHistogram
 {
+  _Atomic (Exemplars *) exemplars; /* NULL until there is one */
   TpsCell sum_ns;
   _Atomic (TpsCell) octaves[TPS_HISTOGRAM_OCTAVES]; /* first cells; 0 = no duration was recorded */
 };
@@ -81,6 +89,72 @@ tps_histogram_get_bound_s (guint index)
   return ldexp (bounds[index % PER_OCTAVE], (gint) (index / PER_OCTAVE) + FIRST_EXPONENT);
 }
 
+/* ---- exemplars ------------------------------------------------------------------------------- */
+
+static void
+exemplars_free (Exemplars *exemplars)
+{
+  if (exemplars == NULL)
+    return;
+  tps_mutex_clear (&exemplars->lock);
+  g_free (exemplars);
+}
+
+static Exemplars *
+provide_exemplars (TpsHistogram *histogram)
+{
+  Exemplars *exemplars = atomic_load_explicit (&histogram->exemplars, memory_order_acquire);
+  Exemplars *made;
+
+  if (exemplars != NULL)
+    return exemplars;
+  made = g_new0 (Exemplars, 1);
+  tps_mutex_init (&made->lock);
+  if (atomic_compare_exchange_strong (&histogram->exemplars, &exemplars, made))
+    return made;
+  exemplars_free (made);
+  return exemplars;
+}
+
+void
+tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar)
+{
+  guint octave = tps_histogram_get_index (exemplar->duration_ns) / PER_OCTAVE;
+  Exemplars *exemplars;
+
+  if (histogram == NULL)
+    return;
+  exemplars = provide_exemplars (histogram);
+  tps_mutex_lock (&exemplars->lock);
+  exemplars->of_octaves[octave] = *exemplar;
+  tps_mutex_unlock (&exemplars->lock);
+}
+
+gboolean
+tps_histogram_find_exemplar (const TpsHistogram *histogram, gdouble above_s, gdouble up_to_s,
+                             TpsExemplar *exemplar)
+{
+  Exemplars *exemplars = atomic_load_explicit (&histogram->exemplars, memory_order_acquire);
+  gboolean has_any = FALSE;
+
+  if (exemplars == NULL)
+    return FALSE;
+  tps_mutex_lock (&exemplars->lock);
+  for (guint i = 0; i < TPS_HISTOGRAM_OCTAVES; i++)
+    {
+      const TpsExemplar *one = &exemplars->of_octaves[i];
+      gdouble duration_s = (gdouble) one->duration_ns / 1e9;
+
+      if (one->trace_id[0] == '\0' || duration_s <= above_s || duration_s > up_to_s
+          || (has_any && one->time_ms < exemplar->time_ms))
+        continue;
+      *exemplar = *one;
+      has_any = TRUE;
+    }
+  tps_mutex_unlock (&exemplars->lock);
+  return has_any;
+}
+
 /* ---- recording ------------------------------------------------------------------------------- */
 
 TpsHistogram *
@@ -100,6 +174,7 @@ tps_histogram_free (TpsHistogram *histogram)
   for (guint i = 0; i < TPS_HISTOGRAM_OCTAVES; i++)
     tps_cell_block_free (atomic_load (&histogram->octaves[i]));
   tps_cell_free (histogram->sum_ns);
+  exemplars_free (atomic_load (&histogram->exemplars));
   g_free (histogram);
 }
 

@@ -40,6 +40,26 @@ void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 /* The number of recorded durations. Thread: any. */
 guint64 tps_histogram_get_count (const TpsHistogram *histogram);
 
+/* ---- exemplars ------------------------------------------------------------------------------- */
+
+/* A duration of which more is known: the trace of its call. */
+typedef struct
+{
+  gint64 duration_ns;
+  gint64 time_ms;     /* of its end, since 1970 */
+  gchar trace_id[33]; /* in hex; a reader writes it without escapes */
+} TpsExemplar;
+
+/* Keeps `exemplar`, which is copied, as the newest one of its power of two; the duration itself is
+ * recorded by tps_histogram_record(). Takes a lock: only for durations that are sampled. Memory:
+ * 4 KiB for a histogram that has exemplars. NULL `histogram` is fine. Thread: any. */
+void tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar);
+
+/* The newest exemplar whose duration is in (`above_s`, `up_to_s`]. FALSE: there is none, and
+ * `exemplar` is undefined. Thread: any. */
+gboolean tps_histogram_find_exemplar (const TpsHistogram *histogram, gdouble above_s,
+                                      gdouble up_to_s, TpsExemplar *exemplar);
+
 /* ---- recorded numbers ------------------------------------------------------------------------ */
 
 /* Numbers of one histogram, or of several added up. All zero is empty. */

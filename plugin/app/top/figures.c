@@ -205,7 +205,7 @@ is_deep (const gchar *json)
   return FALSE;
 }
 
-/* Owned; NULL for what is no object. */
+/* Owned; NULL if the text is not an object. */
 static JsonObject *
 parse (const gchar *json)
 {
@@ -324,7 +324,7 @@ build_table (JsonBuilder *builder, const TpsTableFigures *table, gdouble seconds
   json_builder_end_object (builder);
 }
 
-/* The status is the server's own; what changes all the time is in rates. */
+/* The status is the server's own; figures that change all the time are in the rates. */
 static void
 build_status (JsonBuilder *builder, const TpsFigures *figures)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The figures of a server over an interval, added up from the samples of its event stream
- * (plugin/http/API.md), with what /status says at the end. Members that are missing or of another
+ * (plugin/http/API.md), with the /status at its end. Members that are missing or of another
  * type count as zero: a server may be newer or older. Thread: one at a time.
  */
 

@@ -16,7 +16,7 @@
 #define LEAVE ESC "?25h" ESC "?1049l"
 #define HOME ESC "H"
 #define END_OF_LINE ESC "K" /* clears the rest of the line */
-#define END_OF_PAGE ESC "J" /* clears what is below */
+#define END_OF_PAGE ESC "J" /* clears the rest of the page */
 
 struct TpsScreen
 {

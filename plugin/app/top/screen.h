@@ -17,7 +17,7 @@ typedef struct TpsScreen TpsScreen;
  * has no effect. */
 TpsScreen *tps_screen_new (gint in, gint out);
 
-/* Makes the terminal what it was before. */
+/* Restores the terminal. */
 void tps_screen_free (TpsScreen *screen);
 
 /* As the terminal is now. */

@@ -3,7 +3,7 @@
 /* A view of a server's figures in a terminal, like top(1): /events -> samples of an interval ->
  * /status -> a page, text or a line of JSON -> the next interval.
  *
- * Exit codes: 0 done, 1 the server cannot be asked or does not answer, 2 for bad arguments.
+ * Exit codes: 0 done, 1 the server cannot be reached or does not answer, 2 for bad arguments.
  */
 
 #include <errno.h>
@@ -142,7 +142,7 @@ end_interval (Top *top)
 
 static gboolean connect_again (gpointer data);
 
-/* On a screen it is tried again; scripts are told. */
+/* A screen tries again; scripts get an error. */
 static void
 lose_server (Top *top, const GError *error)
 {
@@ -178,7 +178,7 @@ take_status (gpointer data, const gchar *bytes, gsize n_bytes, GError **error)
 
 static void take_samples (Top *top);
 
-/* Without a status the rates are shown nevertheless; the events say what is wrong. */
+/* Without a status the rates are shown nevertheless; the events report the error. */
 static void
 end_status (gpointer data, const GError *error)
 {
@@ -335,7 +335,7 @@ print_help (void)
   printf ("Usage: thriftps_top ADDRESS [OPTION]...\n"
           "Shows the figures of a server: calls, latencies, tables, memory, log. ADDRESS is that "
           "of its --http,\nHOST:PORT, or a URL of http or https. Keys: q ends.\n\n%s\n"
-          "Exit status: 0 done, 1 the server cannot be asked or does not answer, 2 for bad "
+          "Exit status: 0 done, 1 the server cannot be reached or does not answer, 2 for bad "
           "arguments.\n",
           text);
 }

@@ -66,7 +66,7 @@ to_duration (gdouble seconds)
                           (gint) (s % 60));
 }
 
-/* What does not print would move the cursor, or take other than one column. */
+/* Other characters could move the cursor, or take no column or two. */
 static gchar *
 to_ascii (const gchar *text)
 {
@@ -172,7 +172,7 @@ add_log (Page *page, const TpsFigures *figures)
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
-/* Names get what the numbers leave. */
+/* Names get the columns that the numbers leave. */
 static gint
 get_name_columns (const Page *page, guint n_numbers)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The figures of an interval as lines of text for a terminal of a given size. Lines are printable
- * ASCII, whatever names the server sends. Thread: any.
+ * ASCII, also if names of the server are not. Thread: any.
  */
 
 #pragma once

@@ -4,7 +4,7 @@
  *
  *   look -> send_batch -> on_answer -> send_batch, while there are spans
  *                      -> repeat later (the same body), MAX_ATTEMPTS times at most
- *   end_soon (from free) -> send what is left, without repeats -> quit
+ *   end_soon (from free) -> send the remaining spans, without repeats -> quit
  */
 
 #include "plugin/tracing/otlp/otlp_exporter.h"
@@ -360,7 +360,7 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   return exporter;
 }
 
-/* The loop may not run yet, so it is asked from within. */
+/* The loop may not run yet, so it must end itself. */
 static void
 ask_to_end (TpsOtlpExporter *exporter)
 {

@@ -5,7 +5,7 @@
  * Spans leave in batches, one request at a time. A batch that the collector cannot take now (429,
  * 502, 503, 504, or no connection) is sent again, after Retry-After or a growing pause; after the
  * last attempt, and after any other refusal, it is dropped. Meanwhile the tracer's queue takes
- * what it has room for. Calls never wait for any of this.
+ * spans until it is full. Calls never wait for the exporter.
  */
 
 #pragma once
@@ -28,7 +28,7 @@ typedef struct
   guint max_batch;          /* spans of a request; 0 = 256 */
   guint backoff_ms;         /* before the first repeat, doubled for each later one; 0 = 1 s */
   guint timeout_ms;         /* of a request; 0 = 10 s */
-  guint flush_ms;           /* for what is left when the exporter ends; 0 = 2 s */
+  guint flush_ms;           /* for the remaining spans when the exporter ends; 0 = 2 s */
 } TpsOtlpOptions;
 
 typedef struct TpsOtlpExporter TpsOtlpExporter;

@@ -234,9 +234,31 @@ open_all (LookupCall *call, const TpsBagQuery *queries, TpsTensor *outputs, GErr
                               error);
 }
 
+static void
+count_lookup (const TpsOpenQuery *open, gint64 duration_ns)
+{
+  const TpsTableWork work = {
+    .n_rows = open->bags.n_indices,
+    .n_bytes = open->bags.n_bags * open->table->dim * sizeof (gfloat),
+    .duration_ns = duration_ns,
+  };
+
+  tps_table_numbers_add_lookup (open->table->numbers, &work);
+}
+
+static void
+count_lookups (const LookupCall *call, gint64 began_ns)
+{
+  gint64 duration_ns = tps_table_store_get_elapsed_ns (began_ns);
+
+  for (guint i = 0; i < call->n_lookups; i++)
+    count_lookup (&call->lookups[i].open, duration_ns);
+}
+
 gboolean
-tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
-                             TpsTensor *outputs, GError **error)
+tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
+                                   const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
+                                   GError **error)
 {
   LookupCall call;
   gboolean ok;
@@ -251,19 +273,24 @@ tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, g
       return FALSE;
     }
   ok = open_all (&call, queries, outputs, error) && pool_all (&call, error);
+  if (ok)
+    count_lookups (&call, began_ns);
   for (guint i = 0; i < n_queries; i++)
     {
-      const TpsOpenQuery *open = &call.lookups[i].open;
-
-      if (ok)
-        tps_table_numbers_add_lookup (open->table->numbers, open->bags.n_indices);
-      else
+      if (!ok)
         tps_tensor_clear (&outputs[i]);
       tps_open_query_clear (&call.lookups[i].open);
     }
   tps_scratch_clear (&call.stages);
   tps_scratch_clear (&call.scratch);
   return ok;
+}
+
+gboolean
+tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
+                             TpsTensor *outputs, GError **error)
+{
+  return tps_table_store_lookup_bags_since (store, 0, queries, n_queries, outputs, error);
 }
 
 /* -- rows -- */
@@ -375,10 +402,22 @@ read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, gs
   return TRUE;
 }
 
-/* `lsns` NULL: they are not requested. */
-static gboolean
-lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices, TpsTensor *rows,
-             TpsTensor *lsns, GError **error)
+static void
+count_rows (const TpsTable *table, gsize n_rows, gint64 began_ns)
+{
+  const TpsTableWork work = {
+    .n_rows = n_rows,
+    .n_bytes = n_rows * table->dim * tps_dtype_size (table->spec.dtype),
+    .duration_ns = tps_table_store_get_elapsed_ns (began_ns),
+  };
+
+  tps_table_numbers_add_lookup (table->numbers, &work);
+}
+
+gboolean
+tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns, const gchar *table,
+                                   TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
+                                   GError **error)
 {
   g_autoptr (TpsTable) found = NULL;
   TpsTableSlots slots = { 0 };
@@ -395,7 +434,7 @@ lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices, Tp
   tps_table_slots_clear (&slots);
   if (ok)
     {
-      tps_table_numbers_add_lookup (found->numbers, (gsize) indices.shape.dims[0]);
+      count_rows (found, (gsize) indices.shape.dims[0], began_ns);
       return TRUE;
     }
   tps_tensor_clear (rows);
@@ -408,7 +447,7 @@ gboolean
 tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
                              TpsTensor *rows, GError **error)
 {
-  return lookup_rows (store, table, indices, rows, NULL, error);
+  return tps_table_store_lookup_rows_since (store, 0, table, indices, rows, NULL, error);
 }
 
 gboolean
@@ -416,5 +455,5 @@ tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
                                        TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
                                        GError **error)
 {
-  return lookup_rows (store, table, indices, rows, lsns, error);
+  return tps_table_store_lookup_rows_since (store, 0, table, indices, rows, lsns, error);
 }

@@ -94,11 +94,19 @@ end_unprepared (Push *push)
 static void
 count_push (const Push *push)
 {
+  gint64 duration_ns = tps_table_store_get_elapsed_ns (push->push.began_ns);
+
   for (guint i = 0; i < push->apply.n_parts; i++)
     {
-      const TpsOpenQuery *open = &push->apply.parts[i].open;
+      const TpsApplyPart *part = &push->apply.parts[i];
+      TpsTable *table = part->open.table;
+      const TpsTableWork work = {
+        .n_rows = part->open.bags.n_indices,
+        .n_bytes = part->open.bags.n_bags * table->dim * tps_dtype_size (part->dtype),
+        .duration_ns = duration_ns,
+      };
 
-      tps_table_numbers_add_push (open->table->numbers, open->bags.n_indices);
+      tps_table_numbers_add_push (table->numbers, &work);
     }
 }
 

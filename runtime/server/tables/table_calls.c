@@ -3,6 +3,7 @@
 #include "runtime/server/tables/table_calls.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* -- ids -- */
 
@@ -167,6 +168,12 @@ tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsiz
                " bytes together (--max-call-row-mib); split the call",
                bags->n_indices, bags->table->spec.name, max_bytes);
   return FALSE;
+}
+
+gint64
+tps_table_store_get_elapsed_ns (gint64 began_ns)
+{
+  return began_ns != 0 ? MAX (tps_clock_now_ns () - began_ns, 0) : -1;
 }
 
 TpsDeviceBags

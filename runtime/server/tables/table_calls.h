@@ -56,6 +56,9 @@ void tps_open_query_clear (TpsOpenQuery *open);
 gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
                                      GError **error);
 
+/* The time since `began_ns`: one clock read; -1 if `began_ns` is 0. */
+gint64 tps_table_store_get_elapsed_ns (gint64 began_ns);
+
 /* Converts the bags of a table on a device. */
 TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);
 

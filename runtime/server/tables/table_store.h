@@ -132,6 +132,15 @@ gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gcha
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
+/* The same for requests that arrived at `began_ns` (tps_clock_now_ns()): the time since then is
+ * recorded for each lookup. 0 = no time is recorded. `lsns` is NULL if LSNs are not requested. */
+gboolean tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
+                                            const TpsBagQuery *queries, guint n_queries,
+                                            TpsTensor *outputs, GError **error);
+gboolean tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns,
+                                            const gchar *table, TpsTensorView indices,
+                                            TpsTensor *rows, TpsTensor *lsns, GError **error);
+
 /* A push: gradients of rows or of bags, or the values of rows. Everything in it is borrowed until
  * the push has ended. Fields that are not described as required may be zero. */
 typedef struct
@@ -161,6 +170,7 @@ typedef struct
 
   /* Notes the time that the push waits for other pushes and for the log. May be NULL. */
   TpsPhases *phases;
+  gint64 began_ns; /* its arrival (tps_clock_now_ns()); 0 = the push is not timed */
 
   const TpsCommand
       /* of the same push, to be replayed with its maxima and left-out tables; NULL = the push is

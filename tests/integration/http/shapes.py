@@ -35,7 +35,7 @@ IDENTITY = {"time_s": REAL, "start_time_s": REAL, "name": TEXT, "version": TEXT}
 
 SHAPES = {
     "/": {"paths": [TEXT]},
-    "/healthz": {"status": one_of("alive")},
+    "/healthz": {"status": one_of("alive", "stuck"), "missing": optional(TEXT)},
     "/readyz": dict(STATE, status=one_of("ready", "not ready")),
     "/version": dict(IDENTITY, pid=WHOLE, services=[TEXT], devices=[TEXT]),
     "/flags": {
@@ -139,6 +139,7 @@ SHAPES = {
         IDENTITY,
         **STATE,
         state=one_of("ready", "not ready"),
+        log_levels=TEXT,
         totals={
             name: WHOLE
             for name in ("connections", "max_connections", "accepted", "refused", "in_flight",

@@ -169,6 +169,8 @@ TEST (ServerLog, ChangesItsLevelsWhileItRuns)
   EXPECT_THAT (log, HasSubstr (" DEBUG connection_accepted "));
   EXPECT_THAT (log, HasSubstr (" INFO log_level_changed peer=127.0.0.1:"));
   EXPECT_THAT (log, HasSubstr ("levels=\"info,server=debug\" before=\"warning,service=info\""));
+  EXPECT_THAT (log, HasSubstr (" INFO admin_call principal=anonymous peer=127.0.0.1:"));
+  EXPECT_THAT (log, HasSubstr ("method=Node:set_log_level "));
   EXPECT_THAT (log, Not (HasSubstr ("server_stopped")));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -14,11 +15,16 @@
 
 #include "plugin/client/remote_tables.h"
 #include "plugin/plugin.h"
+#include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "tests/integration/tables/table_server.h"
+#include "tests/plugin/server/raw_client.h"
 
 namespace {
 
+using thriftps_test::ErrorCode;
+using thriftps_test::MessageBytes;
+using thriftps_test::RawClient;
 using tps_test::new_socket_path;
 
 constexpr gint64 kRows = 1000;
@@ -202,6 +208,69 @@ TEST_F (TenantsTest, RowsAreLimited)
   EXPECT_NE (refused.find ("rows_per_s"), std::string::npos) << refused;
   EXPECT_EQ (look_up (crowd, "users", 900, deadline ()), "");
   EXPECT_EQ (look_up (crowd, "users", 900, deadline ()), "");
+}
+
+constexpr gint32 kExhausted = 7;
+
+/* Also refusals that a handler finds: at a limit on rows. */
+TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
+{
+  constexpr int n_calls = 4;
+  gchar table[] = "users";
+  TpsLookupRowsArguments arguments = {};
+  std::string calls;
+
+  start (R"({ "crowd": { "rows_per_s": 1, "rows_burst": 1 } })");
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+  ASSERT_EQ (create (quiet, table), "");
+  RawClient crowd (tps_server_get_addresses (server_)[0]);
+  arguments.table = table;
+  tps_tensor_init_1d (&arguments.indices, TPS_DTYPE_INT64, 10);
+  std::fill_n (static_cast<gint64 *> (tps_tensor_data (&arguments.indices)), 10, 7);
+  for (int call = 0; call <= n_calls; call++)
+    calls += MessageBytes ({}, "EmbeddingTable:lookup_rows", call, [&] (TpsWriter *out) {
+      tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);
+    });
+  tps_tensor_clear (&arguments.indices);
+  gint64 begin_us = g_get_monotonic_time ();
+  ASSERT_TRUE (crowd.SendBytes (calls));
+  EXPECT_EQ (ErrorCode (crowd.Receive ()), 0) << "nothing of the burst was in use";
+  for (int call = 0; call < n_calls; call++)
+    {
+      EXPECT_EQ (ErrorCode (crowd.Receive ()), kExhausted);
+      EXPECT_GE (g_get_monotonic_time () - begin_us, call * 100000);
+    }
+}
+
+/* Long arguments are read, and refused, by workers. */
+TEST_F (TenantsTest, RowsAreRefusedByWorkersToo)
+{
+  const gint64 id = 7, offset = 0;
+  TpsBagQuery query = {};
+  std::string call;
+
+  start (R"({ "crowd": { "rows_per_s": 1, "rows_burst": 1 } })");
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+  ASSERT_EQ (create (quiet, "users"), "");
+  query.table = "users";
+  query.indices = { { TPS_DTYPE_INT64, 1, { 1 } }, &id };
+  query.offsets = { { TPS_DTYPE_INT64, 1, { 1 } }, &offset };
+  query.pooling = TPS_POOLING_SUM;
+  std::vector<TpsBagQuery> queries (3000, query);
+  call = MessageBytes ({}, "EmbeddingTable:lookup_bags", 1, [&] (TpsWriter *out) {
+    TpsLookupBagsArguments arguments = { (guint) queries.size (), queries.data () };
+    tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &arguments);
+  });
+  ASSERT_GT (call.size (), 65536u);
+  RawClient crowd (tps_server_get_addresses (server_)[0]);
+  ASSERT_TRUE (crowd.SendBytes (call));
+  EXPECT_EQ (ErrorCode (crowd.Receive ()), 0);
+  for (int i = 0; i < 3; i++)
+    {
+      ASSERT_TRUE (crowd.SendBytes (call));
+      EXPECT_EQ (ErrorCode (crowd.Receive ()), kExhausted);
+    }
+  ASSERT_TRUE (RawClient (tps_server_get_addresses (server_)[0]).SendBytes (call));
 }
 
 /* Also after a restart with a limit that is lower than the current use. */

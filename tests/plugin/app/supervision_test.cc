@@ -56,9 +56,10 @@ private:
     return self->takes_;
   }
   static gboolean
-  CheckThreads (gpointer data, gchar **missing)
+  CheckThreads (gpointer data, gint64 patience_ns, gchar **missing)
   {
     auto *self = static_cast<SupervisionTest *> (data);
+    EXPECT_EQ (patience_ns, self->supervision_.watchdog_ns / 8);
     if (self->missing_.empty ())
       return TRUE;
     *missing = g_strdup (self->missing_.c_str ());

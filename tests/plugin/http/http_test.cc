@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "plugin/net/address.h"
+#include "runtime/base/worker_pool.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {
@@ -602,6 +604,35 @@ TEST (Http, CallsGoOnWhileItsThreadIsStuck)
     }
   latch.Open ();
   EXPECT_THAT (stuck.Receive (), HasSubstr ("done"));
+}
+
+// The watchdog of a service manager asks the same pulse.
+TEST (Http, IsNotHealthyWhileThreadsStandStill)
+{
+  std::promise<void> released;
+  std::shared_future<void> release = released.get_future ().share ();
+  TpsHttpOptions options = {};
+  options.stuck_ms = 1;
+  Servers servers (options);
+  EXPECT_THAT (servers.Get ("/healthz"), HasSubstr (R"({"status":"alive","missing":null})"))
+      << "before the start";
+  servers.StartThrift ();
+  tps_worker_pool_submit (
+      tps_plugin_get_workers (servers.plugin ()),
+      [] (gpointer data) { static_cast<std::shared_future<void> *> (data)->wait (); }, &release);
+  std::string answer;
+  do // the first requests send the beats
+    answer = servers.Get ("/healthz");
+  while (answer.find ("HTTP/1.1 200") == 0);
+  EXPECT_THAT (answer, StartsWith ("HTTP/1.1 503"));
+  EXPECT_THAT (answer, HasSubstr (R"({"status":"stuck","missing":"workers"})"));
+  g_autofree gchar *missing = nullptr;
+  EXPECT_FALSE (tps_server_check_threads (servers.server (), 1000000, &missing));
+  EXPECT_STREQ (missing, "workers");
+  released.set_value ();
+  do
+    answer = servers.Get ("/healthz");
+  while (answer.find ("HTTP/1.1 200") != 0);
 }
 
 TEST (Http, ConnectionsAreListedInPages)

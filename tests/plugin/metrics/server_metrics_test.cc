@@ -17,6 +17,7 @@
 
 #include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
+#include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/exposition.h"
 #include "runtime/base/process_numbers.h"
 #include "tests/plugin/net/tls/certificates.h"
@@ -76,7 +77,8 @@ protected:
     TpsAccessOptions options = {};
     std::string rules = folder_ + "/rules.json";
     std::ofstream (rules) << R"({
-      "rules": [ { "principals": ["anonymous"], "rights": ["read"], "tenant": "crowd" } ],
+      "rules": [ { "principals": ["anonymous"], "rights": ["read"], "tables": ["*"],
+                   "tenant": "crowd" } ],
       "tenants": { "crowd": { "calls_per_s": 100000, "calls_in_flight": 50 } } })";
     g_autoptr (GError) error = nullptr;
     options.rules_file = rules.c_str ();
@@ -233,6 +235,33 @@ TEST_F (ServerMetrics, OfPrincipalsAreTheirCallsAndRefusals)
   std::string text = Expose (counters (), TPS_EXPOSITION_TEXT);
   EXPECT_THAT (text, testing::HasSubstr ("thriftps_principal_request_duration_seconds_count"
                                          "{principal=\"anonymous\"} 2\n"));
+}
+
+TEST_F (ServerMetrics, OfTablesAreInAllFormats)
+{
+  RawClient client (address_);
+  char table[] = "users";
+  TpsLookupRowsArguments arguments = {};
+  arguments.table = table;
+  tps_tensor_init_1d (&arguments.indices, TPS_DTYPE_INT64, 3);
+  std::fill_n (static_cast<gint64 *> (tps_tensor_data (&arguments.indices)), 3, 7);
+  Message reply = client.Call ("EmbeddingTable:lookup_rows", [&] (TpsWriter *out) {
+    tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);
+  });
+  tps_tensor_clear (&arguments.indices);
+  ASSERT_EQ (ErrorCode (reply), 0);
+  for (auto format : { TPS_EXPOSITION_TEXT, TPS_EXPOSITION_OPENMETRICS })
+    {
+      std::string text = Expose (counters (), format);
+      for (const char *line :
+           { "lookups_total{table=\"users\"} 1\n", "lookup_rows_total{table=\"users\"} 3\n",
+             "lookup_bytes_total{table=\"users\"} 48\n",
+             "lookup_duration_seconds_count{table=\"users\"} 1\n",
+             "push_duration_seconds_count{table=\"users\"} 0\n" })
+        EXPECT_THAT (text, testing::HasSubstr (std::string ("\nthriftps_table_") + line));
+    }
+  EXPECT_THAT (Expose (counters (), TPS_EXPOSITION_PROTOBUF),
+               testing::HasSubstr ("thriftps_table_lookup_duration_seconds"));
 }
 
 // A sample: its name with labels, and its value.

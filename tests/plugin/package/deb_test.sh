@@ -61,6 +61,7 @@ apt-get -q update > log 2>&1 || { cat log; exit 1; }
 install ./thriftps-server.deb
 thriftps_server --version
 thriftps_log --help > /dev/null
+thriftps_snapshot --help > /dev/null
 thriftps_top --help > /dev/null
 for package in libopenblas0-pthread libgloo0 libibverbs1 python3; do
   if is_installed $package; then exit 1; fi

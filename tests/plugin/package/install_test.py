@@ -14,6 +14,12 @@ HERE = os.path.join(ROOT, "tests/plugin/package")
 INSTALL = os.path.join(ROOT, "plugin/package/install")
 LIST = os.path.join(ROOT, "plugin/package/debian/libthriftps0.symbols")
 STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
+PROGRAMS = {  # each with its least number of options
+    "thriftps_server": 6,
+    "thriftps_log": 6,
+    "thriftps_snapshot": 1,
+    "thriftps_top": 6,
+}
 LOOKED_UP = "-0.01 -0.02\n"  # the output of push_and_look_up.c: a step of SGD from zero
 # All that a client needs at run time, in addition to libc.
 NEEDED = {
@@ -241,6 +247,7 @@ class Installed(unittest.TestCase):
             self.library(),
             self.path("bin/thriftps_server"),
             self.path("bin/thriftps_log"),
+            self.path("bin/thriftps_snapshot"),
             self.path("bin/thriftps_top"),
         ):
             self.assertIsNone(NOT_LINKED.search(run("ldd", file)), file)
@@ -262,6 +269,12 @@ class Installed(unittest.TestCase):
 
     # ---- programs, pages and files ----
 
+    def test_the_page_of_snapshots_names_its_commands(self):
+        with open(self.path("share/man/man1/thriftps_snapshot.1"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("\n.B thriftps_snapshot COMMAND PATH...\n", page)
+        self.assertIn("\\fBexport TO PATH...\\fR", page)
+
     def version(self):
         return run(self.path("bin/thriftps_server"), "--version").split()[-1]
 
@@ -274,13 +287,13 @@ class Installed(unittest.TestCase):
             self.assertIn('set (PACKAGE_VERSION "%s")' % self.version(), file.read())
 
     def test_manual_pages_name_every_option(self):
-        for program in ("thriftps_server", "thriftps_log", "thriftps_top"):
+        for program, n_options in PROGRAMS.items():
             options = re.findall(
                 r"^  (--[\w-]+)", run(self.path("bin/" + program), "--help"), re.MULTILINE
             )
             with open(self.path("share/man/man1/%s.1" % program), encoding="utf-8") as file:
                 page = file.read().replace("\\-", "-")
-            self.assertGreater(len(options), 5)
+            self.assertGreaterEqual(len(options), n_options)
             for option in options:
                 self.assertRegex(page, r"\\fB%s[=\\]" % option)
 

@@ -57,11 +57,12 @@ protected:
       tps_loop_free (loop);
     tps_worker_pool_free (workers_);
   }
+  // By default a look without patience: every beat must be back.
   std::string
-  Check ()
+  Check (gint64 now_ns = 0, gint64 patience_ns = 0)
   {
     g_autofree gchar *missing = nullptr;
-    return tps_pulse_check (pulse_, &missing) ? "" : missing;
+    return tps_pulse_check (pulse_, now_ns, patience_ns, &missing) ? "" : missing;
   }
   // All beats return in the end.
   void
@@ -96,6 +97,23 @@ TEST_F (PulseTest, NamesALoopThatStandsStill)
   EXPECT_EQ (Check (), "I/O thread 1");
   hold.Release ();
   CheckUntilTheyTurn ();
+}
+
+// Looks of others send no new beats meanwhile, and do not hide the standstill.
+TEST_F (PulseTest, HasThePatienceOfItsCaller)
+{
+  Hold hold;
+  tps_loop_post (loops_[0], Hold::Run, &hold);
+  hold.WaitUntilItRuns ();
+  EXPECT_EQ (Check (1000), "");
+  EXPECT_EQ (Check (1500, 1000), "");
+  EXPECT_EQ (Check (1999, 1000), "");
+  EXPECT_EQ (Check (2000, 1000), "I/O thread 0");
+  EXPECT_EQ (Check (2000, 5000), "");
+  hold.Release ();
+  while (Check (3000, 1000) != "")
+    std::this_thread::yield ();
+  EXPECT_EQ (Check (3500, 1000), "") << "beats of the last look";
 }
 
 TEST_F (PulseTest, OneWorkerThatTurnsIsEnough)

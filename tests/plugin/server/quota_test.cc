@@ -58,7 +58,7 @@ protected:
 
   // The end of a call is counted before its reply is sent.
   TpsTenantStatus
-  Status (const char *tenant = TPS_DEFAULT_TENANT)
+  Status (const char *tenant = TPS_ANONYMOUS_TENANT)
   {
     TpsTenantStatus status;
     tps_tenant_get_status (tps_quotas_find (quotas_, tenant), &status);
@@ -71,7 +71,7 @@ protected:
 TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
 {
   TpsTenantLimits limits = {};
-  RawClient client (tcp_), other (unix_);
+  RawClient client (tcp_), other (tcp_);
   limits.rates[TPS_QUOTA_CALLS] = { 20, 3 };
   Limit ("*", limits);
 
@@ -170,6 +170,18 @@ TEST_F (QuotaTest, CallsOfClosedConnectionsLeaveTheirTenant)
     std::this_thread::yield ();
 }
 
+class OneLoopTest : public QuotaTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsServerOptions options = QuotaTest::Options ();
+    options.n_io_threads = 1;
+    return options;
+  }
+};
+
 // Workers serve tenants in turn, and then the connections of each tenant.
 class CrowdTest : public ServerTest
 {
@@ -262,6 +274,64 @@ TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
     }
 }
 
+// Anonymous peers, and those of a Unix socket whom no rule names.
+TEST_F (QuotaTest, AnonymousPeersDoNotUseTheLimitsOfOthers)
+{
+  TpsTenantLimits limits = {};
+  RawClient anonymous (tcp_), known (unix_);
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit ("*", limits);
+
+  EXPECT_EQ (IntResult (anonymous.Call ("Test:echo", IntField (1))), 1);
+  EXPECT_EQ (ErrorCode (anonymous.Call ("Test:echo", IntField (1))), kExhausted);
+  EXPECT_EQ (IntResult (known.Call ("Test:echo", IntField (2))), 2);
+  EXPECT_EQ (Status (TPS_DEFAULT_TENANT).n_refused[TPS_QUOTA_CALLS], 0u);
+}
+
+// This server has no tokens, so that connections stay anonymous.
+TEST_F (QuotaTest, AFewAttemptsToLogInPassTheLimits)
+{
+  TpsTenantLimits limits = {};
+  RawClient flood (tcp_), client (tcp_);
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit ("*", limits);
+  EXPECT_EQ (IntResult (flood.Call ("Test:echo", IntField (1))), 1);
+  EXPECT_EQ (ErrorCode (flood.Call ("Test:echo", IntField (1))), kExhausted);
+
+  auto log_in = [&] {
+    return ErrorCode (client.Call ("Session:authenticate", [] (TpsWriter *out) {
+      tps_writer_field (out, 1, TPS_WIRE_BINARY);
+      tps_writer_string (out, "tps_token");
+    }));
+  };
+  for (int i = 0; i < TPS_ACCESS_MAX_FAILURES; i++)
+    EXPECT_NE (log_in (), kExhausted) << i;
+  EXPECT_EQ (log_in (), kExhausted);
+}
+
+// One I/O thread serves both. What the flood has sent is not worked through before others, nor
+// faster than its refusals say.
+TEST_F (OneLoopTest, AFloodThatIgnoresRefusalsDoesNotStarveOthers)
+{
+  constexpr int n_flood = 1000, n_calls = 50;
+  TpsTenantLimits limits = {};
+  RawClient flood (tcp_), quiet (unix_);
+  std::string calls;
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit (TPS_ANONYMOUS_TENANT, limits);
+
+  for (int call = 0; call < n_flood; call++)
+    calls += MessageBytes ({}, "Test:echo", call, IntField (call));
+  gint64 begin_us = g_get_monotonic_time ();
+  ASSERT_TRUE (flood.SendBytes (calls));
+  EXPECT_EQ (IntResult (flood.Receive ()), 0);
+  for (int call = 0; call < n_calls; call++)
+    EXPECT_EQ (IntResult (quiet.Call ("Test:echo", IntField (call), call)), call);
+  guint64 n_refused = Status ().n_refused[TPS_QUOTA_CALLS];
+  gint64 elapsed_us = g_get_monotonic_time () - begin_us;
+  EXPECT_LE ((gint64) n_refused, 1 + elapsed_us / 100000);
+}
+
 TEST_F (QuotaTest, AConnectionMayCloseWhileItIsNotRead)
 {
   TpsTenantLimits limits = {};
@@ -283,7 +353,7 @@ TEST_F (QuotaTest, LimitsMayChangeWhileConnectionsGoOn)
 
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
   limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
-  Limit (TPS_DEFAULT_TENANT, limits);
+  Limit (TPS_ANONYMOUS_TENANT, limits);
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
   EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
   Limit ("another", limits);

@@ -9,6 +9,7 @@
 
 #include "plugin/client/client.h"
 #include "plugin/tracing/tracer.h"
+#include "runtime/base/exposition.h"
 #include "tests/plugin/server/test_service.h"
 #include "tests/runtime/base/trace_capture.h"
 
@@ -37,6 +38,7 @@ protected:
     TpsServerOptions options = {};
     options.n_workers = 1;
     options.tracer = tracer_;
+    options.metrics = metrics_;
     return options;
   }
   void
@@ -44,6 +46,7 @@ protected:
   {
     ServerTest::TearDown ();
     tps_tracer_free (tracer_);
+    tps_metrics_unref (metrics_);
   }
 
   static std::string
@@ -97,6 +100,7 @@ protected:
 
   TraceCapture capture_;
   TpsTracer *tracer_ = nullptr;
+  TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
 };
 
 TEST_F (TracingTest, RepliesToTHeaderCallsAreTHeaderFrames)
@@ -136,6 +140,23 @@ TEST_F (TracingTest, ACallerThatSamplesGetsASpan)
   EXPECT_STREQ (span.principal, "anonymous");
   EXPECT_THAT (span.peer, HasSubstr ("127.0.0.1"));
   EXPECT_FALSE (tps_tracer_take (tracer_, &span));
+}
+
+// Of calls that are not sampled there is nothing at the collector.
+TEST_F (TracingTest, SampledCallsAreExemplars)
+{
+  RawClient client (tcp_);
+  for (const char *traceparent : { kTraceparent, kOther })
+    {
+      client.SendBytes (Frame (Wire (), "Test:echo", 1, traceparent, IntField (5)));
+      client.Receive ();
+    }
+  GString *body = tps_exposition_write (tps_metrics_get_counters (metrics_),
+                                        TPS_EXPOSITION_OPENMETRICS);
+  std::string text (body->str, body->len);
+  g_string_free (body, TRUE);
+  EXPECT_THAT (text, HasSubstr ("# {trace_id=\"" + std::string (kTraceId) + "\"} "));
+  EXPECT_THAT (text, Not (HasSubstr (kOtherId)));
 }
 
 TEST_F (TracingTest, SlowCallsNameThePhaseThatTookLongest)

@@ -131,6 +131,37 @@ TEST_F (ExpositionTest, OpenMetrics)
   EXPECT_EQ (text.substr (text.size () - 6), "# EOF\n");
 }
 
+// The newest of each bucket; other formats have none.
+TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
+{
+  TpsHistogram *histogram = tps_counters_use_histogram (counters_, &kDuration, "m", nullptr);
+  std::string before = Write (counters_, TPS_EXPOSITION_TEXT);
+  gint64 time_ms = 1790000000000;
+  for (gint64 ns : { 4000, 5000, 900000, 1000000, 2000000000 })
+    {
+      TpsExemplar exemplar = { ns, time_ms++, "" };
+      g_snprintf (exemplar.trace_id, sizeof exemplar.trace_id, "%032" G_GINT64_MODIFIER "x", ns);
+      tps_histogram_add_exemplar (histogram, &exemplar);
+    }
+  EXPECT_EQ (Write (counters_, TPS_EXPOSITION_TEXT), before);
+  std::string text = Write (counters_, TPS_EXPOSITION_OPENMETRICS);
+  std::string name = "\nthriftps_duration_seconds_bucket{method=\"m\",le=";
+  for (const std::string &line :
+       { name
+             + "\"1e-05\"} 1 # {trace_id=\"00000000000000000000000000001388\"} 0.000005 "
+               "1790000000.001\n",
+         name
+             + "\"0.0025\"} 3 # {trace_id=\"000000000000000000000000000f4240\"} 0.001 "
+               "1790000000.003\n",
+         name + "\"1.0\"} 3\n",
+         name
+             + "\"10.0\"} 4 # {trace_id=\"00000000000000000000000077359400\"} 2 "
+               "1790000000.004\n",
+         name + "\"+Inf\"} 4\n" })
+    EXPECT_NE (text.find (line), std::string::npos) << line << "in\n" << text;
+  EXPECT_EQ (text.find ("trace_id", text.find ("method=\"none\"")), std::string::npos);
+}
+
 // A minimal protobuf message: fields by number, in order.
 struct Message
 {

@@ -2,41 +2,82 @@
 
 #include "runtime/server/tables/host/table_numbers.h"
 
+/* Histograms are larger than counters, and an exporter writes each as some twenty lines. */
+#define MAX_TIMED_TABLES 200
+
+/* Of lookups, or of pushes. */
+typedef struct
+{
+  TpsCounter *requests;
+  TpsCounter *rows;
+  TpsCounter *bytes;
+  TpsHistogram *durations;
+} Numbers;
+
 struct TpsTableNumbers
 {
   TpsCounters *counters;
-  TpsCounter *lookups;
-  TpsCounter *looked_up_rows;
-  TpsCounter *pushes;
-  TpsCounter *pushed_rows;
+  Numbers lookups;
+  Numbers pushes;
   TpsGauge *bytes;
   TpsGauge *rows;
   gint64 n_bytes;
   gint64 n_rows;
 };
 
-static const TpsFamily lookups = {
-  .name = "table_lookups_total",
-  .help = "Lookups in a table; one request may hold several.",
-  .labels = { "table" },
+typedef struct
+{
+  TpsFamily requests, rows, bytes, durations;
+} Families;
+
+static const Families of_lookups = {
+  .requests = {
+    .name = "table_lookups_total",
+    .help = "Lookups in a table; one request may hold several.",
+    .labels = { "table" },
+  },
+  .rows = {
+    .name = "table_lookup_rows_total",
+    .help = "Rows that lookups read, each as often as it was named.",
+    .labels = { "table" },
+  },
+  .bytes = {
+    .name = "table_lookup_bytes_total",
+    .help = "Bytes of the vectors and rows that lookups returned.",
+    .labels = { "table" },
+  },
+  .durations = {
+    .name = "table_lookup_duration_seconds",
+    .help = "Time from the arrival of a request to the end of its lookups, for each of them.",
+    .kind = TPS_FAMILY_HISTOGRAM,
+    .labels = { "table" },
+    .max_series = MAX_TIMED_TABLES,
+  },
 };
 
-static const TpsFamily looked_up_rows = {
-  .name = "table_lookup_rows_total",
-  .help = "Rows that lookups read, each as often as it was named.",
-  .labels = { "table" },
-};
-
-static const TpsFamily pushes = {
-  .name = "table_pushes_total",
-  .help = "Gradients and assignments that changed a table; one request may hold several.",
-  .labels = { "table" },
-};
-
-static const TpsFamily pushed_rows = {
-  .name = "table_push_rows_total",
-  .help = "Rows that pushes changed, each as often as it was named.",
-  .labels = { "table" },
+static const Families of_pushes = {
+  .requests = {
+    .name = "table_pushes_total",
+    .help = "Gradients and assignments that changed a table; one request may hold several.",
+    .labels = { "table" },
+  },
+  .rows = {
+    .name = "table_push_rows_total",
+    .help = "Rows that pushes changed, each as often as it was named.",
+    .labels = { "table" },
+  },
+  .bytes = {
+    .name = "table_push_bytes_total",
+    .help = "Bytes of the gradients and rows of pushes.",
+    .labels = { "table" },
+  },
+  .durations = {
+    .name = "table_push_duration_seconds",
+    .help = "Time from the arrival of a request to the end of its pushes, for each of them.",
+    .kind = TPS_FAMILY_HISTOGRAM,
+    .labels = { "table" },
+    .max_series = MAX_TIMED_TABLES,
+  },
 };
 
 static const TpsFamily bytes = {
@@ -53,6 +94,24 @@ static const TpsFamily rows = {
   .labels = { "table" },
 };
 
+static void
+use_numbers (Numbers *numbers, TpsCounters *counters, const Families *families, const gchar *table)
+{
+  numbers->requests = tps_counters_use_counter (counters, &families->requests, table, NULL);
+  numbers->rows = tps_counters_use_counter (counters, &families->rows, table, NULL);
+  numbers->bytes = tps_counters_use_counter (counters, &families->bytes, table, NULL);
+  numbers->durations = tps_counters_use_histogram (counters, &families->durations, table, NULL);
+}
+
+static void
+end_numbers (const Numbers *numbers, TpsCounters *counters)
+{
+  tps_counters_end_use (counters, numbers->requests);
+  tps_counters_end_use (counters, numbers->rows);
+  tps_counters_end_use (counters, numbers->bytes);
+  tps_counters_end_use (counters, numbers->durations);
+}
+
 TpsTableNumbers *
 tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
 {
@@ -62,10 +121,8 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
     return NULL;
   numbers = g_new0 (TpsTableNumbers, 1);
   numbers->counters = tps_counters_ref (counters);
-  numbers->lookups = tps_counters_use_counter (counters, &lookups, spec->name, NULL);
-  numbers->looked_up_rows = tps_counters_use_counter (counters, &looked_up_rows, spec->name, NULL);
-  numbers->pushes = tps_counters_use_counter (counters, &pushes, spec->name, NULL);
-  numbers->pushed_rows = tps_counters_use_counter (counters, &pushed_rows, spec->name, NULL);
+  use_numbers (&numbers->lookups, counters, &of_lookups, spec->name);
+  use_numbers (&numbers->pushes, counters, &of_pushes, spec->name);
   numbers->bytes = tps_counters_use_gauge (counters, &bytes, spec->name, NULL);
   numbers->rows = tps_counters_use_gauge (counters, &rows, spec->name, NULL);
   numbers->n_bytes = spec->bytes;
@@ -83,30 +140,34 @@ tps_table_numbers_free (TpsTableNumbers *numbers)
     return;
   tps_gauge_add (numbers->bytes, -numbers->n_bytes);
   tps_gauge_add (numbers->rows, -numbers->n_rows);
-  tps_counters_end_use (numbers->counters, numbers->lookups);
-  tps_counters_end_use (numbers->counters, numbers->looked_up_rows);
-  tps_counters_end_use (numbers->counters, numbers->pushes);
-  tps_counters_end_use (numbers->counters, numbers->pushed_rows);
+  end_numbers (&numbers->lookups, numbers->counters);
+  end_numbers (&numbers->pushes, numbers->counters);
   tps_counters_end_use (numbers->counters, numbers->bytes);
   tps_counters_end_use (numbers->counters, numbers->rows);
   tps_counters_unref (numbers->counters);
   g_free (numbers);
 }
 
-void
-tps_table_numbers_add_lookup (TpsTableNumbers *numbers, gsize n_rows)
+static void
+add_work (const Numbers *numbers, const TpsTableWork *work)
 {
-  if (numbers == NULL)
-    return;
-  tps_counter_add (numbers->lookups, 1);
-  tps_counter_add (numbers->looked_up_rows, n_rows);
+  tps_counter_add (numbers->requests, 1);
+  tps_counter_add (numbers->rows, work->n_rows);
+  tps_counter_add (numbers->bytes, work->n_bytes);
+  if (work->duration_ns >= 0)
+    tps_histogram_record (numbers->durations, work->duration_ns);
 }
 
 void
-tps_table_numbers_add_push (TpsTableNumbers *numbers, gsize n_rows)
+tps_table_numbers_add_lookup (TpsTableNumbers *numbers, const TpsTableWork *work)
 {
-  if (numbers == NULL)
-    return;
-  tps_counter_add (numbers->pushes, 1);
-  tps_counter_add (numbers->pushed_rows, n_rows);
+  if (numbers != NULL)
+    add_work (&numbers->lookups, work);
+}
+
+void
+tps_table_numbers_add_push (TpsTableNumbers *numbers, const TpsTableWork *work)
+{
+  if (numbers != NULL)
+    add_work (&numbers->pushes, work);
 }

@@ -26,6 +26,7 @@ CONTENT_TYPES = {
 }
 DEADLINE_S = 120
 MAX_ERROR = 0.02
+TRACE_ID = "0af7651916cd43dd8448eb211c80319c"  # of sample_metrics
 
 # io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name,
 # number, type, whether it is repeated. A type in capitals is a message.
@@ -145,7 +146,7 @@ class FormatsTest(unittest.TestCase):
         return self.durations_s[max(math.ceil(q * len(self.durations_s)), 1) - 1]
 
     def read_by_client(self, name):
-        """Samples of a text format, parsed by Python's client."""
+        """Samples of a text format, parsed by Python's client, by name and labels."""
         try:
             from prometheus_client import parser
             from prometheus_client.openmetrics import parser as openmetrics_parser
@@ -153,12 +154,23 @@ class FormatsTest(unittest.TestCase):
             self.skipTest("Debian's package python3-prometheus-client is not installed")
         parse = openmetrics_parser if name == "openmetrics" else parser
         families = parse.text_string_to_metric_families(self.read(name).decode())
-        return {key(sample.name, sample.labels): sample.value for family in families
-                for sample in family.samples}
+        samples = [sample for family in families for sample in family.samples]
+        return {key(sample.name, sample.labels): sample for sample in samples}
+
+    def read_values(self, name):
+        return {found: sample.value for found, sample in self.read_by_client(name).items()}
+
+    def test_exemplars(self):
+        found = [
+            (sample.labels["le"], sample.exemplar.labels, sample.exemplar.value)
+            for sample in self.read_by_client("openmetrics").values()
+            if sample.exemplar
+        ]
+        self.assertEqual(found, [("0.0025", {"trace_id": TRACE_ID}, 0.002)])
 
     def test_both_texts_are_the_same_samples(self):
-        samples = self.read_by_client("openmetrics")
-        self.assertEqual(samples, self.read_by_client("text"))
+        samples = self.read_values("openmetrics")
+        self.assertEqual(samples, self.read_values("text"))
         self.assertEqual(
             samples[key("thriftps_sample_requests_total", {"method": 'a"b\\c\nd', "code": "OK"})],
             12345
@@ -235,7 +247,7 @@ class FormatsTest(unittest.TestCase):
                     "--config.file=" + config,
                     "--storage.tsdb.path=" + os.path.join(self.folder, "data"),
                     "--web.listen-address=" + address,
-                    "--enable-feature=native-histograms",
+                    "--enable-feature=native-histograms,exemplar-storage",
                 ],
                 stdout=log,
                 stderr=log,
@@ -283,6 +295,22 @@ class FormatsTest(unittest.TestCase):
                 count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", '
                                             'method="some"}' % job)
                 self.assertEqual(count, len(self.durations_s))
+            self.check_stored_exemplars(address)
+
+    def check_stored_exemplars(self, address):
+        now = time.time()
+        query = {
+            "query": "thriftps_sample_duration_seconds_bucket",
+            "start": now - 3600,
+            "end": now + 3600,
+        }
+        selection = urllib.parse.urlencode(query)
+        with urllib.request.urlopen(
+            "http://%s/api/v1/query_exemplars?%s" % (address, selection), timeout=10
+        ) as reply:
+            series = json.load(reply)["data"]
+        self.assertEqual([one["seriesLabels"]["job"] for one in series], ["openmetrics"])
+        self.assertEqual(series[0]["exemplars"][0]["labels"], {"trace_id": TRACE_ID})
 
 
 if __name__ == "__main__":

@@ -64,6 +64,8 @@ main (int argc, char **argv)
       tps_histogram_record (durations, ns);
       samples << ns << "\n";
     }
+  TpsExemplar exemplar = { 2000000, g_get_real_time () / 1000, "0af7651916cd43dd8448eb211c80319c" };
+  tps_histogram_add_exemplar (durations, &exemplar);
   Write (counters, folder + "/text", TPS_EXPOSITION_TEXT);
   Write (counters, folder + "/openmetrics", TPS_EXPOSITION_OPENMETRICS);
   Write (counters, folder + "/protobuf", TPS_EXPOSITION_PROTOBUF);

@@ -3,10 +3,14 @@
 /* The counters of each table: they count work that had an effect, once, until the table is
  * dropped. */
 
+#include <set>
+
+#include "runtime/base/sync.h"
 #include "tests/runtime/base/readings.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;
+using thriftps_test::ForEachNumber;
 using thriftps_test::ListNumbers;
 using thriftps_test::ReadNumber;
 
@@ -37,6 +41,23 @@ protected:
     return ReadNumber (counters_, name, table);
   }
 
+  struct Durations
+  {
+    guint64 count;
+    gint64 sum_ns;
+  };
+  Durations
+  durations (const char *name)
+  {
+    g_autofree TpsHistogramCounts *counts = tps_histogram_counts_new ();
+
+    ForEachNumber (counters_, [&] (const TpsFamily &family, const TpsSample &sample) {
+      if (g_str_equal (family.name, name))
+        tps_histogram_read (sample.histogram, counts);
+    });
+    return { counts->count, (gint64) counts->sum_ns };
+  }
+
   TpsCounters *counters_ = tps_counters_new ();
   Store store_;
 };
@@ -56,9 +77,11 @@ TEST_F (TableNumbers, CountWhatTakesEffect)
   EXPECT_EQ (store_.lookup ({ query, query }, &outputs), "");
   EXPECT_EQ (number ("table_lookups_total"), 2);
   EXPECT_EQ (number ("table_lookup_rows_total"), 8);
+  EXPECT_EQ (number ("table_lookup_bytes_total"), 2 * 2 * 4 * 4) << "queries, bags, columns, float";
   EXPECT_EQ (store_.rows ("emb", { 1, 1, 5 }, &bytes), "");
   EXPECT_EQ (number ("table_lookups_total"), 3);
   EXPECT_EQ (number ("table_lookup_rows_total"), 11);
+  EXPECT_EQ (number ("table_lookup_bytes_total"), 64 + 3 * 4 * 4);
   EXPECT_NE (store_.rows ("emb", { 10 }, &bytes), "");
   EXPECT_NE (store_.lookup ({ query, { "none", { 1 }, { 0 } } }, &outputs), "");
   EXPECT_EQ (number ("table_lookups_total"), 3) << "failed ones are not counted";
@@ -68,6 +91,7 @@ TEST_F (TableNumbers, CountWhatTakesEffect)
   EXPECT_NE (store_.apply_rows ("emb", { 10 }, Floats (4), 4), "");
   EXPECT_EQ (number ("table_pushes_total"), 2);
   EXPECT_EQ (number ("table_push_rows_total"), 6);
+  EXPECT_EQ (number ("table_push_bytes_total"), 2 * 4 * 4 + 2 * 4 * 4);
   EXPECT_EQ (number ("table_pushes_total", "other"), 0);
 }
 
@@ -100,6 +124,66 @@ TEST_F (TableNumbers, EndWithTheTable)
       EXPECT_EQ (store_.drop ("emb"), "");
       EXPECT_EQ (ListNumbers (counters_), "");
     }
+}
+
+/* Of requests whose arrival is known, and that succeed. */
+TEST_F (TableNumbers, TimeRequests)
+{
+  const gint64 hour_ns = G_GINT64_CONSTANT (3600) * 1000 * 1000 * 1000;
+  Query query { "emb", { 1, 2, 2, 3 }, { 0, 2 } };
+  TpsBagQuery queries[] = { query.get (), query.get () };
+  TpsTensor outputs[2] = {};
+  TpsTensor rows = {};
+  Ids ids { 1 };
+  Ids wrong { 10 };
+  Floats values (4);
+  TpsTablePush push = {};
+
+  EXPECT_EQ (store_.create (Spec ("emb", 10, 4).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
+  EXPECT_EQ (store_.apply_rows ("emb", { 1 }, Floats (4), 4), "");
+  EXPECT_EQ (durations ("table_lookup_duration_seconds").count, 0);
+  EXPECT_EQ (durations ("table_push_duration_seconds").count, 0);
+
+  gint64 began_ns = tps_clock_now_ns () - hour_ns;
+  EXPECT_TRUE (
+      tps_table_store_lookup_bags_since (store_.get (), began_ns, queries, 2, outputs, nullptr));
+  EXPECT_TRUE (tps_table_store_lookup_rows_since (store_.get (), began_ns, "emb", view (ids), &rows,
+                                                  nullptr, nullptr));
+  tps_tensor_clear (&outputs[0]);
+  tps_tensor_clear (&outputs[1]);
+  tps_tensor_clear (&rows);
+  EXPECT_FALSE (tps_table_store_lookup_rows_since (store_.get (), began_ns, "emb", view (wrong),
+                                                   &rows, nullptr, nullptr));
+  push.may_wait = TRUE;
+  push.table = "emb";
+  push.indices = view (ids);
+  push.values = view (values, 4);
+  push.began_ns = began_ns;
+  EXPECT_TRUE (tps_table_store_push_and_wait (store_.get (), &push, nullptr));
+  gint64 elapsed_ns = tps_clock_now_ns () - began_ns;
+
+  Durations lookups = durations ("table_lookup_duration_seconds");
+  EXPECT_EQ (lookups.count, 3) << "each query is one";
+  EXPECT_GE (lookups.sum_ns, 3 * hour_ns);
+  EXPECT_LE (lookups.sum_ns, 3 * elapsed_ns);
+  Durations pushes = durations ("table_push_duration_seconds");
+  EXPECT_EQ (pushes.count, 1);
+  EXPECT_GE (pushes.sum_ns, hour_ns);
+  EXPECT_LE (pushes.sum_ns, elapsed_ns);
+}
+
+TEST_F (TableNumbers, TimeAtMostTwoHundredTables)
+{
+  std::set<std::string> names;
+
+  for (int i = 0; i < 300; i++)
+    EXPECT_EQ (store_.create (Spec ("t" + std::to_string (i), 1, 1).zeros ()), "");
+  ForEachNumber (counters_, [&] (const TpsFamily &family, const TpsSample &sample) {
+    if (g_str_equal (family.name, "table_lookup_duration_seconds"))
+      names.insert (sample.values[0]);
+  });
+  EXPECT_EQ (names.size (), 201);
+  EXPECT_EQ (names.count ("other"), 1);
 }
 
 /* Peers choose the names: tables beyond the limit share series, whose gauges are sums. */
