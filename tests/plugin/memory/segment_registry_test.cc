@@ -145,8 +145,7 @@ TEST_F (SegmentRegistry, allConnectionsTogetherHaveAsManyAsTheProcessMayHave)
   EXPECT_EQ (open_one (one), "");
   EXPECT_EQ (open_one (two), "");
   for (TpsSegmentRegistry *of : { one, two })
-    EXPECT_EQ (open_one (of),
-               "all connections together have 3 segments, which is the limit");
+    EXPECT_EQ (open_one (of), "all connections together have 3 segments, which is the limit");
   ASSERT_TRUE (tps_segment_registry_close (two, &id, 1, nullptr));
   EXPECT_EQ (open_one (one), "");
   EXPECT_NE (open_one (two), "");
