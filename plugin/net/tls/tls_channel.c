@@ -303,7 +303,7 @@ take_peer_name (TlsChannel *channel)
 {
   X509 *certificate;
 
-  if (channel->base.workers == NULL || SSL_get_verify_mode (channel->ssl) == SSL_VERIFY_NONE)
+  if (!SSL_is_server (channel->ssl) || SSL_get_verify_mode (channel->ssl) == SSL_VERIFY_NONE)
     return;
   certificate = SSL_get1_peer_certificate (channel->ssl);
   if (certificate != NULL)
