@@ -3,13 +3,14 @@
 /* A program with a Thrift server of its own, in which ThriftPS was put later.
  *
  *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--generated]
- *              [--ntrainer=N] [--stall-ms=N]
+ *              [--ntrainer=N] [--stall-ms=N] [--tls-cert=FILE]
  *
  * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without
  * --hardened everything is the library's: framed transport, binary protocol,
  * ThriftMultiplexedProcessor; with --hardened-processor all but the processor. With --own-server a
- * TpsServer with our services alone takes the place of its server. With --generated our services
- * are generated processors. Prints "listening on PORT"; ends when its standard input ends. */
+ * TpsServer with our services alone takes the place of its server, which encrypts where a client
+ * asks for it if it has a certificate (--tls-cert). With --generated our services are generated
+ * processors. Prints "listening on PORT"; ends when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "plugin/glib/handler.h"
+#include "plugin/net/tls/tls.h"
 #include "plugin/plugin.h"
 #include "tests/integration/host/host_server.h"
 #include "tests/integration/host/journal.h"
@@ -32,6 +34,7 @@ typedef struct
   gboolean generated;
   guint n_trainers;
   guint stall_ms;
+  const gchar *certificate; /* NULL = none */
 } Flags;
 
 static gboolean
@@ -51,6 +54,8 @@ parse_flag (const gchar *text, Flags *flags)
     flags->n_trainers = (guint) atoi (strchr (text, '=') + 1);
   else if (g_str_has_prefix (text, "--stall-ms="))
     flags->stall_ms = (guint) atoi (strchr (text, '=') + 1);
+  else if (g_str_has_prefix (text, "--tls-cert="))
+    flags->certificate = strchr (text, '=') + 1;
   else
     return FALSE;
   return TRUE;
@@ -143,11 +148,28 @@ wait_for_end_of_input (void)
     ;
 }
 
+static TpsTls *
+load_certificate (const Flags *flags)
+{
+  const TpsTlsOptions options = { .certificate = flags->certificate };
+  g_autoptr (GError) error = NULL;
+  TpsTls *tls;
+
+  if (flags->certificate == NULL)
+    return NULL;
+  tls = tps_tls_new (&options, &error);
+  if (tls == NULL)
+    g_error ("%s", error->message);
+  return tls;
+}
+
 static void
 serve_in_our_server (TpsPlugin *plugin, const Flags *flags)
 {
+  g_autoptr (TpsTls) tls = load_certificate (flags);
   TpsServerOptions options = { .default_service = "ParameterServer",
-                               .patience_ns = (gint64) flags->stall_ms * 1000000 };
+                               .patience_ns = (gint64) flags->stall_ms * 1000000,
+                               .tls = tls };
   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, &options);
   g_autoptr (GError) error = NULL;
 
