@@ -3,8 +3,8 @@
 /* The other end of an encrypted connection, for tls_fuzz.c: OpenSSL over a socket, which can leave
  * the protocol at any point and then seal records of any content with the right keys.
  *
- * Everything that OpenSSL takes from its random generator comes from a fixed sequence, so that a run
- * can be repeated. Thread: one.
+ * The random numbers of OpenSSL come from a fixed sequence, so that a run can be repeated. Thread:
+ * one.
  */
 
 #pragma once
