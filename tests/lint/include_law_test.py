@@ -112,7 +112,7 @@ LAYERS = (
     "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle bench/lookup bench/metrics bench/parameter_server bench/python bench/tenants",
     "bench/transfer/system",
     "bench/transfer/limits",
-    "bench/transfer/calls",
+    "bench/transfer/calls bench/transfer/tls",
     "bench/transfer/figures",
     "bench/transfer",
 )
