@@ -3,6 +3,7 @@
 #include "bench/transfer/ours.h"
 #include "bench/transfer/rpcs.h"
 #include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/serve.h"
 #include "plugin/client/client.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
@@ -39,6 +40,7 @@ typedef struct
 {
   const gchar *address;
   gboolean is_shared;
+  TpsTls *tls;        /* NULL = none */
   GPtrArray *clients; /* connections stay from row to row */
   TpsBuffer *memory;
 } Loader;
@@ -107,7 +109,9 @@ start_call (Slot *slot)
 static gboolean
 connect_clients (Loader *loader, guint n, GError **error)
 {
-  TpsClientOptions options = { .address = loader->address, .no_shared_memory = !loader->is_shared };
+  TpsClientOptions options = { .address = loader->address,
+                               .no_shared_memory = !loader->is_shared,
+                               .tls = loader->tls };
 
   while (loader->clients->len < n)
     {
@@ -211,11 +215,11 @@ free_client (gpointer client)
 }
 
 static gint
-load (const gchar *address, gsize max_bytes, gboolean is_shared)
+load (const gchar *address, gsize max_bytes, gboolean is_shared, TpsTls *tls)
 {
   g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (free_client);
   g_autoptr (TpsBuffer) memory = tps_transfer_pattern_new (max_bytes);
-  Loader loader = { address, is_shared, clients, memory };
+  Loader loader = { address, is_shared, tls, clients, memory };
 
   return tps_transfer_serve_rows (run_row, &loader);
 }
@@ -223,11 +227,21 @@ load (const gchar *address, gsize max_bytes, gboolean is_shared)
 gint
 tps_transfer_load_ours (const gchar *address, gsize max_bytes)
 {
-  return load (address, max_bytes, FALSE);
+  return load (address, max_bytes, FALSE, NULL);
 }
 
 gint
 tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes)
 {
-  return load (address, max_bytes, TRUE);
+  return load (address, max_bytes, TRUE, NULL);
+}
+
+gint
+tps_transfer_load_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate)
+{
+  const TpsTlsOptions options = { .authorities = certificate };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
+
+  return tls != NULL ? load (address, max_bytes, FALSE, tls) : tps_transfer_fail (error);
 }

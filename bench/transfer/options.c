@@ -19,8 +19,8 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
 {
   const GOptionEntry entries[] = {
     { "transport", 0, 0, G_OPTION_ARG_STRING, &o->transport,
-      "one transport alone: tcp, unix, or shm, which is a Unix socket with shared memory (default: all "
-      "three)",
+      "one transport alone: tcp, unix, shm, which is a Unix socket with shared memory, or tls, "
+      "which means --tls (default: the first three)",
       "NAME" },
     { "system", 0, 0, G_OPTION_ARG_STRING, &o->system,
       "one system alone: thriftps, raw, memcpy or a peer by its name (default: all)", "NAME" },
@@ -40,6 +40,10 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
       NULL },
     { "peers", 0, 0, G_OPTION_ARG_NONE, &o->peers,
       "the same rows on Thrift's C++ and C GLib libraries and on PyTorch's TensorPipe", NULL },
+    { "tls", 0, 0, G_OPTION_ARG_NONE, &o->tls,
+      "the same rows on ThriftPS over TCP with TLS 1.3, whose certificate is made for the run; "
+      "with --peers also openssl s_client and s_server, and handshakes by openssl s_time",
+      NULL },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
       "length of a round of small calls to ThriftPS over TCP, 8 clients; 0 = none (1)", "S" },
     { "idle", 0, 0, G_OPTION_ARG_INT, &o->idle,
@@ -50,6 +54,7 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
     { "serve", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->serve, NULL, NULL },
     { "load", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->load, NULL, NULL },
     { "address", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->address, NULL, NULL },
+    { "certificate", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &o->certificate, NULL, NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
@@ -81,6 +86,7 @@ static void
 fill_in_defaults (TpsTransferOptions *options)
 {
   fill_in_row (options);
+  options->tls = options->tls || g_strcmp0 (options->transport, "tls") == 0;
   if (options->run.repeats == TPS_FLAGS_NOT_GIVEN)
     options->run.repeats = options->run.smoke ? 1 : DEFAULT_REPEATS;
   if (options->seconds == NOT_SAID)
@@ -97,7 +103,7 @@ fill_in_defaults (TpsTransferOptions *options)
 static gboolean
 check_words (const TpsTransferOptions *options, GError **error)
 {
-  static const gchar *const transports[] = { "tcp", "unix", "shm", NULL };
+  static const gchar *const transports[] = { "tcp", "unix", "shm", "tls", NULL };
   static const gchar *const ops[] = { "push", "pull", "echo", NULL };
 
   return (options->transport == NULL
@@ -177,8 +183,10 @@ tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gchar **argv
 void
 tps_transfer_options_clear (TpsTransferOptions *options)
 {
-  gchar *strings[] = { options->transport, options->system, options->op,     options->plot,
-                       options->serve,     options->load,   options->address };
+  gchar *strings[] = {
+    options->transport, options->system, options->op,      options->plot,
+    options->serve,     options->load,   options->address, options->certificate
+  };
 
   for (guint i = 0; i < G_N_ELEMENTS (strings); i++)
     g_free (strings[i]);
@@ -210,6 +218,7 @@ tps_transfer_options_describe (const TpsTransferOptions *options)
   tps_flags_add_number (lines, "full", options->full);
   tps_flags_add_number (lines, "chunks", options->chunks);
   tps_flags_add_number (lines, "peers", options->peers);
+  tps_flags_add_number (lines, "tls", options->tls);
   tps_flags_add_number (lines, "idle", options->idle);
   return lines;
 }

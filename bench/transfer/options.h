@@ -15,6 +15,7 @@ typedef struct
   gboolean full;
   gboolean chunks;
   gboolean peers;
+  gboolean tls;
   gchar *transport; /* NULL = all */
   gchar *system;    /* NULL = all */
   gchar *op;        /* NULL = all */
@@ -28,7 +29,7 @@ typedef struct
   gdouble seconds;
   gchar *plot;
 
-  gchar *serve, *load, *address; /* for children */
+  gchar *serve, *load, *address, *certificate; /* for children */
 } TpsTransferOptions;
 
 /* Errors: TPS_ERROR_INVALID_ARGUMENT. */

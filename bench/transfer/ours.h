@@ -23,6 +23,11 @@ gint tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes);
 /* TpsClients that share no memory; what follows a call is started from its callback. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes);
 
+/* Both over TLS: every client checks the server's certificate, which stands with its key in the
+ * file `certificate` and has issued itself. */
+gint tps_transfer_serve_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
+gint tps_transfer_load_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
+
 /* The same through shared memory: a row is not right where large tensors still go through the
  * socket. */
 gint tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes);

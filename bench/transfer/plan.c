@@ -184,6 +184,32 @@ static const TpsTransferSystemSpec chunked[] = {
     .gb_per_s = 5 },
 };
 
+static const TpsTransferSystemSpec encrypted[] = {
+  { .name = "thriftps",
+    .version = TPS_VERSION,
+    .transport = "tls",
+    .kind = "ours-tls",
+    .takes_certificate = TRUE,
+    .call_us = 30,
+    .gb_per_s = 1 },
+};
+
+static const TpsTransferSystemSpec encrypted_peers[] = {
+  { .name = "openssl",
+    .version = "s_client and s_server",
+    .transport = "tls",
+    .kind = "openssl",
+    .has_no_server = TRUE,
+    .takes_certificate = TRUE,
+    .is_one_way = TRUE,
+    .has_no_cpu = TRUE,
+    .min_bytes = 1 << 20,
+    .max_connections = 1,
+    .max_in_flight = 1,
+    .call_us = 5000,
+    .gb_per_s = 1 },
+};
+
 static const TpsTransferSystemSpec peers[] = {
   { .name = "libthrift TThreaded",
     .version = "0.17",
@@ -252,14 +278,19 @@ tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error)
   add_systems (options, chosen, systems, G_N_ELEMENTS (systems));
   if (options->chunks)
     add_systems (options, chosen, chunked, G_N_ELEMENTS (chunked));
+  if (options->tls)
+    add_systems (options, chosen, encrypted, G_N_ELEMENTS (encrypted));
   if (options->peers)
     add_systems (options, chosen, peers, G_N_ELEMENTS (peers));
+  if (options->tls && options->peers)
+    add_systems (options, chosen, encrypted_peers, G_N_ELEMENTS (encrypted_peers));
   if (chosen->len > 0)
     return g_steal_pointer (&chosen);
   tps_flags_refuse (
       "system", options->system,
       "thriftps, raw or memcpy, with --chunks thriftps-chunks, or with --peers one of libthrift "
-      "TThreaded, libthrift TNonblocking, C GLib and tensorpipe, on a transport that it has",
+      "TThreaded, libthrift TNonblocking, C GLib, tensorpipe and (--tls) openssl, on a transport "
+      "that it has",
       error);
   return NULL;
 }

@@ -73,14 +73,17 @@ static const TpsMethod transfer_methods[] = {
   { 0 },
 };
 
+/* `tls` is borrowed; NULL = none. */
 static gint
-serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes)
+serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
   TpsPluginOptions options = { .name = "transfer", .parameter_server = { .n_trainers = 1 } };
   TpsServerOptions server_options = { .default_service = "Node",
                                       .max_frame_bytes = max_frame_bytes,
+                                      .tls = tls,
+                                      .tls_required = tls != NULL,
                                       .max_connections = MAX_CONNECTIONS };
   const TpsService transfer = { .name = "Transfer", .methods = transfer_methods, .object = pulled };
   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
@@ -101,11 +104,21 @@ serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes)
 gint
 tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
 {
-  return serve (address, max_bytes, MAX_FRAME_BYTES);
+  return serve (address, max_bytes, MAX_FRAME_BYTES, NULL);
 }
 
 gint
 tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes)
 {
-  return serve (address, max_bytes, MAX_CHUNKED_FRAME_BYTES);
+  return serve (address, max_bytes, MAX_CHUNKED_FRAME_BYTES, NULL);
+}
+
+gint
+tps_transfer_serve_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate)
+{
+  const TpsTlsOptions options = { .certificate = certificate };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
+
+  return tls != NULL ? serve (address, max_bytes, MAX_FRAME_BYTES, tls) : tps_transfer_fail (error);
 }

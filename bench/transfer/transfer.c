@@ -4,9 +4,9 @@
  * asked for, to peers, all measured in the same run.
  *
  * Each system is a server process and a load generator. A task of the engine is a row (row.h) on a
- * system, a load of small calls on a server, or such a load beside idle connections. A figure is
- * the median of the rounds. In the warm-up every row is called once more on each system of ours,
- * and the contents of the answers are compared.
+ * system, a load of small calls on a server, such a load beside idle connections, or handshakes
+ * with a server. A figure is the median of the rounds. In the warm-up every row is called once more
+ * on each system of ours, and the contents of the answers are compared.
  */
 
 #include <stdio.h>
@@ -19,9 +19,13 @@
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
+#include "bench/transfer/tls/certificate.h"
+#include "bench/transfer/tls/handshakes.h"
+#include "bench/transfer/tls/load_openssl.h"
 #include "runtime/base/error.h"
 
 #define NAME "transfer"
+#define HANDSHAKE_S 2 /* of a round */
 
 typedef struct
 {
@@ -30,7 +34,9 @@ typedef struct
   GPtrArray *systems;     /* of TpsTransferSystem */
   GArray *rows;           /* of TpsTransferRow */
   TpsFigures *figures;    /* the run's */
-  TpsTransferIdle idle;   /* its n_idle is 0 where it is not measured */
+  TpsSupervisor *supervisor;
+  gchar *certificate;   /* of the run; NULL = none */
+  TpsTransferIdle idle; /* its n_idle is 0 where it is not measured */
 } Transfer;
 
 static GPtrArray *
@@ -42,15 +48,27 @@ describe (gpointer user_data)
 /* -- systems -- */
 
 static gboolean
+make_certificate (Transfer *transfer, const gchar *folder, GError **error)
+{
+  if (!transfer->options->tls)
+    return TRUE;
+  transfer->certificate = g_build_filename (folder, "certificate.pem", NULL);
+  return tps_transfer_certificate_write (transfer->certificate, error);
+}
+
+static gboolean
 add_systems (Transfer *transfer, TpsBenchRun *run, gsize max_bytes, GError **error)
 {
   TpsTransferSystemOptions options = { .socket_dir = tps_benchmark_get_folder (run, error),
                                        .max_bytes = max_bytes };
 
-  for (guint i = 0; options.socket_dir != NULL && i < transfer->specs->len; i++)
+  if (options.socket_dir == NULL || !make_certificate (transfer, options.socket_dir, error))
+    return FALSE;
+  options.certificate = transfer->certificate;
+  for (guint i = 0; i < transfer->specs->len; i++)
     g_ptr_array_add (transfer->systems, tps_transfer_system_new (
                                             run->supervisor, transfer->specs->pdata[i], &options));
-  return options.socket_dir != NULL;
+  return TRUE;
 }
 
 static gboolean
@@ -242,6 +260,53 @@ start_idle (Transfer *transfer, TpsBenchRun *run, GError **error)
              tps_transfer_system_get_address (ours), transfer->options->seconds, error);
 }
 
+/* -- handshakes -- */
+
+static guint
+get_handshake_s (const Transfer *transfer)
+{
+  return transfer->options->run.smoke ? 1 : HANDSHAKE_S;
+}
+
+static gboolean
+run_handshakes (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row,
+                G_GNUC_UNUSED gboolean is_warm_up, GError **error)
+{
+  const Transfer *transfer = bench;
+  gdouble per_s = tps_transfer_handshakes_run (
+      transfer->supervisor, tps_transfer_system_get_address (system), transfer->certificate,
+      get_handshake_s (transfer), error);
+
+  if (per_s >= 0)
+    tps_transfer_figures_add_handshakes (transfer->figures, tps_transfer_system_get_spec (system),
+                                         per_s);
+  return per_s >= 0;
+}
+
+/* With ours and with s_server; s_time, which counts them, is a peer's too. */
+static void
+add_handshakes (Transfer *transfer, TpsEngine *engine)
+{
+  if (!transfer->options->tls || !transfer->options->peers)
+    return;
+  tps_engine_begin_row (engine);
+  for (guint i = 0; i < transfer->systems->len; i++)
+    {
+      TpsTransferSystem *system = transfer->systems->pdata[i];
+      const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (system);
+      g_autofree gchar *title = g_strdup_printf ("handshakes, %s", spec->name);
+      TpsTask task = { .title = title,
+                       .run = run_handshakes,
+                       .bench = transfer,
+                       .system = system,
+                       .no_warm_up = TRUE,
+                       .measured_s = get_handshake_s (transfer) };
+
+      if (spec->takes_certificate)
+        tps_engine_add (engine, &task);
+    }
+}
+
 /* -- the whole -- */
 
 static gboolean
@@ -250,12 +315,14 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
   Transfer *transfer = user_data;
 
   transfer->figures = run->figures;
+  transfer->supervisor = run->supervisor;
   tps_transfer_figures_add_limits (run->figures, transfer->specs);
   if (!add_systems (transfer, run, tps_transfer_plan_max_bytes (transfer->rows), error))
     return FALSE;
   add_rows (transfer, run->engine);
   add_calls (transfer, run->engine);
   add_idle (transfer, run->engine);
+  add_handshakes (transfer, run->engine);
   tps_benchmark_say_length (run);
   return start_systems (transfer, run, error) && start_idle (transfer, run, error);
 }
@@ -270,11 +337,13 @@ stop (gpointer user_data)
 }
 
 static void
-print_idle (gpointer user_data)
+print_more (gpointer user_data)
 {
   const Transfer *transfer = user_data;
   g_autofree gchar *idle = NULL;
+  g_autofree gchar *handshakes = tps_transfer_show_handshakes (transfer->figures, transfer->specs);
 
+  fputs (handshakes, stdout);
   if (transfer->idle.n_idle == 0)
     return;
   idle = tps_transfer_show_idle (&transfer->idle);
@@ -315,7 +384,7 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
     .prepare = prepare,
     .stop = stop,
     .style = &tps_transfer_figure_style,
-    .print_report = print_idle,
+    .print_report = print_more,
     .add_output = output_idle,
     .write_more = plot,
   };
@@ -328,6 +397,7 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
   g_ptr_array_unref (transfer.systems);
   g_array_unref (transfer.rows);
   tps_transfer_idle_clear (&transfer.idle);
+  g_free (transfer.certificate);
   return status;
 }
 
@@ -349,6 +419,34 @@ static const struct
   { "idle", NULL, tps_transfer_load_idle },
 };
 
+/* Those that are given a certificate. */
+static const struct
+{
+  const gchar *kind;
+  gint (*serve) (const gchar *address, gsize max_bytes, const gchar *certificate);
+  gint (*load) (const gchar *address, gsize max_bytes, const gchar *certificate);
+} encrypted_kinds[] = {
+  { "ours-tls", tps_transfer_serve_ours_tls, tps_transfer_load_ours_tls },
+  { "openssl", NULL, tps_transfer_load_openssl },
+};
+
+static gint
+run_encrypted_child (const TpsTransferOptions *options)
+{
+  gsize max_bytes = (gsize) options->bytes;
+
+  for (guint i = 0; i < G_N_ELEMENTS (encrypted_kinds); i++)
+    {
+      if (g_strcmp0 (options->serve, encrypted_kinds[i].kind) == 0
+          && encrypted_kinds[i].serve != NULL)
+        return encrypted_kinds[i].serve (options->address, max_bytes, options->certificate);
+      if (g_strcmp0 (options->load, encrypted_kinds[i].kind) == 0)
+        return encrypted_kinds[i].load (options->address, max_bytes, options->certificate);
+    }
+  fprintf (stderr, NAME ": no such --serve or --load\n");
+  return 2;
+}
+
 static gint
 run_child (const TpsTransferOptions *options)
 {
@@ -361,8 +459,7 @@ run_child (const TpsTransferOptions *options)
       if (g_strcmp0 (options->load, kinds[i].kind) == 0)
         return kinds[i].load (options->address, max_bytes);
     }
-  fprintf (stderr, NAME ": no such --serve or --load\n");
-  return 2;
+  return run_encrypted_child (options);
 }
 
 /* For servers with many connections; children inherit it. */

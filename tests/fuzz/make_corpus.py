@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the first files of the fuzzers' corpora: well-formed messages of python3-thrift, and .npy files.
+"""Writes the first files of the fuzzers' corpora.
 
     tests/fuzz/make_corpus.py tests/fuzz/corpus
 
+They are well-formed messages of python3-thrift, .npy files, and records of TLS (tls_corpus.py).
 What the fuzzers found on their own is added to the same folders with -merge=1.
 """
 
@@ -14,6 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
 from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol, TCompactProtocol,
                           TMessageType, message_bytes)
+import tls_corpus
 
 
 def tensor(dtype, shape, data):
@@ -182,6 +184,8 @@ def main():
             write(wire, "%s_%s" % (name, protocol), message_bytes(factory, False, message))
     write_npy(os.path.join(sys.argv[1], "npy"))
     write_headers(os.path.join(sys.argv[1], "header"), scan)
+    for name, data in tls_corpus.inputs():
+        write(os.path.join(sys.argv[1], "tls"), name, data)
     write(scan, "no_bytes", struct.pack(">i", 0))
     write(scan, "negative_length", struct.pack(">i", -1))
 

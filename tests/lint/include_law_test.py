@@ -119,7 +119,7 @@ LAYERS = (
     "bench/lookup bench/metrics bench/parameter_server bench/python bench/tenants",
     "bench/transfer/system",
     "bench/transfer/limits",
-    "bench/transfer/calls",
+    "bench/transfer/calls bench/transfer/tls",
     "bench/transfer/figures",
     "bench/transfer",
 )

@@ -6,11 +6,13 @@
 #include "bench/transfer/calls/call_load.h"
 
 #define OURS "thriftps"
+#define HANDSHAKES "handshakes tls"
 #define SMALL_CALLS "small calls, " G_STRINGIFY (TPS_CALL_LOAD_N_CLIENTS) " clients"
 
 static const TpsQuantity rate = { "", "GB/s" }, time_of_calls = { " time", "ms" },
                          calls = { " calls", "calls/s" }, client_cpu = { " client CPU", "s/GB" },
-                         server_cpu = { " server CPU", "s/GB" }, small_calls = { "", "calls/s" };
+                         server_cpu = { " server CPU", "s/GB" }, small_calls = { "", "calls/s" },
+                         handshakes = { "", "handshakes/s" };
 
 static const TpsFigureColumn columns[] = {
   { "p50 (ms)", " time", NULL, 50 },         { "p95 (ms)", " time", NULL, 95 },
@@ -47,6 +49,8 @@ tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs)
         limit.title = "of raw";
       else if (g_str_equal (spec->name, "memcpy"))
         limit.title = "of memcpy";
+      else if (g_str_equal (spec->name, "openssl"))
+        limit.title = "of openssl";
       if (!g_str_equal (spec->name, OURS))
         tps_figures_add_limit (figures, &limit);
     }
@@ -81,6 +85,8 @@ tps_transfer_figures_add_run (TpsFigures *figures, const TpsTransferSystemSpec *
   tps_figures_add (figures, spec->name, name, &rate, gigabytes / seconds);
   tps_figures_add_all (figures, spec->name, name, &time_of_calls, times->ms);
   tps_figures_add (figures, spec->name, name, &calls, row->n_calls / seconds);
+  if (spec->has_no_cpu)
+    return;
   tps_figures_add (figures, spec->name, name, &client_cpu, times->client_cpu / gigabytes);
   tps_figures_add (figures, spec->name, name, &server_cpu, times->server_cpu / gigabytes);
 }
@@ -90,6 +96,32 @@ tps_transfer_figures_add_calls (TpsFigures *figures, const TpsTransferSystemSpec
                                 gdouble calls_per_s)
 {
   tps_figures_add (figures, spec->name, SMALL_CALLS, &small_calls, calls_per_s);
+}
+
+/* -- handshakes -- */
+
+void
+tps_transfer_figures_add_handshakes (TpsFigures *figures, const TpsTransferSystemSpec *spec,
+                                     gdouble handshakes_per_s)
+{
+  tps_figures_add (figures, spec->name, HANDSHAKES, &handshakes, handshakes_per_s);
+}
+
+gchar *
+tps_transfer_show_handshakes (const TpsFigures *figures, const GPtrArray *specs)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < specs->len; i++)
+    {
+      const TpsTransferSystemSpec *spec = specs->pdata[i];
+
+      if (g_str_equal (spec->transport, "tls")
+          && tps_figures_get_samples (figures, spec->name, HANDSHAKES, &handshakes) != NULL)
+        g_string_append_printf (text, HANDSHAKES ", %s: %.4g handshakes/s\n", spec->name,
+                                tps_figures_get_median (figures, spec->name, HANDSHAKES));
+    }
+  return g_string_free (text, FALSE);
 }
 
 /* -- idle connections -- */

@@ -25,6 +25,12 @@ void tps_transfer_figures_add_run (TpsFigures *figures, const TpsTransferSystemS
 void tps_transfer_figures_add_calls (TpsFigures *figures, const TpsTransferSystemSpec *spec,
                                      gdouble calls_per_s);
 
+/* Adds a rate of handshakes (bench/transfer/tls). */
+void tps_transfer_figures_add_handshakes (TpsFigures *figures, const TpsTransferSystemSpec *spec,
+                                          gdouble handshakes_per_s);
+/* A line for each of the systems, owned by the caller; "" where there is none. */
+gchar *tps_transfer_show_handshakes (const TpsFigures *figures, const GPtrArray *specs);
+
 /* "push 16 MiB tcp", as the figure is named; owned by the caller. */
 gchar *tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferRow *row);
 

@@ -44,10 +44,15 @@ start (const TpsTransferSystem *system, const gchar *role, const gchar *address,
   g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
   g_autofree gchar *bytes_flag = g_strdup_printf ("--bytes=%" G_GSIZE_FORMAT,
                                                   system->options.max_bytes);
+  g_autofree gchar *certificate_flag = spec->takes_certificate ? g_strdup_printf (
+                                           "--certificate=%s", system->options.certificate)
+                                                               : NULL;
   g_autofree gchar *name = g_strdup_printf ("%s (%s)", spec->name, role);
   g_autofree gchar *python = g_strdup (tps_bench_find_python ());
-  gchar *argv[] = { python, found, role_flag, address_flag, !is_peer (spec) ? bytes_flag : NULL,
-                    NULL };
+  gchar *argv[] = {
+    python,           found, role_flag, address_flag, !is_peer (spec) ? bytes_flag : NULL,
+    certificate_flag, NULL
+  };
 
   if (found == NULL)
     return NULL;
@@ -84,7 +89,8 @@ start_client (TpsTransferSystem *system, GError **error)
 static gboolean
 has_unix_socket (const TpsTransferSystemSpec *spec)
 {
-  return spec->script == NULL && !g_str_equal (spec->transport, "tcp");
+  return spec->script == NULL && !g_str_equal (spec->transport, "tcp")
+         && !g_str_equal (spec->transport, "tls");
 }
 
 static void
@@ -172,6 +178,8 @@ tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferR
   const TpsTransferSystemSpec *spec = system->spec;
 
   if (g_str_equal (spec->kind, "raw") && row->op == TPS_TRANSFER_ECHO && row->n_in_flight > 1)
+    return FALSE;
+  if ((spec->is_one_way && row->op == TPS_TRANSFER_ECHO) || row->n_bytes < spec->min_bytes)
     return FALSE;
   return (spec->max_connections == 0 || row->n_connections <= spec->max_connections)
          && (spec->max_in_flight == 0 || row->n_in_flight <= spec->max_in_flight)

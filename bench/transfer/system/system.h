@@ -21,6 +21,10 @@ typedef struct
   const gchar *script;  /* the program is a Python script; "program" is not used */
   const gchar *kind;    /* passed on: --serve=KIND, --load=KIND */
   gboolean has_no_server;
+  gboolean takes_certificate; /* --certificate=FILE */
+  gboolean is_one_way;        /* no echo */
+  gboolean has_no_cpu;        /* of its own processes, which start others */
+  gsize min_bytes;
   guint max_connections; /* 0 = any, here and below */
   guint max_in_flight;
   gsize max_bytes_in_flight; /* on a connection */
@@ -40,11 +44,12 @@ typedef struct
 
 void tps_transfer_times_clear (TpsTransferTimes *times);
 
-/* What the processes are given: a folder for Unix sockets, and how many bytes may be in flight on a
- * connection. */
+/* What the processes are given: a folder for Unix sockets, the file of a certificate and its key
+ * (NULL = none), and how many bytes may be in flight on a connection. */
 typedef struct
 {
   const gchar *socket_dir;
+  const gchar *certificate;
   gsize max_bytes;
 } TpsTransferSystemOptions;
 

@@ -3,10 +3,13 @@
 #include "plugin/net/tls/tls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include "plugin/net/tls/tls_private.h"
@@ -17,6 +20,8 @@
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define MAX_CHAIN_BYTES (64 << 10)
 #define MAX_CHAIN_DEPTH 8
+#define MAX_FILE_BYTES (1 << 20) /* of a certificate with its chain, or of a key */
+#define CHUNK_BYTES 4096
 
 struct TpsTls
 {
@@ -59,6 +64,88 @@ give_no_passphrase (char *buffer, int size, int writing, void *unused)
   return 0;
 }
 
+/* Appends the file to `out`. FALSE with a reason in OpenSSL's queue. */
+static gboolean
+append_file (BIO *out, gint fd)
+{
+  guint8 chunk[CHUNK_BYTES];
+  gssize n, n_bytes = 0;
+
+  while ((n = read (fd, chunk, sizeof chunk)) > 0 && (n_bytes += n) <= MAX_FILE_BYTES
+         && BIO_write (out, chunk, (int) n) == n)
+    continue;
+  if (n != 0)
+    ERR_raise (ERR_LIB_SYS, n < 0 ? errno : EFBIG);
+  OPENSSL_cleanse (chunk, sizeof chunk);
+  return n == 0;
+}
+
+/* The file in memory that OpenSSL clears before it frees it. The buffers of stdio, by which
+ * OpenSSL's own functions read files, would keep the text of the key. NULL with a reason in
+ * OpenSSL's queue. */
+static BIO *
+read_file (const gchar *path)
+{
+  gint fd = open (path, O_RDONLY | O_CLOEXEC);
+  BIO *file;
+  gboolean done;
+
+  if (fd < 0)
+    {
+      ERR_raise (ERR_LIB_SYS, errno);
+      return NULL;
+    }
+  file = BIO_new (BIO_s_mem ());
+  done = file != NULL && append_file (file, fd);
+  close (fd);
+  if (done)
+    return file;
+  BIO_free (file);
+  return NULL;
+}
+
+/* The certificate of this process, then those that stand behind it. */
+static gboolean
+use_certificates (SSL_CTX *context, BIO *file)
+{
+  X509 *certificate = PEM_read_bio_X509_AUX (file, NULL, give_no_passphrase, NULL);
+  gboolean done = certificate != NULL && SSL_CTX_use_certificate (context, certificate) == 1;
+
+  X509_free (certificate);
+  while (done && (certificate = PEM_read_bio_X509 (file, NULL, give_no_passphrase, NULL)) != NULL)
+    if (SSL_CTX_add0_chain_cert (context, certificate) != 1)
+      {
+        X509_free (certificate);
+        return FALSE;
+      }
+  if (!done || ERR_GET_REASON (ERR_peek_last_error ()) != PEM_R_NO_START_LINE)
+    return FALSE;
+  ERR_clear_error (); /* the end of the file */
+  return TRUE;
+}
+
+static gboolean
+use_key (SSL_CTX *context, BIO *file)
+{
+  EVP_PKEY *key = PEM_read_bio_PrivateKey (file, NULL, give_no_passphrase, NULL);
+  gboolean done = key != NULL && SSL_CTX_use_PrivateKey (context, key) == 1
+                  && SSL_CTX_check_private_key (context) == 1;
+
+  EVP_PKEY_free (key);
+  return done;
+}
+
+/* Has `use` take what it needs of the file. */
+static gboolean
+use_file (SSL_CTX *context, const gchar *path, gboolean (*use) (SSL_CTX *context, BIO *file))
+{
+  BIO *file = read_file (path);
+  gboolean done = file != NULL && use (context, file);
+
+  BIO_free (file);
+  return done;
+}
+
 static gint64
 to_unix_time (const ASN1_TIME *time)
 {
@@ -73,10 +160,9 @@ load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError 
   const gchar *key = tls->key != NULL ? tls->key : tls->certificate;
   const ASN1_TIME *expiry;
 
-  if (SSL_CTX_use_certificate_chain_file (context, tls->certificate) != 1)
+  if (!use_file (context, tls->certificate, use_certificates))
     return refuse_file ("certificate", tls->certificate, error);
-  if (SSL_CTX_use_PrivateKey_file (context, key, SSL_FILETYPE_PEM) != 1
-      || SSL_CTX_check_private_key (context) != 1)
+  if (!use_file (context, key, use_key))
     return refuse_file ("key", key, error);
   expiry = X509_get0_notAfter (SSL_CTX_get0_certificate (context));
   *expiry_s = to_unix_time (expiry);
@@ -135,13 +221,15 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list (context, MAX_CHAIN_BYTES);
   SSL_CTX_set_verify_depth (context, MAX_CHAIN_DEPTH);
+  /* The chain is in the file: OpenSSL must not look through the authorities of the system for it in
+   * every handshake. */
   SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
-                                 | SSL_MODE_RELEASE_BUFFERS);
+                                 | SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   /* One record for each call, so that a flood of records without data does not keep the loop. */
   SSL_CTX_clear_mode (context, SSL_MODE_AUTO_RETRY);
+  /* A whole record with one system call, into a buffer that has hardly room for more: before each
+   * record OpenSSL moves all that was read beyond the last one. */
   SSL_CTX_set_read_ahead (context, 1);
-  SSL_CTX_set_default_read_buffer_len (context, TPS_TLS_READ_BYTES);
-  SSL_CTX_set_default_passwd_cb (context, give_no_passphrase);
 }
 
 static gboolean

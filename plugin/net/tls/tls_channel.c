@@ -4,8 +4,17 @@
  * and sends from any thread. So each record is read or written under `lock`: neither side waits
  * for more than one record of the other.
  *
- * Records are decrypted into the memory that the scanner has chosen. Those of small messages are
- * filled with several pieces, so that a call is one record and one system call.
+ * Small messages: several pieces fill a record, so that a call is one record and one system call.
+ *
+ * Copies of large ones, without the kernel's TLS. A received byte goes from the socket to OpenSSL's
+ * buffer of one record, is decrypted there, and is copied by SSL_read_ex() to the memory that the
+ * scanner has chosen: a tensor's own. A sent byte is copied by SSL_write_ex() into a record, is
+ * encrypted there, and goes to the socket. Neither copy of OpenSSL can be avoided: it accepts no
+ * buffer of its caller. Both are of 16 KiB that stay in the cache. With the kernel's TLS OpenSSL
+ * copies only what it receives.
+ *
+ * The read buffer has room for one record. A larger one (SSL_CTX_set_default_read_buffer_len())
+ * costs copies: before each record OpenSSL moves all that it has read ahead to the front.
  *
  * The peer's certificate is checked by OpenSSL during the handshake, but for URIs, which are
  * compared at its end.
@@ -116,7 +125,8 @@ read_record (TlsChannel *channel, guint8 *dest, gsize n_bytes, gsize *n_read)
 }
 
 static Step
-write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gsize *n_written)
+write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean has_more,
+              gsize *n_written)
 {
   Step step = STEP_MORE;
   int rc;
@@ -128,10 +138,15 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gsize *n_
   else
     {
       channel->socket.is_empty = TRUE; /* a sender takes nothing that the loop waits for */
+      channel->socket.has_more = has_more;
       ERR_clear_error ();
       rc = SSL_write_ex (channel->ssl, bytes, n_bytes, n_written);
+      channel->socket.has_more = FALSE;
       if (rc != 1)
-        step = judge (channel, rc);
+        {
+          step = judge (channel, rc);
+          tps_tls_socket_flush (SSL_get_wbio (channel->ssl)); /* of the records before */
+        }
     }
   tps_mutex_unlock (&channel->lock);
   return step;
@@ -248,13 +263,23 @@ gather_record (const Cursor *cursor, guint8 *scratch, gsize *n_bytes)
   return scratch;
 }
 
+static gsize
+count_bytes (const struct msghdr *message)
+{
+  gsize n_bytes = 0;
+
+  for (gsize i = 0; i < message->msg_iovlen; i++)
+    n_bytes += message->msg_iov[i].iov_len;
+  return n_bytes;
+}
+
 static gssize
 send_pieces (TpsNetChannel *base, gint fd, const struct msghdr *message)
 {
   TlsChannel *channel = (TlsChannel *) base;
   Cursor cursor = { message->msg_iov, message->msg_iov + message->msg_iovlen, 0 };
   guint8 scratch[TPS_TLS_RECORD_BYTES];
-  gsize n_sent = 0;
+  gsize n_all = count_bytes (message), n_sent = 0;
   Step step = STEP_MORE;
 
   advance (&cursor, 0);
@@ -262,8 +287,9 @@ send_pieces (TpsNetChannel *base, gint fd, const struct msghdr *message)
     {
       gsize n_bytes, n_written;
       const guint8 *bytes = gather_record (&cursor, scratch, &n_bytes);
+      gboolean has_more = i + 1 < MAX_SENT_RECORDS && n_sent + n_bytes < n_all;
 
-      step = write_record (channel, bytes, n_bytes, &n_written);
+      step = write_record (channel, bytes, n_bytes, has_more, &n_written);
       advance (&cursor, n_written);
       n_sent += n_written;
     }
@@ -303,7 +329,7 @@ take_peer_name (TlsChannel *channel)
 {
   X509 *certificate;
 
-  if (channel->base.workers == NULL || SSL_get_verify_mode (channel->ssl) == SSL_VERIFY_NONE)
+  if (!SSL_is_server (channel->ssl) || SSL_get_verify_mode (channel->ssl) == SSL_VERIFY_NONE)
     return;
   certificate = SSL_get1_peer_certificate (channel->ssl);
   if (certificate != NULL)

@@ -11,7 +11,8 @@
 
 G_BEGIN_DECLS
 
-/* Bytes that OpenSSL holds for a connection at most: records, keys, the certificates of a peer. */
+/* Bytes that OpenSSL holds for a connection at most: a record each way, keys, the certificates of a
+ * peer. */
 #define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
 
 /* Each may be NULL. */

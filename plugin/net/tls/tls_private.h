@@ -10,9 +10,6 @@
 
 G_BEGIN_DECLS
 
-/* Of a connection that reads whole records ahead. It is freed while the connection has nothing
- * to read. */
-#define TPS_TLS_READ_BYTES ((gsize) 32 << 10)
 #define TPS_TLS_RECORD_BYTES ((gsize) SSL3_RT_MAX_PLAIN_LENGTH)
 
 /* A connection with the files that were read last; owned by the caller. NULL: no memory. Thread:

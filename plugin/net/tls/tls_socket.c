@@ -8,6 +8,8 @@
 #include "plugin/net/tls/tls_socket.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <openssl/err.h>
@@ -68,8 +70,11 @@ write_bytes (BIO *bio, const char *bytes, int n_bytes)
       peer->sends_control = n < 0;
       return (int) n;
     }
-  n = send (fd, bytes, (gsize) n_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (n < 0 && is_transient (errno))
+  n = send (fd, bytes, (gsize) n_bytes,
+            MSG_DONTWAIT | MSG_NOSIGNAL | (peer->has_more ? MSG_MORE : 0));
+  if (n > 0)
+    peer->holds_back = peer->has_more;
+  else if (n < 0 && is_transient (errno))
     BIO_set_retry_write (bio);
   else if (n < 0)
     peer->code = errno;
@@ -116,4 +121,15 @@ tps_tls_socket_new_bio (TpsTlsSocket *peer, gint fd)
   BIO_set_ex_data (bio, socket_index, peer);
   BIO_set_fd (bio, fd, BIO_NOCLOSE);
   return bio;
+}
+
+void
+tps_tls_socket_flush (BIO *bio)
+{
+  TpsTlsSocket *peer = BIO_get_ex_data (bio, socket_index);
+  int on = 1;
+
+  if (peer->holds_back)
+    setsockopt ((int) BIO_get_fd (bio, NULL), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  peer->holds_back = FALSE;
 }

@@ -17,11 +17,16 @@ typedef struct
   gboolean
       is_empty; /* the last receive brought less than it asked for; its user sets it to FALSE */
   gboolean has_ended;     /* the peer sends no more */
+  gboolean has_more;      /* its user sends more at once: the kernel may keep bytes back */
+  gboolean holds_back;    /* the kernel keeps the last bytes back */
   gint code;              /* errno of a failure; 0 = none */
   gboolean sends_control; /* the kernel encrypts, and the next bytes are no data */
 } TpsTlsSocket;
 
 /* Over `fd`, which stays the caller's; `peer` is borrowed. NULL: no memory. */
 BIO *tps_tls_socket_new_bio (TpsTlsSocket *peer, gint fd);
+
+/* Has the kernel send what it holds back. */
+void tps_tls_socket_flush (BIO *bio);
 
 G_END_DECLS

@@ -3,7 +3,9 @@
 
 import json
 import os
+import shutil
 import signal
+import unittest
 
 import junit
 import launcher
@@ -76,6 +78,45 @@ class Transfer(launcher.TestCase):
         self.assertIn("push 64 MiB tcp / thriftps-chunks",
                       {ratio["name"] for ratio in output["ratios"]})
 
+    def test_tls(self):
+        result, output = self.run_to_output("--transport=tls")
+        units = {figure["name"]: figure["unit"] for figure in output["figures"]}
+        for op in OPS:
+            for size in ("1 KiB", "1 MiB"):
+                row = "%s %s tls" % (op, size)
+                self.assertIn("\n" + row, result.stdout)
+                self.assertEqual((units[row], units[row + " server CPU"]), ("GB/s", "s/GB"))
+        self.assertEqual((str(output["flags"]["tls"]), output["peers"]), ("1", []))
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs the program openssl")
+    def test_tls_beside_openssl(self):
+        result, output = self.run_to_output("--transport=tls", "--peers", "--bytes=1048576")
+        self.assertEqual([peer["name"] for peer in output["peers"]], ["openssl"])
+        self.assertEqual({ratio["name"] for ratio in output["ratios"]},
+                         {"push 1 MiB tls / openssl", "pull 1 MiB tls / openssl",
+                          "handshakes tls / openssl"})
+        for system in ("thriftps", "openssl"):
+            self.assertRegex(result.stdout, r"\nhandshakes tls, %s: \d" % system)
+
+    def test_nobody_is_told_the_key_of_a_run(self):
+        run = self.start("--transport=tls", "--op=push", "--repeats=1000", "--json=out.json")
+        launcher.eventually(lambda: len(run.living()) > 2, "its processes are there")
+        words = [word for pid in run.living() for name in ("cmdline", "environ")
+                 for word in launcher._read("/proc/%d/%s" % (pid, name)).split(b"\0")]
+        files = {word.partition(b"=")[2] for word in words if word.startswith(b"--certificate=")}
+        self.assertEqual(len(files), 1, files)
+        path = files.pop()
+        self.assertEqual(os.stat(path).st_mode & 0o077, 0)
+        with open(path, "rb") as file:
+            key = file.read().partition(b"-----BEGIN PRIVATE KEY-----\n")[2].splitlines()[0]
+        self.assertGreater(len(key), 40)
+        self.assertFalse([word for word in words if key in word])
+        run.signal(signal.SIGINT)
+        result = run.finish()
+        self.assertNotIn(key.decode(), result.stdout + result.stderr)
+        self.assertFalse(os.path.exists(path))
+        self.assert_nothing_left(run)
+
     def test_idle_connections(self):
         result, output = self.run_to_output("--op=push", "--bytes=1024", "--idle=200")
         figures = {figure["name"]: figure for figure in output["figures"]}
@@ -102,7 +143,7 @@ class Transfer(launcher.TestCase):
         for flag, word in (("--bogus", "bogus"), ("--op=pour", "push or pull or echo"),
                            ("--connections=65", "1 to 64"), ("--bytes=1", "multiple of 4"),
                            ("--seconds=-1", "0 or more"), ("--idle=-7", "0 to"),
-                           ("--transport=x", "tcp or unix or shm"), ("--system=x", "thriftps")):
+                           ("--transport=x", "tcp or unix or shm or tls"), ("--system=x", "thriftps")):
             with self.subTest(flag=flag):
                 result = self.run_world(flag)
                 self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)

@@ -3,14 +3,14 @@
 /* A program with a Thrift server of its own, to which ThriftPS was added later.
  *
  *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--generated]
- *              [--ntrainer=N] [--stall-ms=N]
+ *              [--ntrainer=N] [--stall-ms=N] [--tls-cert=FILE]
  *
  * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node.
  * Without --hardened it uses only the library: framed transport, binary protocol,
  * ThriftMultiplexedProcessor. With --hardened-processor only the processor is ours. With
- * --own-server a TpsServer with our services alone replaces its server. With --generated our
- * services are generated processors. Prints "listening on PORT"; ends when its standard input
- * ends. */
+ * --own-server a TpsServer with our services alone replaces its server; with a certificate
+ * (--tls-cert) it encrypts connections of clients that use TLS. With --generated our services are
+ * generated processors. Prints "listening on PORT"; ends when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "plugin/glib/handler.h"
+#include "plugin/net/tls/tls.h"
 #include "plugin/plugin.h"
 #include "tests/integration/host/host_server.h"
 #include "tests/integration/host/journal.h"
@@ -33,6 +34,7 @@ typedef struct
   gboolean generated;
   guint n_trainers;
   guint stall_ms;
+  const gchar *certificate; /* NULL = none */
 } Flags;
 
 static gboolean
@@ -52,6 +54,8 @@ parse_flag (const gchar *text, Flags *flags)
     flags->n_trainers = (guint) atoi (strchr (text, '=') + 1);
   else if (g_str_has_prefix (text, "--stall-ms="))
     flags->stall_ms = (guint) atoi (strchr (text, '=') + 1);
+  else if (g_str_has_prefix (text, "--tls-cert="))
+    flags->certificate = strchr (text, '=') + 1;
   else
     return FALSE;
   return TRUE;
@@ -144,11 +148,28 @@ wait_for_end_of_input (void)
     ;
 }
 
+static TpsTls *
+load_certificate (const Flags *flags)
+{
+  const TpsTlsOptions options = { .certificate = flags->certificate };
+  g_autoptr (GError) error = NULL;
+  TpsTls *tls;
+
+  if (flags->certificate == NULL)
+    return NULL;
+  tls = tps_tls_new (&options, &error);
+  if (tls == NULL)
+    g_error ("%s", error->message);
+  return tls;
+}
+
 static void
 serve_in_our_server (TpsPlugin *plugin, const Flags *flags)
 {
+  g_autoptr (TpsTls) tls = load_certificate (flags);
   TpsServerOptions options = { .default_service = "ParameterServer",
-                               .patience_ns = (gint64) flags->stall_ms * 1000000 };
+                               .patience_ns = (gint64) flags->stall_ms * 1000000,
+                               .tls = tls };
   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, &options);
   g_autoptr (GError) error = NULL;
 

@@ -21,6 +21,8 @@
 
 namespace wire {
 
+const int kHandshakeMs = 20000;
+
 static int64_t
 now_ms ()
 {
@@ -64,13 +66,15 @@ connect_tcp (int port)
   return fd;
 }
 
-Peer::Peer (const std::string &address, Protocol protocol, bool framed)
+Peer::Peer (const std::string &address, Protocol protocol, bool framed, Transport transport)
     : protocol_ (protocol), framed_ (framed)
 {
   if (address.rfind ("unix:", 0) == 0)
     fd_ = connect_unix (address.substr (5));
   else
     fd_ = connect_tcp (atoi (address.c_str ()));
+  if (transport == Transport::Tls)
+    shake_hands ();
 }
 
 Peer::~Peer ()
@@ -79,8 +83,26 @@ Peer::~Peer ()
     close (fd_);
 }
 
+void
+Peer::shake_hands ()
+{
+  Answer answer;
+  tls_ = std::make_unique<TlsEnd> ();
+  while (!tls_->shake_hands ())
+    if (!send_raw (tls_->take_output ()) || !read_some (kHandshakeMs, &answer))
+      die ("TLS handshake");
+  if (!send_raw (tls_->take_output ()))
+    die ("TLS handshake");
+}
+
 bool
 Peer::send (const std::string &bytes)
+{
+  return send_raw (tls_ != nullptr ? tls_->seal (bytes) : bytes);
+}
+
+bool
+Peer::send_raw (const std::string &bytes)
 {
   for (size_t done = 0; done < bytes.size ();)
     {
@@ -104,6 +126,8 @@ Peer::send_message (const Message &message)
 void
 Peer::end_of_sending ()
 {
+  if (tls_ != nullptr)
+    send_raw (tls_->goodbye ());
   shutdown (fd_, SHUT_WR);
 }
 
@@ -137,7 +161,10 @@ Peer::read_some (int timeout_ms, Answer *answer)
       answer->closed = true;
       return false;
     }
-  received_.append (bytes, static_cast<size_t> (n));
+  if (tls_ == nullptr)
+    received_.append (bytes, static_cast<size_t> (n));
+  else
+    received_ += tls_->open (std::string (bytes, static_cast<size_t> (n)));
   return true;
 }
 

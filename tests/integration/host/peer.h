@@ -7,10 +7,12 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/integration/host/tls_end.h"
 #include "tests/integration/host/wire_value.h"
 
 namespace wire {
@@ -25,11 +27,19 @@ struct Answer
   std::optional<Message> message;
 };
 
+enum class Transport
+{
+  Plain,
+  Tls,
+};
+
 /* One connection. */
 class Peer
 {
 public:
-  Peer (const std::string &address, Protocol protocol, bool framed); /* "PORT" or "unix:PATH" */
+  /* `address` is "PORT" or "unix:PATH". */
+  Peer (const std::string &address, Protocol protocol, bool framed,
+        Transport transport = Transport::Plain);
   ~Peer ();
   Peer (const Peer &) = delete;
   Peer &operator= (const Peer &) = delete;
@@ -53,10 +63,13 @@ public:
   bool wait_for_end (int timeout_ms = 20000);
 
 private:
+  void shake_hands ();
+  bool send_raw (const std::string &bytes);
   bool read_some (int timeout_ms, Answer *answer);
   bool try_decode (Answer *answer);
 
   int fd_ = -1;
+  std::unique_ptr<TlsEnd> tls_; /* null: the bytes are sent as they are */
   Protocol protocol_;
   bool framed_;
   std::string received_;

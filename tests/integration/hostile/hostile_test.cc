@@ -5,7 +5,9 @@
  * other clients must be served, and the process must run with bounded memory and CPU time. */
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -13,6 +15,7 @@
 
 #include "tests/integration/host/peer.h"
 #include "tests/integration/hostile/attacks.h"
+#include "tests/plugin/net/tls/certificates.h"
 
 using hostile::Attack;
 using hostile::Form;
@@ -22,6 +25,7 @@ using wire::Answer;
 using wire::Peer;
 using wire::Process;
 using wire::Protocol;
+using wire::Transport;
 using wire::Value;
 
 namespace {
@@ -82,6 +86,7 @@ struct Target
   bool ends_by_signal;
   bool soon_gives_up;      /* on peers that stall */
   bool library_transports; /* framed transport and binary protocol as Debian ships them */
+  bool encrypts;           /* where a client asks for it: started with --tls-cert */
   Victim victim;
 };
 
@@ -94,18 +99,21 @@ targets ()
       false,
       true,
       false,
+      false,
       { "Journal", "echo", journal_arguments (), "echo", journal_arguments (), 1, 2, 3 } },
     { "OnTheLibrarysTransports",
       { "tests/integration/host/fleet_host", "--hardened-processor" },
       false,
       false,
       true,
+      false,
       { "Journal", "echo", journal_arguments (), "echo", journal_arguments (), 1, 2, 3 } },
     { "OurServer",
       { "tests/integration/host/fleet_host", "--own-server", "--stall-ms=300" },
       false,
       true,
       false,
+      true,
       { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
         wire::structure ({}), 4, 0, 0 } },
     { "ThriftpsServer",
@@ -114,14 +122,16 @@ targets ()
       true,
       false,
       false,
+      false,
       { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
         wire::structure ({}), 4, 0, 0 } },
     { "EmbeddingTables",
       { "plugin/app/thriftps_server", "--listen=127.0.0.1:0", "--default-service=EmbeddingTable",
-        "--max-table-mib=8", "--log-level=error" },
+        "--max-table-mib=8", "--log-level=error", "--tls=allowed" },
       true,
       false,
       false,
+      true,
       { "EmbeddingTable", "create_table", create_table_arguments (), "list_tables",
         wire::structure ({}), 1, 0, 0 } },
   };
@@ -136,12 +146,30 @@ processes ()
   return all;
 }
 
+/* A server reads its certificate when it starts. */
+std::unique_ptr<Process>
+start (const Target &target)
+{
+  const char *folder = getenv ("TEST_TMPDIR");
+  std::string file = std::string (folder != nullptr ? folder : "/tmp") + "/certificate-"
+                     + std::to_string (getpid ());
+  std::vector<std::string> argv = target.argv;
+  if (target.encrypts)
+    {
+      thriftps_test::Authority ("authority").Issue (file);
+      argv.push_back ("--tls-cert=" + file);
+    }
+  auto process = std::make_unique<Process> (argv, target.ends_by_signal);
+  unlink (file.c_str ());
+  return process;
+}
+
 Process &
 process_of (const Target &target)
 {
   auto &process = processes ()[target.name];
   if (process == nullptr)
-    process = std::make_unique<Process> (target.argv, target.ends_by_signal);
+    process = start (target);
   return *process;
 }
 
@@ -181,12 +209,22 @@ expect_harmless (const Form &form, const Answer &answer)
     }
 }
 
+/* The end of a connection, or its next message as it was written. */
+std::string
+to_text (const Form &form, const Answer &answer)
+{
+  return answer.message ? wire::encode (form.protocol, *answer.message) : "the end";
+}
+
+/* `told` becomes the answers of the server. */
 void
-expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Peer *peer)
+expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Peer *peer,
+                std::vector<std::string> *told)
 {
   Answer answer = peer->receive ();
   expect_harmless (form, answer);
   ASSERT_FALSE (answer.timed_out) << "neither answered nor closed";
+  told->push_back (to_text (form, answer));
   switch (attack.outcome)
     {
     case Outcome::Refused:
@@ -197,6 +235,7 @@ expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Pe
           answer = peer->receive ();
           expect_harmless (form, answer);
           ASSERT_FALSE (answer.timed_out);
+          told->push_back (to_text (form, answer));
         }
       EXPECT_TRUE (answer.closed);
       break;
@@ -244,6 +283,7 @@ struct Case
   const Target *target;
   Form form;
   const Attack *attack;
+  Transport transport;
 };
 
 std::string
@@ -255,9 +295,16 @@ form_name (const Form &form)
 }
 
 std::string
+target_name (const Target &target, Transport transport)
+{
+  return std::string (target.name) + (transport == Transport::Tls ? "OverTls" : "");
+}
+
+std::string
 case_name (const Case &one)
 {
-  return std::string (one.target->name) + "_" + form_name (one.form) + "_" + one.attack->name;
+  return target_name (*one.target, one.transport) + "_" + form_name (one.form) + "_"
+         + one.attack->name;
 }
 
 std::ostream &
@@ -300,41 +347,65 @@ applies (const Attack &attack, const Form &form, const Target &target)
   return speaks (target, form) && (attack.needs & ~needs_of (form, target)) == 0;
 }
 
+std::vector<Transport>
+transports_of (const Target &target)
+{
+  if (target.encrypts)
+    return { Transport::Plain, Transport::Tls };
+  return { Transport::Plain };
+}
+
+/* A connection that is encrypted has half of the forms: names mean the same on both. */
 std::vector<Case>
 cases ()
 {
   std::vector<Case> all;
   for (const Target &target : targets ())
-    for (const Form &form : forms ())
-      for (const Attack &attack : hostile::attacks ())
-        if (applies (attack, form, target))
-          all.push_back ({ &target, form, &attack });
+    for (Transport transport : transports_of (target))
+      for (const Form &form : forms ())
+        for (const Attack &attack : hostile::attacks ())
+          if (applies (attack, form, target) && (form.multiplexed || transport == Transport::Plain))
+            all.push_back ({ &target, form, &attack, transport });
   return all;
 }
 
 class Hostile : public testing::TestWithParam<Case>
 {
+protected:
+  /* What the server tells the attacker. */
+  std::vector<std::string>
+  attack_over (Transport transport)
+  {
+    const Target &target = *GetParam ().target;
+    const Form &form = GetParam ().form;
+    const Attack &attack = *GetParam ().attack;
+    Process &process = process_of (target);
+    std::vector<std::string> told;
+    Peer bystander (process.address (), form.protocol, form.framed);
+    expect_served (&bystander, form, target.victim);
+
+    Watch watch (&process);
+    Peer attacker (process.address (), form.protocol, form.framed, transport);
+    attacker.send (attack.bytes (form, target.victim));
+    expect_served (&bystander, form, target.victim);
+    if (attack.outcome == Outcome::Refused
+        || (attack.outcome == Outcome::Stalls && !target.soon_gives_up))
+      attacker.end_of_sending ();
+    expect_outcome (attack, form, target.victim, &attacker, &told);
+    expect_served (&bystander, form, target.victim);
+    watch.expect_calm ();
+    return told;
+  }
 };
 
+/* An encrypted connection is told the same, word for word. */
 TEST_P (Hostile, HarmsNobody)
 {
-  const Target &target = *GetParam ().target;
-  const Form &form = GetParam ().form;
-  const Attack &attack = *GetParam ().attack;
-  Process &process = process_of (target);
-  Peer bystander (process.address (), form.protocol, form.framed);
-  expect_served (&bystander, form, target.victim);
-
-  Watch watch (&process);
-  Peer attacker (process.address (), form.protocol, form.framed);
-  attacker.send (attack.bytes (form, target.victim));
-  expect_served (&bystander, form, target.victim);
-  if (attack.outcome == Outcome::Refused
-      || (attack.outcome == Outcome::Stalls && !target.soon_gives_up))
-    attacker.end_of_sending ();
-  expect_outcome (attack, form, target.victim, &attacker);
-  expect_served (&bystander, form, target.victim);
-  watch.expect_calm ();
+  std::vector<std::string> told = attack_over (GetParam ().transport);
+  if (GetParam ().transport != Transport::Plain && GetParam ().attack->outcome != Outcome::Stalls)
+    {
+      EXPECT_EQ (attack_over (Transport::Plain), told);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P (Table, Hostile, testing::ValuesIn (cases ()),
@@ -346,12 +417,19 @@ struct Place
 {
   const Target *target;
   Form form;
+  Transport transport;
 };
+
+std::string
+place_name (const Place &place)
+{
+  return target_name (*place.target, place.transport) + "_" + form_name (place.form);
+}
 
 std::ostream &
 operator<< (std::ostream &out, const Place &place)
 {
-  return out << place.target->name << "_" << form_name (place.form);
+  return out << place_name (place);
 }
 
 std::vector<Place>
@@ -359,9 +437,10 @@ places ()
 {
   std::vector<Place> all;
   for (const Target &target : targets ())
-    for (const Form &form : forms ())
-      if (form.multiplexed && !target.library_transports)
-        all.push_back ({ &target, form });
+    for (Transport transport : transports_of (target))
+      for (const Form &form : forms ())
+        if (form.multiplexed && !target.library_transports)
+          all.push_back ({ &target, form, transport });
   return all;
 }
 
@@ -376,13 +455,21 @@ protected:
   std::unique_ptr<Peer>
   connect ()
   {
-    return std::make_unique<Peer> (process_.address (), form_.protocol, form_.framed);
+    return std::make_unique<Peer> (process_.address (), form_.protocol, form_.framed,
+                                   GetParam ().transport);
   }
 
   std::string
   good_call ()
   {
     return hostile::call (form_, target_.victim, target_.victim.arguments);
+  }
+
+  /* Fewer connections, because each needs a handshake. */
+  int
+  few_over_tls (int n) const
+  {
+    return GetParam ().transport == Transport::Tls ? n / 10 : n;
   }
 
   /* Sends, shuts down the sending direction, and reads all replies. */
@@ -407,9 +494,8 @@ protected:
   Process &process_;
 };
 
-INSTANTIATE_TEST_SUITE_P (All, HostileCrowd, testing::ValuesIn (places ()), [] (const auto &one) {
-  return std::string (one.param.target->name) + "_" + form_name (one.param.form);
-});
+INSTANTIATE_TEST_SUITE_P (All, HostileCrowd, testing::ValuesIn (places ()),
+                          [] (const auto &one) { return place_name (one.param); });
 
 TEST_P (HostileCrowd, EveryPrefixOfACall)
 {
@@ -427,7 +513,7 @@ TEST_P (HostileCrowd, RandomBytes)
   std::mt19937 random (20240607);
   auto bystander = connect ();
   Watch watch (&process_);
-  for (int i = 0; i < (kSanitized ? 100 : 500); i++)
+  for (int i = 0; i < few_over_tls (kSanitized ? 100 : 500); i++)
     {
       std::string bytes (random () % 300, '\0');
       for (char &byte : bytes)
@@ -453,7 +539,7 @@ TEST_P (HostileCrowd, MutatedCalls)
   std::mt19937 random (4711);
   auto bystander = connect ();
   Watch watch (&process_);
-  for (int i = 0; i < (kSanitized ? 200 : 2000); i++)
+  for (int i = 0; i < few_over_tls (kSanitized ? 200 : 2000); i++)
     {
       std::string call = good_call ();
       size_t n_changes = 1 + random () % 4;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -327,6 +328,10 @@ TEST_F (TlsTest, BadFilesLeaveEverythingAsItWas)
   unlink (File ("server").c_str ());
   EXPECT_FALSE (tps_tls_reload (server_tls_.get (), &error));
   EXPECT_THAT (error->message, HasSubstr ("No such file"));
+  g_clear_error (&error);
+  ASSERT_EQ (symlink ("/dev/zero", File ("server").c_str ()), 0);
+  EXPECT_FALSE (tps_tls_reload (server_tls_.get (), &error));
+  EXPECT_THAT (error->message, HasSubstr ("File too large"));
   ExpectServes ();
 }
 
@@ -339,6 +344,18 @@ TEST_F (TlsTest, KeysMustBelongToTheirCertificates)
   options.key = client.c_str ();
   EXPECT_EQ (tps_tls_new (&options, &error), nullptr);
   EXPECT_THAT (error->message, HasSubstr (client));
+}
+
+TEST_F (TlsTest, ChainsComeFromTheFile)
+{
+  std::ifstream authority (File ("ca")), server (File ("server"));
+  std::ofstream (File ("more")) << server.rdbuf () << authority.rdbuf ();
+  Tls tls = MakeTls ("more", "");
+  std::rename (File ("more").c_str (), File ("server").c_str ());
+  ASSERT_TRUE (tps_tls_reload (server_tls_.get (), nullptr));
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_EQ (sk_X509_num (SSL_get_peer_cert_chain (peer.ssl ())), 2);
 }
 
 // ---- clients that must have certificates --------------------------------------------------------
@@ -364,6 +381,14 @@ TEST_F (ClientCertificates, OnlyClientsOfTheAuthorityAreServed)
   EXPECT_EQ (call.code, TPS_ERROR_CONNECTION_LOST) << call.text;
   WaitForFailures (2);
   ExpectServes ();
+}
+
+// The server shows what is in the file of its certificate, though it knows the authority.
+TEST_F (ClientCertificates, AuthoritiesAreNoPartOfTheChain)
+{
+  TlsPeer peer (tcp_, File ("client"));
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_EQ (sk_X509_num (SSL_get_peer_cert_chain (peer.ssl ())), 1);
 }
 
 // A peer of OpenSSL's, as this client would not load the certificate.

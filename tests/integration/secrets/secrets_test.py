@@ -1,0 +1,149 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""The private key of a server: nobody finds it but in the one place where OpenSSL has it."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+import junit
+
+PROGRAM = os.path.abspath(os.environ["THRIFTPS_SERVER"])
+WAIT_S = 60
+N_BYTES = 32  # of a secret, that no other place has by chance
+
+# Arguments of `openssl req`, and the name of the number that must stay secret in `openssl pkey`.
+KINDS = {
+    "P-256": (["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "priv"),
+    "RSA": (["rsa:2048"], "privateExponent"),
+    "Ed25519": (["ed25519"], "priv"),
+}
+
+
+def make_certificate(folder, arguments):
+    key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", *arguments, "-nodes", "-days", "1",
+                    "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    return key, certificate
+
+
+def read_number(key, name):
+    """The bytes of a number of a key, the most significant one first."""
+    text = subprocess.run(["openssl", "pkey", "-in", key, "-noout", "-text"],
+                          check=True, capture_output=True, text=True).stdout
+    digits = re.search(name + r":\s*\n((?:\s+[0-9a-f:]+\n)+)", text).group(1)
+    return bytes.fromhex(re.sub(r"[\s:]", "", digits)).lstrip(b"\0")
+
+
+class Process:
+    """A server with a key, whose log goes to a file. A context manager."""
+
+    def __init__(self, folder, key, certificate):
+        self.log = os.path.join(folder, "log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "--listen=127.0.0.1:0", "--log-level=debug", "--tls=allowed",
+                 "--tls-cert=" + certificate, "--tls-key=" + key],
+                stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        self.port = int(line.rpartition(":")[2])
+
+    def shake_hands(self):
+        """Until the end of the connection, which the server has seen then."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
+            with context.wrap_socket(plain) as encrypted:
+                encrypted.sendall(b"\0\0\0\0")  # a frame without a message
+                self.expect_end(encrypted)
+                return encrypted.getpeercert(True)
+
+    def fail_to_shake_hands(self):
+        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
+            plain.sendall(b"\x16\x03\x01\x00\x05hello")
+            self.expect_end(plain)
+
+    @staticmethod
+    def expect_end(connection):
+        while connection.recv(4096):
+            pass
+
+    def wait_for_log(self, text):
+        with open(self.log, encoding="utf-8") as log:
+            while text not in log.read():
+                log.seek(0)
+                if self.process.poll() is not None:
+                    raise AssertionError("the server has ended")
+
+    def read_file(self, name):
+        with open("/proc/%d/%s" % (self.process.pid, name), "rb") as file:
+            return file.read()
+
+    def regions(self):
+        """The bytes of each part of its memory that it may write to."""
+        maps = self.read_file("maps").decode().splitlines()
+        with open("/proc/%d/mem" % self.process.pid, "rb", 0) as memory:
+            for line in maps:
+                place, rights = line.split()[:2]
+                if rights.startswith("rw"):
+                    first, last = (int(end, 16) for end in place.split("-"))
+                    memory.seek(first)
+                    yield memory.read(last - first)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(WAIT_S)
+        self.process.stdout.close()
+
+
+class Keys(unittest.TestCase):
+
+    def check(self, process, lines, number):
+        self.assertTrue(lines)
+        with open(process.log, "rb") as log:
+            for text in (log.read(), process.read_file("cmdline"), process.read_file("environ")):
+                for line in lines:
+                    self.assertNotIn(line, text)
+        n_numbers = 0
+        for region in process.regions():
+            for line in lines:
+                self.assertNotIn(line[:N_BYTES], region)
+            for secret in (number[:N_BYTES], number[::-1][:N_BYTES]):
+                n_numbers += region.count(secret)
+        self.assertEqual(n_numbers, 1)
+
+    def run_server(self, arguments, name):
+        with tempfile.TemporaryDirectory() as folder:
+            key, certificate = make_certificate(folder, arguments)
+            with open(key, "rb") as file:
+                lines = [line for line in file.read().splitlines()[1:-1] if len(line) >= N_BYTES]
+            number = read_number(key, name)
+            with Process(folder, key, certificate) as process:
+                for _ in range(5):
+                    process.shake_hands()
+                    process.fail_to_shake_hands()
+                self.check(process, lines, number)
+                process.process.send_signal(signal.SIGHUP)
+                process.wait_for_log("certificate")
+                process.shake_hands()
+                self.check(process, lines, number)
+
+    def test_are_nowhere_else(self):
+        for kind, (arguments, name) in KINDS.items():
+            with self.subTest(kind=kind):
+                try:
+                    self.run_server(arguments, name)
+                except PermissionError as error:
+                    self.skipTest("memory cannot be read: %s" % error)
+
+
+if __name__ == "__main__":
+    junit.main()
