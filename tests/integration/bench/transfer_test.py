@@ -143,7 +143,8 @@ class Transfer(launcher.TestCase):
         for flag, word in (("--bogus", "bogus"), ("--op=pour", "push or pull or echo"),
                            ("--connections=65", "1 to 64"), ("--bytes=1", "multiple of 4"),
                            ("--seconds=-1", "0 or more"), ("--idle=-7", "0 to"),
-                           ("--transport=x", "tcp or unix or shm or tls"), ("--system=x", "thriftps")):
+                           ("--transport=x", "tcp or unix or shm or tls"),
+                           ("--system=x", "thriftps")):
             with self.subTest(flag=flag):
                 result = self.run_world(flag)
                 self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
