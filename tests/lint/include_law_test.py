@@ -116,7 +116,7 @@ LAYERS = (
     "bench/engine",
     "bench/world",
     "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle "
-    "bench/lookup bench/metrics bench/parameter_server bench/python bench/tenants",
+    "bench/lookup bench/metrics bench/operations bench/parameter_server bench/python bench/tenants",
     "bench/transfer/system",
     "bench/transfer/limits",
     "bench/transfer/calls bench/transfer/tls",
