@@ -205,7 +205,7 @@ TEST (OptimizerSpec, RefusesUnknownKinds)
   for (int kind : { -1, 0, 6, 1 << 30 })
     {
       EXPECT_THAT (refusal (tps_optimizer_spec ((TpsOptimizerKind) kind, 0.5)),
-                   HasSubstr ("table.optimizer.kind: " + std::to_string (kind)));
+                   HasSubstr ("table.optimizer.kind: unknown optimizer " + std::to_string (kind)));
       EXPECT_EQ (tps_optimizer_kind_name ((TpsOptimizerKind) kind), nullptr);
     }
 }
