@@ -50,9 +50,8 @@ void tps_chunk_clear (TpsChunk *chunk);
 void tps_transfer_arguments_clear (TpsTransferArguments *arguments);
 void tps_large_answer_clear (TpsLargeAnswer *answer);
 
-extern const TpsRpc
-    /* TpsTransferArguments -> gint32, number of received chunks */
-    tps_begin_transfer_rpc;
+/* TpsTransferArguments -> gint32, the number of received chunks */
+extern const TpsRpc tps_begin_transfer_rpc;
 extern const TpsRpc tps_put_chunk_rpc;    /* TpsChunk */
 extern const TpsRpc tps_run_transfer_rpc; /* TpsTransferArguments -> TpsLargeAnswer */
 extern const TpsRpc tps_get_chunk_rpc;    /* TpsTransferArguments -> TpsChunk */

@@ -22,15 +22,14 @@ G_BEGIN_DECLS
 /* -- TableSpec -- */
 
 extern const TpsStruct tps_table_spec_struct; /* TpsTableSpec */
-extern const TpsList
-    tps_table_spec_list; /* GArray * of these, created if it is NULL; clears its elements */
+/* GArray * of TpsTableSpec, created if it is NULL. It clears its elements. */
+extern const TpsList tps_table_spec_list;
 
 /* -- create_table, list_tables, drop_table -- */
 
 extern const TpsRpc tps_create_table_rpc; /* TpsTableSpec */
-extern const TpsRpc
-    /* -> GArray * of TpsTableSpec, created if it is NULL; clears its elements. */
-    tps_list_tables_rpc;
+/* Returns a GArray * of TpsTableSpec, created if it is NULL. It clears its elements. */
+extern const TpsRpc tps_list_tables_rpc;
 extern const TpsRpc tps_drop_table_rpc; /* gchar * */
 
 /* -- lookup_bags, lookup_rows -- */

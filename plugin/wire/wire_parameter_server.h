@@ -42,8 +42,8 @@ extern const TpsRpc tps_average_gradient_rpc; /* TpsAverageGradientArguments -> 
 extern const TpsRpc tps_reset_state_rpc;
 extern const TpsRpc tps_init_model_rpc; /* TpsInitModelArguments */
 extern const TpsRpc tps_get_model_rpc;  /* -> TpsModelVersion * */
-extern const TpsRpc
-    tps_update_and_fetch_model_rpc; /* TpsUpdateModelArguments -> TpsModelVersion * */
+/* TpsUpdateModelArguments -> TpsModelVersion * */
+extern const TpsRpc tps_update_and_fetch_model_rpc;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAverageGradientArguments, tps_average_gradient_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsInitModelArguments, tps_init_model_arguments_clear)

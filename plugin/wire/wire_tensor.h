@@ -45,8 +45,8 @@ gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType
 /* Tensors in C structs: TpsTensor. */
 extern const TpsStruct tps_tensor_struct;
 extern const TpsStruct tps_kept_tensor_struct; /* outlives its call: copied from shared memory */
-extern const TpsStruct
-    tps_device_tensor_struct;              /* floating point only: may lie in a device's memory */
+/* Floating point only: may be in a device's memory. */
+extern const TpsStruct tps_device_tensor_struct;
 extern const TpsStruct tps_indices_struct; /* INT64 [nnz] */
 
 extern const TpsEnum tps_dtype_enum;

@@ -175,7 +175,7 @@ class UntrustedServerTest(unittest.TestCase):
 
     def test_no_file(self):
         self.assert_refused(lambda number: (Segment(number, BYTES),
-                                            [os.open("/dev/null", os.O_RDWR)]), "no file")
+                                            [os.open("/dev/null", os.O_RDWR)]), "is not a file")
 
     def test_file_without_seals(self):
         def segment(number):
