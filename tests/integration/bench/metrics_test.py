@@ -19,7 +19,8 @@ class MetricsTest(unittest.TestCase):
         rows = [line.rsplit(None, 5) for line in result.stdout.splitlines()[1:]]
         self.assertEqual(
             [(name, unit, wrong) for name, _, _, _, unit, wrong in rows],
-            [(name, "ns", "0") for name in ("counter", "histogram", "clock", "call")]
+            [(name, "ns", "0")
+             for name in ("counter", "histogram", "clock", "call", "lookup in a table")]
             + [("scrape " + name, "us", "0") for name in ("text", "openmetrics", "protobuf")],
         )
         for _, median, low, high, _, _ in rows:
