@@ -234,12 +234,14 @@ TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
   tps_tensor_clear (&arguments.indices);
   gint64 begin_us = g_get_monotonic_time ();
   ASSERT_TRUE (crowd.SendBytes (calls));
-  EXPECT_EQ (ErrorCode (crowd.Receive ()), 0) << "nothing of the burst was in use";
-  for (int call = 0; call < n_calls; call++)
-    {
-      EXPECT_EQ (ErrorCode (crowd.Receive ()), kExhausted);
-      EXPECT_GE (g_get_monotonic_time () - begin_us, call * 100000);
-    }
+  int n_refused = 0;
+  for (int call = 0; call <= n_calls; call++) // replies may overtake each other
+    if (ErrorCode (crowd.Receive ()) == kExhausted)
+      {
+        EXPECT_GE (g_get_monotonic_time () - begin_us, n_refused * 100000);
+        n_refused++;
+      }
+  EXPECT_EQ (n_refused, n_calls) << "the first call had the whole burst";
 }
 
 /* Long arguments are read, and refused, by workers. */
