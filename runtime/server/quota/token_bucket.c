@@ -68,12 +68,12 @@ wait_for (const TpsTokenRate *rate, gint64 missing, gint64 charge_ns)
 }
 
 /* Sets the state of the bucket if it is still `*tat_ns`. FALSE: `*tat_ns` is now the present
- * state. */
+ * state. A full bucket is full on every clock: the coarse one is some milliseconds late. */
 static gboolean
 try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat_ns, gint64 missing,
          gint64 now_ns)
 {
-  gint64 after_ns = now_ns + MIN (missing, rate->tolerance_ns + MAX_DEBT_NS);
+  gint64 after_ns = missing > 0 ? now_ns + MIN (missing, rate->tolerance_ns + MAX_DEBT_NS) : 0;
 
   return __atomic_compare_exchange_n (&bucket->tat_ns, tat_ns, after_ns, TRUE, __ATOMIC_RELAXED,
                                       __ATOMIC_RELAXED);

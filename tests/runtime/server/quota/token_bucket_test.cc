@@ -156,6 +156,17 @@ TEST (TokenBucket, AChangeOfTheRateKeepsWhatTheBucketLacks)
   EXPECT_EQ (tps_token_bucket_get_level (&bucket, &slow, year), 100);
 }
 
+/* Limits may bring another clock, which is some milliseconds late. */
+TEST (TokenBucket, AFullBucketStaysFullWithAnotherClock)
+{
+  TpsTokenRate none = tps_token_rate (0, 0);
+  TpsTokenRate slow = tps_token_rate (1, 1);
+  TpsTokenBucket bucket = { 0 };
+
+  tps_token_bucket_change_rate (&bucket, &none, &slow, year);
+  EXPECT_TRUE (take (&bucket, &slow, 10, year - second / 250)) << "needs a full bucket";
+}
+
 /* One random sequence of charges, in the bucket and in the model. They may disagree only about
  * charges that conform within the rounding error. */
 void
