@@ -169,8 +169,9 @@ receive (Session *session)
     }
   if (n == 0)
     session->is_over = TRUE;
-  return n < 0 && judge (session, errno)
-         && (channel->has_unread || can_go_on (session, channel->receive_needs_output));
+  if (n == 0 || !judge (session, errno))
+    return FALSE;
+  return channel->receive_needs_output ? can_go_on (session, TRUE) : channel->has_unread;
 }
 
 /* A send that had to wait begins with the same bytes. */

@@ -158,21 +158,33 @@ note_secret (const SSL *ssl, const char *line)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static SSL_CTX *
+new_context (const gchar *path, gboolean is_tls_1_2)
+{
+  SSL_CTX *context = SSL_CTX_new (TLS_method ());
+
+  if (is_tls_1_2)
+    SSL_CTX_set_max_proto_version (context, TLS1_2_VERSION);
+  SSL_CTX_set_ciphersuites (context, "TLS_AES_128_GCM_SHA256");
+  SSL_CTX_set_num_tickets (context, 0);
+  SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_keylog_callback (context, note_secret);
+  check (SSL_CTX_use_certificate_chain_file (context, path) == 1
+         && SSL_CTX_use_PrivateKey_file (context, path, SSL_FILETYPE_PEM) == 1);
+  return context;
+}
+
 void
 tls_fuzz_peer_init (TlsFuzzPeer *peer, gint fd, const gchar *path, gboolean is_server,
                     gboolean is_tls_1_2)
 {
+  static SSL_CTX *contexts[2];
+
+  if (contexts[is_tls_1_2] == NULL)
+    contexts[is_tls_1_2] = new_context (path, is_tls_1_2);
   *peer = (TlsFuzzPeer) { .fd = fd,
-                          .context = SSL_CTX_new (TLS_method ()),
-                          .is_tls_1_2 = is_tls_1_2 };
-  if (is_tls_1_2)
-    SSL_CTX_set_max_proto_version (peer->context, TLS1_2_VERSION);
-  SSL_CTX_set_ciphersuites (peer->context, "TLS_AES_128_GCM_SHA256");
-  SSL_CTX_set_num_tickets (peer->context, 0);
-  SSL_CTX_set_keylog_callback (peer->context, note_secret);
-  check (SSL_CTX_use_certificate_chain_file (peer->context, path) == 1
-         && SSL_CTX_use_PrivateKey_file (peer->context, path, SSL_FILETYPE_PEM) == 1);
-  peer->ssl = SSL_new (peer->context);
+                          .is_tls_1_2 = is_tls_1_2,
+                          .ssl = SSL_new (contexts[is_tls_1_2]) };
   SSL_set_app_data (peer->ssl, peer);
   SSL_set_bio (peer->ssl, BIO_new (BIO_s_mem ()), BIO_new (BIO_s_mem ()));
   if (is_server)
@@ -185,7 +197,6 @@ void
 tls_fuzz_peer_clear (TlsFuzzPeer *peer)
 {
   SSL_free (peer->ssl);
-  SSL_CTX_free (peer->context);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */

@@ -34,7 +34,6 @@ typedef enum
 typedef struct
 {
   gint fd;
-  SSL_CTX *context;
   SSL *ssl;
   gboolean is_tls_1_2; /* of which no secret is known */
   TlsFuzzSecret handshake, application;
@@ -50,7 +49,7 @@ void tls_fuzz_fix_dice (void);
  * file in memory. */
 gint tls_fuzz_new_certificate (void);
 
-/* `path` names the certificate. `fd` stays the caller's, and must not block. */
+/* `path` names the certificate, always the same. `fd` stays the caller's, and must not block. */
 void tls_fuzz_peer_init (TlsFuzzPeer *peer, gint fd, const gchar *path, gboolean is_server,
                          gboolean is_tls_1_2);
 void tls_fuzz_peer_clear (TlsFuzzPeer *peer);
