@@ -4,15 +4,16 @@
 usage: count.py run EVENTS COUNTS
        count.py total [--table] NAME=COUNTS...
 
-`run` reads EVENTS, which `bazel test --build_event_json_file=EVENTS` wrote, and the test.xml files that it
-names, and writes COUNTS. It is called right after the run: the next one overwrites the test.xml files.
-Cases are those of the XML (GoogleTest writes one); a test without cases counts as one, and so does a
-target that does not build.
+`run` reads EVENTS, which `bazel test --build_event_json_file=EVENTS` wrote, and the test.xml files
+that it names, and writes COUNTS. It is called right after the run: the next one overwrites the
+test.xml files. Cases are those of the XML (GoogleTest writes one); a test without cases counts as
+one, and so does a target that does not build.
 
-`total` adds up. A file that is missing counts as one failure, since the run that should have written it
-broke down. What one run left out since it is not for its configuration counts as skipped only where no other
-run has it, and once. --table prints a line per run. The last line is `N passed, N failed`, with `, N skipped` where
-there are any; exit code 1 when something failed or nothing passed.
+`total` adds up. A file that is missing counts as one failure, since the run that should have
+written it broke down. A test that one run left out, because it is not for its configuration,
+counts as skipped once, and only if no other run has it. --table prints a line per run. The last
+line is `N passed, N failed`, with `, N skipped` if there are any; the exit code is 1 if a test
+failed or none passed.
 """
 
 import json
@@ -65,7 +66,8 @@ def read_events(path):
 
 
 def count_run(path):
-    """Returns counts, the tests that ran, and those that are not for this machine or configuration."""
+    """Returns counts, the tests that ran, and those that are not for this machine or
+    configuration."""
     if not os.path.exists(path):
         return Counter({FAILED: 1}), [], []
     tests = {}  # the last attempt counts
@@ -106,7 +108,8 @@ def print_total(runs, with_table):
     if with_table:
         print("%-12s %8s %8s %8s" % ("config", PASSED, FAILED, SKIPPED))
         for name, (run, _, left_out) in runs:
-            print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED], run[SKIPPED] + len(left_out)))
+            print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED],
+                                         run[SKIPPED] + len(left_out)))
     total = sum((run for _, (run, _, _) in runs), Counter())
     ran = set().union(*(ran for _, (_, ran, _) in runs))
     total[SKIPPED] += len(set().union(*(left_out for _, (_, _, left_out) in runs)) - ran)
@@ -124,7 +127,8 @@ def main(arguments):
         return 0
     if len(arguments) >= 2 and arguments[0] == "total":
         named = [argument.partition("=") for argument in arguments[1:] if argument != "--table"]
-        return print_total([(name, read_counts(path)) for name, _, path in named], "--table" in arguments)
+        return print_total([(name, read_counts(path)) for name, _, path in named],
+                           "--table" in arguments)
     return __doc__
 
 

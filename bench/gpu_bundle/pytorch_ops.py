@@ -179,7 +179,8 @@ def softmax(work):
 
 def softmax_gradient(work):
     output, gradient = work.rows(work.a, COLUMNS), work.rows(work.b, COLUMNS)
-    return (lambda: work.torch.ops.aten._softmax_backward_data(gradient, output, 1, work.torch.float32),
+    return (lambda: work.torch.ops.aten._softmax_backward_data(gradient, output, 1,
+                                                               work.torch.float32),
             12 * work.n_elems)
 
 
@@ -196,12 +197,14 @@ def with_gradient(work, values, loss, n_bytes):
 def cross_entropy(work):
     rows = work.rows(work.b, COLUMNS)
     target = work.torch.arange(len(rows), device="cuda") * 0x9E3779B1 % COLUMNS
-    return with_gradient(work, rows, lambda values: work.functional.cross_entropy(values, target), 8 * work.n_elems)
+    return with_gradient(work, rows, lambda values: work.functional.cross_entropy(values, target),
+                         8 * work.n_elems)
 
 
 def l1_loss(work):
     target = work.a
-    return with_gradient(work, work.b, lambda values: work.functional.l1_loss(values, target), 12 * work.n_elems)
+    return with_gradient(work, work.b, lambda values: work.functional.l1_loss(values, target),
+                         12 * work.n_elems)
 
 
 def product(work):
@@ -278,10 +281,12 @@ def print_verdict(ratios):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=256, help="size of an array")
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
-    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="output of device_ops")
+    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE",
+                        help="output of device_ops")
     flags = parser.parse_args()
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -37,7 +37,8 @@ class BatchUpdateServer:
         self.lock = threading.Lock()
         self.n_trainers = args.ntrainer
         self.model = torch.nn.Linear(args.in_features, args.out_features)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=args.lr, momentum=args.momentum)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=args.lr,
+                                         momentum=args.momentum)
         self.new_round()
 
     def new_round(self):
@@ -94,9 +95,11 @@ def run_server(args, commands):
     commands.send({"ready": True, "torch": torch.__version__})
     while commands.recv() == "pass":
         server = rpc.RRef(BatchUpdateServer(args))
-        futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, rank, server), timeout=0)
+        futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, rank, server),
+                                 timeout=0)
                    for rank in range(args.ntrainer)]
-        commands.send({"trainer": {str(rank): future.wait() for rank, future in enumerate(futures)}})
+        commands.send({"trainer": {str(rank): future.wait()
+                                   for rank, future in enumerate(futures)}})
 
 
 def run_role(rank, args, commands):

@@ -49,8 +49,8 @@ class HybridModel(nn.Module):
     def __init__(self, tables):
         super().__init__()
         self.tables = tables
-        self.ddp = DDP(nn.Sequential(nn.Linear(WIDTH, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64),
-                                     nn.Linear(64, 32), nn.Linear(32, 8)))
+        self.ddp = DDP(nn.Sequential(nn.Linear(WIDTH, 256), nn.Linear(256, 128), nn.ReLU(),
+                                     nn.Linear(128, 64), nn.Linear(64, 32), nn.Linear(32, 8)))
 
     def forward(self, indices, offsets):
         bags = [table.rpc_sync().forward(indices, offsets) for table in self.tables]
@@ -59,7 +59,8 @@ class HybridModel(nn.Module):
 
 def make_table(args, number):
     torch.manual_seed(args.seed + number)
-    return nn.EmbeddingBag(args.number_embeddings, args.embedding_dim, mode="sum", sparse=args.sparse)
+    return nn.EmbeddingBag(args.number_embeddings, args.embedding_dim, mode="sum",
+                           sparse=args.sparse)
 
 
 def list_parameters(table):
@@ -74,7 +75,8 @@ def draw_batches(rng, args):
         while start < n:
             offsets.append(start)
             start += rng.randint(1, 10)
-        target = torch.randint(8, (len(offsets),)).repeat_interleave(args.number_ps * args.embedding_dim // WIDTH)
+        target = torch.randint(8, (len(offsets),)).repeat_interleave(args.number_ps
+                                                                     * args.embedding_dim // WIDTH)
         yield indices, torch.tensor(offsets), target, len(offsets)
 
 
@@ -105,15 +107,18 @@ def run_trainer(args, tables, rank, epochs):
 
 
 def run_pass(args, tables, epochs):
-    futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, tables, rank, epochs), timeout=0)
+    futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, tables, rank, epochs),
+                             timeout=0)
                for rank in range(args.number_trainers)]
     results = [future.wait() for future in futures]
-    return {"trainer": {str(rank): {"epoch_metric,epoch": result[0]} for rank, result in enumerate(results)},
+    return {"trainer": {str(rank): {"epoch_metric,epoch": result[0]}
+                        for rank, result in enumerate(results)},
             "samples": {str(rank): result[1:] for rank, result in enumerate(results)}}
 
 
 def run_master(args, commands):
-    tables = [rpc.remote(f"ps{number}", make_table, args=(args, number), timeout=0) for number in range(args.number_ps)]
+    tables = [rpc.remote(f"ps{number}", make_table, args=(args, number), timeout=0)
+              for number in range(args.number_ps)]
     for table in tables:
         # Waits until the table exists.
         rpc.rpc_sync(table.owner(), list_parameters, args=(table,), timeout=0)

@@ -19,7 +19,8 @@ from torch.nn.functional import embedding_bag
 
 
 def make_table(rows, dim):
-    values = torch.arange(rows, dtype=torch.int32).mul_(31).unsqueeze(1) + torch.arange(dim, dtype=torch.int32) * 7
+    values = torch.arange(rows, dtype=torch.int32).mul_(31).unsqueeze(1) + torch.arange(
+        dim, dtype=torch.int32) * 7
     return values.remainder_(257).float().div_(256)
 
 
@@ -31,7 +32,8 @@ def run(table, sets, offsets, n_batches):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("rows", "dim", "bags", "bag-length"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--ids", required=True)

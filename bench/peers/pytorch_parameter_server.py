@@ -40,7 +40,8 @@ try:
 except ImportError:
     rpc = None
 if rpc is None or not rpc.is_available():
-    print(f"peer pytorch: PyTorch {torch.__version__} has no torch.distributed.rpc", file=sys.stderr)
+    print(f"peer pytorch: PyTorch {torch.__version__} has no torch.distributed.rpc",
+          file=sys.stderr)
     sys.exit(3)
 
 from torch.nn.parallel import DistributedDataParallel
@@ -99,11 +100,13 @@ class Metrics:
 class DummyModel(torch.nn.Module):
     """EmbeddingBag (mean over a fixed-length bag), consecutive linear layers, softmax."""
 
-    def __init__(self, num_embeddings, embedding_dim, dense_input_size, dense_output_size, dense_layers_count, sparse):
+    def __init__(self, num_embeddings, embedding_dim, dense_input_size, dense_output_size,
+                 dense_layers_count, sparse):
         super().__init__()
         self.embedding = torch.nn.EmbeddingBag(num_embeddings, embedding_dim, sparse=sparse)
         self.dense = torch.nn.Sequential(
-            *[torch.nn.Linear(dense_input_size, dense_output_size) for _ in range(dense_layers_count)]
+            *[torch.nn.Linear(dense_input_size, dense_output_size)
+              for _ in range(dense_layers_count)]
         )
 
     def forward(self, ids):
@@ -269,7 +272,8 @@ def send_to_server(state, bucket):
         tensor = tensor.cpu()
     packed = pack_sparse(tensor) if sparse else tensor
     start_s = time.perf_counter()
-    future = state.server.rpc_async().average_gradient(state.server, state.batch, bucket.index(), packed)
+    future = state.server.rpc_async().average_gradient(state.server, state.batch, bucket.index(),
+                                                       packed)
 
     def done(reply):
         state.metrics.add("hook_future_metric,rpc_" + ("sparse" if sparse else "dense"), start_s)
@@ -342,8 +346,10 @@ def run_master(args, commands):
         futures = []
         for r in range(n_trainers(args)):
             s = r // per_server if servers else None
-            arguments = (args, dealt[r], servers[s], s >= args.nserver) if servers else (args, dealt[r], None, False)
-            futures.append(rpc.rpc_async(role_name(args, r), run_trainer, args=arguments, timeout=0))
+            arguments = (args, dealt[r], servers[s],
+                         s >= args.nserver) if servers else (args, dealt[r], None, False)
+            futures.append(rpc.rpc_async(role_name(args, r), run_trainer, args=arguments,
+                                         timeout=0))
         trainers = {str(r): f.wait() for r, f in enumerate(futures)}
         taken = {str(first + i): s.rpc_sync().take_metrics(s) for i, s in enumerate(servers)}
         for server in servers:
@@ -361,10 +367,13 @@ def rpc_options(args, rank):
     options = {"init_method": f"tcp://127.0.0.1:{args.rpc_port}", "rpc_timeout": args.rpc_timeout}
     if args.transport == "tcp":
         has_cuda = args.ncudatrainer + args.ncudaserver > 0
-        options.update(_transports=["uv"], _channels=["basic"] + (["cuda_basic"] if has_cuda else []))
+        options.update(_transports=["uv"],
+                       _channels=["basic"] + (["cuda_basic"] if has_cuda else []))
     if _device.type == "cuda":
-        theirs = {role_name(args, r): device_of(args, r) for r in range(n_trainers(args) + n_servers(args)) if r != rank}
-        options["device_maps"] = {name: {_device: there} for name, there in theirs.items() if there.type == "cuda"}
+        theirs = {role_name(args, r): device_of(args, r)
+                  for r in range(n_trainers(args) + n_servers(args)) if r != rank}
+        options["device_maps"] = {name: {_device: there} for name, there in theirs.items()
+                                  if there.type == "cuda"}
         options["devices"] = [_device]
     return rpc.TensorPipeRpcBackendOptions(**options)
 
@@ -409,8 +418,10 @@ def main():
     parser.add_argument("--ncudaserver", type=int, default=0)
     parser.add_argument("--server", choices=sorted(SERVERS), default="AverageParameterServer")
     parser.add_argument("--ddp-hook", choices=sorted(HOOKS), default="rpc_hook")
-    parser.add_argument("--model", type=json.loads, required=True, help="JSON object: the model's arguments")
-    parser.add_argument("--data", type=json.loads, required=True, help="JSON object: the data set's arguments")
+    parser.add_argument("--model", type=json.loads, required=True,
+                        help="JSON object: the model's arguments")
+    parser.add_argument("--data", type=json.loads, required=True,
+                        help="JSON object: the data set's arguments")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

@@ -109,7 +109,8 @@ def load(kind, address):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", choices=("default", "tcp"))
     parser.add_argument("--load", choices=("default", "tcp"))
     parser.add_argument("--address", required=True)

@@ -20,7 +20,7 @@ gint tps_transfer_serve_ours (const gchar *address, gsize max_bytes);
 /* The same, but frames of 32 MiB are the largest it takes: larger requests come in chunks. */
 gint tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes);
 
-/* TpsClients that share no memory; what follows a call is started from its callback. */
+/* TpsClients that share no memory. The callback of a call starts the next one. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes);
 
 /* Both over TLS: every client checks the server's certificate, which stands with its key in the

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a run measures: which rows, on which systems. */
+/* The plan of a run: its rows, and their systems. */
 
 #pragma once
 

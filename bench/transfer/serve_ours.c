@@ -37,7 +37,7 @@ handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
     tps_call_reply (call, NULL, NULL);
 }
 
-/* What is pulled is the same memory again and again, as a table or a model would be. */
+/* Every pull reads the same memory, as of a table or a model. */
 static void
 handle_pull (TpsCall *call, gpointer object)
 {

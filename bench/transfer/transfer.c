@@ -403,7 +403,7 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 
 /* -- children -- */
 
-/* What this program is as a child: --serve=KIND and --load=KIND. */
+/* The roles of this program as a child: --serve=KIND and --load=KIND. */
 static const struct
 {
   const gchar *kind;

@@ -41,7 +41,7 @@ encode (const TpsCommand *command, TpsRecordHead *record)
   return buffer;
 }
 
-/* What was taken once is taken again, as the same bytes. */
+/* An accepted record is accepted again, as the same bytes. */
 static void
 check_taken (const TpsRecordDecoder *decoder)
 {

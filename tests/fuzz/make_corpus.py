@@ -5,16 +5,17 @@
     tests/fuzz/make_corpus.py tests/fuzz/corpus
 
 They are well-formed messages of python3-thrift, .npy files, and records of TLS (tls_corpus.py).
-What the fuzzers found on their own is added to the same folders with -merge=1.
+Inputs that the fuzzers found are added to the same folders with -merge=1.
 """
 
 import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
-from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol, TCompactProtocol,
-                          TMessageType, message_bytes)
+sys.path.insert(0,
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
+from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol,
+                          TCompactProtocol, TMessageType, message_bytes)
 import tls_corpus
 
 
@@ -35,28 +36,35 @@ def average(gradient):
 # write_value() writes text; bytes of tensors are ASCII here, which is as good.
 FLOATS = "abcdefgh"
 DENSE = (1, tensor(1, [2], FLOATS))
-SPARSE = (2, (STRUCT, [(1, tensor(6, [1], "\0" * 8)), (2, tensor(1, [1, 2], FLOATS)), (3, (LIST, (I64, [10, 2])))]))
+SPARSE = (2, (STRUCT, [(1, tensor(6, [1], "\0" * 8)), (2, tensor(1, [1, 2], FLOATS)),
+                       (3, (LIST, (I64, [10, 2])))]))
 PUSH = (3, (STRUCT, [(1, (STRING, "client")), (2, (I64, 4))]))
 SPEC = [
     (1, (STRING, "pass")), (2, (I32, 0)), (3, (I32, 1)),
-    (4, (STRING, '{"model_class": "DummyModel", "configurations": {"dim": 4, "scale": 0.5, "sparse": true}}')),
-    (5, (LIST, (STRUCT, [[(1, tensor(6, [1, 1], "\0" * 8)), (2, tensor(6, [1], "\0" * 8))]]))), (6, (I32, 1)),
-    (7, (I32, 1)), (8, (I64, 3)), (9, (STRING, "DdpTrainer")), (10, (STRING, '{"a": "b"}')), (11, (STRING, "gloo")),
-    (18, (LIST, (STRUCT, [[(1, (I32, 2)), (2, (STRING, "unix:/run/server"))]]))), (19, (BOOL, True)),
-    (20, (DOUBLE, 1.0)), (23, (I32, 1000)), (25, (STRING, "mean"))]
-STATUS = [(1, (I32, 4)), (2, (STRING, "pass")), (3, (I64, 1)), (4, (I64, 2)), (5, (I64, 3)), (6, (I32, 6)),
-          (7, (STRING, "trainer 3 did not come")), (8, (DOUBLE, 0.5)), (9, (STRING, "0123456789abcdef"))]
+    (4, (STRING, '{"model_class": "DummyModel", "configurations": {"dim": 4, "scale": 0.5, '
+                 '"sparse": true}}')),
+    (5, (LIST, (STRUCT, [[(1, tensor(6, [1, 1], "\0" * 8)), (2, tensor(6, [1], "\0" * 8))]]))),
+    (6, (I32, 1)), (7, (I32, 1)), (8, (I64, 3)), (9, (STRING, "DdpTrainer")),
+    (10, (STRING, '{"a": "b"}')), (11, (STRING, "gloo")),
+    (18, (LIST, (STRUCT, [[(1, (I32, 2)), (2, (STRING, "unix:/run/server"))]]))),
+    (19, (BOOL, True)), (20, (DOUBLE, 1.0)), (23, (I32, 1000)), (25, (STRING, "mean"))]
+STATUS = [(1, (I32, 4)), (2, (STRING, "pass")), (3, (I64, 1)), (4, (I64, 2)), (5, (I64, 3)),
+          (6, (I32, 6)), (7, (STRING, "trainer 3 did not come")), (8, (DOUBLE, 0.5)),
+          (9, (STRING, "0123456789abcdef"))]
 SUMMARY = ([(1, (STRING, "group")), (2, (STRING, "name")), (3, (I64, 2))]
-           + [(number, (DOUBLE, float(number))) for number in range(4, 11)] + [(11, (STRING, FLOATS * 2))])
+           + [(number, (DOUBLE, float(number))) for number in range(4, 11)]
+           + [(11, (STRING, FLOATS * 2))])
 INFO = [(1, (STRING, "server2")), (2, (STRING, "0.1.0")), (3, (I64, 1 << 28)),
-        (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"]))), (6, (I64, 4096)), (7, (I64, 1 << 30))]
+        (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"]))),
+        (6, (I64, 4096)), (7, (I64, 1 << 30))]
 OPTIMIZER = [(1, (I32, 4))] + [(number, (DOUBLE, 0.5)) for number in range(2, 11)]
 TABLE = [(1, (STRING, "emb")), (2, (I64, 100)), (3, (I32, 4)), (4, (I32, 3)),
-         (5, (STRUCT, [(1, (I32, 3)), (2, (DOUBLE, -1.0)), (3, (DOUBLE, 1.0)), (6, (I64, 7))])), (6, (STRUCT, OPTIMIZER))]
+         (5, (STRUCT, [(1, (I32, 3)), (2, (DOUBLE, -1.0)), (3, (DOUBLE, 1.0)), (6, (I64, 7))])),
+         (6, (STRUCT, OPTIMIZER))]
 RANGE = [(7, (I64, 10)), (8, (I64, 6400)), (11, (I64, 50))]
 HASH = [(9, (I32, 1)), (10, (I32, 3))]
-QUERY = [(1, (STRING, "emb")), (2, tensor(6, [2], "\0" * 16)), (3, tensor(6, [1], "\0" * 8)), (4, (I32, 1)),
-         (5, tensor(1, [2], FLOATS))]
+QUERY = [(1, (STRING, "emb")), (2, tensor(6, [2], "\0" * 16)), (3, tensor(6, [1], "\0" * 8)),
+         (4, (I32, 1)), (5, tensor(1, [2], FLOATS))]
 BAG_GRADIENT = [(1, (STRUCT, QUERY)), (2, tensor(1, [1, 2], FLOATS))]
 PARAMETER = [(1, (STRING, "w")), (2, tensor(1, [2], FLOATS))]
 
@@ -84,20 +92,24 @@ WIRE = {
     "apply_rows": [(1, (STRING, "emb")), SPARSE, PUSH],
     "apply_bags": [(1, (LIST, (STRUCT, [BAG_GRADIENT]))), (2, PUSH[1])],
     "init_model": [(1, (LIST, (STRUCT, [PARAMETER]))), (2, (STRUCT, OPTIMIZER))],
-    "update_model": [(1, (I32, 0)), (2, (LIST, (STRUCT, [PARAMETER[1][1][1]]))), PUSH, (4, (I64, 1))],
+    "update_model": [(1, (I32, 0)), (2, (LIST, (STRUCT, [PARAMETER[1][1][1]]))), PUSH,
+                     (4, (I64, 1))],
     "average_shared": average([(1, shared(1, [16], 1, 64, 64))]),
     "average_shared_sparse": average([(2, (STRUCT, [
-        (1, shared(6, [8], 1, 0, 64)), (2, shared(1, [8, 2], 1, 128, 64)), (3, (LIST, (I64, [1 << 62, 2])))]))]),
+        (1, shared(6, [8], 1, 0, 64)), (2, shared(1, [8, 2], 1, 128, 64)),
+        (3, (LIST, (I64, [1 << 62, 2])))]))]),
     "average_shared_answers": average([(1, shared(1, [16], 2, 0, 64))]),
     "average_shared_beyond": average([(1, shared(1, [32], 1, 4032, 128))]),
-    "lookup_shared": [(1, (LIST, (STRUCT, [[QUERY[0], (2, shared(6, [2], 1, 0, 16)), (3, shared(6, [1], 1, 192, 8)),
-                                            QUERY[3]]])))],
+    "lookup_shared":
+    [(1, (LIST, (STRUCT, [[QUERY[0], (2, shared(6, [2], 1, 0, 16)), (3, shared(6, [1], 1, 192, 8)),
+                           QUERY[3]]])))],
     "open_segment": [(1, (I32, 1)), (2, (I32, 2)), (3, (I64, 1 << 20))],
     "segment": [(0, (STRUCT, [(1, (I64, 7)), (2, (I64, 1 << 20))]))],
     "segment_ids": [(1, (LIST, (I64, [1, 2, -3])))],
     "begin_transfer": [(1, (STRING, "transfer")), (2, (I64, 1 << 33)), (3, (I32, 9))],
-    "put_chunk": [(1, (STRUCT, [(1, (STRING, "transfer")), (2, (I32, 1)), (3, (I32, 9)), (4, (I32, -5)),
-                                (5, (STRING, "bytes"))]))],
+    "put_chunk": [(1, (STRUCT,
+                       [(1, (STRING, "transfer")), (2, (I32, 1)), (3, (I32, 9)), (4, (I32, -5)),
+                        (5, (STRING, "bytes"))]))],
     "get_chunk": [(1, (STRING, "transfer")), (2, (I32, 3))],
     "large_answer": [(0, (STRUCT, [(1, (I64, 1 << 33)), (2, (I32, 9)), (3, (STRING, "bytes"))]))],
     "model": [(0, (STRUCT, [(1, (I64, 3)), (2, (LIST, (STRUCT, [PARAMETER])))]))],
@@ -160,7 +172,8 @@ def write_headers(folder, scan):
         for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
             message = message_bytes(factory, False, (TMessageType.CALL, "m", 1, [(1, (I32, 5))]))
             header = struct.pack(">HHiH", 0x0FFF, 0, 7, len(padded) // 4) + padded
-            write(scan, "header_%s_%s" % (name, protocol), struct.pack(">i", len(header + message)) + header + message)
+            write(scan, "header_%s_%s" % (name, protocol),
+                  struct.pack(">i", len(header + message)) + header + message)
 
 
 def write(folder, name, data):
@@ -176,7 +189,8 @@ def main():
             for framed in (True, False):
                 data = message_bytes(factory, framed, message)
                 write(scan, "%s_%s_%s" % (name, protocol, "framed" if framed else "unframed"), data)
-    large = (TMessageType.CALL, "m", 1, [(1, (STRING, "x" * 5000)), (2, (STRING, "y" * 4096)), (3, (I32, 1))])
+    large = (TMessageType.CALL, "m", 1,
+             [(1, (STRING, "x" * 5000)), (2, (STRING, "y" * 4096)), (3, (I32, 1))])
     for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
         write(scan, "bodies_%s" % protocol, message_bytes(factory, True, large) * 2)
         for name, arguments in WIRE.items():

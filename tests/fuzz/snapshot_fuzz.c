@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of snapshots of any contents: refused with a reason, or taken; what is taken can be written
- * and read again. The first byte says what the rest is: 'm' a manifest without its checksum, 's' a
- * safetensors file, 'p' records of push ids. */
+/* Files of snapshots of any contents: refused with a reason, or accepted; an accepted file can be
+ * written and read again. The first byte is the kind of the rest: 'm' a manifest without its
+ * checksum, 's' a safetensors file, 'p' records of push ids. */
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -27,7 +27,7 @@ def key_updates(request, n):
     return handshake(24, bytes([request])) * n
 
 
-# What a peer does once it can encrypt, whichever side it is.
+# The acts of a peer, client or server, once it can encrypt.
 TLS_OPEN = {
     "data": sealed(DATA, b"bytes") + op(SEND, b"answer") + sealed(DATA, b"x" * 5000) + op(END),
     "many_records": sealed(DATA, b"x") * 40,

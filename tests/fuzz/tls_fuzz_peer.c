@@ -201,7 +201,7 @@ tls_fuzz_peer_clear (TlsFuzzPeer *peer)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* What does not fit is lost, like the rest of a connection that breaks. */
+/* Bytes that do not fit are lost, like the rest of a connection that breaks. */
 void
 tls_fuzz_peer_send (const TlsFuzzPeer *peer, const guint8 *bytes, gsize n_bytes)
 {

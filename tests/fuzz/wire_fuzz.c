@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a message, read by every decoder, as arguments and as a result. What a decoder
- * takes, its encoder must be able to send: the peer takes it too. */
+/* Any bytes as a message, read by every decoder, as arguments and as a result. The encoder must be
+ * able to send each value that its decoder accepts, because the peer accepts it too. */
 
 #include "tests/fuzz/wire_fuzz.h"
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* What the runtime does with them at once. */
+/* The first uses of the arguments in the runtime. */
 static void
 check_average (gpointer data)
 {
@@ -129,7 +129,7 @@ CLEAR (tensor, TpsTensor, tps_tensor_clear)
 CLEAR (info, TpsNodeInfo, tps_node_info_clear)
 CLEAR (status, TpsTrainStatus, tps_train_status_clear)
 
-/* What a method's arguments or result are in C. */
+/* The arguments or the result of a method in C. */
 typedef struct
 {
   const TpsRpc *rpc;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of wire_fuzz have in common. */
+/* Common declarations of the parts of wire_fuzz. */
 
 #pragma once
 
@@ -19,7 +19,7 @@ gboolean tps_fuzz_judge (gboolean ok, GError *error);
 /* The first message in the bytes; NULL: there is none. */
 TpsMessage *tps_fuzz_scan (const guint8 *bytes, gsize n_bytes);
 
-/* What a peer receives as the arguments of a method. */
+/* The arguments of a method, as a peer receives them. */
 TpsMessage *tps_fuzz_send (const TpsRpc *rpc, gconstpointer arguments, TpsProtocolKind protocol);
 
 /* Stands before the value of the first field, as a client's reader does. */

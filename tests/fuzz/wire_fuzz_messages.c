@@ -7,8 +7,8 @@
 #include "plugin/frame/scan.h"
 #include "runtime/base/error.h"
 
-/* A slice of shared memory is small, but may be named by every tensor of a message: what is sent
- * again has them inline. */
+/* A slice of shared memory is small, but every tensor of a message may refer to it: the message
+ * that is sent again has the tensors inline. */
 #define MAX_MESSAGE_BYTES ((gsize) 1 << 30)
 
 void

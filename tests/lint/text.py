@@ -33,8 +33,6 @@ BANNED = {
     r"by and by": "gradually",
 }
 PATTERN = re.compile(r"\b(%s)\b" % "|".join(BANNED), re.IGNORECASE)
-# Folders whose Python is not checked for its width yet. This list must only become shorter.
-WIDE_PYTHON = (".ci/", "bench/", "plugin/", "tests/fuzz/")
 # Texts of others, and this list.
 EXEMPT = ("LICENSE", "tests/lint/text.py", "third_party/cuda/")
 
@@ -69,8 +67,7 @@ def find_data_lines(text):
 
 def find_wide_lines(path, lines):
     """Yields the numbers of the lines that are too long and could be broken."""
-    if path.endswith(".py"):
-        data = set() if path.startswith(WIDE_PYTHON) else find_data_lines("".join(lines))
+    data = find_data_lines("".join(lines)) if path.endswith(".py") else set()
     in_block = False
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\n")
@@ -79,7 +76,7 @@ def find_wide_lines(path, lines):
         if len(line) <= COLUMNS:
             continue
         if path.endswith(".py"):
-            if not path.startswith(WIDE_PYTHON) and number not in data and "http" not in line:
+            if number not in data and "http" not in line:
                 yield number
         elif not has_to_be_long(path, line, in_block):
             yield number

@@ -26,6 +26,7 @@ __tsan_default_suppressions (void)
       /* GLib jumps into the unlock of its recursive locks, so the sanitizer attributes only the
        * lock to GLib. */
       "mutex:_get_type_once$\n"
+      "mutex:libgio-2.0.so.0\n"
       /* G_DEFINE_EXTENDED_ERROR guards the quark with g_once_init_enter(), which is also a
        * futex. */
       "race:^tps_error_quark$\n"

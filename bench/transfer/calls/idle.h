@@ -37,8 +37,8 @@ gboolean tps_transfer_idle_start (TpsTransferIdle *idle, TpsSupervisor *supervis
                                   GError **error);
 void tps_transfer_idle_stop (TpsTransferIdle *idle);
 
-/* A round of `seconds` without and with the idle connections. Errors: what the child or a client
- * says; TPS_ERROR_ABORTED when interrupted. */
+/* A round of `seconds` without and with the idle connections. Errors: those of
+ * the child or a client; TPS_ERROR_ABORTED when interrupted. */
 gboolean tps_transfer_idle_measure_alone (TpsTransferIdle *idle, GError **error);
 gboolean tps_transfer_idle_measure_beside (TpsTransferIdle *idle, GError **error);
 

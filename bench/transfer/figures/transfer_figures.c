@@ -64,8 +64,8 @@ tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferR
   return g_strdup_printf ("%s %s", title, spec->transport);
 }
 
-/* Where calls come one by one, what starts and ends the run is not theirs: the typical call
- * counts. */
+/* If calls are made one by one, the begin and the end of the run are not part of them: the typical
+ * call counts. */
 static gdouble
 get_seconds (const TpsTransferRow *row, const TpsTransferTimes *times)
 {

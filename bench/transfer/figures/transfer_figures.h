@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the transfer benchmark measured: a line for each row on each system, with its rate, times
+/* The figures of the transfer benchmark: a line for each row on each system, with its rate, times
  * and CPU. */
 
 #pragma once
@@ -34,7 +34,7 @@ gchar *tps_transfer_show_handshakes (const TpsFigures *figures, const GPtrArray 
 /* "push 16 MiB tcp", as the figure is named; owned by the caller. */
 gchar *tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferRow *row);
 
-/* What idle connections cost: text, owned by the caller, and figures of ours. */
+/* The cost of idle connections: text, owned by the caller, and figures of ours. */
 gchar *tps_transfer_show_idle (const TpsTransferIdle *idle);
 void tps_transfer_output_idle (const TpsTransferIdle *idle, TpsBenchOutput *output);
 

@@ -54,9 +54,9 @@ fail (gint fd, const gchar *doing, const gchar *address, GError **error)
 /* Of a Unix socket, as plugin/net/address.c sets it. */
 #define UNIX_BUFFER_BYTES (256 << 10)
 
-/* As ours are, so that what is compared is what is done with them: a limit that BBR paces would be
- * none, and neither would a Unix socket that is left with the kernel's buffer, which is smaller
- * than what is sent best. What is none of a socket's options fails: never mind. */
+/* The options of our sockets, so that only their use is compared: a socket that BBR paces would be
+ * no limit, and neither would a Unix socket with the kernel's buffer, which is smaller than the
+ * best size of a send. An option that this kind of socket does not have fails, which is ignored. */
 static void
 tune (gint fd)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Blocking stream sockets, as plain as they can be: what a raw socket does is the limit to compare
- * with. Addresses are "127.0.0.1:PORT" (TCP with TCP_NODELAY) and "unix:/path". */
+/* Blocking stream sockets, as plain as possible: the raw socket is the limit of the comparison.
+ * Addresses are "127.0.0.1:PORT" (TCP with TCP_NODELAY) and "unix:/path". */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the benchmark's tensors hold: the same in every process, different everywhere, and no zeros.
+/* The contents of the benchmark's tensors: the same in every process, different everywhere, without
+ * zeros.
  * Memory that was never written to is one page of zeros again and again, which copies faster than
  * any other.
  */

@@ -46,8 +46,7 @@ gchar *tps_transfer_row_to_line (const TpsTransferRow *row);
 /* "push 1 MiB", and "x8" for 8 connections, "/4" for 4 in flight; owned by the caller. */
 gchar *tps_transfer_row_to_title (const TpsTransferRow *row);
 
-/* What is called to see that such a row is right: an answer with bytes on each of its
- * connections. */
+/* The calls that check such a row: each of its connections gets a reply with bytes. */
 TpsTransferRow tps_transfer_row_get_check (const TpsTransferRow *row);
 
 /* Bytes of tensors that the calls move in all. */

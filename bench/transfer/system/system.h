@@ -33,7 +33,7 @@ typedef struct
 
 typedef struct TpsTransferSystem TpsTransferSystem;
 
-/* What one run of a row took. */
+/* The times of one run of a row. */
 typedef struct
 {
   gdouble seconds;
@@ -44,8 +44,8 @@ typedef struct
 
 void tps_transfer_times_clear (TpsTransferTimes *times);
 
-/* What the processes are given: a folder for Unix sockets, the file of a certificate and its key
- * (NULL = none), and how many bytes may be in flight on a connection. */
+/* Options of the processes: a folder for Unix sockets, the file of a certificate and its key (NULL
+ * = none), and the limit on the bytes in flight of a connection. */
 typedef struct
 {
   const gchar *socket_dir;
@@ -77,7 +77,7 @@ gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const Tps
 gboolean tps_transfer_system_check (TpsTransferSystem *system, const TpsTransferRow *row,
                                     GError **error);
 
-/* Errors: what the load generator says; TPS_ERROR_ABORTED when a process is gone, or
+/* Errors: those of the load generator; TPS_ERROR_ABORTED if a process has ended, or if
  * interrupted. */
 gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
                                   TpsTransferTimes *times, GError **error);

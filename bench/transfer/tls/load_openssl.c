@@ -87,7 +87,7 @@ fill_sent (const Loader *loader, const TpsTransferRow *row)
   return done;
 }
 
-/* What was received ends with the bytes of all calls; the header of HTTP may stand before them. */
+/* The received bytes end with those of all calls; the header of HTTP may precede them. */
 static gboolean
 has_received (const Loader *loader, const TpsTransferRow *row)
 {

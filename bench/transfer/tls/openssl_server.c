@@ -13,8 +13,7 @@
 #define START_NS G_GINT64_CONSTANT (10000000000)
 #define LOOK_US 500
 
-/* An address that nobody listens at: the kernel gives it to the next one that asks only after all
- * others. */
+/* An address without a listener. The kernel assigns it again only after all others. */
 static gchar *
 find_address (GError **error)
 {
