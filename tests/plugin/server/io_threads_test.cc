@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/plugin/server/test_service.h"
 
@@ -38,6 +40,17 @@ CountThreadsWithoutName ()
   return CountThreads (name);
 }
 
+// Some sanitizers have a thread of their own, which starts with the first thread of the program.
+void
+StartThreadOfSanitizer ()
+{
+  std::filesystem::path task;
+
+  std::thread ([&task] { task = "/proc/self/task/" + std::to_string (gettid ()); }).join ();
+  while (std::filesystem::exists (task)) // it may still be listed after it was joined
+    sched_yield ();
+}
+
 // A server that is created while the test may run on at most so many cores of those that the
 // machine allows.
 class IoThreadsTest : public ServerTest
@@ -46,7 +59,8 @@ protected:
   void
   SetUp () override
   {
-    n_without_name_ = CountThreadsWithoutName (); // sanitizers have a thread of their own
+    StartThreadOfSanitizer ();
+    n_without_name_ = CountThreadsWithoutName ();
     CPU_ZERO (&all_);
     ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }
