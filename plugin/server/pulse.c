@@ -16,10 +16,11 @@ struct TpsPulse
   TpsRefcount refcount; /* one of the owner, and one of each beat that has not returned */
   TpsWorkerPool *workers;
   guint n_loops;
-  TpsMutex lock;  /* guards the following */
-  gint64 sent_ns; /* when the beats were sent, all together */
-  guint64 timer;  /* of the workers' beat */
-  Beat beats[];   /* [n_loops + 1]; the last one is the workers' */
+  TpsMutex lock;        /* guards the following */
+  gint64 sent_ns;       /* when the beats were sent, all together */
+  gboolean is_reported; /* since then */
+  guint64 timer;        /* of the workers' beat */
+  Beat beats[];         /* [n_loops + 1]; the last one is the workers' */
 };
 
 TpsPulse *
@@ -97,6 +98,7 @@ static void
 send_beats (TpsPulse *pulse, gint64 now_ns)
 {
   pulse->sent_ns = now_ns;
+  pulse->is_reported = FALSE;
   for (guint i = 0; i <= pulse->n_loops; i++)
     send_beat (&pulse->beats[i]);
 }
@@ -117,4 +119,16 @@ tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **mis
     *missing = away->loop != NULL ? g_strdup_printf ("I/O thread %u", (guint) (away - pulse->beats))
                                   : g_strdup ("workers");
   return !is_late;
+}
+
+gboolean
+tps_pulse_begin_report (TpsPulse *pulse)
+{
+  gboolean is_first;
+
+  tps_mutex_lock (&pulse->lock);
+  is_first = !pulse->is_reported;
+  pulse->is_reported = TRUE;
+  tps_mutex_unlock (&pulse->lock);
+  return is_first;
 }

@@ -27,4 +27,8 @@ void tps_pulse_free (TpsPulse *pulse);
  * the first. Several callers may have different patience. Never blocks. Thread: any. */
 gboolean tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **missing);
 
+/* TRUE at the first call since the beats were sent: a standstill must be logged once, even if it is
+ * found by several callers with different patience. Thread: any. */
+gboolean tps_pulse_begin_report (TpsPulse *pulse);
+
 G_END_DECLS

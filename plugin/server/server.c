@@ -65,7 +65,6 @@ struct TpsServer
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
-  atomic_bool is_stuck; /* at the last check of the pulse */
 
   TpsMutex lock; /* guards all fields below */
   TpsCond changed;
@@ -319,7 +318,7 @@ tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing
   gboolean turns = pulse == NULL
                    || tps_pulse_check (pulse, tps_clock_now_ns (), patience_ns, missing);
 
-  if (!atomic_exchange (&server->is_stuck, !turns) && !turns)
+  if (!turns && tps_pulse_begin_report (pulse))
     tps_trace (&threads_stuck, tps_field_text ("missing", *missing));
   return turns;
 }

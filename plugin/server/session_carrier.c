@@ -136,7 +136,8 @@ run_throttle (gpointer data)
 }
 
 /* The pause bounds the rate of calls of a peer that ignores refusals. Thread: any, because workers
- * refuse calls with long arguments. */
+ * refuse calls with long arguments. The call of a closed connection may outlive the server and its
+ * loops, so it must not use `io`. */
 static void
 throttle_session (gpointer carried, gint wait_ms)
 {
@@ -144,6 +145,8 @@ throttle_session (gpointer carried, gint wait_ms)
   gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
   Throttle *throttle;
 
+  if (!is_wanted (carried))
+    return;
   if (tps_loop_is_current (session->io->loop))
     {
       begin_throttle (session, until_ns);

@@ -3,6 +3,10 @@
 #include "plugin/service/call_private.h"
 #include "runtime/base/error.h"
 
+/* The longest call of a login that passes the limits: a token, and the headers of a message. Longer
+ * calls would carry uncharged bytes. */
+#define MAX_LOGIN_BYTES ((gsize) 4 * TPS_TOKEN_MAX_BYTES)
+
 /* ---- identity ------------------------------------------------------------------------------- */
 
 const gchar *
@@ -96,7 +100,8 @@ throttle (TpsCall *call, const GError *refusal)
 static gboolean
 may_log_in (TpsCall *call)
 {
-  return call->ops->may_log_in != NULL && call->ops->may_log_in (call->carried);
+  return call->ops->may_log_in != NULL && count_message (call->message) <= MAX_LOGIN_BYTES
+         && call->ops->may_log_in (call->carried);
 }
 
 /* The calls that carry a message or its reply in chunks are charged, the message itself is not. */

@@ -36,8 +36,8 @@ TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierO
 void tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics);
 
 /* Charges the call to its tenant, until it is answered. A call with `is_login` (TpsMethod.is_login)
- * is charged only if its carrier does not let it pass. FALSE: the call must be refused, and nothing
- * is charged; `error` must not be NULL. Errors: RESOURCE_EXHAUSTED. */
+ * is charged only if it is long, or if its carrier does not let it pass. FALSE: the call must be
+ * refused, and nothing is charged; `error` must not be NULL. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_admit (TpsCall *call, gboolean is_login, GError **error);
 
 /* Begins the span of the call. Must be called before the handler. */

@@ -116,6 +116,24 @@ TEST_F (PulseTest, HasThePatienceOfItsCaller)
   EXPECT_EQ (Check (3500, 1000), "") << "beats of the last look";
 }
 
+// Also if another caller, with more patience, sees no standstill meanwhile.
+TEST_F (PulseTest, ReportsAStandstillOnce)
+{
+  Hold hold;
+  tps_loop_post (loops_[0], Hold::Run, &hold);
+  hold.WaitUntilItRuns ();
+  EXPECT_EQ (Check (1000), "");
+  EXPECT_EQ (Check (2000, 1000), "I/O thread 0");
+  EXPECT_TRUE (tps_pulse_begin_report (pulse_));
+  EXPECT_EQ (Check (2000, 5000), "");
+  EXPECT_EQ (Check (2500, 1000), "I/O thread 0");
+  EXPECT_FALSE (tps_pulse_begin_report (pulse_));
+  hold.Release ();
+  while (Check (3000, 1000) != "")
+    std::this_thread::yield ();
+  EXPECT_TRUE (tps_pulse_begin_report (pulse_)) << "the next standstill";
+}
+
 TEST_F (PulseTest, OneWorkerThatTurnsIsEnough)
 {
   Hold first, second;

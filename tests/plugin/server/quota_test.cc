@@ -309,6 +309,22 @@ TEST_F (QuotaTest, AFewAttemptsToLogInPassTheLimits)
   EXPECT_EQ (log_in (), kExhausted);
 }
 
+// A long call would be a way around the limits on bytes.
+TEST_F (QuotaTest, LongAttemptsToLogInDoNotPassTheLimits)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit ("*", limits);
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+
+  auto log_in = [&] (size_t n_bytes) {
+    return ErrorCode (client.Call ("Session:authenticate", BinaryField (n_bytes)));
+  };
+  EXPECT_EQ (log_in (200000), kExhausted);
+  EXPECT_NE (log_in (TPS_TOKEN_MAX_BYTES), kExhausted);
+}
+
 // One I/O thread serves both. What the flood has sent is not worked through before others, nor
 // faster than its refusals say.
 TEST_F (OneLoopTest, AFloodThatIgnoresRefusalsDoesNotStarveOthers)
