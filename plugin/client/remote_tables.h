@@ -8,10 +8,10 @@
  * shard. They also do with `exact`, which fetches the rows and pools them in the client, in the
  * order of the indices. Otherwise each shard pools its part of a bag, and the parts are added in
  * the order of the shards. The result then differs by rounding only, by at most 2 * (n - 1) * 2^-24
- * * the sum of the absolute values of the n terms. A mean is such a sum, divided once. A maximum is
- * always exact, except for the sign of a zero. The gradient of MAX over several shards goes to the
- * row that holds the maximum at the time of the push. The rows of such bags are fetched first, so
- * such a push takes two requests per server.
+ * times the sum of the absolute values of the n terms. A mean is such a sum, divided once. A
+ * maximum is always exact, except for the sign of a zero. The gradient of MAX over several shards
+ * goes to the row that holds the maximum at the time of the push. The rows of such bags are fetched
+ * first, so such a push takes two requests per server.
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. CONNECTION_LOST, and RESOURCE_EXHAUSTED and UNAVAILABLE with retry_after_ms, are retried
