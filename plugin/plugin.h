@@ -19,8 +19,8 @@
  *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *
  * Register your own processors first: the first one becomes the default of
- * ThriftMultiplexedProcessor, which serves clients that do not multiplex. If your server has one
- * processor for everything, use ours:
+ * ThriftMultiplexedProcessor, which serves clients that do not multiplex. If your server has a
+ * single processor for all services, let it be ours:
  *
  *   processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
  *
@@ -37,16 +37,16 @@
  *   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, NULL);
  *   tps_server_listen (server, "0.0.0.0:7070", &error) && tps_server_start (server, &error);
  *
- * Your existing services can move there with one line each, before the start. Their generated
- * processors and their clients need no change:
+ * Your existing services can move to our server with one line each, which must come before the
+ * start. Their generated processors and their clients need no change:
  *
  *   tps_server_add_processor (server, "Echo", processor);
  *
  * 3. Protection against hostile bytes, in a server of yours. The library's transports and
  * protocols, and the code that it generates, crash, loop or leak on some inputs;
  * plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
- * following instead, for your own services, too. Peers see no difference, with framed and unframed
- * connections, and with the binary and the compact protocol:
+ * following objects instead, also for your own services. Peers see no difference, with framed and
+ * unframed connections, and with the binary and the compact protocol:
  *
  *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
  *   protocols = tps_host_protocol_factory_new ();
@@ -60,11 +60,11 @@
  *
  * 4. Classes of your own. Classes that a configuration selects by name (data, models, servers,
  * trainers, hooks, ...) are in registries of the runtime: see the `_register` functions in
- * runtime/. Register yours before the first use. tests/plugin/package/own_parts.c has an example of
- * each.
+ * runtime/. Register your classes before their first use. tests/plugin/package/own_parts.c has an
+ * example of each kind.
  *
- * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop your server, so
- * that nothing uses the plugin, and call tps_plugin_free().
+ * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop every server that
+ * uses the plugin, and call tps_plugin_free() last.
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
  * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
@@ -105,7 +105,7 @@ typedef struct
   const gchar *name; /* name of this process in Node.describe; NULL = "thriftps" */
   guint n_workers;   /* number of worker threads; 0 = one per core */
   /* Names from tps_plugin_list_services(), ended by NULL. NULL = all, with Trainer only if
-   * `trainer_links` is set. Node, Memory and Chunks are always served. */
+   * `trainer_links` is set. Node, Memory, Session and Chunks are always served. */
   const gchar *const *services;
   /* Connections of trainers of the Trainer service to other servers; copied; NULL = no Trainer. */
   const TpsTrainerLinks *trainer_links;
@@ -114,7 +114,8 @@ typedef struct
   const gchar *const *devices;
   /* `workers` and `metrics` may be NULL, which selects the plugin's own. */
   TpsParameterServerOptions parameter_server;
-  /* As parameter_server. `n_trainers` and `round_timeout_ns` 0 = those of parameter_server. */
+  /* As parameter_server. If `n_trainers` or `round_timeout_ns` is 0, that of parameter_server
+   * applies. */
   TpsModelServerOptions model_server;
   /* limits of memory and connections that peers can use; all zero = the defaults */
   TpsBudgetLimits limits;
@@ -131,8 +132,8 @@ typedef struct
   TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the defaults */
   /* The data directory, from which tables, the model and push ids are restored after a restart.
    * Without a folder nothing is durable, and only the field `restore_from` is used. The plugin
-   * replays the log in the background. Its calls fail with UNAVAILABLE meanwhile; see
-   * tps_plugin_wait(). */
+   * replays the log in the background. Calls of its services fail with UNAVAILABLE until the replay
+   * has ended; see tps_plugin_wait(). */
   TpsDurableOptions durable;
   /* Optional: called once, on a separate thread, when the replay has ended, with the error
    * (borrowed) or NULL. */
@@ -154,9 +155,9 @@ void tps_plugin_free (TpsPlugin *plugin);
 /* Ends pending calls with UNAVAILABLE, and refuses later ones with it. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
 
-/* Waits until the data directory has been read, and returns TRUE at once if there is none. On FALSE
- * the directory cannot be read, all calls of services that need it are refused, and the error
- * describes the damage. Thread: any. */
+/* Waits until the data directory has been read; without a data directory, returns TRUE at once.
+ * FALSE: the directory cannot be read, all calls of services that need it are refused, and the
+ * error describes the damage. Thread: any. */
 gboolean tps_plugin_wait (TpsPlugin *plugin, GError **error);
 
 /* The parts of the plugin; all borrowed. The first three are NULL if their service is not served.
@@ -187,16 +188,16 @@ void tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer);
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);
 
 /* Registers a processor for each service under `prefix` followed by its name (NULL = no prefix).
- * The plugin must outlive `multiplexed`. Errors: ALREADY_EXISTS if there is a processor of such a
- * name (then nothing is registered); INVALID_ARGUMENT if the prefix contains a colon. Thread: one,
- * before the server starts. */
+ * The plugin must outlive `multiplexed`. Errors: ALREADY_EXISTS if `multiplexed` already has a
+ * processor of one of these names (then nothing is registered); INVALID_ARGUMENT if the prefix
+ * contains a colon. Thread: one, before the server starts. */
 gboolean tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
                               const gchar *prefix, TpsHostKind kind, GError **error);
 
-/* Creates one processor for all services. It runs "Service:method", and for plain method names
- * those of `default_service` (may be NULL). The caller owns the result; the plugin must outlive it.
- * Errors: INVALID_ARGUMENT (there is no such default service, or a service was added twice).
- * Thread: any. */
+/* Creates one processor for all services. It serves calls of "Service:method"; a call without a
+ * service name goes to `default_service` (NULL = such calls are refused). The caller owns the
+ * result; the plugin must outlive it. Errors: INVALID_ARGUMENT (there is no such default service,
+ * or a service was added twice). Thread: any. */
 ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service,
                                            TpsHostKind kind, GError **error);
 

@@ -31,8 +31,8 @@ struct SnapshotInfo {
 
 // A range of the log: whole, consecutive records.
 struct LogBatch {
-  // Identity of the log, 32 hexadecimal digits. If it changes, the data directory was replaced.
-  // LSNs then refer to other changes, and a follower must start again.
+  // Identity of the log, 32 hexadecimal digits. If the identity changes, the data directory was
+  // replaced. LSNs then refer to other changes, and a follower must start again from a snapshot.
   1: required string log
   // Records from the LSN of the cursor on, as defined in runtime/server/log/FORMAT.md: a header of
   // 64 bytes with LSN, kind, length and checksums, and a body.
@@ -49,21 +49,22 @@ service Durability {
   // of tables with the durability NONE have LSNs, but are not written to the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
-  // Returns the changes of this server in their order: records of the log from LSN `cursor` on (1
-  // is the first). LSNs have no gaps. A follower that keeps the last next_lsn therefore loses no
-  // change and receives none twice, also across restarts of the server. The call returns only
-  // records that are on the disk, which no crash can undo. The record of a change of a table of
-  // durability NONE has an LSN and no body.
+  // Returns the changes of this server in their order: records of the log from LSN `cursor` on (the
+  // first LSN is 1). LSNs have no gaps. A follower that stores the last next_lsn therefore loses no
+  // change and receives none twice, even if the server restarts. The call returns only records that
+  // are on the disk, which no crash can undo. The record of a change of a table of durability NONE
+  // has an LSN and no body.
   //
   // The reply has at most max_bytes bytes of records, and at most 1 MiB; a longer record comes
   // alone. If the record at the cursor is not on the disk yet, the call waits up to wait_ms
   // milliseconds (at most 300,000) and then returns no records.
   //
   // STALE: the record was deleted because a snapshot contains its change; the message gives the
-  // oldest LSN. A follower must then start with a snapshot, and read from the LSN after
-  // SnapshotInfo.lsn. It must skip a change that a row of the snapshot contains already, by the LSN
-  // of the row. INVALID_ARGUMENT: the cursor is beyond the next LSN. RESOURCE_EXHAUSTED with
-  // retry_after_ms: there is no memory for the records, or 1024 calls are pending.
+  // oldest LSN. The follower must then start with a snapshot, and read from the LSN after
+  // SnapshotInfo.lsn. It must skip a change of a row if the row's LSN in the snapshot shows that
+  // the row already contains the change. INVALID_ARGUMENT: the cursor is beyond the next LSN.
+  // RESOURCE_EXHAUSTED with retry_after_ms: there is no memory for the records, or 1024 calls are
+  // pending.
   LogBatch read_log(1: i64 cursor, 2: i32 max_bytes, 3: i32 wait_ms)
       throws (1: node.ServiceError failure)
 
@@ -73,8 +74,8 @@ service Durability {
   // retry_after_ms: another snapshot is being written.
   //
   // incremental: writes only the rows that changed since the newest snapshot, if they are less than
-  // half of a table. The files of that snapshot become part of the new one. Otherwise every table
-  // that has changes is written completely.
+  // half of a table. The files of that snapshot become part of the new one. FALSE: every table is
+  // written whole.
   SnapshotInfo snapshot(1: bool incremental) throws (1: node.ServiceError failure)
 
   // Creates tables from snapshots, either all of them or none. Returns when the tables are durable,
@@ -93,7 +94,8 @@ service Durability {
   //
   // PERMISSION_DENIED: the server has no --import-dir. ALREADY_EXISTS: the server has such a table.
   // RESOURCE_EXHAUSTED: the tables do not fit; with retry_after_ms, another snapshot is being
-  // written or read. The work continues if the client gives up.
+  // written or read. If the client does not wait for the reply, the server nevertheless completes
+  // the work.
   SnapshotInfo restore(1: list<string> snapshots, 2: list<embedding_table.TableSpec> tables)
       throws (1: node.ServiceError failure)
 

@@ -53,8 +53,8 @@ enum DurabilityMode {
   // other tables.
   NONE = 1,
   // A crash loses at most the replied pushes of the server's last interval
-  // (--durability=interval:MS, default 100 ms). A lost push is never older than a kept one. A push
-  // that is sent again under its id is applied once.
+  // (--durability=interval:MS, default 100 ms). If a push is lost, all later pushes are lost, too.
+  // A push that is sent again under its id is applied once.
   INTERVAL = 2,
   // A replied push is on the disk: neither a crash nor a power failure loses it. A push that is
   // sent again under its id, with or without an earlier reply, is applied once.
@@ -135,16 +135,16 @@ service EmbeddingTable {
 
   // Applies one step of the table's optimizer to the rows of the gradient. Duplicate indices are
   // added up first, in their order. The values must be FLOAT32 or of the table's dtype. A gradient
-  // without rows is a step, too, and optimizers that count steps (ADAM) count it. If a push id is
+  // without rows is also a step, and optimizers that count steps (ADAM) count it. If a push id is
   // set, the step is applied once, even if the call is sent several times.
   void apply_row_gradients(1: string table, 2: tensor.SparseTensor gradient, 3: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
   // Propagates gradients of pooled outputs back to the rows of their bags. With SUM, each row of a
   // bag receives the bag's gradient, times its weight. With MEAN, it receives the gradient divided
-  // by the number of rows. With MAX, the row that currently holds the maximum receives it. Then
-  // each table takes one step, as in apply_row_gradients, however many gradients of the list name
-  // it.
+  // by the number of rows. With MAX, in each column the row that holds the maximum at the time of
+  // the push receives the gradient. Then each table takes one step, as in apply_row_gradients,
+  // however many gradients of the list name it.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
@@ -159,8 +159,8 @@ service EmbeddingTable {
   // With a push id it is applied once.
   //
   //   lsn  an LSN of this server, or 0. A row that changed after this LSN keeps its value, because
-  //        it is newer. So a client can write back values that it read at an LSN, or load a
-  //        snapshot, while pushes go on. 0 sets every row.
+  //        it is newer. A client can thus write back values that it read at an LSN, or load a
+  //        snapshot, while pushes continue. With 0, the call sets every row.
   //
   // INVALID_ARGUMENT: the table is on a device, or `lsn` is not 0 and lookup_rows_with_lsns would
   // be refused.

@@ -18,9 +18,9 @@
 //    failure, the server owns the slices, and the client must not write to them. The reply returns
 //    them to the client. If a call never gets a reply, the server owns its slices until the segment
 //    is closed.
-//  * ANSWERS: the server writes the tensors of one reply into one free segment. With the reply, the
-//    client owns the segment. It reads the tensors in place, and then must return the segment with
-//    release_segments.
+//  * ANSWERS: the server writes the tensors of one reply into one free segment. The client owns the
+//    segment from the reply on. It reads the tensors in place, and must then return the segment
+//    with release_segments.
 // The server does not trust the contents of a segment. It copies integer tensors (ids and offsets),
 // because they control memory accesses, and checks the copy. A client that modifies a slice that it
 // does not own only changes the values that it sent.

@@ -115,12 +115,13 @@ service Node {
   list<MetricSummary> get_metrics(1: bool with_samples) throws (1: ServiceError failure)
   void clear_metrics() throws (1: ServiceError failure)
   // Reads the files of --tls-cert, --tls-key and --tls-ca again, as SIGHUP does. Open connections
-  // are not affected. INVALID_ARGUMENT: a file cannot be used, and the old ones stay in force; or
+  // are not affected. INVALID_ARGUMENT: a file cannot be used, and the old files stay in force; or
   // the server does not use encryption.
   void reload_certificates() throws (1: ServiceError failure)
   // Reads the files of --access-file and --token-file again, as SIGHUP does. The new rules apply
   // from the next call of each connection. INVALID_ARGUMENT: a file cannot be used (the message
-  // names file, line and reason), and the old ones stay in force; or the server has neither.
+  // names file, line and reason), and the old rules and tokens stay in force; or the server has
+  // neither file.
   void reload_access() throws (1: ServiceError failure)
   // Sets the least severe level that the log records, for all areas or by area, in the form of
   // --log-level: "info,net=debug". Returns the previous levels in the same form. INVALID_ARGUMENT:

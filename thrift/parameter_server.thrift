@@ -52,7 +52,8 @@ service ParameterServer {
 
   // Sets the initial parameters and the optimizer of the model that update_and_fetch_model trains.
   // Its version is then 1. The call also succeeds if the model was set before with the same
-  // parameters and optimizer, so that every trainer may make it. ALREADY_EXISTS: they differ.
+  // parameters and optimizer, so that every trainer may call it. ALREADY_EXISTS: the model was set
+  // with other parameters or another optimizer.
   //   parameters  at least one, all FLOAT32, with unique names
   void init_model(1: list<NamedTensor> parameters, 2: tensor.Optimizer optimizer)
       throws (1: node.ServiceError failure)
@@ -65,9 +66,10 @@ service ParameterServer {
   // trainers.
   //
   // The update happens when every trainer of this server has contributed. It also happens at the
-  // deadline, if at least --min-trainers trainers have contributed by then. The first contribution
-  // starts the deadline's timeout. Otherwise all contributions are discarded and all calls fail
-  // with ABORTED; the message names the missing trainers.
+  // deadline, if at least --min-trainers trainers have contributed by then. If fewer trainers have
+  // contributed by the deadline, all contributions are discarded and all calls fail with ABORTED;
+  // the message names the missing trainers. The timeout of an update (--rpc-timeout) begins with
+  // its first contribution.
   //
   //   trainer    in [0, trainers of this server)
   //   gradients  one per parameter, in the model's order, with its shape and dtype

@@ -69,9 +69,9 @@ struct Gradient {
 
 // Identifies a push, so that the server applies it once even if the client sends it several times.
 // `sequence` must grow with every push of a client; the server remembers a window of recent
-// sequences per client. `client` must be unique to each start of each process. An id that another
-// process has used fails with DUPLICATE. If the bytes are the same, too, the server takes it for a
-// repeat and does not apply it.
+// sequences per client. `client` must be unique to each start of each process. A push under an id
+// that another process has used fails with DUPLICATE. If its bytes are the same as well, the server
+// treats the push as a repeat and does not apply it.
 struct PushId {
   1: required string client
   2: required i64 sequence

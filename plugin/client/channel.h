@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Calls on the client's current link, which is created if there is none, or on a given link. The
- * calls of users and the client's own calls use it. Private to the client. */
+ * calls of users and the client's own calls use this part. Private to the client. */
 
 #pragma once
 
@@ -17,8 +17,8 @@ void tps_channel_leave (TpsClient *client);
 /* Returns the current link. Call it under the lock. */
 TpsClientLink *tps_channel_get_link (TpsClient *client);
 
-/* Counts the call and gives it a sequence id, also if an error is returned. The caller must then
- * refuse the call. Errors: ABORTED, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED. */
+/* Counts the call and gives it a sequence id, even if it returns an error. After an error, the
+ * caller must refuse the call. Errors: ABORTED, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED. */
 GError *tps_channel_register (TpsClientCall *call);
 
 /* Ends a registered call that has not been submitted. */

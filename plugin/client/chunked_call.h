@@ -12,8 +12,8 @@
  * position of the server, and the transfer continues there. Lost connections are retried until the
  * deadline, and refusals a few times without progress. If a busy server refuses a chunk with
  * retry_after_ms, the call retries after that time, until the deadline. Once run_transfer has been
- * sent, only run_transfer itself is repeated, because it runs a call once. If the server has
- * forgotten the transfer then, the call fails as after a lost connection, because it is unknown
+ * sent, only run_transfer itself is repeated, because it runs a call once. If the server no longer
+ * has the transfer at that time, the call fails as after a lost connection, because it is unknown
  * whether the call was executed.
  */
 
@@ -24,9 +24,9 @@
 
 G_BEGIN_DECLS
 
-/* The operations of a client that a chunked call needs; `client` is their argument. They follow
- * tps_client_call_rpc() and tps_client_delay(): callbacks run later, one at a time, never inside
- * the operation. */
+/* The operations of a client that a chunked call needs; `client` is their first argument. They have
+ * the contracts of tps_client_call_rpc() and tps_client_delay(), and callbacks run later, one at a
+ * time, never inside the operation. */
 typedef struct
 {
   void (*call) (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,

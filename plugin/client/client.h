@@ -8,8 +8,8 @@
  * decides whether to send them again. Messages are framed, multiplexed ("Service:method") and in
  * binary protocol. Each call has its own sequence id, so that replies may arrive in any order. A
  * message that exceeds the server's frame limit is sent in chunks if the server has the service
- * Chunks (thrift/chunks.thrift). A reply that fits into no frame is received in chunks. Both
- * survive lost connections until the deadline.
+ * Chunks (thrift/chunks.thrift). A reply that fits into no frame is received in chunks. Chunked
+ * requests and replies continue after lost connections, until the deadline of the call.
  *
  * Callbacks run on the client's I/O thread and must not block. All functions may be called from any
  * thread, unless their comment says otherwise.
@@ -17,8 +17,8 @@
  * On a Unix socket, large tensors pass through shared memory if the server offers it, and inline
  * otherwise, with the same bytes. Tensors of a reply are then views that keep the server's memory
  * in use. Copy a tensor that you keep for long. The views may outlive the client. Tensors may also
- * be in memory of a device that the server's process shares (tps_client_may_share_device()).
- * Release these before that process ends.
+ * be in memory of a device that the server's process shares (tps_client_may_share_device()). The
+ * program must release such tensors before the server's process ends.
  */
 
 #pragma once
@@ -37,7 +37,7 @@ typedef struct TpsClient TpsClient;
 
 typedef struct
 {
-  const gchar *address;    /* longer messages wait for the server's frame limit; 0 = 32 MiB */
+  const gchar *address;    /* of the server: HOST:PORT or unix:PATH; required */
   gsize max_message_bytes; /* limit of a reply in one frame; 0 = that of a frame, 2^31 - 1 */
   gsize ask_bytes;         /* longer messages wait for the frame limit of the server; 0 = 32 MiB */
   gint64 connect_timeout_ns; /* 0 = 10 s */
@@ -67,11 +67,11 @@ TpsClient *tps_client_new (const TpsClientOptions *options, GError **error);
  * called from a callback. */
 void tps_client_free (TpsClient *client);
 
-/* Ends pending calls with ABORTED; later calls fail with it, too. */
+/* Ends pending calls with ABORTED, and fails later calls with ABORTED, too. */
 void tps_client_cancel (TpsClient *client);
 
-/* Writes the arguments as the fields of the arguments struct. The caller writes the beginning and
- * the end of the struct. */
+/* Writes the arguments as the fields of the arguments struct. The client writes the beginning and
+ * the end of the struct itself. */
 typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
 
 /* Called exactly once, on the I/O thread.
@@ -88,9 +88,9 @@ typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
 typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type,
                                const GError *error);
 
-/* Calls "service:method" and never blocks. `write` runs before this returns. Data that it borrows
- * must stay until `done`, which is called only when nothing refers to the data any more. Errors go
- * to `done`.
+/* Calls "service:method" and never blocks. `write` runs before this returns. Data that the message
+ * borrows must stay until `done`, which is called only when nothing refers to the data any more.
+ * All errors are passed to `done`.
  *
  * `deadline_ns` is monotonic. At the deadline the call ends, and a late reply is dropped. If bytes
  * of the call are still unsent then, because the peer does not read, the client closes the
@@ -113,9 +113,10 @@ gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gc
                                GError **error);
 
 /* Makes the calls that begin from now on part of a trace. They carry `traceparent` (W3C Trace
- * Context; copied; NULL = none) in the header of a THeader frame, which the server must support. It
- * applies to calls of all threads, so a program with several traces at a time needs a client for
- * each. Errors: INVALID_ARGUMENT if the text is not a traceparent. Thread: any. */
+ * Context; copied; NULL = none) in the header of a THeader frame, which the server must support.
+ * The trace applies to calls of all threads, so a program with several traces at the same time
+ * needs a client for each trace. Errors: INVALID_ARGUMENT if the text is not a traceparent. Thread:
+ * any. */
 gboolean tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError **error);
 
 /* Calls `func` on the I/O thread at or soon after `until_ns` (monotonic), for a later retry. If the
@@ -126,9 +127,9 @@ void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func
                        gpointer user_data);
 
 /* Returns whether tensors in memory of `device` may be sent without a copy to the host, as far as
- * is known. It returns TRUE until the client has met a server that does not accept them. Such
- * tensors may be sent in any case, because the client otherwise copies them to the host. Thread:
- * any. */
+ * is known. It returns TRUE until the client has met a server that does not accept such tensors.
+ * The caller may send them in any case: if the server does not accept them, the client copies them
+ * to the host. Thread: any. */
 gboolean tps_client_may_share_device (TpsClient *client, TpsDevice *device);
 
 /* Fills in the totals of the tensors sent and received through shared memory; all zero over TCP.

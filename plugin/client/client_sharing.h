@@ -2,8 +2,9 @@
 
 /* The memory that a link shares with its peer. A link to a Unix socket has a pool of segments,
  * which decides on the requests to the server; this part sends them. The requests are background
- * calls. They use that link or fail, and they have no deadline: if a peer does not answer them, it
- * receives all tensors inline. They do not count as in-flight calls. Private to the client. */
+ * calls. They use that link or fail, and they have no deadline: if a peer does not answer them, the
+ * client sends it all tensors inline. They do not count as in-flight calls. Private to the
+ * client. */
 
 #pragma once
 

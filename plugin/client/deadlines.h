@@ -12,8 +12,9 @@
  *               resumed. The other calls of the connection fail with CONNECTION_LOST. The next call
  *               reconnects.
  *
- * The third rule also holds if a peer replies before it has read the call. The outcome is the
- * reply, but `done` waits until the bytes are sent, or until the deadline closes the connection. */
+ * The third rule also holds if a peer replies before it has read the whole call. The outcome is the
+ * reply, but `done` is not called before the bytes have been sent or the deadline has closed the
+ * connection. */
 
 #pragma once
 

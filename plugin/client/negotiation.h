@@ -23,7 +23,7 @@ G_BEGIN_DECLS
 /* Gets the facts; under the lock. FALSE: not known yet. */
 gboolean tps_negotiation_get (const TpsClientLink *link, TpsPeerFacts *facts);
 
-/* Returns whether the next link may offer shared memory; under the lock. */
+/* Returns whether the next link may offer shared memory. Call it under the lock. */
 gboolean tps_negotiation_may_offer (const TpsClient *client);
 
 /* Tells the link's pool the offers of its peer, at once or when they are known. Thread: any. */

@@ -4,8 +4,8 @@
  *
  * Gradients are sent from their own memory, and averages refer to the receive buffers, so neither
  * is copied. Gradients in memory of a device are copied within the device, into memory that the
- * server's process shares. While there is none, they are copied to the host. A server that shares
- * no device memory receives no further such gradients.
+ * server's process shares. While there is no such memory, the gradients are copied to the host. A
+ * server that shares no device memory receives all later gradients from host memory.
  *
  * Retries within the deadline of the call:
  *

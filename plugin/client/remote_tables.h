@@ -4,14 +4,14 @@
  *
  * Placement. A table lies on one server as a whole, or is sharded over all servers by range or by
  * hash (runtime/embedding/sharding.h). Row values, updates and lookup_rows have the same bits for
- * any number of shards. So have pooled results if the rows of a bag lie in one shard, or with
- * `exact`, which fetches the rows and pools them here in the order of the indices. Otherwise each
- * shard pools its part of a bag, and the parts are added in the order of the shards. The result
- * then differs by rounding only, by at most 2 * (n - 1) * 2^-24 * the sum of the absolute values of
- * the n terms. A mean is such a sum, divided once. A maximum is always exact, except for the sign
- * of a zero. The gradient of MAX over several shards goes to the row that holds the maximum at the
- * time of the push. The rows of such bags are fetched first, so such a push takes two requests per
- * server.
+ * any number of shards. Pooled results have the same bits, too, if all rows of a bag lie in one
+ * shard. They also do with `exact`, which fetches the rows and pools them in the client, in the
+ * order of the indices. Otherwise each shard pools its part of a bag, and the parts are added in
+ * the order of the shards. The result then differs by rounding only, by at most 2 * (n - 1) * 2^-24
+ * times the sum of the absolute values of the n terms. A mean is such a sum, divided once. A
+ * maximum is always exact, except for the sign of a zero. The gradient of MAX over several shards
+ * goes to the row that holds the maximum at the time of the push. The rows of such bags are fetched
+ * first, so such a push takes two requests per server.
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. CONNECTION_LOST, and RESOURCE_EXHAUSTED and UNAVAILABLE with retry_after_ms, are retried
@@ -20,9 +20,9 @@
  *
  * Failures. If a server fails, the call fails with its error when all its requests have ended. The
  * message names the server: "server 1 (unix:/run/ps1): …". Servers are independent: a push that one
- * of them refuses is applied on the others. Its error then ends with "applied on 1 of 2 servers",
- * which counts the servers that confirmed it; a server that did not reply in time may have applied
- * it, too. A server without a data directory loses its tables when it restarts.
+ * of them refuses is applied on the others. The error of the push then ends with "applied on 1 of 2
+ * servers", which counts the servers that confirmed the push. A server that did not reply in time
+ * may have applied it, too. A server without a data directory loses its tables when it restarts.
  *
  * Replies are merged on the I/O thread that receives the last one. Callbacks run on the clients'
  * I/O threads, never inside the call, and must not block. All functions may be called from any
@@ -66,23 +66,23 @@ TpsRemoteTables *tps_remote_tables_new (const TpsRemoteTablesOptions *options, G
 void tps_remote_tables_free (TpsRemoteTables *tables);
 void tps_remote_tables_cancel (TpsRemoteTables *tables);
 
-/* Creates the table on all its servers, at most as many as it has rows, and waits. Of
- * `spec->shard`, only the rows count. Parts that exist already and are identical stay as they are.
- * If a server fails, the error names it, and the parts that this call created, or may have created,
- * are dropped. That can take 2 s beyond the deadline; a part on an unreachable server may remain.
- * Errors: INVALID_ARGUMENT; ALREADY_EXISTS if a server has another table of this name, or a part of
- * another placement; those of the servers. */
+/* Creates the table on all its servers (at most one server for each row), and waits. Of
+ * `spec->shard`, only the number of rows is used. Parts that already exist and are identical stay
+ * unchanged. If a server fails, the error names it, and the parts that this call created, or may
+ * have created, are dropped. These drops may take 2 s beyond the deadline; a part on an unreachable
+ * server may remain. Errors: INVALID_ARGUMENT; ALREADY_EXISTS if a server has another table of this
+ * name, or a part of another placement; those of the servers. */
 gboolean tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
                                    const TpsTablePlacement *placement, gint64 deadline_ns,
                                    GError **error);
-/* Drops the table on all its servers, and waits. A server that does not have it counts as success.
- * After a failure the table is still known and may be dropped again. */
+/* Drops the table on all its servers, and waits. A server without the table counts as a success.
+ * After a failure this object still knows the table, and the caller may drop it again. */
 gboolean tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
                                  GError **error);
 
 /* Lists the tables of all servers, and makes them known to this object. Waits. Errors:
  * INVALID_ARGUMENT, which names a table whose parts are incomplete, or that is whole on several
- * servers; then nothing has changed. Those of the servers. */
+ * servers; those of the servers. After an error, the known tables are unchanged. */
 gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
 /* Returns the specifications of whole tables, with `bytes` summed over all shards: an array of

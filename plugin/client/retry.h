@@ -23,7 +23,7 @@ typedef enum
 } TpsRetry;
 
 /* As tps_client_call_rpc(), with retries; the arguments are written again for each attempt. `retry`
- * applies to lost connections. */
+ * determines the retries after lost connections. */
 void tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
                                    TpsRetry retry, gint64 deadline_ns, TpsClientDone done,
                                    gpointer user_data);

@@ -39,8 +39,8 @@ typedef struct
   void (*half_closed) (TpsConnection *connection, gpointer user_data);
   /* Called at most once after half_closed, when all messages of the peer have been handed out. The
    * callee must close the connection when all calls have been answered
-   * (tps_connection_close_when_sent()). NULL = the connection closes at once. Thread: the
-   * loop's. */
+   * (tps_connection_close_when_sent()). If `ended` is NULL, the connection closes at once. Thread:
+   * the loop's. */
   void (*ended) (TpsConnection *connection, gpointer user_data);
 } TpsConnectionEvents;
 
@@ -101,9 +101,9 @@ typedef struct
   gint64 opening_ns;     /* until the channel is open; 0 = moving_ns */
 } TpsConnectionPatience;
 
-/* Closes the connection (CONNECTION_LOST) if a time of `patience` has passed. Otherwise a partial
- * message could hold memory forever, and a vanished peer a connection. Must be called at least four
- * times in the shortest of these times. Thread: the loop's. */
+/* Closes the connection (CONNECTION_LOST) if a time of `patience` has passed. Without this check, a
+ * partial message could hold memory for ever, and a vanished peer could hold a connection for ever.
+ * Must be called at least four times in the shortest of these times. Thread: the loop's. */
 void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
                                     const TpsConnectionPatience *patience);
 

@@ -28,8 +28,8 @@ typedef struct
 void tps_post_queue_init (TpsPostQueue *queue);
 void tps_post_queue_clear (TpsPostQueue *queue);
 
-/* Adds a function; the functions run in the order of their posts. TRUE: the loop sleeps, or is
- * about to, and the caller must wake it. Thread: any. */
+/* Adds a function; the functions run in the order of their posts. TRUE: the loop sleeps or is about
+ * to sleep, and the caller must wake it. Thread: any. */
 gboolean tps_post_queue_add (TpsPostQueue *queue, TpsPostedFunc func, gpointer user_data);
 
 /* Returns whether there are functions. It may miss a concurrent post; tps_post_queue_begin_sleep()

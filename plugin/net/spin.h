@@ -5,8 +5,8 @@
  * Waking a thread takes long, and longer on an idle core: more than the time of a small call.
  * Spinning saves that time if the next event is near. Otherwise it wastes a core that another
  * thread may need. A loop therefore spins for a bounded time, only if its last waits were short and
- * hardly any other loop has work. It rests for many waits after another thread needed its core.
- * This file only decides; it uses neither a clock nor a system call.
+ * hardly any other loop has work. After another thread needed its core, the loop does not spin for
+ * many waits. This file only decides; it uses neither a clock nor a system call.
  */
 
 #pragma once
@@ -44,9 +44,10 @@ void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
 /* Records that `gap_ns` passed between two polls, of which the later one was at `now_ns`. If the
  * gap is long, something else used the core: a timer interrupt, which takes tens of microseconds on
- * a virtual machine and is no reason to stop, or another thread. The share of the lost time tells
- * them apart. Returns FALSE if it was a thread: the loop then rests, four times as long each time.
- * Successful spins shorten the next rest. */
+ * a virtual machine and is no reason to stop, or another thread. The share of the lost time
+ * distinguishes the two. Returns FALSE if another thread used the core. The loop then does not spin
+ * for a number of waits, which is four times as large after each such result. Successful spins
+ * shorten the next rest. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
 /* Returns the limit of a spin. `text` (may be NULL) is the limit in microseconds. The default is

@@ -13,8 +13,7 @@
  *   tps_server_stop (server);
  *   g_object_unref (server);
  *
- * Every server also has the Memory service (thrift/memory.thrift), the Session service and the
- * Chunks service.
+ * Every server also serves Memory (thrift/memory.thrift), Session and Chunks.
  *
  * thrift_server_serve() starts the server and returns when another thread stops it. The processor,
  * transports and factories of a ThriftServer are not used: the server serves TpsServices and the
@@ -59,22 +58,24 @@ typedef struct
   /* The limit of requests in flight, if the server has budgets of its own; 0 = a quarter of the
    * memory. */
   gsize max_pending_bytes;
-  /* The device to which bodies are copied: those of 64 KiB and more are received into memory that
-   * the device need not stage. Up to half of the limit of pending requests is kept for reuse.
-   * Memory of the device is shared with clients if possible, within limits of its own of the same
-   * size. NULL = none. */
+  /* The device to which bodies are copied. Bodies of 64 KiB and more are received into page-locked
+   * memory, which the device reads directly; up to half of the limit of pending requests of this
+   * memory is kept for reuse. The server shares memory of the device with clients if possible. That
+   * memory has limits of its own, as large as those of shared host memory. NULL = none. */
   TpsDevice *device;
   guint max_in_flight;   /* calls of one connection; 0 = 64 */
   guint max_connections; /* 0 = 1024 */
-  /* Memory shared with one client; 0 = 1 GiB. It counts as pending; the memory shared with all
-   * clients is limited to half of the limit of pending requests. */
+  /* The limit of the memory shared with one client; 0 = 1 GiB. Shared memory counts towards the
+   * limit of pending requests; the memory shared with all clients is limited to half of that. */
   gsize max_shared_bytes;
   gboolean no_shared_memory;
-  /* Counts requests and connections; a reference is taken; NULL = nothing is counted. */
+  /* Receives the counts of requests and connections; a reference is taken; NULL = nothing is
+   * counted. */
   TpsMetrics *metrics;
   gint64 patience_ns; /* for a peer that stops within a message, or does not read; 0 = 60 s */
-  /* A peer that has shut down its sending side, or has gone without a reset, while calls are
-   * pending: the connection closes after nothing was sent to it for this time; 0 = 30 s. */
+  /* For a peer that has shut down its sending side, or has vanished without a reset, while calls
+   * are pending: the connection is closed if nothing has been sent to the peer for this time; 0 =
+   * 30 s. */
   gint64 half_closed_ns;
   /* Encrypts TCP connections whose peers begin a TLS handshake; must have a certificate. A
    * reference is taken. NULL = no connection is encrypted. Unix sockets are never encrypted. */
@@ -82,7 +83,7 @@ typedef struct
   gboolean tls_required; /* TCP connections without encryption are closed */
   gint64 handshake_ns;   /* for a TLS handshake; 0 = 10 s */
   /* The rights of callers; a reference is taken. NULL = every peer may call every method.
-   * Processors that are added need the right "push". */
+   * Callers of processors that are added need the right "push". */
   TpsAccess *access;
   /* The tenants of principals and their limits; a reference is taken. NULL = there are no
    * limits. */
@@ -98,7 +99,7 @@ GType tps_server_get_type (void);
  * g_object_unref() stops and frees it. */
 TpsServer *tps_server_new (const TpsServerOptions *options);
 
-/* The pool for the long work of handlers, borrowed. Lives as long as the server. */
+/* The pool for the long work of handlers; borrowed, and valid as long as the server. */
 TpsWorkerPool *tps_server_get_workers (TpsServer *server);
 
 /* The pool of received bodies, borrowed; charged to `pending`. */
@@ -113,8 +114,8 @@ void tps_server_add_service (TpsServer *server, const TpsService *service);
 /* Serves a processor of the application, generated or any other, as `name`: "Name:method" in the
  * multiplexed protocol, and names without a service if `name` is the default service. Its calls run
  * on workers, several at a time, also those of one connection. Some threads stay reserved for short
- * calls of other services. Calls larger than a frame (thrift/chunks.thrift) do not reach the
- * processor if a TpsPlugin's services are served. For bounds, failures and repairs see
+ * calls of other services. If the server also serves a TpsPlugin's services, calls larger than a
+ * frame (thrift/chunks.thrift) do not reach the processor. For bounds, failures and repairs see
  * plugin/host/host_service.h.
  *
  * Takes a reference of `processor`. Must be called before the start, on the thread that owns the
@@ -125,29 +126,31 @@ void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProce
  * be called before the start. */
 gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);
 
-/* The same with a socket that another process has opened and that listens already, as systemd
- * passes it. Takes over `fd`; after an error it still belongs to the caller. Errors:
- * INVALID_ARGUMENT. Must be called before the start. */
+/* The same for a listening socket that another process has opened, such as one from systemd. Takes
+ * over `fd`; after an error, `fd` still belongs to the caller. Errors: INVALID_ARGUMENT. Must be
+ * called before the start. */
 gboolean tps_server_take_socket (TpsServer *server, gint fd, GError **error);
 
 /* The addresses for clients, in the order of the calls of listen, with the ports that the system
  * has chosen; ended by NULL, borrowed. */
 const gchar *const *tps_server_get_addresses (TpsServer *server);
 
-/* Starts to serve, on threads of its own. Only once. Errors: INVALID_ARGUMENT (a service twice, no
- * such default service, started before), RESOURCE_EXHAUSTED. */
+/* Starts to serve, on threads of its own. Must be called only once. Errors: INVALID_ARGUMENT (a
+ * service twice, no such default service, started before), RESOURCE_EXHAUSTED. */
 gboolean tps_server_start (TpsServer *server, GError **error);
 
 /* Stops to serve. No more connections are accepted, pending calls fail with UNAVAILABLE, and
  * running calls have 3 s to end. Connections close after their last replies. Returns within 5 s.
- * TRUE: every call was answered. FALSE: some still run, and freeing the server waits for them. May
- * be called again. Must not be called by a handler or a callback. Thread: any. */
+ * TRUE: every call was answered. FALSE: some calls are still running, and the release of the last
+ * reference waits for them. May be called again. Must not be called by a handler or a callback.
+ * Thread: any. */
 gboolean tps_server_stop (TpsServer *server);
 
 /* Detects stuck threads, for watchdogs and health checks, which must call it every few seconds.
- * Each call sends a beat through each I/O thread, the timers and the queue of the workers, unless
- * some beats are still away. FALSE: a beat has been away for `patience_ns`, and `missing` (g_free)
- * names its thread. TRUE otherwise, also before the start. Never blocks. Thread: any. */
+ * Each call sends a beat through each I/O thread, and one through the timers and the queue of the
+ * workers, unless earlier beats have not returned yet. FALSE: a beat has not returned for
+ * `patience_ns`, and `missing` (g_free) names its thread. TRUE otherwise, also before the start.
+ * Never blocks. Thread: any. */
 gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
 /* The numbers of open connections, and of calls without a reply. Thread: any; a snapshot. */
@@ -169,8 +172,8 @@ void tps_server_get_status (TpsServer *server, TpsServerStatus *status);
 
 /* An array of TpsConnectionInfo that clears its elements: at most `n_max` connections with ids
  * above `after` (0 = all ids), in ascending order. If there are fewer than `n_max`, the list is
- * complete. Requests never wait for it. Connections that begin or end wait while references of 256
- * connections are taken. Owned by the caller. Thread: any. */
+ * complete. Requests never wait for this function. A connection that begins or ends may wait while
+ * the function takes references of 256 connections. Owned by the caller. Thread: any. */
 GArray *tps_server_list_connections (TpsServer *server, guint64 after, guint n_max);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServer, g_object_unref)

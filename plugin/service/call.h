@@ -44,8 +44,8 @@ TpsTenant *tps_call_get_tenant (TpsCall *call);
  * tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);
 
-/* Whether the call may be answered later. FALSE in servers where this would block all clients: a
- * handler that had to wait for other calls must then answer UNAVAILABLE. */
+/* Whether the call may be answered later. FALSE in servers where a wait would block all clients: a
+ * handler that would have to wait for other calls must then answer with UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);
 
 /* The peer, for the log; NULL = not known. Borrowed until the call is answered. */
@@ -66,7 +66,8 @@ gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **erro
  * the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
 
-/* The same for lists of names, which must leave out tables that the caller may not use. */
+/* Returns whether a list of names may contain `table`; lists must leave out tables that the caller
+ * may not use. */
 gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
 
 /* The rights of the caller, borrowed until the call is answered; NULL = all. */
@@ -79,9 +80,9 @@ gint64 tps_call_get_began_ns (const TpsCall *call);
  * server does not keep connections). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
-/* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions here
- * note decoding, the queue of workers and the writing of the result. A handler must note the wait
- * for other calls before it hands over the call. */
+/* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions of
+ * this header record the phases of decoding, of the queue of workers, and of writing the result. A
+ * handler must record the wait for other calls itself, before it passes the call on. */
 void tps_call_enter_phase (TpsCall *call, TpsPhase phase);
 
 /* The times of the call, for functions that note phases themselves; NULL = the call is not timed.

@@ -26,7 +26,7 @@ gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *me
  * before, for their tables. `reply` NULL = there is none. Returns the duration in nanoseconds. */
 gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
 
-/* Keeps the trace of a call that has ended as an example of its duration. */
+/* Keeps the trace of a call that has ended as an exemplar of its duration. */
 void tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar);
 
 /* Counts a failure; `code` is the wire's, 0 = TApplicationException. */

@@ -107,8 +107,8 @@ void tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer);
  * called once, before the first message. */
 void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
 
-/* Lets `access` decide about the methods when a grant begins, and not for each call. Must be called
- * before the first message. */
+/* Gives the list of methods to `access`, which decides about each method once when it makes a
+ * grant, and not for each call. Must be called before the first message. */
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);

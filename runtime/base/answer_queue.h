@@ -2,9 +2,9 @@
 
 /* Answers of a server, given in order by one thread.
  *
- * An answered caller may call back into a server, this one or another, and be answered at once.
- * That answer is given after the callback has returned, behind those that already wait, so that the
- * stack does not grow with the number of rounds.
+ * The callback of an answered caller may make a new call to this server or another one, and that
+ * call may be answered at once. The new answer is then given after the callback has returned, and
+ * after all answers that already wait. The stack thus does not grow with the number of rounds.
  *
  *   TpsAnswers answers = { NULL };
  *   tps_answers_add (&answers, &call->answer, answer_call);
@@ -39,8 +39,8 @@ typedef struct
 
 void tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give);
 
-/* Gives all answers and empties `answers`. If a caller further up on this stack is giving answers,
- * that caller gives these too. No lock may be held. Thread: any. */
+/* Gives all answers and empties `answers`. If a function further up on this stack is already giving
+ * answers, that function gives these answers, too. No lock may be held. Thread: any. */
 void tps_answers_give (TpsAnswers *answers);
 
 /* Gives a single answer. */

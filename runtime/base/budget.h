@@ -12,7 +12,8 @@
  *   tps_budget_release (tables, n_bytes);               after it has been freed
  *
  * A charge counts against its budget and against every budget above it, or against none of them.
- * The limits of siblings may add up to more than the limit of their parent. Their charges never do.
+ * The limits of siblings may add up to more than the limit of their parent, but their charges never
+ * exceed it.
  *
  * Memory that is only kept for reuse stays charged. Its owner must add a reclaimer, which frees
  * such memory when a charge would be refused otherwise.
@@ -53,15 +54,16 @@ void tps_budget_set_max (TpsBudget *budget, gsize max_bytes);
 void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes);
 
 /* Charges `n_bytes`. FALSE: nothing is charged. Errors: RESOURCE_EXHAUSTED, which names the full
- * budget; with retry_after_ms unless the charge exceeds a limit even when nothing else is held. */
+ * budget. The error has retry_after_ms, unless the charge would exceed a limit even if nothing else
+ * were charged. */
 gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
 /* Moves a charge to another budget; the charges of common ancestors do not change. FALSE: it
- * does not fit, and nothing is moved. Takes no lock and reclaims nothing. NULL is fine on either
- * side. */
+ * does not fit, and nothing is moved. Takes no lock and reclaims nothing. Either budget may be
+ * NULL. */
 gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
 
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
@@ -74,8 +76,8 @@ typedef struct
   gsize n_bytes;
 } TpsCharge;
 
-/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(); never when it shrinks. The
- * charge is unchanged then. */
+/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(), and then the charge is
+ * unchanged. A charge that becomes smaller never fails. */
 gboolean tps_charge_set (TpsCharge *charge, gsize n_bytes, GError **error);
 
 /* Adds `n_bytes`. Errors: as tps_budget_charge(). */
@@ -87,9 +89,9 @@ void tps_charge_clear (TpsCharge *charge);
 /* ---- memory kept for reuse ------------------------------------------------------------------- */
 
 /* Frees kept memory, at least `n_bytes` if possible, releases its charge and returns its size.
- * Called with the lock of the tree: it must neither charge, nor create or free a budget, nor
- * take a lock under which another thread does so; moving charges under such a lock is fine.
- * Thread: any. */
+ * The lock of the tree is held during the call. The function must neither charge, nor create or
+ * free a budget, nor take a lock under which another thread does so. Another thread may move
+ * charges under such a lock. Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
 /* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit
@@ -112,7 +114,8 @@ gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
-/* The number of charges that it has refused because it was full itself. */
+/* The number of charges that this budget has refused because it was full itself, and not a budget
+ * above it. */
 guint64 tps_budget_get_n_refused (TpsBudget *budget);
 
 /* The number of bytes up to its own limit, regardless of the budgets above it; G_MAXSIZE if it has

@@ -38,10 +38,10 @@ typedef struct
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.
- * Such memory stays until the pool and its last buffer are freed, or its budget is short; there are
- * at most `keep_bytes` of it, in use or kept. Further memory comes from the heap, and so does
- * memory that the source refuses. A refusal is logged once, and no request of this size is made
- * again. `source` is copied. */
+ * Such memory is freed only with the pool and its last buffer, or when its budget is short. There
+ * are at most `keep_bytes` of it, in use or kept; beyond that, and after a refusal of the source,
+ * memory comes from the heap. A refusal is logged once, and no request of this size is made again.
+ * `source` is copied. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
@@ -97,8 +97,9 @@ TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *devi
                                    GDestroyNotify free_func, gpointer user_data);
 
 /* Wraps memory that another process maps too. It may change at any time, and must not be written to
- * here. Never exclusive. A reference to such a buffer keeps its owner waiting, so it must be
- * released as soon as the request has been served. Data that must stay longer must be copied. */
+ * here. Never exclusive. The owner of the memory waits while such a buffer has a reference, so
+ * references must be released as soon as the request has been served. Data that are needed for
+ * longer must be copied. */
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 

@@ -29,19 +29,19 @@ G_BEGIN_DECLS
 
 typedef guint32 TpsCell;
 
-/* One cell, or the first of a block of TPS_CELL_BLOCK. They are zero. 0: the process has no
- * more. */
+/* Returns a new cell, or the first of a block of TPS_CELL_BLOCK new cells, whose numbers are zero.
+ * Returns 0 if the process has no more cells. */
 TpsCell tps_cell_new (void);
 TpsCell tps_cell_block_new (void);
 
-/* No thread may add to the cells meanwhile or later. 0 is fine. */
+/* No thread may add to the cells during or after this call. The cell may be 0. */
 void tps_cell_free (TpsCell cell);
 void tps_cell_block_free (TpsCell first);
 
 void tps_cell_add (TpsCell cell, guint64 n);
 
-/* The sum of all copies. A reader never sees a sum that is smaller than one it has seen before, as
- * long as nothing is added that wraps around. */
+/* Returns the sum of all copies. The sums that one reader gets never decrease, unless an addition
+ * wraps around. */
 guint64 tps_cell_read (TpsCell cell);
 
 /* Adds the sums of a block to `sums` [TPS_CELL_BLOCK]. */

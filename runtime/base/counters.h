@@ -18,13 +18,13 @@
  *   tps_counters_end_use (counters, rows);
  *
  * Bounds. A family has at most `max_series` series; for further values of the first label there is
- * one series whose value is "other". A value is cut after TPS_LABEL_MAX_BYTES. So names that peers
- * choose do not grow memory without a limit. A series ends with its last use.
+ * one series whose value is "other". A value is cut after TPS_LABEL_MAX_BYTES. Names that peers
+ * choose therefore cannot make memory grow without a limit. A series ends with its last use.
  *
  * NULL counters, gauges, histograms and TpsCounters are valid and count nothing.
  *
- * Threads: any. Finding and ending a series takes a lock, which a reader holds for the time that it
- * takes to copy the pointers of one family. Changing a series takes none.
+ * Threads: any. Finding and ending a series takes a lock. A reader holds this lock while it copies
+ * the pointers of one family. Changing a series takes none.
  */
 
 #pragma once
@@ -110,8 +110,8 @@ typedef void (*TpsCollect) (TpsReading *reading, gpointer user_data);
 void tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *value,
                       const gchar *value2, gint64 number);
 
-/* Returns a number for tps_counters_remove_collector(), after which `collect` is not running and is
- * not called any more. 0 and NULL `counters` are fine. */
+/* Returns a number for tps_counters_remove_collector(). After the removal, `collect` is not running
+ * and is not called any more. The number may be 0, and `counters` may be NULL. */
 guint tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer user_data);
 void tps_counters_remove_collector (TpsCounters *counters, guint id);
 

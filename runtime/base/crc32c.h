@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* The CRC of the bytes before, which is `crc` (0 at the beginning), and of `n_bytes` more. Thread:
- * any. */
+/* Returns the CRC of a sequence of bytes that ends with the `n_bytes` at `data`; `crc` is the CRC
+ * of all bytes before them, 0 if there are none. Thread: any. */
 guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
 
 /* The same, while the bytes are copied: the memory of `data` is read once. The two must not

@@ -8,10 +8,10 @@
  *   POINT:ACTION[,p=PROBABILITY][,after=N][,count=N][,on=TEXT]
  *   seed=N
  *
- * `after`: the first N times have no fault; `count`: at most N faults; `on`: only if the name
- * contains the text (the method of a request or reply, the path of a file). If several
- * specifications apply, the first one is carried out. The same seed and order of events give the
- * same faults.
+ * `after`: the first N events have no fault; `count`: at most N faults; `on`: only if the name
+ * contains the text (the name of the method for requests and replies, the path for files). If
+ * several specifications apply to an event, the first one is used. The same seed and order of
+ * events give the same faults.
  */
 
 #pragma once
@@ -59,8 +59,9 @@ gboolean tps_fault_check (const gchar *spec, GError **error);
 TpsFaultPlan *tps_fault_plan_new (const gchar *const *specs, GError **error);
 void tps_fault_plan_free (TpsFaultPlan *plan);
 
-/* Returns the actions at this point; `name` may be NULL. TPS_FAULT_KILL is carried out here. Every
- * fault is written to the log (fault_injected). Thread: any. */
+/* Returns the fault of one event at this point, TPS_FAULT_NONE if there is none; `name` may be
+ * NULL. TPS_FAULT_KILL is carried out here. Every fault is written to the log (fault_injected).
+ * Thread: any. */
 TpsFault tps_fault_plan_draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFaultPlan, tps_fault_plan_free)

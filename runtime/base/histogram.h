@@ -34,7 +34,7 @@ TpsHistogram *tps_histogram_new (void);
 /* No thread may record any more. NULL is fine. */
 void tps_histogram_free (TpsHistogram *histogram);
 
-/* NULL is fine. Thread: any. */
+/* `histogram` may be NULL. Thread: any. */
 void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 
 /* The number of recorded durations. Thread: any. */
@@ -51,8 +51,8 @@ typedef struct
 } TpsExemplar;
 
 /* Keeps `exemplar`, which is copied, as the newest one of its power of two; the duration itself is
- * recorded by tps_histogram_record(). Takes a lock: only for durations that are sampled. Memory:
- * 4 KiB for a histogram that has exemplars. NULL `histogram` is fine. Thread: any. */
+ * recorded by tps_histogram_record(). Takes a lock, so it must be called for sampled durations
+ * only. Memory: 4 KiB for a histogram that has exemplars. NULL `histogram` is fine. Thread: any. */
 void tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar);
 
 /* The newest exemplar whose duration is in (`above_s`, `up_to_s`]. FALSE: there is none, and
@@ -82,8 +82,8 @@ void tps_histogram_read (const TpsHistogram *histogram, TpsHistogramCounts *coun
 /* Adds `other`. The order of additions does not matter. */
 void tps_histogram_counts_merge (TpsHistogramCounts *counts, const TpsHistogramCounts *other);
 
-/* The quantile in [0, 1]: a duration, in nanoseconds and within 1.1 %, that at least this part of
- * all durations does not exceed; NAN if there are none. */
+/* Returns the duration, in nanoseconds, that the fraction `quantile` (in [0, 1]) of all durations
+ * does not exceed, with an error of at most 1.1 %; NAN if there are no durations. */
 gdouble tps_histogram_counts_get_quantile (const TpsHistogramCounts *counts, gdouble quantile);
 
 /* The number of durations that do not exceed `bound_s`, which is rounded to the nearest bound of a

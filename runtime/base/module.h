@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Shared libraries that are loaded when they are first needed: CUDA's, Gloo's, OpenBLAS. Programs
- * that do not use them do not depend on them, and have no cost. A library stays loaded until the
- * process ends. */
+ * that do not use these libraries do not need them to be installed, and have no cost for them. A
+ * library stays loaded until the process ends. */
 
 #pragma once
 

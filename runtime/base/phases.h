@@ -58,7 +58,7 @@ void tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now
 /* Ends the current phase and begins `phase`. One clock read if the work is timed in detail. */
 void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
 
-/* The same for phases that may be long: from here on the work is timed in detail. */
+/* The same for phases that may be long: after this call, the work is timed in detail. */
 void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
 
 /* Changes the kind of the current phase since its beginning to `phase`. No clock read. */

@@ -181,12 +181,12 @@ typedef struct
   guint64 sequence;  /* 1, 2, 3, ... for the records that were passed to sinks */
 } TpsTraceRecord;
 
-/* Takes one record, on the writer thread, one at a time. May block; must not emit events or set the
- * sink. */
+/* Writes one record. The writer thread calls the sink for one record at a time. The sink may block;
+ * it must not emit events or set the sink. */
 typedef void (*TpsTraceSink) (const TpsTraceRecord *record, gpointer user_data);
 
-/* Replaces the sink; NULL = tps_trace_glib_sink() (runtime/base/trace_sinks.h). When this returns,
- * the former sink is not called again: the call waits for a sink that is running. */
+/* Replaces the sink; NULL = tps_trace_glib_sink() (runtime/base/trace_sinks.h). The call waits if
+ * the former sink is running. After it returns, the former sink is not called again. */
 void tps_trace_set_sink (TpsTraceSink sink, gpointer user_data);
 
 /* Waits until the sink has taken every record emitted before the call. FALSE if `deadline_ns`

@@ -2,10 +2,10 @@
 
 /* Levels of the log by area, as operators write them: "info,net=debug,log=warning".
  *
- * An item without a name is the level of all areas that no other item names; without one it is
- * "info". The area of an event is the folder of the source file that declares it, and an item
- * applies to all areas whose path contains its name: "net" to plugin/net and plugin/net/tls. If
- * several items apply, the one that names the innermost folder wins.
+ * An item without a name is the level of all areas that no other item names. If there is no such
+ * item, that level is "info". The area of an event is the folder of the source file that declares
+ * it, and an item applies to all areas whose path contains its name: "net" to plugin/net and
+ * plugin/net/tls. If several items apply, the one that names the innermost folder wins.
  *
  * Immutable. Thread: any.
  */

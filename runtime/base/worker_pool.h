@@ -5,13 +5,13 @@
  * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners
  * (connections). Workers alternate between the pool's queue and the owners' queues, which they
  * visit round robin, one job at a time. An owner with many jobs thus delays its own jobs, but
- * neither those of other owners nor those of open rounds. Queues may form groups (tenants): groups
- * take turns, and within its turn a group's queues do. A group with many queues thus delays its
- * own, but not those of other groups.
+ * neither those of other owners nor those of open rounds. Queues may form groups (tenants). Groups
+ * take turns, and in the turn of a group its next queue gets one job. A group with many queues thus
+ * delays its own queues, but not those of other groups.
  *
- * Jobs that may take more than some 10 ms must be in a lane of their own. A pool of n threads runs
- * at most n - 1 of them at the same time: long jobs never occupy all threads, unless there is only
- * one thread.
+ * Jobs that may take more than about 10 ms must be submitted to the long lane. A pool of n threads
+ * runs at most n - 1 long jobs at the same time, so long jobs never occupy all threads, unless
+ * there is only one thread.
  *
  * Timers run on a thread of their own. They never wait for a worker.
  */
@@ -34,16 +34,17 @@ typedef enum
 } TpsLane;
 #define TPS_N_LANES 2
 
-/* `n_threads` >= 1; thread lists show the name (15 characters). */
+/* Creates a pool of `n_threads` >= 1 threads, which the caller owns. The name, of at most 15
+ * characters, appears in lists of threads. Ends the process if the system refuses a thread. */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* The same for pools that are made while requests are served: new() ends the process if the system
- * refuses a thread. Errors: RESOURCE_EXHAUSTED. */
+/* The same, but fails if the system refuses a thread. Pools that are made while requests are served
+ * must use this function. Errors: RESOURCE_EXHAUSTED. */
 TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
-/* Ends the timers, of which those that are not due never run; runs all queued jobs; joins the
- * threads. Queues may outlive the pool, but no job may be submitted any more. Must not be called
- * from a job or a timer. */
+/* Ends the timers (a timer that is not due yet never runs), runs all queued jobs, and joins the
+ * threads. Queues may outlive the pool, but no job may be submitted after this call. Must not be
+ * called from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
 /* The number with which the pool was made: how many parts of one job are worth while. */
@@ -84,8 +85,8 @@ void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cance
                            gpointer user_data);
 
 /* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are not
- * affected. Never blocks and calls nothing back: workers do. May be called again, also after the
- * pool has been freed. Thread: any. */
+ * affected. Never blocks, and calls no `cancel` function itself: workers call them. May be called
+ * again, also after the pool has been freed. Thread: any. */
 void tps_job_queue_cancel (TpsJobQueue *queue);
 
 /* ---- groups of queues ----------------------------------------------------------------------- */
@@ -98,8 +99,8 @@ TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);
 
 /* Moves the queue to a group of its pool, to which it takes a reference; NULL = the group of all
- * queues without one, which is the default. A queue that waits for its turn takes that in its old
- * group. Thread: any. */
+ * queues without one, which is the default. A queue that waits for its turn takes this turn in its
+ * old group. Thread: any. */
 void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 
 /* ---- timers --------------------------------------------------------------------------------- */

@@ -49,8 +49,8 @@ void tps_push_floor_raise (TpsPushFloor *floor, gint64 sequence, gint64 lsn);
 /* The client begins anew. */
 void tps_push_floor_begin_anew (TpsPushFloor *floor);
 
-/* The stair that a push to an object of this incarnation is not above; NULL = the push has not been
- * applied. */
+/* Returns the stair that shows that a push of `sequence` to an object of this incarnation may have
+ * been applied; NULL = the push has not been applied. */
 const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence,
                                                gint64 incarnation);
 
@@ -73,7 +73,8 @@ gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
 gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
                               TpsExportSide side, TpsBudget *payer, gint64 now_ns);
 
-/* NULL is a normal answer. Borrowed until the next call. The client counts as used now. */
+/* Returns the floor of a client, borrowed until the next call; NULL if the client has none. The
+ * client counts as used at `now_ns`. */
 const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
                                           gint64 now_ns);
 void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);

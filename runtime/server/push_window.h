@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Remembers push ids, so that a request that is sent again is applied once and gets the answer of
- * the first request, whether that one has been applied or is still running.
+/* Remembers push ids, so that a push that is sent several times is applied once. Each repeat gets
+ * the answer of the first request, even if the first request is still running when the repeat
+ * arrives.
  *
  *   begin() -> NEW      apply the push, then end() with its answer, or fail()
  *           -> REPEAT   it was applied: `answer` is the answer of the first request
@@ -12,16 +13,17 @@
  *           -> UNDECIDED  only if begin() was given no digest: the id is known, and a digest is
  *                         needed to decide
  *
- * A request that is costly to hash may begin() without a digest, and must be given one by
+ * If a request is costly to hash, the caller may begin() without a digest, and must then call
  * set_digest() before end(). Until then, requests with the same id and a digest are RUNNING; a
  * DUPLICATE is reported to them when the first request has ended.
  *
- * A push id never becomes new again. For each client there is a window of the newest sequences, in
- * any order. If there are too many clients or remembered pushes, or if the budget is full, the
- * windows of the least recently used clients shrink to floors (push_floor.h): everything up to the
- * highest sequence is STALE then. A floor is forgotten when its client has been silent for
- * `floor_idle_ns`. If no floor is left (floors take at most half of the budget), clients with new
- * names are refused. The window of a running push is never given up.
+ * A push id does not become new again while its client has a window or a floor. The window of a
+ * client has its newest sequences, which may come in any order. If there are too many clients or
+ * remembered pushes, or if the budget is full, the windows of the least recently used clients
+ * shrink to floors (push_floor.h). All sequences up to the floor are then STALE. A floor is
+ * forgotten when its client has been silent for `floor_idle_ns`. If no floor is left (floors take
+ * at most half of the budget), clients with new names are refused. The window of a running push is
+ * never given up.
  *
  * Ids are scoped to the incarnation of the object that the push changes. An incarnation is the LSN
  * of the command that created the object: a remembered push with an earlier LSN was applied to

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gives commands their LSNs. Commands that touch the same object take effect in the order of their
- * LSNs.
+/* Gives commands their LSNs, and makes commands that touch the same object take effect in the order
+ * of their LSNs.
  *
  *   a request is checked completely, and everything that may fail is prepared
  *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that
@@ -105,8 +105,9 @@ void tps_sequencer_free (TpsSequencer *sequencer);
 /* TRUE: an observer reads the records, so parts that only a record needs must be computed. */
 gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
 
-/* Must be called before a request that changes state has any effect. A command that is admitted
- * nevertheless is treated like others. FALSE: as options.may_admit() says. */
+/* Must be called before a request that changes state has any effect. After FALSE, the caller must
+ * refuse the request. The sequencer does not enforce this: it treats a command that is admitted
+ * nevertheless like any other. FALSE: options.may_admit() has refused, with its error. */
 gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error);
 
 /* Sets the LSN of the next command to `lsn` + 1: commands up to `lsn` are known to have taken
@@ -119,9 +120,9 @@ void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
 /* Admits a command that takes effect under a lock of its owner and touches no queue. Returns its
- * LSN. `closes` (may be NULL) is closed: commands admitted before still run. The effect must be
- * visible to others before the lock is released, and tps_sequencer_finish() must follow without it.
- * run() is not called. */
+ * LSN. Closes the queue `closes` (may be NULL); commands that were admitted to it before still run.
+ * The effect must be visible to other threads before the owner's lock is released.
+ * tps_sequencer_finish() must follow without that lock. run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
 

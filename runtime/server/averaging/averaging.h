@@ -24,8 +24,8 @@
  *   - A batch with averages stays until every trainer has taken part in a newer one. There is at
  *     most one such batch: a complete round means that all trainers have taken part in its batch,
  *     which ends the stay of every older one.
- *   - Either of them ends when every trainer has taken part in a newer batch. A push in any other
- *     older batch, or in a new round of one, is STALE.
+ *   - Both of these batches also end when every trainer has taken part in a newer batch. A push in
+ *     any other older batch, or in a new round of one, is STALE.
  *
  * The machine does not decide whether a gradient is well formed: the caller must call
  * tps_gradient_check() before push(). Thread: one at a time, jobs excepted.
@@ -45,9 +45,9 @@ typedef struct TpsContribution TpsContribution;
 typedef struct TpsAveragingTicket TpsAveragingTicket;
 typedef struct TpsAveragingJob TpsAveragingJob;
 
-/* Whether contributions may be folded into the sum when `n_arrived` >= 1 have come. Once TRUE for a
- * number, it must be TRUE for every greater one, and for n_trainers. Only memory and time depend on
- * it, never the average. */
+/* Whether contributions may be folded into the sum when `n_arrived` >= 1 have come. If the function
+ * returns TRUE for a number of arrivals, it must also return TRUE for every greater number; for
+ * n_trainers it must return TRUE. Its result affects only memory and time, never the average. */
 typedef gboolean (*TpsMayFoldFunc) (guint n_arrived, guint n_trainers);
 
 typedef struct
@@ -119,7 +119,8 @@ typedef struct
   TpsRound *dead_rounds;
 } TpsAveragingOutput;
 
-/* A number of rounds whose memory, apart from their gradients, is at most half a gigabyte. */
+/* Returns the default of max_rounds: a number of rounds whose memory, apart from their gradients,
+ * is at most half a gigabyte. */
 guint tps_averaging_get_default_max_rounds (guint n_trainers);
 
 /* Rounds for which trainers are missing. */

@@ -65,8 +65,8 @@ struct TpsFold
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);
 
-/* Whether waiting for the next item saves a copy: folded alone, `item` would be copied to begin the
- * sum; folded with the next one it is only read. */
+/* Returns whether waiting for the next item saves a copy. If `item` is folded alone, it must be
+ * copied to begin the sum; if it is folded together with the next item, it is only read. */
 gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item);
 
 /* Folds `items` in order, computes missing digests, and empties their gradients. If `average` is

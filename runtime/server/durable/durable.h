@@ -117,8 +117,8 @@ gboolean tps_durable_start (TpsDurable *durable, const TpsDurableTargets *target
 /* Waits until the recovery has ended. FALSE with its error. */
 gboolean tps_durable_wait (TpsDurable *durable, GError **error);
 
-/* Whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the server
- * recovers. Takes no lock if they may. */
+/* Returns whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the
+ * server recovers. If requests may be served, the check takes no lock. */
 gboolean tps_durable_check (TpsDurable *durable, GError **error);
 
 typedef struct
@@ -185,8 +185,8 @@ typedef struct
 
 /* Makes tables that the server does not have, all or none: into any shard and dtype, with the state
  * of optimizers if it fits. They lie in the host's memory. They are known and durable when `done`
- * is called with the snapshot that contains them. Runs on the thread of snapshots; `source` is
- * borrowed until `done`. Push ids and models are not read.
+ * is called with the snapshot that contains them. The work runs on the thread of snapshots;
+ * `source` is borrowed until `done`. Push ids and models are not read.
  *
  * Files may be hostile: the memory that they need is charged to the budget of tables. Errors:
  * PERMISSION_DENIED (no import folder), INVALID_ARGUMENT (paths; a mismatch of contents),
@@ -198,8 +198,8 @@ void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
 /* Ends the current recovery or snapshot, and waits for its thread. May be called again. */
 void tps_durable_stop (TpsDurable *durable);
 
-/* Stops, writes and syncs all appended records, and unlocks the directory. The sequencer must admit
- * no more commands. NULL is fine. */
+/* Calls tps_durable_stop(), writes and syncs all appended records, unlocks the directory, and frees
+ * the object. The sequencer must not admit commands any more. `durable` may be NULL. */
 void tps_durable_free (TpsDurable *durable);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurable, tps_durable_free)

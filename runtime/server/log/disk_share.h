@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Shares one disk between writes that callers wait for (those of the log), and writes of low
- * priority (those of a snapshot). A disk works on its whole queue at once, and a sync waits for
- * everything before it, so a snapshot that fills the queue delays every acknowledged push.
+ * priority (those of a snapshot). A disk works on its whole queue at once, and a sync waits for all
+ * writes before it. A snapshot that fills the queue would therefore delay every push that waits for
+ * its acknowledgement.
  *
  *   urgent        begins at once. While one is in progress, and for TPS_DISK_BUSY_NS after it, the
  *                 disk is busy.
  *   background    on a disk that is not busy: at once. On a busy disk: one at a time, and the disk
  *                 then rests from background writes for TPS_DISK_REST_NS, or for as long as the
- *                 last one took if that is longer. So a background write always gets its turn, and
- *                 takes at most half of the time.
+ *                 last one took if that is longer. A background write is thus never starved, and
+ *                 background writes take at most half of the time of a busy disk.
  *
  * Thread: any.
  */

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads batches of records from the disk for the followers of a log, and caches data for other
- * followers: the newest batches, open segments, positions. Internal to this folder.
+/* Reads batches of records from the disk for the followers of a log. Followers share its caches of
+ * the newest batches, of open segments, and of positions in the log. Internal to this folder.
  *
  * Thread: one at a time. */
 

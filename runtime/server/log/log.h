@@ -14,7 +14,7 @@
  * a group of commands and syncs it, the other copies the next group into staging memory and
  * computes its checksums. A group consists of all queued records, up to the size of a staging
  * buffer (there are two, `max_staged_bytes` together). Every write is synced before the next one
- * begins, so that a power cut damages the last group at most. A torn group was never acknowledged.
+ * begins, so a power cut can damage only the last group. A torn group was never acknowledged.
  *
  * Failures. A failed write or sync is final: all later appends end with its error, and the server
  * must not change its state any more. A full disk is not final: appended commands wait for room,
@@ -39,9 +39,9 @@ typedef struct
   gint64 segment_bytes;   /* of a segment's file, 256 MiB; a multiple of TPS_DISK_BLOCK */
   gsize max_staged_bytes; /* 32 MiB */
   gint64 interval_ns;     /* 100 ms */
-  /* The first LSN that the caller needs: one more than that of the snapshot; 1 without a
-   * snapshot. A log that begins later, or ends before `first_lsn` - 1, is refused. An empty log
-   * begins here. */
+  /* The LSN of the first record that the caller needs: one more than that of the snapshot; 1
+   * without a snapshot. A log that begins after this record, or ends before `first_lsn` - 1, is
+   * refused. A new log begins with this LSN. */
   gint64 first_lsn;
   gint64 (*get_now_ns) (void); /* tps_clock_now_ns() */
   TpsBufferPool *pool;         /* borrowed; for reading; the default pool */

@@ -10,9 +10,9 @@
  *
  * Digests distinguish a repeat from another request. Computing one means reading all gradients, so
  * a ticket may come without: the computation of the update reads the gradients anyway. A digest is
- * needed earlier only if a trainer comes a second time. Then the output names the ticket,
- * `undecided`, and the contribution with which it must be compared. The caller calls
- * tps_update_contribution_compute_digest() without a lock, then
+ * needed earlier only if a trainer comes a second time. In this case the output has the ticket as
+ * `undecided`, and the contribution with which the ticket must be compared as `original`. The
+ * caller calls tps_update_contribution_compute_digest() without a lock, then
  * tps_update_contribution_set_digest(), and pushes the ticket, now with a digest, again.
  *
  * A round is one update:

@@ -43,8 +43,8 @@ typedef struct
 } TpsTenantEntry;
 
 /* Replaces all entries, and makes the tenants that they name. Tenants keep the state of their
- * buckets; a tenant whose entry has been removed has the limits of "*", or none. Of two entries
- * with the same name the last one holds. */
+ * buckets; a tenant whose entry has been removed has the limits of "*", or none. If two entries
+ * have the same name, the last one applies. */
 void tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, guint n_entries);
 
 /* Calls tps_tenant_enforce_table_bytes() for all tenants, present and future. */

@@ -18,8 +18,8 @@
  *   - tps_token_bucket_charge() always succeeds. It is for amounts that are known after the work,
  *     and may leave a debt too. A debt is at most an hour.
  *
- * Times are whole nanoseconds, and n * T is rounded up. So that a burst of single tokens conforms
- * in spite of that, tau is longer by one nanosecond for each token of the burst, up to a
+ * Times are whole nanoseconds, and n * T is rounded up. To make a burst of single tokens conform in
+ * spite of the rounding, tau is longer by one nanosecond for each token of the burst, up to a
  * microsecond. In any period t the charges that conform are thus at most rate * (t + 1 us) + burst
  * tokens, or one charge more than that where single charges exceed the burst.
  *

@@ -35,8 +35,9 @@ typedef struct
 } TpsTableImport;
 
 /* Makes a table of `spec` (need not be resolved) in the host's memory, with the rows of the files.
- * Every row of its shard must be in one of them, and later files win. Elements are converted with
- * one rounding. The number of steps is the greatest of the files.
+ * Every row of its shard must be in at least one of the files; if a row is in several files, the
+ * last of them is used. Elements are converted with one rounding. The number of steps is the
+ * greatest of the files.
  *
  * For a server that has not served requests and has an empty log: no command is recorded. The
  * table's incarnation is the next LSN. A snapshot must be written before the first command is

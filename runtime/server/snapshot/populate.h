@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that will be written for the first time: threads make the kernel provide its pages, ahead
- * of the writing thread. The kernel clears every page, and for one thread this takes longer than a
- * fast disk takes to read as much. */
+/* Makes the kernel provide the pages of memory that will be written for the first time, by threads
+ * that run ahead of the writing thread. The kernel clears every page, and for one thread this takes
+ * longer than a fast disk takes to read as much. */
 
 #pragma once
 

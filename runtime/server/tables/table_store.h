@@ -7,15 +7,16 @@
  * table take effect in the order of their LSNs: short ones close behind each other, row by row,
  * longer ones one after the other with the help of all idle threads. Lookups run at the same time.
  * An update of one row is atomic: a lookup sees each row as it was before or after, and waits for a
- * writer no longer than the update of one row. A refused call changes nothing: everything is
- * checked before it gets an LSN. A dropped table lives until the calls that use it have ended.
+ * writer no longer than the update of one row. A refused call changes nothing: all of its values
+ * are checked before the call gets an LSN. A dropped table lives until the calls that use it have
+ * ended.
  *
- * All functions but pushes that wait for their turn compute on the calling thread; work above some
- * 256 KiB is shared with the worker pool, if there is one. Errors, unless stated otherwise:
- * NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming the value and its
- * place, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard
- * is one), RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; other
- * tables are not affected). Calls that change state also have the errors of
+ * All functions compute on the calling thread, except for pushes that wait for their turn. Work on
+ * more than about 256 KiB is shared with the worker pool, if there is one. Errors, unless stated
+ * otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming the value
+ * and its place, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of
+ * another shard is one), RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a
+ * device; other tables are not affected). Calls that change state also have the errors of
  * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. Thread:
  * any.
  */

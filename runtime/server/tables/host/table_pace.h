@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A push to one table runs close behind the previous one: row by row it waits until that one has
- * passed. Both take rows by ascending slots, and the sequencer runs at most two pushes of a table
- * at a time (TpsOrdered.may_follow).
+/* The progress of short pushes to one table, so that a push can follow the previous push row by
+ * row: before it changes a row, it waits until the previous push has passed that row. Both take
+ * rows by ascending slots, and the sequencer runs at most two pushes of a table at a time
+ * (TpsOrdered.may_follow).
  *
  * Two pushes thus use two cores without sharing rows. Each stays on the thread that has its
  * gradients in the cache, and no thread must be woken.
@@ -28,15 +29,15 @@ typedef struct
  *   wait(-1) -> work that must be in order as a whole -> begin()
  *            -> wait(), publish() for the rows in order -> publish(G_MAXINT64)
  *
- * The next command sees the writes before begin() after its wait(). */
+ * After its wait(), the next command sees all writes that this command made before begin(). */
 void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
 
 /* Rows below `slot` are complete. */
 void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
-/* Waits until row `slot` may be changed. Returns the slot below which all other rows may be changed
- * too. -1: waits until the previous command has begun. That command is running, so the wait has no
- * other bound; other threads get the processor meanwhile. */
+/* Waits until row `slot` may be changed. Returns a slot; all rows below it may be changed, too.
+ * With `slot` -1, waits until the previous command has called begin(). The wait has no deadline:
+ * the previous command is always running, and the waiting thread yields the processor. */
 gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 G_END_DECLS
