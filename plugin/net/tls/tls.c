@@ -135,7 +135,7 @@ use_key (SSL_CTX *context, BIO *file)
   return done;
 }
 
-/* Has `use` take what it needs of the file. */
+/* Passes the contents of the file to `use`. */
 static gboolean
 use_file (SSL_CTX *context, const gchar *path, gboolean (*use) (SSL_CTX *context, BIO *file))
 {

@@ -26,7 +26,7 @@ typedef struct
 /* Over `fd`, which stays the caller's; `peer` is borrowed. NULL: no memory. */
 BIO *tps_tls_socket_new_bio (TpsTlsSocket *peer, gint fd);
 
-/* Has the kernel send what it holds back. */
+/* Makes the kernel send the bytes that it holds back. */
 void tps_tls_socket_flush (BIO *bio);
 
 G_END_DECLS

@@ -27,7 +27,7 @@ public:
   std::string seal (const std::string &bytes);
   std::string goodbye ();
 
-  /* Takes what was received; returns the bytes inside of whole records. */
+  /* Takes the received bytes; returns those inside of whole records. */
   std::string open (const std::string &records);
 
   std::string take_output ();

@@ -1,4 +1,4 @@
-// What all charts of figures over time have in common: margins, grid, times, missing samples.
+// Common parts of all charts of figures over time: margins, grid, times, missing samples.
 
 import { formatClock, formatMinutes, formatTick } from "../format.js";
 import { timeTicks } from "./scale.js";

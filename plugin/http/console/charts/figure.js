@@ -42,7 +42,7 @@ function stepOfKey(key, at, n_steps) {
   return key in steps ? Math.min(Math.max(steps[key], 0), n_steps - 1) : null;
 }
 
-// `readings`: [{name, mark, text (step)}], what is said of a step; `mark` is the class of its sign.
+// `readings`: [{name, mark, text (step)}], the text about a step; `mark` is the class of its sign.
 // `draw (context, plot, data, colour, at)` draws; `at` is the step of the cursor or null.
 // Returns {element, update (data)}; `data` is that of sumSteps().
 export function makeFigure(scope, cursor, { title, note, readings, draw, extra }) {

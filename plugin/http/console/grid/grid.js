@@ -25,16 +25,16 @@ function makeTable(label, columns, headers) {
 }
 
 // A column: {
-//   id, title, hint      hint: what the figures are, shown over the header
-//   text (row)           what the cell says
-//   value (row)          what it is sorted by; text (row) if left out
+//   id, title, hint      hint: the meaning of the figures, shown over the header
+//   text (row)           the text of the cell
+//   value (row)          the key of the order; text (row) if left out
 //   fill (cell, row)     optional: draws the cell; text (row) is then for filter and details
 //   width                of CSS; one column has none and takes the rest
 //   level                1: on every screen, 2: not on a phone, 3: on wide screens, 4: in details
 //   isNumber, isSearched, isCode
 // }
-// `sortBy`: id of a column, with a minus for descending. `key (row)`: what tells rows apart.
-// `noun`: what rows are, in the plural. `details (row)`: optional, more elements for its details.
+// `sortBy`: id of a column, with a minus for descending. `key (row)`: identifies a row.
+// `noun`: the name of rows, in the plural. `details (row)`: optional, more elements for its details.
 // Returns {element, update (rows)}.
 export function makeGrid(scope, { label, columns, key, sortBy, noun, empty, details, tools = [] }) {
   const all_columns = columns.map(withDefaults);

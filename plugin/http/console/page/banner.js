@@ -12,7 +12,7 @@ export function runBanner(link) {
   let shown = null;
   let shown_error = null;
   let timer = null;
-  // The seconds are outside of what is read aloud: they change all the time.
+  // Screen readers skip the seconds, which change all the time.
   const seconds = h("span", { class: "note", "aria-hidden": "true" });
 
   function showLost() {

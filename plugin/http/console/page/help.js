@@ -1,4 +1,4 @@
-// The keys of the page, and a switch that turns single letters off for those who dictate.
+// The keys of the page, and a switch that turns single letters off for users who dictate.
 
 import { h } from "../dom.js";
 

@@ -1,4 +1,4 @@
-// The frame of a view: its heading, what it has to say about its figures, and its content.
+// The frame of a view: its heading, a note about its figures, and its content.
 
 import { h, setText } from "../dom.js";
 import { formatClock } from "../format.js";

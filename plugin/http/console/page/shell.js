@@ -1,4 +1,4 @@
-// What surrounds the views: the bar, the list of views, keys, and the view that the URL names.
+// The page around the views: the bar, the list of views, keys, and the view that the URL names.
 
 import { announce, h, isTyping, setText } from "../dom.js";
 import { formatSeconds } from "../format.js";

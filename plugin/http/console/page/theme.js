@@ -1,4 +1,4 @@
-// Light or dark: that of the system, or what was chosen here, which the browser remembers.
+// Light or dark: the choice of the system, or of the user, which the browser remembers.
 
 import { announce, h, setText } from "../dom.js";
 

@@ -1,4 +1,4 @@
-// The stream of samples, and what is known of the server's presence.
+// The stream of samples, and the known state of the server.
 //
 //   connecting -> live -> lost -> live ...    lost: tries again by itself, 1 s to 15 s apart
 //   any -> denied                             until a token is given

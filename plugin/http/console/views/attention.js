@@ -1,4 +1,4 @@
-// What an operator should look at, in words, each with a link to the view that has more.
+// Conditions that need attention, in words, each with a link to the view that has more.
 
 import { announce, h, setText } from "../dom.js";
 import { formatCount, formatPercent, formatSeconds } from "../format.js";

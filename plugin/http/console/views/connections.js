@@ -1,4 +1,4 @@
-// Who is connected, as whom, and with what traffic.
+// The connections, their principals and their traffic.
 
 import { formatByteRate, formatBytes, formatCount, formatRate, formatSeconds, formatText,
          formatYes } from "../format.js";

@@ -1,4 +1,4 @@
-// How the server is doing: the figures of the last seconds, what needs attention, and the hour.
+// The state of the server: the figures of the last seconds, conditions that need attention, the hour.
 
 import { makeHeatMap } from "../charts/heat_map.js";
 import { makeLineChart } from "../charts/line_chart.js";

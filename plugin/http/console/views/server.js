@@ -1,4 +1,4 @@
-// What runs here: version, devices, threads, and the value of every flag.
+// The running program: version, devices, threads, and the value of every flag.
 
 import { h } from "../dom.js";
 import { formatCount, formatDay, formatPlural, formatSeconds } from "../format.js";

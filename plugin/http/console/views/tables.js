@@ -1,4 +1,4 @@
-// Embedding tables: what they are, what they hold, and their traffic.
+// Embedding tables: their specification, size and traffic.
 
 import { formatBytes, formatCount, formatRate, formatText } from "../format.js";
 import { makeGrid } from "../grid/grid.js";

@@ -383,7 +383,7 @@ TEST_F (ClientCertificates, OnlyClientsOfTheAuthorityAreServed)
   ExpectServes ();
 }
 
-// The server shows what is in the file of its certificate, though it knows the authority.
+// The server sends the certificates of its file only, although it knows the authority.
 TEST_F (ClientCertificates, AuthoritiesAreNoPartOfTheChain)
 {
   TlsPeer peer (tcp_, File ("client"));
