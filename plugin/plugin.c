@@ -71,13 +71,14 @@ set_service_names (TpsPlugin *plugin)
   plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
 }
 
-/* Errors such as a duplicate service are reported when a processor or server is created. */
+/* For processors; servers have dispatchers of their own. Errors such as a duplicate service are
+ * reported when a processor or server is created. */
 static void
-set_chunked_services (TpsPlugin *plugin, const gchar *default_service)
+set_chunked_services (TpsPlugin *plugin)
 {
   tps_chunks_set_services (plugin->chunks,
                            (const TpsService *) (gconstpointer) plugin->services->data,
-                           plugin->services->len, default_service, NULL);
+                           plugin->services->len, NULL, NULL);
 }
 
 void
@@ -85,7 +86,7 @@ tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
   g_array_append_val (plugin->services, *service);
   set_service_names (plugin);
-  set_chunked_services (plugin, NULL);
+  set_chunked_services (plugin);
 }
 
 void
@@ -648,8 +649,6 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.quotas = plugin->quotas;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;
-  if (filled.default_service != NULL) /* also for calls that come in chunks */
-    set_chunked_services (plugin, filled.default_service);
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   plugin->node.tls = filled.tls;

@@ -11,15 +11,49 @@
 makes `@glib//:glib`, a cc_library. Its include folders are symlinked into the repository, so that
 they are inputs like any other (the sandbox contains only `headers`). They are system includes, so
 that our warnings do not apply to them. A library with headers in /usr/include needs no `headers`.
+
+With --config=hermetic, all of this is searched for in the packages of hermetic/, by their own
+pkg-config.
 """
+
+load("//third_party/hermetic:sysroot.bzl", "HERMETIC", "find_sysroot")
 
 # gmodule-2.0 needs it for programs whose modules use symbols of the program, which ours do not.
 _IGNORED_FLAGS = ["-Wl,--export-dynamic"]
 
+# Debian's folders of .pc files. Installing OpenBLAS would link its own into the first of them.
+_PC_FOLDERS = [
+    "usr/lib/x86_64-linux-gnu/pkgconfig",
+    "usr/lib/x86_64-linux-gnu/openblas-pthread/pkgconfig",
+    "usr/lib/pkgconfig",
+    "usr/share/pkgconfig",
+]
+
+def _root(repository_ctx):
+    """Returns the folder that stands for /, without a slash at its end."""
+    sysroot = find_sysroot(repository_ctx)
+    return str(sysroot) + "/debian" if sysroot else ""
+
 def _run(repository_ctx, arguments):
-    return repository_ctx.execute(["pkg-config"] + arguments)
+    sysroot = find_sysroot(repository_ctx)
+    if not sysroot:
+        return repository_ctx.execute(["pkg-config"] + arguments)
+    root = _root(repository_ctx)
+    return repository_ctx.execute([str(sysroot) + "/bin/pkgconf"] + arguments, environment = {
+        "PKG_CONFIG_LIBDIR": ":".join([root + "/" + folder for folder in _PC_FOLDERS]),
+        "PKG_CONFIG_PATH": "",
+        "PKG_CONFIG_SYSROOT_DIR": root,
+        # The compiler searches these anyway.
+        "PKG_CONFIG_SYSTEM_INCLUDE_PATH": root + "/usr/include",
+        "PKG_CONFIG_SYSTEM_LIBRARY_PATH": root + "/usr/lib/x86_64-linux-gnu",
+    })
+
+def _has_pkg_config(repository_ctx):
+    return find_sysroot(repository_ctx) or repository_ctx.which("pkg-config")
 
 def _install_hint(repository_ctx):
+    if find_sysroot(repository_ctx):
+        return "{} is missing in third_party/hermetic/packages.txt".format(repository_ctx.attr.debian)
     return "install Debian's {} (BAZELW_PACKAGES=all ./bazelw ... does it)".format(repository_ctx.attr.debian)
 
 def _flags(repository_ctx, kind):
@@ -28,9 +62,14 @@ def _flags(repository_ctx, kind):
         fail("pkg-config {} {}: {}".format(kind, repository_ctx.attr.package, result.stderr))
     return [flag for flag in result.stdout.strip().split(" ") if flag and flag not in _IGNORED_FLAGS]
 
+def _data(repository_ctx):
+    # Programs find the libraries by their rpath (tps.bzl). With the lock among its inputs, a test
+    # runs again if it changes.
+    return ["@thriftps_sysroot//:packages.lock"] if find_sysroot(repository_ctx) else []
+
 def _check_version(repository_ctx):
     package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
-    if not repository_ctx.which("pkg-config"):
+    if not _has_pkg_config(repository_ctx):
         fail("pkg-config is missing: install Debian's pkg-config (./bazelw does it)")
     found = _run(repository_ctx, ["--modversion", package])
     if found.return_code:
@@ -58,6 +97,7 @@ def _write_build(repository_ctx, folders, linkopts, deps, defines = []):
     repository_ctx.file("BUILD", """\
 cc_library(
     name = {name},
+    data = {data},
     hdrs = glob({headers}, allow_empty = True),
     defines = {defines},
     includes = {folders},
@@ -67,6 +107,7 @@ cc_library(
 )
 """.format(
         name = repr(repository_ctx.name),
+        data = _data(repository_ctx),
         headers = [folder + "/" + header for folder in folders for header in repository_ctx.attr.headers],
         defines = defines,
         folders = folders,
@@ -76,7 +117,7 @@ cc_library(
 
 def _is_there(repository_ctx):
     package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
-    return bool(repository_ctx.which("pkg-config") and
+    return bool(_has_pkg_config(repository_ctx) and
                 not _run(repository_ctx, ["--atleast-version=" + floor, package]).return_code)
 
 def _pkg_config_library_impl(repository_ctx):
@@ -99,7 +140,7 @@ pkg_config_library = repository_rule(
     doc = "A cc_library, named like the repository, with pkg-config's flags for `package`.",
     local = True,
     configure = True,
-    environ = ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"],
+    environ = [HERMETIC, "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"],
     attrs = {
         "package": attr.string(mandatory = True, doc = "Name for pkg-config."),
         "at_least": attr.string(mandatory = True, doc = "Oldest supported version."),
@@ -118,7 +159,7 @@ pkg_config_library = repository_rule(
 
 def _system_library_impl(repository_ctx):
     header = repository_ctx.attr.header
-    if not repository_ctx.path("/usr/include/" + header).exists:
+    if not repository_ctx.path(_root(repository_ctx) + "/usr/include/" + header).exists:
         fail("<{}> is missing: {}".format(header, _install_hint(repository_ctx)))
     _write_build(repository_ctx, folders = [], linkopts = repository_ctx.attr.linkopts, deps = [])
 
@@ -127,10 +168,53 @@ system_library = repository_rule(
     doc = "A cc_library for a library in /usr/include that has no pkg-config file.",
     local = True,
     configure = True,
+    environ = [HERMETIC],
     attrs = {
         "header": attr.string(mandatory = True, doc = "A header whose presence shows that the library is installed."),
         "debian": attr.string(mandatory = True, doc = "Debian package of the library."),
         "linkopts": attr.string_list(mandatory = True),
         "headers": attr.string_list(),
+    },
+)
+
+def _system_folder_impl(repository_ctx):
+    folder = repository_ctx.path(_root(repository_ctx) + repository_ctx.attr.folder)
+    if not folder.exists:
+        fail("{} is missing: {}".format(folder, _install_hint(repository_ctx)))
+    for entry in folder.readdir():
+        repository_ctx.symlink(entry, entry.basename)
+    repository_ctx.template("BUILD", repository_ctx.attr.build)
+
+system_folder = repository_rule(
+    implementation = _system_folder_impl,
+    doc = "A folder of sources that a package installs, with a BUILD file of ours.",
+    local = True,
+    configure = True,
+    environ = [HERMETIC],
+    attrs = {
+        "build": attr.label(mandatory = True, allow_single_file = True),
+        "debian": attr.string(mandatory = True, doc = "Debian package of the folder."),
+        "folder": attr.string(mandatory = True),
+    },
+)
+
+def _system_program_impl(repository_ctx):
+    sysroot = find_sysroot(repository_ctx)
+    name = repository_ctx.attr.program
+    program = repository_ctx.path("{}/bin/{}".format(sysroot or "/usr", name))
+    if not program.exists:
+        fail("{} is missing: {}".format(program, _install_hint(repository_ctx)))
+    repository_ctx.symlink(program, name)
+    repository_ctx.file("BUILD", "exports_files([{}])\n".format(repr(name)))
+
+system_program = repository_rule(
+    implementation = _system_program_impl,
+    doc = "A program in /usr/bin that the build runs, as a file of the same name.",
+    local = True,
+    configure = True,
+    environ = [HERMETIC],
+    attrs = {
+        "debian": attr.string(mandatory = True, doc = "Debian package of the program."),
+        "program": attr.string(mandatory = True),
     },
 )

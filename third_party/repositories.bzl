@@ -1,13 +1,14 @@
 """The external libraries of ThriftPS. The system provides all of them: nothing is downloaded
-(except in cuda/).
+(except in cuda/ and hermetic/).
 
 A workspace that uses ThriftPS calls `thriftps_rules()` and `thriftps_repositories()` in its own
 WORKSPACE. For libraries on whose behaviour we rely, the version floor is the version in Debian 12,
 or an earlier one that has been checked.
 """
 
-load(":pkg_config.bzl", "pkg_config_library", "system_library")
 load("//third_party/cuda:repository.bzl", "cuda_toolkit_repository")
+load("//third_party/hermetic:sysroot.bzl", "debian_sysroot")
+load(":pkg_config.bzl", "pkg_config_library", "system_folder", "system_library", "system_program")
 
 def _bundled_repository_impl(repository_ctx):
     folder = repository_ctx.path(repository_ctx.attr.build).dirname
@@ -181,8 +182,19 @@ def thriftps_repositories():
     cuda_toolkit_repository(name = "thriftps_cuda")
 
     # Debian ships GoogleTest's sources.
-    native.new_local_repository(
+    system_folder(
         name = "thriftps_googletest",
-        path = "/usr/src/googletest",
-        build_file = str(Label("//third_party:googletest.BUILD")),
+        build = Label("//third_party:googletest.BUILD"),
+        debian = "googletest",
+        folder = "/usr/src/googletest",
     )
+
+    # The compiler of IDL files.
+    system_program(
+        name = "thriftps_thrift_compiler",
+        debian = "thrift-compiler",
+        program = "thrift",
+    )
+
+    # Not evaluated without --config=hermetic.
+    debian_sysroot(name = "thriftps_sysroot")

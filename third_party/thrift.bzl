@@ -1,4 +1,4 @@
-"""Libraries generated from Thrift IDL with the installed compiler (/usr/bin/thrift).
+"""Libraries generated from Thrift IDL with Debian's compiler.
 
     load("@thriftps//third_party:thrift.bzl", "thrift_c_glib_library")
 
@@ -18,6 +18,12 @@ Other workspaces load this file, too; they must call thriftps_repositories() of 
 first.
 """
 
+_THRIFT = attr.label(
+    default = "@thriftps_thrift_compiler//:thrift",
+    allow_single_file = True,
+    cfg = "exec",
+)
+
 def _snake_case(name):
     """TpsWire -> tps_wire: every capital begins a word, as in the compiler."""
     words = "".join(["_" + char.lower() if char.isupper() else char for char in name.elems()])
@@ -26,15 +32,15 @@ def _snake_case(name):
 def _stem(src):
     return src.split("/")[-1].split(":")[-1][:-len(".thrift")]
 
-# $1 = generator, $2 = output folder, $3 = command for sed over each file; then the IDL files, `--`
-# and the expected file names. Files are generated in another folder and moved, so that no other
-# files appear.
+# $1 = compiler, $2 = generator, $3 = output folder, $4 = command for sed over each file; then the
+# IDL files, `--` and the expected file names. Files are generated in another folder and moved, so
+# that no other files appear.
 _GENERATE = """
 set -eu
-generator=$1 out=$2 edit=$3; shift 3
+thrift=$1 generator=$2 out=$3 edit=$4; shift 4
 made=$(mktemp -d); trap 'rm -rf "$made"' EXIT
 while [ "$1" != -- ]; do
-  /usr/bin/thrift {includes} --gen "$generator" -out "$made" "$1"; shift
+  "$thrift" {includes} --gen "$generator" -out "$made" "$1"; shift
 done; shift
 # An IDL file without types makes no source of types in C++.
 for file; do case $file in *_types.cpp) touch "$made/$file" ;; esac; done
@@ -58,7 +64,8 @@ def _generated_sources_impl(ctx):
         inputs = ctx.files.srcs + ctx.files.imports,
         outputs = outputs,
         command = _GENERATE.replace("{includes}", _include_flags(ctx.files.imports)),
-        arguments = [ctx.attr.generator, outputs[0].dirname, ctx.attr.edit] +
+        tools = [ctx.file._thrift],
+        arguments = [ctx.file._thrift.path, ctx.attr.generator, outputs[0].dirname, ctx.attr.edit] +
                     [file.path for file in ctx.files.srcs] + ["--"] +
                     [file.basename for file in outputs],
         mnemonic = "Thrift",
@@ -74,6 +81,7 @@ _generated_sources = rule(
         "generator": attr.string(mandatory = True),
         "edit": attr.string(default = "", doc = "sed -E command for every generated file."),
         "outs": attr.output_list(mandatory = True),
+        "_thrift": _THRIFT,
     },
 )
 
@@ -188,7 +196,8 @@ def thrift_cpp_library(
 def _thrift_py_library_impl(ctx):
     tree = ctx.actions.declare_directory(ctx.label.name)
     commands = ["mkdir -p '%s'" % tree.path] + [
-        "/usr/bin/thrift {} --gen py -out '{}' '{}'".format(
+        "{} {} --gen py -out '{}' '{}'".format(
+            ctx.file._thrift.path,
             _include_flags(ctx.files.imports),
             tree.path,
             file.path,
@@ -198,6 +207,7 @@ def _thrift_py_library_impl(ctx):
     ctx.actions.run_shell(
         inputs = ctx.files.srcs + ctx.files.imports,
         outputs = [tree],
+        tools = [ctx.file._thrift],
         command = " && ".join(commands),
         mnemonic = "Thrift",
         progress_message = "Generating py from {} IDL files".format(len(ctx.files.srcs)),
@@ -234,5 +244,6 @@ runfiles under <package>/<name>, for PYTHONPATH. `thrift` itself is Debian's pyt
             allow_files = [".thrift"],
             doc = "IDL files of other packages that they include; their folders are searched.",
         ),
+        "_thrift": _THRIFT,
     },
 )

@@ -39,6 +39,8 @@ _COMMON_COPTS = _WARNINGS + [
     "-D_GNU_SOURCE",
     # a*b+c must have the same bits on every CPU, see runtime/device/backend.h.
     "-ffp-contract=off",
+    # Position-independent code may inline its own functions: no program replaces single ones.
+    "-fno-semantic-interposition",
     "-pthread",
 ]
 
@@ -57,6 +59,21 @@ TPS_CXXOPTS = _COMMON_COPTS + [
 ]
 
 TPS_LINKOPTS = ["-pthread", "-lm"]
+
+def _rpath(name):
+    """Where programs of --config=hermetic find their libraries, and those that they load."""
+    depth = len((native.package_name() + "/" + name).strip("/").split("/")) - 1
+
+    # bazel-out/CONFIG/bin of execroot/WORKSPACE, in the folder that also has external/.
+    to_output_base = "/".join([".."] * (depth + 5))
+    return select({
+        _ours("//third_party/hermetic:enabled"): [
+            # Unlike a runpath, an rpath also counts for the libraries of libraries.
+            "-Wl,--disable-new-dtags",
+            "-Wl,-rpath,$$ORIGIN/%s/external/thriftps_sysroot/lib" % to_output_base,
+        ],
+        "//conditions:default": [],
+    })
 
 _C = [".c"]
 _CXX = [".cc", ".cpp"]
@@ -114,7 +131,7 @@ def tps_cc_binary(
         name = name,
         srcs = srcs,
         copts = _language_copts(name, srcs, language) + copts,
-        linkopts = TPS_LINKOPTS + linkopts,
+        linkopts = TPS_LINKOPTS + _rpath(name) + linkopts,
         visibility = visibility,
         deps = deps + _SANITIZER_OPTIONS,
         **kwargs
@@ -145,7 +162,7 @@ def tps_cc_test(
         name = name,
         srcs = srcs,
         copts = _language_copts(name, srcs, language) + ["-O1"] + copts,
-        linkopts = TPS_LINKOPTS + linkopts,
+        linkopts = TPS_LINKOPTS + _rpath(name) + linkopts,
         size = size,
         visibility = visibility,
         deps = deps + [label for label in gtest if label not in deps] + _SANITIZER_OPTIONS,
@@ -183,7 +200,7 @@ def tps_cc_fuzz_test(
         }) + ["/".join([native.package_name(), corpus])],
         copts = _language_copts(name, srcs, "c") + copts,
         data = native.glob([corpus + "/**"]),
-        linkopts = TPS_LINKOPTS + select({
+        linkopts = TPS_LINKOPTS + _rpath(name) + select({
             _ours("//third_party/fuzzing:is_fuzz"): ["-fsanitize=fuzzer"],
             "//conditions:default": [],
         }),

@@ -37,7 +37,7 @@ service ParameterServer {
   //   batch      >= 0. It must grow: a greater batch ends older rounds that are still pending, and
   //              their calls fail with ABORTED. A new job must start above the last batch of the
   //              previous job (OPERATING.md, "The next job on the same server").
-  //   param_loc  >= 0, the number of the bucket
+  //   param_loc  >= 0, the number of the bucket, or of a piece of a bucket
   //   gradient   of a floating-point dtype. The shape, the dtype and the kind (dense or sparse)
   //              must be the same for every trainer of the round.
   //
@@ -65,8 +65,9 @@ service ParameterServer {
   // receives the mean: the sum in ascending trainer order, divided by the number of contributing
   // trainers.
   //
-  // The update happens when every trainer of this server has contributed. It also happens at the
-  // deadline, if at least --min-trainers trainers have contributed by then. If fewer trainers have
+  // The update happens when every trainer of this server has contributed. If at least
+  // --min-trainers trainers have contributed, it also happens at the deadline, and as soon as the
+  // server has lost the connections of all other trainers. If fewer trainers have
   // contributed by the deadline, all contributions are discarded and all calls fail with ABORTED;
   // the message names the missing trainers. The timeout of an update (--rpc-timeout) begins with
   // its first contribution.

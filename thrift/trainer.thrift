@@ -69,6 +69,10 @@ struct TrainSpec {
   // The device that computes: "cpu" (the default, also for ""), "cuda" (the trainer chooses one of
   // the machine's CUDA devices by its rank on this machine), or one device, "cuda:1".
   27: optional string device
+  // Buckets travel to parameter servers in pieces of about this many bytes, each in a round of its
+  // own, so that a server receives one piece while it returns another. 0 (the default): whole
+  // buckets. Must be the same for every trainer: with different sizes, rounds would not match.
+  28: optional i64 piece_bytes
 }
 
 enum TrainState {

@@ -274,25 +274,30 @@ enqueue_pool (const Work *work, const Case *what)
   pool (work, &bags);
 }
 
+/* The last of `found_ids`, which the rows do not use. */
+static gint64 *
+n_found_of (const Work *work)
+{
+  return tps_device_ids_of (work->found_ids) + work->n_elems - 1;
+}
+
 static void
 enqueue_backward_rows (const Work *work, const Case *what)
 {
   TpsBags bags = bags_of (work, what, BAG_ROWS);
-  gsize n_unique;
 
   ops_of (work)->embedding_backward_rows (work->stream, &bags, b_of (work), NULL,
                                           tps_device_ids_of (work->found_ids), a_of (work),
-                                          &n_unique);
+                                          n_found_of (work));
 }
 
 static void
 enqueue_coalesce (const Work *work, const Case *what)
 {
-  gsize n_unique;
-
   ops_of (work)->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, tps_device_ids_of (work->ids),
                                 b_of (work), rows_of (work, what), what->dim,
-                                tps_device_ids_of (work->found_ids), a_of (work), &n_unique);
+                                tps_device_ids_of (work->found_ids), a_of (work),
+                                n_found_of (work));
 }
 
 /* Counts the input rows and the unique output rows, each with its id. */

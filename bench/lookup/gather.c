@@ -3,28 +3,30 @@
 #include "bench/lookup/gather.h"
 
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/machine/tuning.h"
 
 #define WIDE 64 /* columns whose sums stay in registers */
 #define AHEAD_ROWS 48
-#define PAIR_OF_LINES 32 /* floats; the processor fetches cache lines in pairs */
+#define LINE 16          /* floats */
+#define PAIR_OF_LINES 32 /* floats; the distance of prefetches if the processor fetches pairs */
 
 TPS_INLINE void
-prefetch_columns (const gfloat *columns, gsize n)
+prefetch_columns (const gfloat *columns, gsize n, gsize step)
 {
-  for (gsize i = 0; i < n; i += PAIR_OF_LINES)
+  for (gsize i = 0; i < n; i += step)
     __builtin_prefetch (columns + i, 0, 2);
 }
 
 /* Adds columns from `columns` of row 0 on. Their number is a constant in gather_wide(). */
 TPS_INLINE void
 add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize dim,
-         gsize n_columns)
+         gsize n_columns, gsize step)
 {
   for (gsize i = 0; i < n; i++)
     {
       const gfloat *row = columns + (gsize) ids[i] * dim;
 
-      prefetch_columns (columns + (gsize) ids[MIN (i + AHEAD_ROWS, n - 1)] * dim, n_columns);
+      prefetch_columns (columns + (gsize) ids[MIN (i + AHEAD_ROWS, n - 1)] * dim, n_columns, step);
       for (gsize d = 0; d < n_columns; d++)
         sums[d] += row[d];
     }
@@ -42,7 +44,10 @@ gather_wide (const gfloat *columns, const gint64 *ids, gsize n, gsize dim)
 {
   gfloat sums[WIDE] = { 0 };
 
-  add_all (sums, columns, ids, n, dim, WIDE);
+  if (tps_tuning_get ()->fetch_bytes >= PAIR_OF_LINES * sizeof columns[0])
+    add_all (sums, columns, ids, n, dim, WIDE, PAIR_OF_LINES);
+  else
+    add_all (sums, columns, ids, n, dim, WIDE, LINE);
   keep (sums);
 }
 
@@ -51,7 +56,10 @@ gather_rest (const gfloat *columns, const gint64 *ids, gsize n, gsize dim, gsize
 {
   gfloat sums[WIDE] = { 0 };
 
-  add_all (sums, columns, ids, n, dim, n_columns);
+  if (tps_tuning_get ()->fetch_bytes >= PAIR_OF_LINES * sizeof columns[0])
+    add_all (sums, columns, ids, n, dim, n_columns, PAIR_OF_LINES);
+  else
+    add_all (sums, columns, ids, n, dim, n_columns, LINE);
   keep (sums);
 }
 

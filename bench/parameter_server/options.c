@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 
 #define LEARNING_RATE 1e-4 /* from the originals */
+#define PIECE_KIB 128      /* over TCP */
 
 static void
 default_to (gint *value, gint number)
@@ -164,6 +165,10 @@ make_context (TpsBenchOptions *o, gboolean *list)
       "the first bucket closes after this many MiB (1)", "X" },
     { "bucket-cap-mib", 0, 0, G_OPTION_ARG_DOUBLE, &o->bucket_cap_mib,
       "later buckets close after this many MiB (25)", "X" },
+    { "piece-kib", 0, 0, G_OPTION_ARG_INT, &o->piece_kib,
+      "buckets travel to servers in pieces of this size, so that the links are used in both "
+      "directions at once; 0: whole buckets (128 over TCP, 0 over Unix sockets)",
+      "N" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   const GOptionEntry output[] = {
@@ -355,6 +360,8 @@ check_numbers (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_number ("batch-size", o->batch_size, 1, 1 << 20, error)
          && tps_flags_check_factor ("first-bucket-mib", o->first_bucket_mib, FALSE, error)
          && tps_flags_check_factor ("bucket-cap-mib", o->bucket_cap_mib, FALSE, error)
+         && (o->piece_kib == TPS_FLAGS_NOT_GIVEN
+             || tps_flags_check_number ("piece-kib", o->piece_kib, 0, 1 << 20, error))
          && tps_flags_check_factor ("learning-rate", o->learning_rate, TRUE, error);
 }
 
@@ -383,8 +390,10 @@ finish (TpsBenchOptions *o, GError **error)
     return FALSE;
   o->world.n_trainers = tps_bench_options_count_trainers (o);
   o->world.n_servers = tps_bench_options_count_servers (o);
-  return tps_world_finish_flags (&o->world, error) && check_world (o, error)
-         && check_peer (o, error);
+  if (!tps_world_finish_flags (&o->world, error))
+    return FALSE;
+  default_to (&o->piece_kib, g_str_equal (o->world.transport, "tcp") ? PIECE_KIB : 0);
+  return check_world (o, error) && check_peer (o, error);
 }
 
 TpsBenchVerdict
@@ -404,7 +413,8 @@ tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GErr
                                  .cuda_seed = TPS_BENCH_NO_SEED,
                                  .learning_rate = LEARNING_RATE,
                                  .first_bucket_mib = 1,
-                                 .bucket_cap_mib = 25 };
+                                 .bucket_cap_mib = 25,
+                                 .piece_kib = TPS_FLAGS_NOT_GIVEN };
   tps_world_init (&options->world, "parameter_server", "server");
   context = make_context (options, &list);
   if (!tps_flags_parse (context, argc, argv, &options->world.given, error))
@@ -497,6 +507,7 @@ tps_bench_options_describe (const TpsBenchOptions *o)
   tps_flags_add_text (lines, "partition", o->partition);
   tps_flags_add_number (lines, "first-bucket-mib", o->first_bucket_mib);
   tps_flags_add_number (lines, "bucket-cap-mib", o->bucket_cap_mib);
+  tps_flags_add_number (lines, "piece-kib", o->piece_kib);
   tps_flags_add_number (lines, "repeats", o->run.repeats);
   return lines;
 }

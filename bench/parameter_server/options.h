@@ -52,6 +52,7 @@ typedef struct
   gchar *peer_transport;
   gdouble first_bucket_mib;
   gdouble bucket_cap_mib;
+  gint piece_kib; /* 0 = whole buckets */
 } TpsBenchOptions;
 
 /* Parses `argv`, with dashes or underscores in names. Unset flags are then read from the

@@ -169,6 +169,7 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   plan->partition_by_trainer = g_str_equal (o->partition, "trainers");
   plan->first_bucket_mib = o->first_bucket_mib;
   plan->bucket_cap_mib = o->bucket_cap_mib;
+  plan->piece_bytes = (gint64) o->piece_kib * 1024;
   plan->learning_rate = o->learning_rate;
   set (&plan->reduce, o->reduce);
   set (&plan->compress, o->compress);

@@ -13,7 +13,7 @@
 
 /* -- rows -- */
 
-/* About a quarter of a second each, at what a socket does. */
+/* About a quarter of a second each, at the speed of a socket. */
 static guint
 choose_n_calls (const TpsTransferOptions *options, gsize n_bytes)
 {

@@ -61,7 +61,7 @@ void tps_roster_stop (TpsRoster *roster, const gchar *failure);
  * Connection refused". */
 void tps_roster_name_addresses (const TpsRoster *roster, GError *error);
 
-/* Explains why other hosts cannot reach the master and what to change; NULL if they can, or if the
+/* Explains why other hosts cannot reach the master, with a remedy; NULL if they can, or if the
  * world has no other hosts. With `any`, also explains a loopback address given by --master-addr.
  * Owned by the caller. */
 gchar *tps_roster_explain_loopback (const TpsWorld *world, gboolean any);

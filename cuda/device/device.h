@@ -45,8 +45,6 @@ typedef struct
   cudaStream_t handle;
   cudaEvent_t reached;   /* the event that stream_sync waits for */
   cublasHandle_t cublas; /* created at the first product */
-  gint64 *count;         /* [1] in device memory */
-  gint64 *host_count;    /* the host's copy of `count` */
   GError *error;         /* the first failure; owned */
 } TpsCudaStream;
 
@@ -99,6 +97,7 @@ void tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid);
 TpsStream *tps_cuda_stream_new (TpsDevice *base, GError **error);
 void tps_cuda_stream_free (TpsStream *base);
 gboolean tps_cuda_stream_sync (TpsStream *base, GError **error);
+gboolean tps_cuda_stream_check_failure (TpsStream *base, GError **error);
 
 /* Starts an operation: makes the device the current one. Returns FALSE if the stream is in the
  * error state; the operation must then do nothing. */
@@ -108,8 +107,6 @@ gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
 gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);
 /* Takes over `error` and stores it, unless the stream has one already. */
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
-/* Waits for *stream->count and returns it; 0 if the stream is in the error state. */
-gsize tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what);
 /* Blocks until `event` is reached: spins for a short time, then sleeps. */
 cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
 

@@ -231,34 +231,32 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                gsize dim)
 {
   TpsCudaStream *cuda = stream_of (stream);
+  TpsRowUpdate update = { indices, n_rows, dim, values, velocity, gradients, NULL };
 
   if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda,
-                           tps_cuda_sgd_rows (cuda->handle, factors, values, indices, gradients,
-                                              velocity, n_rows, dim),
-                           "sgd_rows");
+    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, factors, &update), "sgd_rows");
 }
 
-/* -- operations that wait for a number -- */
+/* -- rows of equal id -- */
 
 static void
 cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
-                    gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gsize *n_unique)
+                    gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums,
+                    gint64 *n_unique)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (cuda,
                            tps_cuda_coalesce_rows (cuda->handle, dtype, indices, values, n_rows,
-                                                   dim, unique_indices, sums, cuda->count),
+                                                   dim, unique_indices, sums, n_unique),
                            "coalesce_rows");
-  *n_unique = tps_cuda_stream_read_count (cuda, "coalesce_rows");
 }
 
 static void
 cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                               const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                              gsize *n_unique)
+                              gint64 *n_unique)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
@@ -266,9 +264,8 @@ cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gflo
     tps_cuda_stream_check (cuda,
                            tps_cuda_embedding_backward_rows (cuda->handle, bags, output_gradient,
                                                              argmax, unique_indices, row_gradients,
-                                                             cuda->count),
+                                                             n_unique),
                            "embedding_backward_rows");
-  *n_unique = tps_cuda_stream_read_count (cuda, "embedding_backward_rows");
 }
 
 /* -- products -- */
@@ -313,13 +310,8 @@ update_sgd (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdat
 {
   const TpsOptimizerSpec *spec = step->spec;
   TpsSgdFactors factors = { spec->learning_rate, spec->momentum, spec->weight_decay };
-  gfloat *velocity = step->momentum != 0 ? update->state : NULL;
 
-  if (update->indices == NULL)
-    return tps_cuda_sgd (stream, &factors, update->values, update->gradients, velocity,
-                         update->n_rows * update->dim);
-  return tps_cuda_sgd_rows (stream, &factors, update->values, update->indices, update->gradients,
-                            velocity, update->n_rows, update->dim);
+  return tps_cuda_sgd_rows (stream, &factors, update);
 }
 
 typedef cudaError_t (*RowUpdater) (cudaStream_t stream, const TpsOptimizerStep *step,
@@ -357,6 +349,7 @@ const TpsDeviceOps tps_cuda_ops = {
   .stream_new = tps_cuda_stream_new,
   .stream_free = tps_cuda_stream_free,
   .stream_sync = tps_cuda_stream_sync,
+  .stream_check = tps_cuda_stream_check_failure,
   .event_new = tps_cuda_event_new,
   .event_free = tps_cuda_event_free,
   .event_record = tps_cuda_event_record,

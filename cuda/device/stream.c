@@ -27,14 +27,7 @@ start (TpsCudaStream *stream, GError **error)
              device,
              cudaEventCreateWithFlags (&stream->reached,
                                        cudaEventBlockingSync | cudaEventDisableTiming),
-             "event of a stream", error)
-         && tps_cuda_device_check (
-             device, cudaMalloc ((void **) &stream->count, sizeof stream->count[0]), "count", error)
-         && tps_cuda_device_check (device,
-                                   cudaHostAlloc ((void **) &stream->host_count,
-                                                  sizeof stream->host_count[0],
-                                                  cudaHostAllocPortable),
-                                   "host's count", error);
+             "event of a stream", error);
 }
 
 TpsStream *
@@ -60,8 +53,6 @@ release (TpsCudaStream *stream)
     cudaStreamSynchronize (stream->handle);
   if (stream->cublas != NULL)
     tps_cuda_blas_handle_free (stream->cublas);
-  cudaFree (stream->count);
-  cudaFreeHost (stream->host_count);
   if (stream->reached != NULL)
     cudaEventDestroy (stream->reached);
   if (stream->handle != NULL)
@@ -138,6 +129,16 @@ wait_for_all (TpsCudaStream *stream)
   return code == cudaSuccess ? tps_cuda_wait_for_event (stream->reached) : code;
 }
 
+/* Returns FALSE and a copy of the failure if the stream has failed. */
+static gboolean
+report_failure (const TpsCudaStream *stream, GError **error)
+{
+  if (stream->error == NULL)
+    return TRUE;
+  g_propagate_error (error, g_error_copy (stream->error));
+  return FALSE;
+}
+
 gboolean
 tps_cuda_stream_sync (TpsStream *base, GError **error)
 {
@@ -148,22 +149,14 @@ tps_cuda_stream_sync (TpsStream *base, GError **error)
     tps_cuda_stream_fail (stream, lost);
   else
     tps_cuda_stream_check (stream, wait_for_all (stream), "waiting for a stream");
-  if (stream->error == NULL)
-    return TRUE;
-  g_propagate_error (error, g_error_copy (stream->error));
-  return FALSE;
+  return report_failure (stream, error);
 }
 
-gsize
-tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what)
+gboolean
+tps_cuda_stream_check_failure (TpsStream *base, GError **error)
 {
-  if (stream->error != NULL
-      || !tps_cuda_stream_check (stream,
-                                 cudaMemcpyAsync (stream->host_count, stream->count,
-                                                  sizeof stream->count[0], cudaMemcpyDeviceToHost,
-                                                  stream->handle),
-                                 what)
-      || !tps_cuda_stream_check (stream, wait_for_all (stream), what))
-    return 0;
-  return (gsize) *stream->host_count;
+  TpsCudaStream *stream = (TpsCudaStream *) base;
+
+  tps_cuda_stream_enter (stream); /* finds out whether the device is lost */
+  return report_failure (stream, error);
 }

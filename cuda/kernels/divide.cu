@@ -1,6 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The average of a sum, rounded once. Bound: memory, 8 bytes per element for FLOAT32. */
+/* The average of a sum, rounded once. Bound: memory, 8 bytes per element for FLOAT32, 6 for half
+ * floats. */
+
+#include <math.h>
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"
@@ -9,8 +12,55 @@ namespace {
 
 using namespace tps;
 
-/* Half floats go through a double, which keeps enough of the quotient for a single rounding; see
+/* A quotient in double keeps enough of its digits for a single rounding; see
  * runtime/device/cpu/kernels/accumulate.c. */
+template <typename Type, typename Factor>
+TPS_BODY typename Type::Bits
+quotient (typename Type::Sum sum, Factor divisor)
+{
+  return Type::of ((Factor) sum / divisor);
+}
+
+/* GPUs divide doubles many times slower than floats. So a half float is rounded from a float that
+ * is rounded to odd (runtime/device/cpu/kernels/convert.h): of the two floats around the exact
+ * quotient, it is the one with an odd last bit. The remainder tells on which side of the rounded
+ * quotient the exact one lies. It is exact except for tiny numbers, which are divided as double. */
+template <typename Type>
+TPS_BODY typename Type::Bits
+half_quotient (gfloat sum, gfloat divisor)
+{
+  gfloat q = sum / divisor;
+  guint32 bits = convert_bits_of_f32 (q);
+  guint32 exponent = bits & 0x7f800000;
+
+  if (sum == 0 || exponent == 0x7f800000)
+    return Type::of (q);
+  if (exponent == 0 || fabsf (sum) < 0x1p-100f)
+    return Type::of ((gdouble) sum / (gdouble) divisor);
+  gfloat rest = fmaf (-q, divisor, sum);
+
+  /* The exact quotient is q + rest / divisor. */
+  if (rest != 0 && (bits & 1) == 0)
+    bits += ((convert_bits_of_f32 (rest) ^ convert_bits_of_f32 (divisor) ^ bits) >> 31) == 0
+                ? 1
+                : (guint32) -1;
+  return Type::of (convert_f32_of_bits (bits));
+}
+
+template <>
+TPS_BODY guint16
+quotient<Float16, gfloat> (gfloat sum, gfloat divisor)
+{
+  return half_quotient<Float16> (sum, divisor);
+}
+
+template <>
+TPS_BODY guint16
+quotient<BFloat16, gfloat> (gfloat sum, gfloat divisor)
+{
+  return half_quotient<BFloat16> (sum, divisor);
+}
+
 template <typename Type, typename Factor> struct Divide
 {
   using Item = typename Type::Bits;
@@ -21,7 +71,7 @@ template <typename Type, typename Factor> struct Divide
   TPS_BODY Item
   load (gsize i) const
   {
-    return Type::of ((Factor) sum[i] / divisor);
+    return quotient<Type, Factor> (sum[i], divisor);
   }
   TPS_BODY void
   store (gsize i, Item item) const
@@ -46,9 +96,7 @@ cudaError_t
 tps_cuda_divide (cudaStream_t stream, TpsDType dtype, gpointer average, gconstpointer sum,
                  gdouble divisor, gsize n_elems)
 {
-  if (dtype == TPS_DTYPE_FLOAT32 && (gdouble) (gfloat) divisor == divisor)
-    return divide<Float32> (stream, average, sum, (gfloat) divisor, n_elems);
-  return for_float_type (dtype, [&] (auto type) {
-    return divide<decltype (type)> (stream, average, sum, divisor, n_elems);
+  return for_float_type_and_factor (dtype, divisor, [&] (auto type, auto factor) {
+    return divide<decltype (type)> (stream, average, sum, factor, n_elems);
   });
 }

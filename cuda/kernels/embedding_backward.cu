@@ -15,25 +15,6 @@ using namespace tps;
 
 /* -- terms -- */
 
-/* Finds the bag of each position once, by a search. */
-struct FindBags
-{
-  using Item = guint32;
-  TpsBags bags;
-  guint32 *bag_of;
-
-  TPS_BODY Item
-  load (gsize position) const
-  {
-    return (guint32) tps::bag_of (bags, position);
-  }
-  TPS_BODY void
-  store (gsize position, Item bag) const
-  {
-    bag_of[position] = bag;
-  }
-};
-
 /* The contribution of a position: its bag's gradient, divided by the count for MEAN, times its
  * weight. */
 template <int V> struct BagTerms
@@ -158,25 +139,19 @@ sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
   Scratch scratch (stream);
   Groups groups;
   gsize n_packs = (gsize) bags.dim / V, n_slots = tree_slots (bags.n_indices) * n_packs;
-  gsize n_numbers = has_bag_numbers (bags) ? bags.n_indices : 0;
-  cudaError_t code = bags.n_bags <= G_MAXUINT32 ? cudaSuccess : cudaErrorInvalidValue;
+  cudaError_t code;
 
-  b.request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots)
-                            + Scratch::bytes_of<guint32> (n_numbers);
-  if (code == cudaSuccess)
-    code = group_ids (stream, b.request, &scratch, &groups);
+  b.request.bags = has_bag_numbers (bags) ? &bags : nullptr;
+  b.request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots);
+  code = group_ids (stream, b.request, &scratch, &groups);
   if (code != cudaSuccess || n_packs == 0)
     return code;
-  auto slots = scratch.take<typename T::Sums> (n_slots);
-  guint32 *numbers = n_numbers > 0 ? scratch.take<guint32> (n_numbers) : nullptr;
-  code = each<1> (stream, n_numbers, FindBags { bags, numbers });
-  if (code != cudaSuccess)
-    return code;
-  return sum_groups (stream, T { groups,
-                                 { bags, numbers, (const Pack<gfloat, V> *) b.gradient, n_packs },
-                                 sink_of (groups),
-                                 n_packs,
-                                 slots });
+  return sum_groups (stream,
+                     T { groups,
+                         { bags, groups.bag_of, (const Pack<gfloat, V> *) b.gradient, n_packs },
+                         sink_of (groups),
+                         n_packs,
+                         scratch.take<typename T::Sums> (n_slots) });
 }
 
 template <typename SinkOf>

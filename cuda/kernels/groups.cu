@@ -6,11 +6,13 @@
 
 #include "cuda/kernels/groups.cuh"
 
+#include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/primitives.cuh"
 
 namespace tps {
 namespace {
 
+/* Also finds the bag of each position, once, by a search. */
 template <typename Key> struct MakeKeys
 {
   using Item = Key;
@@ -18,6 +20,8 @@ template <typename Key> struct MakeKeys
   gsize dim; /* for cells; otherwise 0 */
   Key *keys;
   guint32 *positions;
+  TpsBags bags;
+  guint32 *bag_of; /* may be NULL */
 
   TPS_BODY Item
   load (gsize i) const
@@ -31,6 +35,8 @@ template <typename Key> struct MakeKeys
   {
     keys[i] = key;
     positions[i] = (guint32) i;
+    if (bag_of != nullptr)
+      bag_of[i] = (guint32) tps::bag_of (bags, i);
   }
 };
 
@@ -127,7 +133,7 @@ private:
 template <typename Key> struct Arrays
 {
   Pairs<Key> pairs;
-  guint32 *numbers, *rows, *starts, *n_groups;
+  guint32 *numbers, *rows, *starts, *n_groups, *bag_of;
   Temporary temporary;
 };
 
@@ -153,14 +159,15 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
 {
   gsize n = request.n_ids;
   gsize n_rows = request.dim > 0 ? n : 0;
+  gsize n_bag_of = request.bags != nullptr ? n : 0;
   cudaError_t code = measure<Key> (stream, n, n_bits, &a->temporary);
 
   if (code == cudaSuccess)
-    code = scratch->allocate (2 * Scratch::bytes_of<Key> (n) + 3 * Scratch::bytes_of<guint32> (n)
-                              + Scratch::bytes_of<guint32> (n_rows)
-                              + Scratch::bytes_of<guint32> (n + 1) + Scratch::bytes_of<guint32> (1)
-                              + Scratch::bytes_of<guint8> (a->temporary.n_bytes)
-                              + request.n_extra_bytes);
+    code = scratch->allocate (
+        2 * Scratch::bytes_of<Key> (n) + 3 * Scratch::bytes_of<guint32> (n)
+        + Scratch::bytes_of<guint32> (n_rows) + Scratch::bytes_of<guint32> (n_bag_of)
+        + Scratch::bytes_of<guint32> (n + 1) + Scratch::bytes_of<guint32> (1)
+        + Scratch::bytes_of<guint8> (a->temporary.n_bytes) + request.n_extra_bytes);
   if (code != cudaSuccess)
     return code;
   for (int half = 0; half < 2; half++)
@@ -172,6 +179,7 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
   a->rows = scratch->take<guint32> (n_rows);
   a->starts = scratch->take<guint32> (n + 1);
   a->n_groups = scratch->take<guint32> (1);
+  a->bag_of = n_bag_of > 0 ? scratch->take<guint32> (n_bag_of) : nullptr;
   a->temporary.memory = scratch->take<guint8> (a->temporary.n_bytes);
   return cudaSuccess;
 }
@@ -201,6 +209,7 @@ groups_of (const Arrays<Key> &a, gsize n)
   groups.rows = a.rows;
   groups.starts = a.starts;
   groups.n_groups = a.n_groups;
+  groups.bag_of = a.bag_of;
   return groups;
 }
 
@@ -214,9 +223,10 @@ group (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *sc
   cudaError_t code = allocate (stream, request, n_bits, scratch, &a);
 
   if (code == cudaSuccess)
-    code = each<4> (
-        stream, n,
-        MakeKeys<Key> { request.ids, request.dim, a.pairs.keys[0], a.pairs.positions[0] });
+    code = each<4> (stream, n,
+                    MakeKeys<Key> { request.ids, request.dim, a.pairs.keys[0], a.pairs.positions[0],
+                                    request.bags != nullptr ? *request.bags : TpsBags {},
+                                    a.bag_of });
   if (code == cudaSuccess)
     code = sort_pairs (stream, &a.temporary, &a.pairs, n, n_bits);
   if (code != cudaSuccess)
@@ -240,7 +250,7 @@ group_ids (cudaStream_t stream, const GroupRequest &request, Scratch *scratch, G
 {
   int n_bits = request.bound > 0 ? tps_cuda_geometry_id_bits (request.bound) : 64;
 
-  if (request.n_ids > kMaxIds)
+  if (request.n_ids > kMaxIds || (request.bags != nullptr && request.bags->n_bags > G_MAXUINT32))
     return cudaErrorInvalidValue;
   if (n_bits <= 32)
     return group<guint32> (stream, request, n_bits, scratch, groups);

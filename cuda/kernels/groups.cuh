@@ -7,6 +7,7 @@
 
 #include "cuda/kernels/launch.cuh"
 #include "cuda/kernels/scratch.cuh"
+#include "runtime/device/backend.h"
 
 namespace tps {
 
@@ -23,6 +24,9 @@ struct GroupRequest
   gsize dim;
   /* Keys are in [0, bound) or -1; 0 means any id that is not negative. */
   gint64 bound;
+  /* The bags whose positions are grouped and numbered; NULL: bags have no numbers. At most 2^32 - 1
+   * bags. */
+  const TpsBags *bags;
 
   /* Outputs: the unique ids, ascending, and their number. Both may be NULL. For cells: the unique
    * rows of the cells. */
@@ -44,6 +48,7 @@ struct Groups
   const guint32 *numbers; /* [n] the group of a sorted position, from 1 */
   const guint32 *rows;    /* [n] for cells: the index of the unique row, from 1 */
   const guint32 *starts;  /* [n + 1] */
+  const guint32 *bag_of;  /* [n] the bag of an input position; NULL without bags */
   const guint32 *n_groups;
 
   TPS_BODY guint64

@@ -34,7 +34,6 @@ cudaError_t tps_cuda_scale_accumulate (cudaStream_t stream, TpsDType dtype, gpoi
 cudaError_t tps_cuda_divide (cudaStream_t stream, TpsDType dtype, gpointer average,
                              gconstpointer sum, gdouble divisor, gsize n_elems);
 
-/* `n_unique` [1] lies in device memory. */
 cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices,
                                     gconstpointer values, gsize n_rows, gsize dim,
                                     gint64 *unique_indices, gpointer sums, gint64 *n_unique);
@@ -44,7 +43,6 @@ cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, c
 cudaError_t tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
                                          const gfloat *output_gradient, const gint64 *argmax,
                                          gfloat *table_gradient);
-/* `n_unique` [1] lies in device memory. */
 cudaError_t tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
                                               const gfloat *output_gradient, const gint64 *argmax,
                                               gint64 *unique_indices, gfloat *row_gradients,
@@ -71,9 +69,9 @@ cudaError_t tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_
 
 cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
                           const gfloat *gradient, gfloat *velocity, gsize n_elems);
-cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
-                               const gint64 *indices, const gfloat *gradients, gfloat *velocity,
-                               gsize n_rows, gsize dim);
+/* The state of a row is its velocity; NULL if momentum is 0. */
+cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors,
+                               const TpsRowUpdate *update);
 
 /* Optimizers of rows, one file for each. `step` is borrowed for the call. */
 cudaError_t tps_cuda_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,

@@ -11,6 +11,9 @@ extern "C"
   /* Implemented by the substitute for the CUDA runtime; a body runs between the two calls. */
   void tps_launch_on_host_begin (cudaStream_t stream);
   void tps_launch_on_host_end (cudaStream_t stream);
+  /* The number of blocks at each end of a grid that run, at least 1: a test of huge arrays leaves
+   * out the others. */
+  guint tps_launch_on_host_edge (void);
 }
 
 namespace tps {
@@ -46,6 +49,23 @@ template <int Width> struct Team
   }
 };
 
+/* run (block), for all blocks or for those at the ends of the grid. */
+template <typename F>
+void
+run_blocks (cudaStream_t stream, guint n_blocks, F run)
+{
+  gsize edge = tps_launch_on_host_edge ();
+
+  tps_launch_on_host_begin (stream);
+  for (gsize block = n_blocks; block-- > 0;)
+    {
+      if (block >= edge && block + edge < n_blocks)
+        block = edge - 1;
+      run (block);
+    }
+  tps_launch_on_host_end (stream);
+}
+
 /* All loads precede the stores. */
 template <int Unroll, typename Body>
 void
@@ -68,11 +88,10 @@ each (cudaStream_t stream, gsize n, const Body &body)
 
   if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
     return cudaErrorInvalidConfiguration;
-  tps_launch_on_host_begin (stream);
-  for (guint block = n_blocks; block-- > 0;)
+  run_blocks (stream, n_blocks, [&] (gsize block) {
     for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
-      run_thread<Unroll> ((gsize) block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
-  tps_launch_on_host_end (stream);
+      run_thread<Unroll> (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
+  });
   return cudaSuccess;
 }
 
@@ -86,11 +105,10 @@ teams (cudaStream_t stream, gsize n, const Body &body)
 
   if (!tps_cuda_geometry_blocks (n, per_block, &n_blocks))
     return cudaErrorInvalidConfiguration;
-  tps_launch_on_host_begin (stream);
-  for (guint block = n_blocks; block-- > 0;)
+  run_blocks (stream, n_blocks, [&] (gsize block) {
     for (gsize item = block * per_block; item < MIN ((block + 1) * per_block, n); item++)
       body.run (item, team);
-  tps_launch_on_host_end (stream);
+  });
   return cudaSuccess;
 }
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cross-entropy, with a warp for each row, and L1. Losses are added in two steps, both in a fixed
- * order: the terms of each part, then the parts. Bound: memory; cross-entropy 8 bytes per element
- * if rows fit into the caches, L1 12. */
+/* Cross-entropy, with a warp for each row, and L1. Losses are added in levels, all in a fixed
+ * order: the terms of each part, then parts of these sums. Bound: memory; cross-entropy 8 bytes per
+ * element if rows fit into the caches, L1 12. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"
@@ -12,7 +12,9 @@ namespace {
 
 using namespace tps;
 
-constexpr gsize kPart = 4096;
+/* The items that a team adds up, and those that a thread loads before it uses the first. */
+constexpr gsize kPart = 1024;
+constexpr int kAhead = 4;
 
 struct CrossEntropy
 {
@@ -55,30 +57,85 @@ struct CrossEntropy
   }
 };
 
-struct L1Part
+/* Adds the terms and writes the gradient in one pass. The gradient may be in place, because a
+ * thread has read an item before it writes it. */
+template <int V> struct L1Part
 {
-  gdouble *parts; /* may be NULL */
-  gfloat *input_gradient;
-  const gfloat *input, *target;
-  gsize n_elems;
+  using Floats = Pack<gfloat, V>;
+  gdouble *parts;         /* may be NULL */
+  Floats *input_gradient; /* may be NULL */
+  const Floats *input, *target;
+  gsize n_packs;
   gfloat step;
 
   template <typename Team>
   TPS_BODY void
   run (gsize part, const Team &team) const
   {
-    gsize first = part * kPart, n = MIN (kPart, n_elems - first);
-    const gfloat *a = input + first, *b = target + first;
-    gdouble sum = row_sum (team, n, [&] (gsize i) { return (gdouble) fabsf (a[i] - b[i]); });
+    gsize first = part * kPart, end = MIN (first + kPart, n_packs);
+    gdouble sum = team.reduce ([&] (int lane) { return pass (first + (gsize) lane, end); },
+                               [] (gdouble a, gdouble b) { return a + b; });
 
     if (parts != nullptr)
       team.each (1, [&] (gsize) { parts[part] = sum; });
-    if (input_gradient != nullptr)
-      team.each (n, [&] (gsize i) {
-        gfloat d = a[i] - b[i];
+  }
 
-        input_gradient[first + i] = d > 0 ? step : d < 0 ? -step : 0 * d;
-      });
+private:
+  /* Every 32nd pack from `i` on; returns the sum of the terms. */
+  TPS_BODY gdouble
+  pass (gsize i, gsize end) const
+  {
+    gdouble sum = 0;
+
+    for (; i < end; i += 32 * kAhead)
+      {
+        Floats a[kAhead], b[kAhead];
+
+        for (int k = 0; k < kAhead; k++)
+          if (i + 32 * k < end)
+            {
+              a[k] = input[i + 32 * k];
+              b[k] = target[i + 32 * k];
+            }
+        for (int k = 0; k < kAhead; k++)
+          if (i + 32 * k < end)
+            sum += use (i + 32 * k, a[k], b[k]);
+      }
+    return sum;
+  }
+  TPS_BODY gdouble
+  use (gsize i, Floats a, const Floats &b) const
+  {
+    gdouble sum = 0;
+
+    for (int v = 0; v < V; v++)
+      {
+        gfloat d = a.at[v] - b.at[v];
+
+        sum += (gdouble) fabsf (d);
+        a.at[v] = d > 0 ? step : d < 0 ? -step : 0 * d;
+      }
+    if (input_gradient != nullptr)
+      input_gradient[i] = a;
+    return sum;
+  }
+};
+
+/* sums[i] = the sum of part i of the numbers. */
+struct SumParts
+{
+  gdouble *sums;
+  const gdouble *numbers;
+  gsize n;
+
+  template <typename Team>
+  TPS_BODY void
+  run (gsize part, const Team &team) const
+  {
+    const gdouble *first = numbers + part * kPart;
+    gdouble sum = row_sum (team, MIN (kPart, n - part * kPart), [&] (gsize i) { return first[i]; });
+
+    team.each (1, [&] (gsize) { sums[part] = sum; });
   }
 };
 
@@ -99,7 +156,31 @@ struct Mean
   }
 };
 
-/* Sets *parts to NULL if `loss` is NULL. */
+gsize
+parts_of (gsize n)
+{
+  return n / kPart + (n % kPart != 0 ? 1 : 0);
+}
+
+/* Adds the parts up, kPart of them at a time, and divides by `n`. `parts` has room for two
+ * levels. */
+cudaError_t
+finish_mean (cudaStream_t stream, gdouble *mean, gdouble *parts, gsize n_parts, gsize n)
+{
+  cudaError_t code = cudaSuccess;
+
+  while (code == cudaSuccess && n_parts > kPart)
+    {
+      gdouble *sums = parts + n_parts;
+
+      code = teams<32> (stream, parts_of (n_parts), SumParts { sums, parts, n_parts });
+      n_parts = parts_of (n_parts);
+      parts = sums;
+    }
+  return code == cudaSuccess ? teams<32> (stream, 1, Mean { mean, parts, n_parts, n }) : code;
+}
+
+/* Room for the parts and for the levels above them. Sets *parts to NULL if `loss` is NULL. */
 cudaError_t
 allocate_parts (Scratch *scratch, const gdouble *loss, gsize n_parts, gdouble **parts)
 {
@@ -108,6 +189,7 @@ allocate_parts (Scratch *scratch, const gdouble *loss, gsize n_parts, gdouble **
   *parts = nullptr;
   if (loss == nullptr)
     return cudaSuccess;
+  n_parts += 2 * parts_of (n_parts);
   code = scratch->allocate (Scratch::bytes_of<gdouble> (n_parts));
   if (code == cudaSuccess)
     *parts = scratch->take<gdouble> (n_parts);
@@ -131,27 +213,41 @@ tps_cuda_cross_entropy (cudaStream_t stream, gdouble *loss, gfloat *input_gradie
     code = teams<32> (stream, rows,
                       CrossEntropy { row_losses, input_gradient, input, target, rows, columns });
   if (code == cudaSuccess && loss != nullptr)
-    code = teams<32> (stream, 1, Mean { loss, row_losses, rows, rows });
+    code = finish_mean (stream, loss, row_losses, rows, rows);
   return code;
 }
+
+namespace {
+
+template <int V>
+cudaError_t
+l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
+         const gfloat *target, gsize n_elems)
+{
+  using Floats = Pack<gfloat, V>;
+  Scratch scratch (stream);
+  gsize n_packs = n_elems / V, n_parts = parts_of (n_packs);
+  gdouble *parts;
+  cudaError_t code = allocate_parts (&scratch, loss, n_parts, &parts);
+
+  if (code == cudaSuccess)
+    code = teams<32> (stream, n_parts,
+                      L1Part<V> { parts, (Floats *) input_gradient, (const Floats *) input,
+                                  (const Floats *) target, n_packs, 1 / (gfloat) n_elems });
+  if (code == cudaSuccess && loss != nullptr)
+    code = finish_mean (stream, loss, parts, n_parts, n_elems);
+  return code;
+}
+
+} /* namespace */
 
 cudaError_t
 tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
                   const gfloat *target, gsize n_elems)
 {
-  Scratch scratch (stream);
-  gsize n_parts = n_elems / kPart + (n_elems % kPart != 0 ? 1 : 0);
-  gdouble *parts;
-  cudaError_t code;
-
   if (n_elems == 0)
     return loss == nullptr ? cudaSuccess : cudaMemsetAsync (loss, 0, sizeof *loss, stream);
-  code = allocate_parts (&scratch, loss, n_parts, &parts);
-  if (code == cudaSuccess)
-    code = teams<32> (
-        stream, n_parts,
-        L1Part { parts, input_gradient, input, target, n_elems, 1 / (gfloat) n_elems });
-  if (code == cudaSuccess && loss != nullptr)
-    code = teams<32> (stream, 1, Mean { loss, parts, n_parts, n_elems });
-  return code;
+  if (tps_cuda_geometry_columns (n_elems, input_gradient, input, target) == 4)
+    return l1_loss<4> (stream, loss, input_gradient, input, target, n_elems);
+  return l1_loss<1> (stream, loss, input_gradient, input, target, n_elems);
 }

@@ -3,8 +3,8 @@
 /* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are
  * terms of the next level.
  *
- *   ShortGroups  one thread per group of one chunk                        -> the group's sum
- *   Chunks       one thread per chunk of the longer groups                -> its slot
+ *   Chunks       one thread per group of one chunk                        -> the group's sum
+ *                one thread per chunk of the longer groups                -> its slot
  *   Supers       one thread per 32 chunks of a group, but not the first 32
  *                                                                         -> the first one's slot
  *   LongGroups   one thread per longer group, for the remaining sums      -> the group's sum
@@ -152,34 +152,12 @@ template <int V, typename Terms, typename Sink> struct Tree
   }
 };
 
-template <typename T> struct ShortGroups
-{
-  using Item = int;
-  T tree;
-
-  TPS_BODY Item
-  load (gsize) const
-  {
-    return 0;
-  }
-  TPS_BODY void
-  store (gsize i, Item) const
-  {
-    Cell cell = cell_of (i, tree.n_packs);
-
-    if (cell.row >= *tree.groups.n_groups)
-      return;
-    gsize begin = tree.groups.starts[cell.row], end = tree.groups.starts[cell.row + 1];
-    if (end - begin <= kChunk)
-      tree.sink.store (cell.row, cell.column, tree.add_terms (begin, end, cell.column));
-  }
-};
-
-/* Items are slots. */
+/* The first items are slots, the others groups: both in one launch. */
 template <typename T> struct Chunks
 {
   using Item = int;
   T tree;
+  gsize n_slots;
 
   TPS_BODY Item
   load (gsize) const
@@ -190,6 +168,17 @@ template <typename T> struct Chunks
   store (gsize i, Item) const
   {
     Cell cell = cell_of (i, tree.n_packs);
+
+    if (cell.row < n_slots)
+      add_chunk (i, cell);
+    else
+      add_short (cell.row - n_slots, cell.column);
+  }
+
+private:
+  TPS_BODY void
+  add_chunk (gsize i, const Cell &cell) const
+  {
     typename T::Span group;
     gsize begin;
 
@@ -197,6 +186,15 @@ template <typename T> struct Chunks
       tree.slots[i] = tree.add_terms (group.begin, group.begin + kChunk, cell.column);
     else if (cell.row % 2 == 0 && tree.find_later (cell.row / 2, kChunk, &group, &begin))
       tree.slots[i] = tree.add_terms (begin, MIN (begin + kChunk, group.end), cell.column);
+  }
+  TPS_BODY void
+  add_short (gsize group, gsize pack) const
+  {
+    if (group >= *tree.groups.n_groups)
+      return;
+    gsize begin = tree.groups.starts[group], end = tree.groups.starts[group + 1];
+    if (end - begin <= kChunk)
+      tree.sink.store (group, pack, tree.add_terms (begin, end, pack));
   }
 };
 
@@ -266,11 +264,9 @@ cudaError_t
 sum_groups (cudaStream_t stream, const Tree<V, Terms, Sink> &tree)
 {
   using T = Tree<V, Terms, Sink>;
-  gsize n = tree.groups.n;
-  cudaError_t code = each<1> (stream, n * tree.n_packs, ShortGroups<T> { tree });
+  gsize n = tree.groups.n, n_slots = tree_slots (n);
+  cudaError_t code = each<1> (stream, (n_slots + n) * tree.n_packs, Chunks<T> { tree, n_slots });
 
-  if (code == cudaSuccess && n > kChunk)
-    code = each<1> (stream, tree_slots (n) * tree.n_packs, Chunks<T> { tree });
   if (code == cudaSuccess && n > kSuper)
     code = each<1> (stream, windows_of (n, kSuper) * tree.n_packs, Supers<T> { tree });
   if (code == cudaSuccess && n > kChunk)

@@ -2,7 +2,7 @@
 
 /* Formula: runtime/device/cpu/optimizer/ftrl.c. Bound: memory, 28 bytes per value. */
 
-#include "cuda/optimizer/rows.cuh"
+#include "cuda/kernels/update_rows.cuh"
 
 namespace {
 

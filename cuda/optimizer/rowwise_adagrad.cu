@@ -5,7 +5,7 @@
  * Bound: memory, 12 bytes per value and 8 per row; the second read of a row comes from the
  * cache. */
 
-#include "cuda/optimizer/rows.cuh"
+#include "cuda/kernels/update_rows.cuh"
 
 namespace {
 
@@ -22,6 +22,8 @@ struct RowwiseAdagrad
   TPS_BODY void
   run (gsize i, const Team &team) const
   {
+    if (i >= used_rows (update))
+      return;
     gsize row = row_of (update, i), dim = update.dim;
     gfloat *values = update.values + row * dim;
     const gfloat *gradient = update.gradients + i * dim;

@@ -14,6 +14,9 @@
 
 #define BITS 64
 
+#define MAY_CALL 1   /* the set of the method is not empty, or the method is open */
+#define ALL_TABLES 2 /* one rule of the set is for all tables */
+
 struct TpsGrant
 {
   TpsRefcount refcount;
@@ -23,8 +26,8 @@ struct TpsGrant
   guint n_mine;
   guint n_words; /* size of a set */
   guint n_methods;
-  guint64 *sets;        /* n_words for each method */
-  gboolean *all_tables; /* per method: one rule of its set is for all tables */
+  guint64 *sets; /* n_words for each method */
+  guint8 *may;   /* per method: MAY_CALL, ALL_TABLES */
   TpsAudit *audit;
   gpointer owner;
   GDestroyNotify release_owner;
@@ -68,24 +71,22 @@ has_id (const TpsGrant *grant, const TpsGuardedMethod *method)
 }
 
 static gboolean
-allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
+some_rule_allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
 {
-  const guint64 *set;
-
-  if (grant == NULL || grant->rules == NULL || method->right == TPS_RIGHT_OPEN)
-    return TRUE;
-  if (!has_id (grant, method))
-    {
-      for (guint i = 0; i < grant->n_mine; i++)
-        if (rule_allows_method (grant->mine[i], method))
-          return TRUE;
-      return FALSE;
-    }
-  set = grant->sets + (gsize) method->id * grant->n_words;
-  for (guint i = 0; i < grant->n_words; i++)
-    if (set[i] != 0)
+  for (guint i = 0; i < grant->n_mine; i++)
+    if (rule_allows_method (grant->mine[i], method))
       return TRUE;
   return FALSE;
+}
+
+static gboolean
+allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
+{
+  if (grant == NULL || grant->rules == NULL)
+    return TRUE;
+  if (has_id (grant, method))
+    return (grant->may[method->id] & MAY_CALL) != 0;
+  return method->right == TPS_RIGHT_OPEN || some_rule_allows_method (grant, method);
 }
 
 static gboolean
@@ -102,7 +103,8 @@ tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method, c
 {
   if (grant == NULL || grant->rules == NULL)
     return TRUE;
-  if (right == method->right && has_id (grant, method) && grant->all_tables[method->id])
+  if (right == method->right && has_id (grant, method)
+      && (grant->may[method->id] & ALL_TABLES) != 0)
     return TRUE;
   for (guint i = 0; i < grant->n_mine; i++)
     if (is_in_set (grant, method, i) && rule_allows_table (grant->mine[i], table, right))
@@ -169,23 +171,30 @@ find_rules (TpsGrant *grant)
 }
 
 static void
+decide_method (TpsGrant *grant, guint m, const TpsGuardedMethod *method)
+{
+  if (method->right == TPS_RIGHT_OPEN)
+    grant->may[m] = MAY_CALL;
+  for (guint i = 0; i < grant->n_mine; i++)
+    {
+      if (!rule_allows_method (grant->mine[i], method))
+        continue;
+      grant->sets[(gsize) m * grant->n_words + i / BITS] |= (guint64) 1 << i % BITS;
+      grant->may[m] |= MAY_CALL;
+      if (rule_allows_table (grant->mine[i], NULL, method->right))
+        grant->may[m] |= ALL_TABLES;
+    }
+}
+
+static void
 decide (TpsGrant *grant, const GPtrArray *methods)
 {
   grant->n_methods = methods->len;
   grant->n_words = (grant->n_mine + BITS - 1) / BITS;
   grant->sets = g_new0 (guint64, MAX ((gsize) grant->n_words * methods->len, 1));
-  grant->all_tables = g_new0 (gboolean, MAX (methods->len, 1));
+  grant->may = g_new0 (guint8, MAX (methods->len, 1));
   for (guint m = 0; m < methods->len; m++)
-    for (guint i = 0; i < grant->n_mine; i++)
-      {
-        const TpsGuardedMethod *method = methods->pdata[m];
-
-        if (!rule_allows_method (grant->mine[i], method))
-          continue;
-        grant->sets[(gsize) m * grant->n_words + i / BITS] |= (guint64) 1 << i % BITS;
-        if (rule_allows_table (grant->mine[i], NULL, method->right))
-          grant->all_tables[m] = TRUE;
-      }
+    decide_method (grant, m, methods->pdata[m]);
 }
 
 TpsGrant *
@@ -225,7 +234,7 @@ tps_grant_unref (TpsGrant *grant)
   g_clear_pointer (&grant->rules, tps_rules_unref);
   g_free (grant->mine);
   g_free (grant->sets);
-  g_free (grant->all_tables);
+  g_free (grant->may);
   if (grant->release_owner != NULL)
     grant->release_owner (grant->owner);
   g_free (grant);

@@ -159,7 +159,9 @@ static const TpsOption options[] = {
     .help = "How long a gradient waits for those of the other trainers" },
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
-    .help = "Trainers that suffice for an update of the model at its deadline" },
+    .help =
+        "Trainers that suffice for an update of the model at its deadline, or if the others are "
+        "lost" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
     .help = "Updates of the model that a gradient may have missed" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
@@ -257,7 +259,7 @@ static const TpsOption options[] = {
     .help = "Name of this host in URLs of HTTP, besides its addresses and localhost; may be "
             "repeated" },
   { "io-threads", TPS_OPTION_UINT, FIELD (server.n_io_threads), "N", .min = 1, .max = 256,
-    .meaning = "8, or 2 on one core", .help = "Threads that read and write" },
+    .meaning = "one per core, 8 to 64; 2 on one core", .help = "Threads that read and write" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
     .meaning = "one per core", .help = "Threads that compute" },
   { "latency-buckets", TPS_OPTION_OTHER, FIELD (plugin.latency_bounds), "SECONDS,...",
@@ -293,6 +295,8 @@ static const TpsOption options[] = {
     .help = "Allow --fault; never where data matter" },
   { "config", TPS_OPTION_TEXT, FIELD (config), "FILE",
     .help = "JSON object of options, with dashes or underscores in names; the command line wins" },
+  { "tuning", TPS_OPTION_FLAG, FIELD (tuning),
+    .help = "Print the values that depend on the machine, and their derivations" },
   { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version" },
   { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this text" },
   { "help-markdown", TPS_OPTION_FLAG, FIELD (help_markdown),

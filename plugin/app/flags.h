@@ -48,8 +48,9 @@ typedef struct
   gchar *log_level; /* as tps_trace_set_levels() reads it; checked */
   TpsLogFormat log_format;
   gchar *log_file; /* NULL = stderr */
-  gboolean help;   /* asked to print it and end; so with the next two */
+  gboolean help;   /* asked to print it and end; so with the next three */
   gboolean help_markdown;
+  gboolean tuning;
   gboolean version;
   TpsPluginOptions
       plugin; /* its devices and links are not filled in; its text is owned by the flags */

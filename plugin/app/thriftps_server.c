@@ -21,6 +21,7 @@
 #include "plugin/app/flags_report.h"
 #include "plugin/app/server_log.h"
 #include "plugin/app/service_manager.h"
+#include "plugin/app/tuning_list.h"
 #include "plugin/client/trainer_links.h"
 #include "plugin/http/http.h"
 #include "plugin/plugin.h"
@@ -556,6 +557,13 @@ main (int argc, char **argv)
   if (flags.make_token != NULL)
     {
       print_token (flags.make_token);
+      return 0;
+    }
+  if (flags.tuning)
+    {
+      g_autofree gchar *list = tps_tuning_list_write (&flags);
+
+      fputs (list, stdout);
       return 0;
     }
   if (flags.version)

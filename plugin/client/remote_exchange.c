@@ -6,22 +6,43 @@
 #include "plugin/client/retry.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "runtime/device/pinned_pool.h"
 
 /* Limit of the page-locked memory that is kept for later averages. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 
+/* Pushes in flight at a server; later ones wait in their order. Two trainers may push in different
+ * orders after a lost connection. A server stops reading from a connection with too many calls
+ * (--max-inflight, 64), so without this limit each trainer's calls could wait for a push that the
+ * other cannot deliver. With it, the first incomplete round is always in flight at all trainers. */
+#define MAX_IN_FLIGHT 32
+
+typedef struct
+{
+  TpsClient *client;
+
+  /* Under the exchange's lock. */
+  guint n_in_flight;
+  GQueue waiting;     /* of Push */
+  gboolean is_pumped; /* a thread starts waiting pushes */
+} Server;
+
 typedef struct
 {
   TpsExchange base;
   gint32 trainer;
-  TpsClient **clients; /* one per server */
+  TpsMutex lock;
+  Server *servers; /* [n_servers] */
 } RemoteExchange;
 
 /* A call of average_gradient. */
 typedef struct
 {
+  RemoteExchange *exchange;
+  Server *server;
   TpsAverageGradientArguments arguments;
+  gint64 deadline_ns;
   TpsExchangeDone done;
   gpointer user_data;
 } Push;
@@ -34,13 +55,47 @@ finish (Push *push, TpsGradient *average, const GError *error)
   g_free (push);
 }
 
+static void on_answer (gpointer user_data, TpsReader *result, TpsWireType type,
+                       const GError *error);
+
+/* Starts waiting pushes. A call that fails at once ends within this loop, so calls do not nest. */
+static void
+pump (RemoteExchange *exchange, Server *server)
+{
+  tps_mutex_lock (&exchange->lock);
+  if (server->is_pumped)
+    {
+      tps_mutex_unlock (&exchange->lock);
+      return;
+    }
+  server->is_pumped = TRUE;
+  while (server->n_in_flight < MAX_IN_FLIGHT && !g_queue_is_empty (&server->waiting))
+    {
+      Push *push = g_queue_pop_head (&server->waiting);
+
+      server->n_in_flight++;
+      tps_mutex_unlock (&exchange->lock);
+      tps_client_call_with_retries (server->client, &tps_average_gradient_rpc, &push->arguments,
+                                    TPS_RETRY_ONCE, push->deadline_ns, on_answer, push);
+      tps_mutex_lock (&exchange->lock);
+    }
+  server->is_pumped = FALSE;
+  tps_mutex_unlock (&exchange->lock);
+}
+
+/* The next push starts before `done`, which may take long. */
 static void
 on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
   Push *push = user_data;
+  RemoteExchange *exchange = push->exchange;
   g_auto (TpsGradient) average = { 0 };
   g_autoptr (GError) unclear = NULL;
 
+  tps_mutex_lock (&exchange->lock);
+  push->server->n_in_flight--;
+  tps_mutex_unlock (&exchange->lock);
+  pump (exchange, push->server);
   if (error == NULL
       && tps_rpc_read_answer (&tps_average_gradient_rpc, result, type, &average, &unclear))
     finish (push, &average, NULL);
@@ -57,14 +112,19 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   Push *push = g_new0 (Push, 1);
 
   g_assert (server < base->n_servers);
+  push->exchange = exchange;
+  push->server = &exchange->servers[server];
   push->arguments.trainer = exchange->trainer;
   push->arguments.batch = batch;
   push->arguments.param_loc = param_loc;
   tps_gradient_init_ref (&push->arguments.gradient, gradient);
+  push->deadline_ns = deadline_ns;
   push->done = done;
   push->user_data = user_data;
-  tps_client_call_with_retries (exchange->clients[server], &tps_average_gradient_rpc,
-                                &push->arguments, TPS_RETRY_ONCE, deadline_ns, on_answer, push);
+  tps_mutex_lock (&exchange->lock);
+  g_queue_push_tail (&push->server->waiting, push);
+  tps_mutex_unlock (&exchange->lock);
+  pump (exchange, &exchange->servers[server]);
 }
 
 /* Copies a tensor into shared device memory. If there is no room, the tensor is sent through the
@@ -74,16 +134,33 @@ remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device
 {
   RemoteExchange *exchange = (RemoteExchange *) base;
 
-  return tps_client_may_share_device (exchange->clients[server], device);
+  return tps_client_may_share_device (exchange->servers[server].client, device);
+}
+
+/* Moves the waiting pushes of all servers to `waiting`. */
+static void
+take_waiting (RemoteExchange *exchange, GQueue *waiting)
+{
+  tps_mutex_lock (&exchange->lock);
+  for (guint i = 0; i < exchange->base.n_servers; i++)
+    while (!g_queue_is_empty (&exchange->servers[i].waiting))
+      g_queue_push_tail_link (waiting, g_queue_pop_head_link (&exchange->servers[i].waiting));
+  tps_mutex_unlock (&exchange->lock);
 }
 
 static void
 remote_exchange_cancel (TpsExchange *base)
 {
   RemoteExchange *exchange = (RemoteExchange *) base;
+  g_autoptr (GError)
+      error = g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED, "the exchange was cancelled");
+  GQueue waiting = G_QUEUE_INIT;
 
+  take_waiting (exchange, &waiting);
   for (guint i = 0; i < base->n_servers; i++)
-    tps_client_cancel (exchange->clients[i]);
+    tps_client_cancel (exchange->servers[i].client);
+  while (!g_queue_is_empty (&waiting))
+    finish (g_queue_pop_head (&waiting), NULL, error);
 }
 
 static void
@@ -91,9 +168,11 @@ remote_exchange_free (TpsExchange *base)
 {
   RemoteExchange *exchange = (RemoteExchange *) base;
 
+  remote_exchange_cancel (base);
   for (guint i = 0; i < base->n_servers; i++)
-    tps_client_free (exchange->clients[i]);
-  g_free (exchange->clients);
+    tps_client_free (exchange->servers[i].client);
+  tps_mutex_clear (&exchange->lock);
+  g_free (exchange->servers);
   g_free (exchange);
 }
 
@@ -113,7 +192,8 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     bodies = tps_pinned_pool_new (options->device, NULL, NULL, KEEP_AVERAGES_BYTES);
   exchange->base.ops = &ops;
   exchange->trainer = options->trainer;
-  exchange->clients = g_new0 (TpsClient *, options->n_addresses);
+  exchange->servers = g_new0 (Server, options->n_addresses);
+  tps_mutex_init (&exchange->lock);
   for (guint i = 0; i < options->n_addresses; i++)
     {
       TpsClientOptions client = { .address = options->addresses[i],
@@ -122,8 +202,8 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
                                   .token = options->token,
                                   .bodies = bodies };
 
-      exchange->clients[i] = tps_client_new (&client, error);
-      if (exchange->clients[i] == NULL)
+      exchange->servers[i].client = tps_client_new (&client, error);
+      if (exchange->servers[i].client == NULL)
         {
           remote_exchange_free (&exchange->base);
           return NULL;

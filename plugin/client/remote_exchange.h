@@ -7,6 +7,10 @@
  * server's process shares. While there is no such memory, the gradients are copied to the host. A
  * server that shares no device memory receives all later gradients from host memory.
  *
+ * At most 32 gradients are in flight at a server; further ones are sent in order as replies arrive.
+ * The server's --max-inflight should not be less: otherwise rounds can expire after a lost
+ * connection.
+ *
  * Retries within the deadline of the call:
  *
  *   CONNECTION_LOST      Once, on a new connection. The server may have counted the first push; the

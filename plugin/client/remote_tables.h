@@ -107,6 +107,15 @@ void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    TpsTablesApplied done, gpointer user_data);
 
+/* Sets rows to `values`, [n, dim], FLOAT32 or of the table's dtype. Optimizer state is unchanged.
+ * If an index occurs more than once, its last value wins. LSNs are numbers of one server, so every
+ * row is set, also one that has changed since the values were read: tps_remote_assign_rows() takes
+ * an LSN. Errors: those of tps_remote_tables_apply_rows(); INVALID_ARGUMENT if the table is on a
+ * device. */
+void tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name,
+                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
+                                    TpsTablesApplied done, gpointer user_data);
+
 /* The same calls, waiting. They must not be called from a callback. `outputs` [n_queries] must be
  * zero before. */
 gboolean tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
@@ -121,8 +130,12 @@ gboolean tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gcha
 gboolean tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                             TpsTensorView indices, TpsTensorView values,
                                             gint64 deadline_ns, GError **error);
+gboolean tps_remote_tables_assign_rows_sync (TpsRemoteTables *tables, const gchar *name,
+                                             TpsTensorView indices, TpsTensorView values,
+                                             gint64 deadline_ns, GError **error);
 
-/* Returns a TpsTableClient, which takes ownership of `tables`. */
+/* Returns a TpsTableClient, which takes ownership of `tables`. For deduplication, prefetch and
+ * pushes within a bound of staleness see runtime/trainer/table_steps/table_steps.h. */
 TpsTableClient *tps_remote_tables_as_client (TpsRemoteTables *tables);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRemoteTables, tps_remote_tables_free)

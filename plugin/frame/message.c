@@ -97,6 +97,7 @@ tps_message_new (void)
   message->seqid = 0;
   message->name = NULL;
   message->n_bytes_refused = 0;
+  message->has_secret = FALSE;
   message->received_ns = 0;
   return message;
 }
@@ -121,6 +122,8 @@ tps_message_free (TpsMessage *message)
     return;
   release_charge (message);
   forget_headers (message);
+  if (G_UNLIKELY (message->has_secret))
+    explicit_bzero (message->head->data, message->head->len);
   g_clear_pointer (&message->context, g_hash_table_unref);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
   is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
@@ -197,8 +200,8 @@ tps_message_reserve_headers (TpsMessage *message, gsize n_bytes)
   return message->headers;
 }
 
-const gchar *
-tps_message_get_header (const TpsMessage *message, const gchar *name)
+static const gchar *
+find_header (const TpsMessage *message, const gchar *name)
 {
   const gchar *key = message->headers;
 
@@ -211,4 +214,12 @@ tps_message_get_header (const TpsMessage *message, const gchar *name)
       key = value + strlen (value) + 1;
     }
   return message->context != NULL ? g_hash_table_lookup (message->context, name) : NULL;
+}
+
+const gchar *
+tps_message_get_header (const TpsMessage *message, const gchar *name)
+{
+  if (G_LIKELY (message->n_headers == 0 && message->context == NULL))
+    return NULL;
+  return find_header (message, name);
 }

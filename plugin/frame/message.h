@@ -89,6 +89,7 @@ typedef struct
   /* The total size of bodies that the pool refused. If it is not 0, the call must fail with
    * RESOURCE_EXHAUSTED. */
   gsize n_bytes_refused;
+  gboolean has_secret; /* the head contains a token, and is cleared before it is freed or reused */
   GHashTable *context; /* pairs that replace missing headers; a reference, NULL = none */
   TpsSharing *sharing; /* a reference, set by the receiver; NULL: the connection shares no memory */
   /* When the receiving thread learned of the last bytes, on the monotonic clock; set by the

@@ -28,9 +28,8 @@ tps_handler_get_processor (gpointer handler)
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
-/* Values are borrowed: the arguments outlive the call. */
-static ThriftProtocol *
-protocol_new (void)
+ThriftProtocol *
+tps_handler_protocol_new (void)
 {
   static const TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
   ThriftTransport *box = tps_host_transport_new_box (&form);
@@ -45,7 +44,7 @@ void
 tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *method)
 {
   *call = (TpsHandlerCall) { .processor = tps_handler_get_processor (handler),
-                             .protocol = protocol_new () };
+                             .protocol = tps_handler_protocol_new () };
   thrift_protocol_write_message_begin (call->protocol, method, T_CALL, 0, NULL);
   thrift_protocol_write_struct_begin (call->protocol, "", NULL);
 }

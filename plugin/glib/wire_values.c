@@ -39,6 +39,30 @@ tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTens
   return TRUE;
 }
 
+static void
+unref_bytes (gpointer bytes)
+{
+  g_byte_array_unref (bytes);
+}
+
+gboolean
+tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *tensor,
+                      GError **error)
+{
+  TpsTensorView view;
+
+  if (!tps_tensor_view_from_wire (wire, name, &view, error))
+    return FALSE;
+  if (wire->data == NULL) /* without elements */
+    tps_tensor_init (tensor, &view.shape);
+  else
+    tps_tensor_init_take (tensor, &view.shape,
+                          tps_buffer_new_foreign (wire->data->data, wire->data->len, NULL,
+                                                  unref_bytes, g_byte_array_ref (wire->data)),
+                          0);
+  return TRUE;
+}
+
 TpsWireTensor *
 tps_tensor_view_to_wire (TpsTensorView view)
 {

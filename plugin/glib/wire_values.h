@@ -1,30 +1,83 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Conversions between values of the runtime and generated C GLib objects, for handlers that
- * override methods. Thread: any. */
+ * override methods.
+ *
+ * ..._from_wire: `wire` is borrowed, and `name` names it in errors. Errors: INVALID_ARGUMENT, with
+ * the messages of the services ("gradient.dense.data has 7 bytes, FLOAT32 [2] needs 8"). The output
+ * must be zero before, and a failure leaves it unchanged.
+ *
+ * ..._to_wire: creates an object, which the caller owns, with copies of all values. Tensors must be
+ * in host memory.
+ *
+ * Thread: any, after tps_handler_new() or tps_register_types() has registered the types. */
 
 #pragma once
 
 #include <thrift/c_glib/thrift_struct.h>
 
-#include "runtime/tensor/tensor.h"
+#include "plugin/wire/wire_tensor.h"
+#include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
 
+#include "tps_wire_embedding_table_types.h"
 #include "tps_wire_node_types.h"
 #include "tps_wire_tensor_types.h"
 
+/* -- tensors -- */
+
 /* Returns a view of the tensor's elements, which stay borrowed: it is valid as long as `wire` and
- * its data are unchanged. Errors: INVALID_ARGUMENT as from the services, which names `name`
- * (elements that do not match the shape, an unknown dtype, elements in shared memory). */
+ * its data are unchanged. Refuses elements that do not match the shape, an unknown dtype, and
+ * elements in shared memory. */
 gboolean tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name,
                                     TpsTensorView *view, GError **error);
 
-/* Creates an object with a copy of the elements; the caller owns it. */
+/* The same for a tensor that may outlive `wire`: it has a reference of its GByteArray, which must
+ * not change any more. The elements are not copied. The caller must clear the tensor. */
+gboolean tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *tensor,
+                               GError **error);
+
 TpsWireTensor *tps_tensor_view_to_wire (TpsTensorView view);
 
-/* Creates the ServiceError that the services return for `error`, with its code, message and
- * retry_after_ms; the caller owns it. */
+/* -- gradients -- */
+
+/* Initialises a gradient whose tensors are as from tps_tensor_from_wire(). Checks the structure
+ * (not both dense and sparse, shapes against values); tps_gradient_check() checks the rest. The
+ * caller must clear the gradient. */
+gboolean tps_gradient_from_wire (const TpsWireGradient *wire, const gchar *name,
+                                 TpsGradient *gradient, GError **error);
+TpsWireGradient *tps_gradient_to_wire (const TpsGradient *gradient);
+
+/* Converts some rows of a table or parameter, as a SPARSE gradient with the weight 1. */
+gboolean tps_sparse_gradient_from_wire (const TpsWireSparseTensor *wire, const gchar *name,
+                                        TpsGradient *gradient, GError **error);
+TpsWireSparseTensor *tps_sparse_gradient_to_wire (const TpsGradient *gradient);
+
+/* -- push ids, optimizers, tables -- */
+
+/* `wire` NULL, or without a client (as a generated processor passes it if the call has no push id):
+ * `push` has no client. The caller must clear the push id. */
+gboolean tps_push_id_from_wire (const TpsWirePushId *wire, const gchar *name, TpsPushId *push,
+                                GError **error);
+/* `push` must have a client. */
+TpsWirePushId *tps_push_id_to_wire (const TpsPushId *push);
+
+/* Fields that are not set become NAN, and NAN becomes a field that is not set.
+ * tps_optimizer_spec_resolve() sets the defaults and checks the values. */
+gboolean tps_optimizer_from_wire (const TpsWireOptimizer *wire, const gchar *name,
+                                  TpsOptimizerSpec *spec, GError **error);
+TpsWireOptimizer *tps_optimizer_to_wire (const TpsOptimizerSpec *spec);
+
+/* The caller must clear the specification. */
+gboolean tps_table_spec_from_wire (const TpsWireTableSpec *wire, const gchar *name,
+                                   TpsTableSpec *spec, GError **error);
+TpsWireTableSpec *tps_table_spec_to_wire (const TpsTableSpec *spec);
+
+/* -- failures -- */
+
+/* The ServiceError that the services return for `error`, with its code, message and
+ * retry_after_ms. */
 TpsWireServiceError *tps_service_error_to_wire (const GError *error);
 
 /* Returns `failure` as an error in the domain TPS_ERROR; the caller owns it. An unknown code

@@ -18,18 +18,12 @@
 
 #include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 
 #define LISTEN_BACKLOG 1024
 #define MAX_LOCK_ATTEMPTS 500
 #define LOCK_PAUSE_US 10000
 #define NEXT_ADDRESS_MS 1000 /* time for one address of a host with several */
-
-/* The sender fills pages of a Unix socket's buffer and the receiver empties them. If they stay in
- * the second-level cache, this costs half as much as from memory. Of 200 KiB to 4 MiB, this size
- * was the fastest for messages of 1 to 64 MiB (2 MiB of cache per core): 16 MiB took 1.8 ms, and
- * 2.9 ms with 4 MiB. A smaller buffer divides a large message into many short writes and wake-ups.
- * The kernel limits the size to net.core.wmem_max. */
-#define UNIX_BUFFER_BYTES (256 << 10)
 
 typedef struct
 {
@@ -450,11 +444,14 @@ notice_dead_hosts (gint fd)
   setsockopt (fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
 }
 
+/* The sender fills pages of a Unix socket's buffer and the receiver empties them. If they stay in
+ * the second-level cache, this costs half as much as from memory. A smaller buffer divides a large
+ * message into many short writes and wake-ups. The kernel limits the size to net.core.wmem_max. */
 void
 tps_socket_tune (gint fd)
 {
   gint on = 1;
-  gint buffer_bytes = UNIX_BUFFER_BYTES;
+  gint buffer_bytes = (gint) tps_tuning_get ()->unix_buffer_bytes;
   gint family = 0;
   socklen_t n_bytes = sizeof family;
 

@@ -20,7 +20,8 @@ tps_connection_is_queue_full (const TpsConnection *connection)
                   + (gsize) connection->queue.length * TPS_CONNECTION_WRITER_BYTES;
 
   return n_bytes > 0
-         && n_bytes > MIN (connection->max_queued, tps_budget_get_free (connection->replies));
+         && (n_bytes > connection->max_queued
+             || n_bytes > tps_budget_get_free (connection->replies));
 }
 
 gboolean
@@ -272,6 +273,12 @@ tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudg
   connection->max_queued = n_bytes;
   tps_connection_update_interest (connection);
   tps_mutex_unlock (&connection->lock);
+}
+
+void
+tps_connection_forget_received (TpsConnection *connection)
+{
+  atomic_store_explicit (&connection->forgets, TRUE, memory_order_relaxed);
 }
 
 static void

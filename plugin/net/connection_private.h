@@ -80,6 +80,7 @@ struct TpsConnection
   gboolean takes_descriptors; /* descriptors are expected, or the kernel cannot refuse them */
 
   atomic_ullong n_received_bytes; /* only changed by the loop's thread */
+  atomic_bool forgets;            /* the received bytes contain a secret */
   atomic_bool may_read;           /* set under the lock, see tps_connection_update_interest() */
 
   TpsMutex lock; /* guards everything below */

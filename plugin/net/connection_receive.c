@@ -246,6 +246,16 @@ count_received (TpsConnection *connection, guint64 n_bytes)
   connection->n_received += n_bytes;
 }
 
+/* Earlier bytes of a message may lie behind the present ones, so all of the memory is cleared. */
+static void
+forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
+{
+  if (G_LIKELY (!atomic_load_explicit (&connection->forgets, memory_order_relaxed)))
+    return;
+  atomic_store_explicit (&connection->forgets, FALSE, memory_order_relaxed);
+  explicit_bzero (bytes, n_bytes);
+}
+
 /* Receives once. Returns the number of bytes, 0 if the socket is empty for now. */
 static gsize
 receive (TpsConnection *connection)
@@ -284,6 +294,7 @@ receive (TpsConnection *connection)
     }
   hand_out (connection);
   feed_corked (connection, chunk, (gsize) n_bytes - n_body);
+  forget (connection, chunk, sizeof chunk);
   return (gsize) n_bytes < n_asked ? 0 : (gsize) n_bytes;
 }
 
@@ -378,7 +389,10 @@ tps_connection_continue_reading (gpointer data)
   leftover = g_steal_pointer (&connection->leftover);
   begin_turn (connection);
   if (leftover != NULL)
-    feed_corked (connection, leftover->data, leftover->len);
+    {
+      feed_corked (connection, leftover->data, leftover->len);
+      forget (connection, leftover->data, leftover->len);
+    }
   if (connection->channel->has_unread)
     receive_all (connection);
   keep_unread (connection);

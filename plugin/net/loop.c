@@ -19,7 +19,7 @@
 #include "plugin/net/post_queue.h"
 #include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
-#include "runtime/base/cores.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -443,10 +443,10 @@ start_thread (TpsLoop *loop, GError **error)
 static void
 choose_spinning (void)
 {
-  guint n_cores = tps_cores_count ();
+  const TpsTuning *tuning = tps_tuning_get ();
 
-  spinners = tps_spinners_new (n_cores);
-  spin_budget_ns = tps_spin_choose_budget (g_getenv ("THRIFTPS_SPIN_US"), n_cores);
+  spinners = tps_spinners_new ((guint) tuning->spinning_loops);
+  spin_budget_ns = tps_spin_choose_budget (g_getenv ("THRIFTPS_SPIN_US"), tuning->spin_us);
 }
 
 TpsLoop *

@@ -4,9 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Round trips of 1 KiB over TCP, p50 in us: with client and server on separate cores, 50 with
- * sleeping and 8 with spinning; on one core, 7.8 and 6.1. */
-#define DEFAULT_BUDGET_US 50
+/* The following are times of the system's timers and wake-ups, and numbers of waits. They do not
+ * depend on the machine. */
 #define MAX_BUDGET_US 10000
 #define MAX_SCORE 16
 #define MIN_SCORE 4 /* short waits in a row before the first spin */
@@ -66,9 +65,9 @@ tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns)
 }
 
 gint64
-tps_spin_choose_budget (const gchar *text, guint n_cores)
+tps_spin_choose_budget (const gchar *text, gsize default_us)
 {
-  guint64 budget_us = n_cores > 1 ? DEFAULT_BUDGET_US : 0;
+  guint64 budget_us = default_us;
 
   if (text != NULL && !g_ascii_string_to_unsigned (text, 10, 0, MAX_BUDGET_US, &budget_us, NULL))
     g_warning ("THRIFTPS_SPIN_US is \"%s\", expected a number from 0 to %d", text, MAX_BUDGET_US);
@@ -92,12 +91,12 @@ struct TpsSpinners
 };
 
 TpsSpinners *
-tps_spinners_new (guint n_cores)
+tps_spinners_new (guint limit)
 {
   TpsSpinners *spinners = g_new0 (TpsSpinners, 1);
 
-  spinners->limit = n_cores / 2;
-  spinners->n_slots = MAX (n_cores, MIN_SLOTS);
+  spinners->limit = limit;
+  spinners->n_slots = MAX (2 * limit, MIN_SLOTS);
   spinners->slots = g_aligned_alloc0 (spinners->n_slots, sizeof (Slot), _Alignof(Slot));
   for (guint i = 0; i < spinners->n_slots; i++)
     atomic_init (&spinners->slots[i].last_event_ns, G_MININT64 / 2);

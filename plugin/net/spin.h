@@ -50,16 +50,15 @@ void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
  * shorten the next rest. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
-/* Returns the limit of a spin. `text` (may be NULL) is the limit in microseconds. The default is
- * the best measured value: 50 us, and 0 on one core. */
-gint64 tps_spin_choose_budget (const gchar *text, guint n_cores);
+/* Returns the limit of a spin in nanoseconds. `text` is the limit in microseconds; NULL or an
+ * invalid number stands for `default_us`. */
+gint64 tps_spin_choose_budget (const gchar *text, gsize default_us);
 
-/* The spinning loops of a process. Half of the cores may spin, so none may on a single core.
- * Thread: any. */
+/* The spinning loops of a process. Thread: any. */
 typedef struct TpsSpinners TpsSpinners;
 
-/* Creates the state for a process on `n_cores` cores; the caller owns it. */
-TpsSpinners *tps_spinners_new (guint n_cores);
+/* Creates the state for a process in which `limit` loops may spin at a time; the caller owns it. */
+TpsSpinners *tps_spinners_new (guint limit);
 void tps_spinners_free (TpsSpinners *spinners);
 
 /* Returns a slot, which the loop keeps. If there are many loops, some share a slot and count as

@@ -1,8 +1,9 @@
 """Builds Debian packages from the files of an installation.
 
-usage: deb.py FILES.tar INSTALL.PY DEBIAN OUT PACKAGE...
+usage: deb.py FILES.tar WHEEL INSTALL.PY DEBIAN OUT PACKAGE...
 
-DEBIAN is the folder with control (as in a source package), changelog, copyright and scripts. Writes
+DEBIAN is the folder with control (as in a source package), changelog, copyright and scripts. WHEEL
+is the Python package; libraries that it bundles are left out, because Debian has them. Writes
 OUT/PACKAGE.deb. The same input gives the same bytes: all times are that of the changelog.
 """
 
@@ -16,9 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 # Patterns of paths: the first match determines the package.
 PLACES = (
+    ("python3-thriftps", r"/dist-packages/"),
     ("thriftps-gloo", r"/thriftps/libtps_gloo\.so$"),
     ("libthriftps0", r"\.so\.\d"),
     ("thriftps-server", r"^/usr/bin/|^/usr/share/man/|^/etc/|/systemd/"),
@@ -49,6 +52,17 @@ def install_all(installer, archive, stage):
         ]
     )
     installer.install(options, archive)
+
+
+def install_wheel(wheel, stage):
+    """Unpacks the wheel, except RECORD, by which pip would remove files of the package."""
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            name = os.path.basename(member.filename)
+            if name == "RECORD" or re.search(r"\.so\.\d", name):
+                continue
+            place = os.path.join(stage, "usr/lib/python3/dist-packages", member.filename)
+            write(place, archive.read(member))
 
 
 def get_multiarch():
@@ -177,7 +191,7 @@ class Package:
             self.path("usr/share/lintian/overrides/" + self.name),
             read(self.debian, "lintian-overrides"),
         )
-        for script in ("prerm", "triggers", "shlibs", "symbols"):
+        for script in ("postinst", "prerm", "triggers", "shlibs", "symbols"):
             source = os.path.join(self.debian, self.name + "." + script)
             if os.path.exists(source):
                 text = read_bytes(source)
@@ -227,7 +241,7 @@ def move_files(stage, packages):
 
 
 def main(arguments):
-    archive, installer, debian, out, *names = arguments
+    archive, wheel, installer, debian, out, *names = arguments
     os.environ["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
     os.umask(0o022)
     source, *stanzas = [dict(stanza) for stanza in read_stanzas(read(debian, "control"))]
@@ -240,6 +254,7 @@ def main(arguments):
             sys.exit("deb.py: control describes %s" % ", ".join(sorted(packages)))
         stage = os.path.join(work, "stage")
         install_all(load_module(installer), archive, stage)
+        install_wheel(wheel, stage)
         move_files(stage, packages)
         for package in packages.values():
             package.build(os.path.abspath(out))

@@ -145,6 +145,7 @@ def _deb_impl(ctx):
     arguments = ctx.actions.args()
     arguments.add(ctx.file._tool)
     arguments.add(ctx.file.files)
+    arguments.add(ctx.file.wheel)
     arguments.add(ctx.file._installer)
     arguments.add(ctx.files.control[0].dirname)
     arguments.add(packages[0].dirname)
@@ -152,7 +153,12 @@ def _deb_impl(ctx):
     ctx.actions.run(
         executable = "/usr/bin/python3",
         arguments = [arguments],
-        inputs = [ctx.file._tool, ctx.file.files, ctx.file._installer] + ctx.files.control,
+        inputs = [
+            ctx.file._tool,
+            ctx.file.files,
+            ctx.file.wheel,
+            ctx.file._installer,
+        ] + ctx.files.control,
         outputs = packages,
         mnemonic = "Deb",
     )
@@ -160,7 +166,7 @@ def _deb_impl(ctx):
 
 deb = rule(
     implementation = _deb_impl,
-    doc = "Debian packages of a files_tar, see deb.py.",
+    doc = "Debian packages of a files_tar and a wheel, see deb.py.",
     attrs = {
         "files": attr.label(mandatory = True, allow_single_file = [".tar"]),
         "control": attr.label_list(
@@ -169,6 +175,7 @@ deb = rule(
             doc = "The files of debian/.",
         ),
         "packages": attr.string_list(mandatory = True),
+        "wheel": attr.label(mandatory = True, allow_single_file = [".whl"]),
         "_installer": attr.label(default = "install.py", allow_single_file = True),
         "_tool": attr.label(default = "deb.py", allow_single_file = True),
     },

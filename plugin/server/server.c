@@ -23,6 +23,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
+#include "runtime/machine/tuning.h"
 
 static TpsTraceEvent server_listening = TPS_TRACE_EVENT ("server_listening", TPS_TRACE_INFO);
 static TpsTraceEvent threads_stuck = TPS_TRACE_EVENT ("threads_stuck", TPS_TRACE_ERROR);
@@ -30,11 +31,6 @@ static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRA
 static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_TRACE_INFO);
 static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
 
-/* More than most machines have cores: a thread with few connections sleeps on the core of the
- * client that wakes it. With 8 clients on two cores, two threads answered about half as many small
- * calls as eight. On one core, two threads answered 1.24 times as many. */
-#define DEFAULT_IO_THREADS 8
-#define ONE_CORE_IO_THREADS 2
 #define NS_PER_S ((gint64) 1000000000)
 #define RUNNING_CALLS_NS (3 * NS_PER_S)
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S)
@@ -123,7 +119,7 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
 {
   guint n_cores = tps_cores_count ();
 
-  server->n_io = n_cores > 1 ? DEFAULT_IO_THREADS : ONE_CORE_IO_THREADS;
+  server->n_io = (guint) tps_tuning_count_io_threads (n_cores);
   if (options->n_io_threads > 0)
     server->n_io = options->n_io_threads;
   server->io = g_new0 (TpsIoThread, server->n_io);
@@ -144,7 +140,7 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
 
   if (options->tls == NULL)
     return;
-  server->handshakes = tps_worker_pool_new ("tps-tls", MAX (tps_cores_count () / 2, 1));
+  server->handshakes = tps_worker_pool_new ("tps-tls", (guint) tps_tuning_get ()->tls_threads);
   tls.workers = server->handshakes;
   tls.counters = options->metrics != NULL ? tps_metrics_get_counters (options->metrics) : NULL;
   server->core->tls = tps_tls_acceptor_new (&tls);
@@ -378,8 +374,8 @@ add_connection_services (TpsServer *server)
 }
 
 /* Every server has the Chunks service, for requests and replies that are larger than a frame. */
-static gboolean
-add_chunk_service (TpsServer *server, GError **error)
+static void
+add_chunk_service (TpsServer *server)
 {
   TpsChunksOptions options = { .workers = server->core->workers,
                                .budgets = server->budgets,
@@ -388,14 +384,41 @@ add_chunk_service (TpsServer *server, GError **error)
   TpsService service;
 
   if (has_service (server, TPS_CHUNKS_SERVICE_NAME))
-    return TRUE;
+    return;
   server->core->chunks = tps_chunks_new (&options);
-  if (!tps_chunks_set_services (server->core->chunks,
-                                (const TpsService *) (gpointer) server->services->data,
-                                server->services->len, server->default_service, error))
-    return FALSE;
   service = tps_chunk_service (server->core->chunks);
   tps_server_add_service (server, &service);
+}
+
+static void
+set_up_dispatcher (TpsServer *server, TpsDispatcher *dispatcher)
+{
+  tps_dispatcher_set_metrics (dispatcher, server->core->metrics);
+  if (server->core->access != NULL)
+    tps_dispatcher_set_access (dispatcher, server->core->access);
+}
+
+/* Creates the dispatchers of calls in frames and of calls in chunks. Both have all services of this
+ * server, also those that a plugin, to which Chunks may belong, does not know. */
+static gboolean
+make_dispatchers (TpsServer *server, GError **error)
+{
+  const TpsService *services = (const TpsService *) (gpointer) server->services->data;
+  guint n_services = server->services->len;
+  TpsDispatcher *dispatcher = tps_dispatcher_new (services, n_services, server->default_service,
+                                                  error);
+  g_autoptr (TpsDispatcher) transferred = NULL;
+
+  server->core->dispatcher = dispatcher;
+  if (dispatcher == NULL)
+    return FALSE;
+  transferred = tps_chunks_dispatcher_new (services, n_services, server->default_service, error);
+  if (transferred == NULL)
+    return FALSE;
+  set_up_dispatcher (server, transferred);
+  set_up_dispatcher (server, dispatcher);
+  tps_dispatcher_set_tracer (dispatcher, server->core->tracer);
+  tps_dispatcher_set_transferred (dispatcher, transferred);
   return TRUE;
 }
 
@@ -418,17 +441,9 @@ start (TpsServer *server, GError **error)
   if (server->default_service == NULL && server->services->len == 1)
     server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
   add_connection_services (server);
-  if (!add_chunk_service (server, error))
+  add_chunk_service (server);
+  if (!make_dispatchers (server, error))
     return FALSE;
-  server->core->dispatcher = tps_dispatcher_new (
-      (const TpsService *) (gpointer) server->services->data, server->services->len,
-      server->default_service, error);
-  if (server->core->dispatcher == NULL)
-    return FALSE;
-  tps_dispatcher_set_metrics (server->core->dispatcher, server->core->metrics);
-  if (server->core->access != NULL)
-    tps_dispatcher_set_access (server->core->dispatcher, server->core->access);
-  tps_dispatcher_set_tracer (server->core->dispatcher, server->core->tracer);
   if (start_loops (server, error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {

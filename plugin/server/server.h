@@ -48,7 +48,7 @@ typedef struct TpsServerClass TpsServerClass;
 /* All fields zero = the defaults. */
 typedef struct
 {
-  guint n_io_threads;     /* 0 = 8, or 2 on one core */
+  guint n_io_threads;     /* 0 = one per core, 8 to 64; 2 on one core */
   guint n_workers;        /* 0 = one per core; not used with `workers` */
   TpsWorkerPool *workers; /* borrowed, must outlive the server; NULL = a pool of its own */
   gsize max_frame_bytes;  /* 0 = 256 MiB */
@@ -114,9 +114,8 @@ void tps_server_add_service (TpsServer *server, const TpsService *service);
 /* Serves a processor of the application, generated or any other, as `name`: "Name:method" in the
  * multiplexed protocol, and names without a service if `name` is the default service. Its calls run
  * on workers, several at a time, also those of one connection. Some threads stay reserved for short
- * calls of other services. If the server also serves a TpsPlugin's services, calls larger than a
- * frame (thrift/chunks.thrift) do not reach the processor. For bounds, failures and repairs see
- * plugin/host/host_service.h.
+ * calls of other services. Calls larger than a frame reach it in chunks (thrift/chunks.thrift). For
+ * bounds, failures and repairs see plugin/host/host_service.h.
  *
  * Takes a reference of `processor`. Must be called before the start, on the thread that owns the
  * server, and after tps_register_types() for the types of the processor's contract. */

@@ -65,6 +65,7 @@ take_token (TpsSession *session, const gchar *token, GError **error)
 {
   gboolean ok = tps_identity_authenticate (&session->identity, token, error);
 
+  tps_connection_forget_received (session->connection);
   if (session->identity.n_failures >= TPS_ACCESS_MAX_FAILURES)
     refuse_more (session);
   return ok;

@@ -2,9 +2,13 @@
 
 #include "plugin/service/call.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "plugin/service/call_private.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/sync.h"
 
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
@@ -19,9 +23,14 @@ tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, 
 
   if (call == NULL)
     call = g_new (TpsCall, 1);
-  *call = (TpsCall) {
-    .message = message, .rpc = rpc, .ops = ops, .carried = carried, .context = context, .code = -1
-  };
+  memset (call, 0, offsetof (TpsCall, own_span));
+  call->message = message;
+  call->rpc = rpc;
+  call->ops = ops;
+  call->carried = carried;
+  call->context = context;
+  call->code = -1;
+  call->arrived_ns = message->received_ns != 0 ? message->received_ns : tps_clock_now_ns ();
   if (ops->get_grant != NULL)
     call->grant = ops->get_grant (carried);
   return call;
@@ -57,10 +66,24 @@ tps_call_get_phases (TpsCall *call)
   return tps_call_span_get_phases (call->span);
 }
 
+/* Without a tracer, calls have no span; few spans are timed in detail. */
+static void
+note_phase (TpsCall *call, TpsPhase phase)
+{
+  if (call->span != NULL && call->span->phases.is_detailed)
+    tps_phases_enter (&call->span->phases, phase);
+}
+
 void
 tps_call_enter_phase (TpsCall *call, TpsPhase phase)
 {
   tps_phases_enter_long (tps_call_get_phases (call), phase);
+}
+
+TpsDispatcher *
+tps_call_get_transferred (const TpsCall *call)
+{
+  return call->context->transferred;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -87,7 +110,7 @@ tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error)
   call->has_arguments = TRUE;
   if (!tps_rpc_read_arguments (call->rpc, &in, arguments, error))
     return FALSE;
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_APPLY);
+  note_phase (call, TPS_PHASE_APPLY);
   return TRUE;
 }
 
@@ -145,7 +168,7 @@ tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
 void
 tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
 {
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_REPLY);
+  note_phase (call, TPS_PHASE_REPLY);
   tps_call_end (call, tps_call_wants_reply (call) ? tps_call_write_result (call, write, user_data)
                                                   : NULL);
 }
@@ -188,7 +211,7 @@ tps_call_reply_error (TpsCall *call, const GError *error)
 {
   gboolean is_wanted = tps_call_wants_reply (call);
 
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_REPLY);
+  note_phase (call, TPS_PHASE_REPLY);
   if (!is_wanted && g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
     {
       cancel (call);
@@ -210,7 +233,7 @@ tps_call_reply_done (TpsCall *call, const GError *error)
 void
 tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
 {
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_REPLY);
+  note_phase (call, TPS_PHASE_REPLY);
   tps_call_record_failure (call, 0, text);
   tps_call_end (call,
                 tps_call_wants_reply (call) ? tps_call_write_exception (call, kind, text) : NULL);
@@ -224,7 +247,7 @@ tps_call_take_message (TpsCall *call)
   TpsMessage *message = call->message;
 
   call->has_arguments = TRUE;
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_APPLY);
+  note_phase (call, TPS_PHASE_APPLY);
   call->message = tps_message_new_like (message);
   tps_message_set_name (message, tps_call_get_method_name (call));
   return message;
@@ -243,7 +266,7 @@ tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form)
 void
 tps_call_reply_message (TpsCall *call, TpsWriter *reply)
 {
-  tps_phases_enter (tps_call_get_phases (call), TPS_PHASE_REPLY);
+  note_phase (call, TPS_PHASE_REPLY);
   if (reply != NULL && !tps_call_wants_reply (call))
     g_clear_pointer (&reply, tps_writer_free);
   if (reply != NULL && call->message->transferred)

@@ -40,6 +40,10 @@ gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 /* The tenant of the caller, borrowed; NULL = the carrier has no limits for it. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
 
+/* Slows down the connection of the call, because a call that it carries was refused for `wait_ms`:
+ * TpsCarrierOps.throttle. Must be called before the answer. */
+void tps_call_throttle (TpsCall *call, gint wait_ms);
+
 /* Charges the tenant for rows that the handler is about to read or change. Does nothing without a
  * tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);

@@ -89,12 +89,18 @@ count_message (const TpsMessage *message)
   return n_bytes;
 }
 
+void
+tps_call_throttle (TpsCall *call, gint wait_ms)
+{
+  if (call->ops->throttle != NULL)
+    call->ops->throttle (call->carried, wait_ms);
+}
+
 /* A peer that ignores the refusal must not repeat it as fast as it can send. */
 static void
 throttle (TpsCall *call, const GError *refusal)
 {
-  if (call->ops->throttle != NULL)
-    call->ops->throttle (call->carried, tps_error_get_retry_after_ms (refusal));
+  tps_call_throttle (call, tps_error_get_retry_after_ms (refusal));
 }
 
 static gboolean

@@ -21,9 +21,10 @@ typedef enum
 /* The state shared by all calls of a dispatcher. */
 typedef struct
 {
-  const TpsService *keeper; /* keeps replies that no frame can hold; NULL = there is none */
-  TpsCounter *admin;        /* counts calls that need the right ADMIN */
-  TpsTracer *tracer;        /* borrowed; NULL = calls are not traced */
+  const TpsService *keeper;   /* keeps replies that no frame can hold; NULL = there is none */
+  TpsCounter *admin;          /* counts calls that need the right ADMIN */
+  TpsTracer *tracer;          /* borrowed; NULL = calls are not traced */
+  TpsDispatcher *transferred; /* of calls in transfers; NULL = that of the Chunks service */
 } TpsCallContext;
 
 /* Creates a call, which lives until it is answered. Takes over `message`; `context` and `rpc` (NULL

@@ -130,26 +130,24 @@ count_bytes (const TpsMessage *message)
   return n_bytes;
 }
 
-gint64
+void
 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message)
 {
   tps_counter_add (metrics->requests, 1);
   tps_counter_add (metrics->request_bytes, count_bytes (message));
-  return message->received_ns != 0 ? message->received_ns : tps_clock_now_ns ();
 }
 
-gint64
-tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply)
+void
+tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
+                        TpsWriter *reply)
 {
-  gint64 elapsed_ns = tps_clock_now_ns () - began_ns;
   gsize n_bytes = 0;
   guint n_pieces;
 
-  tps_histogram_record (metrics->durations, elapsed_ns);
+  tps_histogram_record_twice (metrics->durations, others, elapsed_ns);
   if (reply != NULL)
     tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
   tps_counter_add (metrics->reply_bytes, n_bytes);
-  return elapsed_ns;
 }
 
 void

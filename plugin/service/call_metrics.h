@@ -18,13 +18,13 @@ typedef struct TpsMethodMetrics TpsMethodMetrics;
 TpsMethodMetrics *tps_method_metrics_new (TpsCounters *counters, const gchar *method);
 void tps_method_metrics_free (TpsMethodMetrics *metrics);
 
-/* Counts the begin of a call. Returns its time on the monotonic clock. The message has recorded it,
- * so the clock is not read. Thread: any. */
-gint64 tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
+/* Counts the begin of a call. Thread: any. */
+void tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts the end of a call, with one clock read; only lookups and pushes have read the clock once
- * before, for their tables. `reply` NULL = there is none. Returns the duration in nanoseconds. */
-gint64 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply);
+/* Counts the end of a call, `elapsed_ns` after its arrival, which is also recorded in `others`, the
+ * durations of its caller (NULL = none). `reply` NULL = there is none. Thread: any. */
+void tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
+                             TpsWriter *reply);
 
 /* Keeps the trace of a call that has ended as an exemplar of its duration. */
 void tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar);

@@ -25,7 +25,7 @@ struct TpsCall
   const TpsGuardedMethod *method; /* of the dispatcher; NULL = not known yet */
   const TpsGrant *grant;          /* borrowed from the carrier; NULL = everything is allowed */
   TpsMethodMetrics *metrics;      /* borrowed; NULL = the call is not counted */
-  gint64 began_ns;                /* with metrics, else 0 */
+  gint64 arrived_ns;              /* on the monotonic clock */
   gboolean copies_shared;
   gboolean is_admin;      /* the end is logged for the audit, with the next two fields */
   gint code;              /* the wire's code of the failure; -1 = none */
@@ -39,6 +39,8 @@ struct TpsCall
   void (*work) (TpsCall *call, gpointer user_data);
   gpointer work_data;
   GDestroyNotify release_work; /* may be NULL */
+
+  TpsCallSpan own_span; /* the memory of `span` */
 };
 
 /* FALSE: a reply would not be sent. */

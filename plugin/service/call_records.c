@@ -2,6 +2,7 @@
 
 #include "plugin/service/call_private.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
 /* One name with two levels: an error of the caller is of interest to the caller, an internal error
@@ -67,13 +68,13 @@ tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics)
 {
   call->metrics = metrics;
   if (metrics != NULL)
-    call->began_ns = tps_method_metrics_begin (metrics, call->message);
+    tps_method_metrics_begin (metrics, call->message);
 }
 
 gint64
 tps_call_get_began_ns (const TpsCall *call)
 {
-  return call->began_ns;
+  return call->metrics != NULL ? call->arrived_ns : 0;
 }
 
 static void
@@ -88,12 +89,13 @@ add_exemplar (TpsCall *call, gint64 elapsed_ns)
 
 /* Must precede the end of the span, which an exemplar reads. */
 static void
-end_metrics (TpsCall *call, TpsWriter *reply)
+end_metrics (TpsCall *call, TpsWriter *reply, gint64 now_ns)
 {
-  gint64 elapsed_ns = tps_method_metrics_end (call->metrics, call->began_ns, reply);
+  gint64 elapsed_ns = now_ns - call->arrived_ns;
+  TpsHistogram *durations = call->grant != NULL ? tps_grant_get_audit (call->grant)->durations
+                                                : NULL;
 
-  if (call->grant != NULL)
-    tps_histogram_record (tps_grant_get_audit (call->grant)->durations, elapsed_ns);
+  tps_method_metrics_end (call->metrics, elapsed_ns, durations, reply);
   if (tps_call_span_is_sampled (call->span))
     add_exemplar (call, elapsed_ns);
 }
@@ -103,11 +105,12 @@ end_metrics (TpsCall *call, TpsWriter *reply)
 void
 tps_call_begin_span (TpsCall *call)
 {
-  call->span = tps_tracer_begin (call->context->tracer, get_header (call, TPS_TRACEPARENT));
+  call->span = tps_tracer_begin (call->context->tracer, get_header (call, TPS_TRACEPARENT),
+                                 call->arrived_ns, &call->own_span);
 }
 
 static void
-end_span (TpsCall *call)
+end_span (TpsCall *call, gint64 now_ns)
 {
   const TpsCallFacts facts = {
     .method = call->message->name,
@@ -116,7 +119,7 @@ end_span (TpsCall *call)
     .tracestate = get_header (call, TPS_TRACESTATE),
   };
 
-  tps_tracer_end (call->context->tracer, call->span, &facts);
+  tps_tracer_end (call->context->tracer, call->span, &facts, now_ns);
 }
 
 /* The id of the trace that the call belongs to, in hex; NULL = none. */
@@ -162,10 +165,12 @@ tps_call_record_error (TpsCall *call, const GError *error)
 void
 tps_call_end_records (TpsCall *call, TpsWriter *reply)
 {
+  gint64 now_ns = call->metrics != NULL || call->span != NULL ? tps_clock_now_ns () : 0;
+
   if (call->metrics != NULL)
-    end_metrics (call, reply);
-  if (call->span != NULL)
-    end_span (call);
+    end_metrics (call, reply, now_ns);
+  if (call->span != NULL && tps_tracer_wants (call->context->tracer, call->span, now_ns))
+    end_span (call, now_ns);
   if (call->is_admin)
     end_audit (call);
 }

@@ -5,11 +5,12 @@
 #include "plugin/service/call_internal.h"
 #include "plugin/service/carrier.h"
 #include "runtime/base/error.h"
+#include "runtime/base/name_hash.h"
 #include "runtime/base/sync.h"
+#include "runtime/machine/tuning.h"
 
-/* The largest heads that an I/O thread, and a worker in the short lane, decodes: they may contain
- * thousands of values, each with memory of its own. */
-#define MAX_INLINE_HEAD_BYTES (64 << 10)
+/* The largest head that a worker in the short lane decodes; an I/O thread decodes `inline_bytes`.
+ * Heads may contain thousands of values, each with memory of its own. */
 #define MAX_SHORT_HEAD_BYTES (1 << 20)
 
 typedef struct
@@ -170,7 +171,7 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
   dispatcher->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   dispatcher->method_metrics = g_ptr_array_new_with_free_func (
       (GDestroyNotify) tps_method_metrics_free);
-  dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
+  dispatcher->targets = g_hash_table_new_full (tps_name_hash, g_str_equal, g_free, target_free);
   dispatcher->others = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
   if (add_services (dispatcher, services, n_services, default_service, error))
     return dispatcher;
@@ -262,6 +263,12 @@ tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer)
   dispatcher->context.tracer = tracer;
 }
 
+void
+tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred)
+{
+  dispatcher->context.transferred = tps_dispatcher_ref (transferred);
+}
+
 TpsDispatcher *
 tps_dispatcher_ref (TpsDispatcher *dispatcher)
 {
@@ -276,6 +283,7 @@ tps_dispatcher_unref (TpsDispatcher *dispatcher)
     return;
   g_ptr_array_unref (dispatcher->method_metrics);
   g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
+  g_clear_pointer (&dispatcher->context.transferred, tps_dispatcher_unref);
   g_array_unref (dispatcher->services);
   g_hash_table_unref (dispatcher->targets);
   g_hash_table_unref (dispatcher->others);
@@ -437,7 +445,7 @@ find_place (const TpsMethod *method, const TpsMessage *message)
 {
   if (message->head->len > MAX_SHORT_HEAD_BYTES)
     return TPS_METHOD_LONG;
-  if (message->head->len > MAX_INLINE_HEAD_BYTES)
+  if (message->head->len > tps_tuning_get ()->inline_bytes)
     return MAX (method->place, TPS_METHOD_ON_WORKER);
   return method->place;
 }
@@ -484,7 +492,10 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   if (dispatcher->context.tracer != NULL)
     tps_call_begin_span (call);
   if (target != NULL)
-    tps_call_set_method (call, &target->guarded);
+    {
+      tps_call_set_method (call, &target->guarded);
+      message->has_secret = target->method->is_login;
+    }
   tps_call_set_metrics (call, target != NULL ? target->metrics : dispatcher->unknown);
   if (!tps_call_admit (call, target != NULL && target->method->is_login, &refusal))
     tps_call_reply_error (call, refusal);

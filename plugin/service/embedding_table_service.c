@@ -13,13 +13,14 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 
-/* The limits of calls on an I/O thread: bytes that are read and written, and tables that are looked
- * up. */
-#define MAX_INLINE_BYTES (64 * 1024)
+/* The limit of tables that are looked up in a call on an I/O thread. `inline_bytes` limits the
+ * bytes that it reads and writes. */
 #define MAX_INLINE_QUERIES 256
 
-/* The limit of bytes that a call in the short lane reads and writes: about 10 ms. */
+/* The limit of bytes that a call in the short lane reads and writes: about 10 ms. It only orders
+ * calls, so a machine of half or twice the speed needs no other. */
 #define MAX_SHORT_BYTES ((gsize) 64 << 20)
 
 struct TpsEmbeddingTables
@@ -204,8 +205,9 @@ estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
 {
   gsize n_bytes = tps_shape_n_bytes (&query->indices.shape)
                   + tps_shape_n_bytes (&query->offsets.shape);
+  gsize n_moved = tps_table_store_estimate_bags (tables->store, query, 1);
 
-  return MAX (n_bytes, tps_table_store_estimate_bags (tables->store, query, 1));
+  return MAX (n_bytes, n_moved);
 }
 
 static gsize
@@ -254,7 +256,8 @@ handle_lookup_bags (TpsCall *call, gpointer service)
       return;
     }
   n_bytes = estimate_lookup (lookup);
-  if (n_bytes <= MAX_INLINE_BYTES && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
+  if (n_bytes <= tps_tuning_get ()->inline_bytes
+      && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
     lookup_bags (call, lookup);
   else
     tps_call_run_on_worker (call, find_lane (n_bytes), lookup_bags, lookup, free_lookup_bags);
@@ -308,9 +311,11 @@ lookup_rows_on_worker (TpsCall *call, gpointer user_data)
 static gsize
 estimate_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
 {
-  return MAX (
-      tps_shape_n_bytes (&indices->shape),
-      tps_table_store_estimate_rows (tables->store, table, tps_shape_n_elems (&indices->shape)));
+  gsize n_bytes = tps_shape_n_bytes (&indices->shape);
+  gsize n_moved = tps_table_store_estimate_rows (tables->store, table,
+                                                 tps_shape_n_elems (&indices->shape));
+
+  return MAX (n_bytes, n_moved);
 }
 
 static void
@@ -330,7 +335,7 @@ begin_lookup_rows (TpsCall *call, TpsEmbeddingTables *tables, gboolean with_lsns
       return;
     }
   n_bytes = estimate_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices);
-  if (n_bytes <= MAX_INLINE_BYTES)
+  if (n_bytes <= tps_tuning_get ()->inline_bytes)
     lookup_rows (call, &lookup);
   else
     tps_call_run_on_worker (call, find_lane (n_bytes), lookup_rows_on_worker,
@@ -392,7 +397,8 @@ free_push (gpointer data)
 static void
 begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 {
-  gboolean is_small = n_bytes <= MAX_INLINE_BYTES && n_gradients <= MAX_INLINE_QUERIES;
+  gboolean is_small = n_bytes <= tps_tuning_get ()->inline_bytes
+                      && n_gradients <= MAX_INLINE_QUERIES;
 
   push->push.client = id->client;
   push->push.sequence = id->sequence;
@@ -424,8 +430,10 @@ free_row_push (Push *push)
 static gsize
 estimate_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArguments *arguments)
 {
-  return MAX (tps_shape_n_bytes (&arguments->gradient.values.shape),
-              estimate_rows (tables, arguments->table, &arguments->gradient.indices));
+  gsize n_bytes = tps_shape_n_bytes (&arguments->gradient.values.shape);
+  gsize n_moved = estimate_rows (tables, arguments->table, &arguments->gradient.indices);
+
+  return MAX (n_bytes, n_moved);
 }
 
 static void
@@ -475,6 +483,7 @@ handle_assign_rows (TpsCall *call, gpointer service)
   TpsAssignRowsArguments *arguments = &assignment->arguments;
   TpsTablePush *push = &assignment->push.push;
   g_autoptr (GError) error = NULL;
+  gsize n_bytes, n_moved;
 
   assignment->push = (Push) { .call = call, .store = tables->store, .free = free_assignment };
   if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
@@ -489,10 +498,9 @@ handle_assign_rows (TpsCall *call, gpointer service)
   push->values = tps_tensor_view (&arguments->values);
   push->is_assignment = TRUE;
   push->as_of_lsn = arguments->lsn;
-  begin_push (&assignment->push, &arguments->push,
-              MAX (tps_shape_n_bytes (&arguments->values.shape),
-                   estimate_rows (tables, arguments->table, &arguments->indices)),
-              1);
+  n_bytes = tps_shape_n_bytes (&arguments->values.shape);
+  n_moved = estimate_rows (tables, arguments->table, &arguments->indices);
+  begin_push (&assignment->push, &arguments->push, MAX (n_bytes, n_moved), 1);
 }
 
 /* ---- apply_bag_gradients -------------------------------------------------------------------- */

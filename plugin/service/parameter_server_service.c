@@ -4,12 +4,9 @@
 
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/trace.h"
+#include "runtime/machine/tuning.h"
 
 static TpsTraceEvent state_reset = TPS_TRACE_EVENT ("state_reset", TPS_TRACE_INFO);
-
-/* Replies of a round are written one after the other. If each has much to copy, into shared memory
- * or a socket, each gets a worker, because trainers wait for the last reply. */
-#define MIN_WORKER_BYTES ((gsize) 1 << 20)
 
 static void
 free_average (gpointer data)
@@ -25,14 +22,21 @@ reply_average (TpsCall *call, gpointer data)
   free_average (data);
 }
 
+/* Replies of a round are written one after the other. If each has much to copy, into shared memory
+ * or a socket, each gets a worker, because trainers wait for the last reply. */
+static gboolean
+is_large (gsize n_bytes)
+{
+  return n_bytes >= tps_tuning_get ()->reply_worker_bytes;
+}
+
 static gboolean
 is_large_average (const TpsGradient *average)
 {
   const TpsTensor *tensor = average->kind == TPS_GRADIENT_SPARSE ? &average->values
                                                                  : &average->dense;
 
-  return average->kind != TPS_GRADIENT_NONE
-         && tps_shape_n_bytes (&tensor->shape) >= MIN_WORKER_BYTES;
+  return average->kind != TPS_GRADIENT_NONE && is_large (tps_shape_n_bytes (&tensor->shape));
 }
 
 /* The average is sent without a copy: the writer keeps references. */
@@ -165,7 +169,7 @@ is_large_model (const TpsModelVersion *model)
 
   for (guint i = 0; i < model->n_parameters; i++)
     n_bytes += tps_shape_n_bytes (&model->parameters[i].tensor.shape);
-  return n_bytes >= MIN_WORKER_BYTES;
+  return is_large (n_bytes);
 }
 
 /* The model is sent without a copy: the writer keeps references. */
@@ -196,10 +200,21 @@ handle_update_and_fetch_model (TpsCall *call, gpointer service)
       return;
     }
   tps_call_enter_phase (call, TPS_PHASE_WAIT);
+  if (tps_call_get_connection (call) != NULL)
+    tps_model_server_note_connection (servers->updating, arguments.trainer,
+                                      tps_call_get_connection (call));
   tps_model_server_update_and_fetch (
       servers->updating, arguments.trainer, arguments.gradients.tensors,
       arguments.gradients.n_tensors, arguments.push.client, arguments.push.sequence,
       arguments.version, tps_call_may_wait (call), answer_model, call);
+}
+
+static void
+connection_closed (gpointer object, gconstpointer connection)
+{
+  const TpsParameterServers *servers = object;
+
+  tps_model_server_connection_closed (servers->updating, connection);
 }
 
 static void
@@ -228,5 +243,6 @@ tps_parameter_server_service (const TpsParameterServers *servers)
   return (TpsService) { .name = "ParameterServer",
                         .methods = methods,
                         .object = (gpointer) (gsize) servers,
-                        .shut_down = shut_down };
+                        .shut_down = shut_down,
+                        .connection_closed = connection_closed };
 }

@@ -2,37 +2,28 @@
 
 #include "plugin/tracing/tracer.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-
-struct TpsCallSpan
-{
-  TpsPhases phases; /* first */
-  gboolean has_context;
-  gboolean is_sampled;
-  TpsTraceContext context; /* with has_context */
-  const gchar *code;
-  gchar table[TPS_CALL_TEXT];
-};
+#define MAX_GAP 1e18 /* calls; it fits into 64 bits */
 
 struct TpsTracer
 {
   TpsPhasesClock get_now_ns;
-  guint64 sampled_below; /* random numbers of 32 bits: 0 = none, 2^32 = all */
-  gint64 interval_ns;    /* between two calls sampled for their callers, on average */
+  guint64 number; /* differs from that of each other tracer of the process */
+  gdouble sampling;
+  gint64 interval_ns; /* between two calls sampled for their callers, on average */
   atomic_llong used_until_ns;
   TpsSlowCalls *slow;  /* NULL = none are kept */
   TpsSpanQueue *spans; /* NULL = none are exported */
 };
 
-static TpsDepot depot = TPS_DEPOT_INIT (g_free);
-static _Thread_local TpsMagazine magazine;
+static atomic_ullong n_tracers; /* that have been made */
 
 TpsTracer *
 tps_tracer_new (const TpsTracerOptions *options)
@@ -42,7 +33,8 @@ tps_tracer_new (const TpsTracerOptions *options)
                                                       : TPS_TRACER_MAX_PER_SECOND;
 
   tracer->get_now_ns = options->get_now_ns != NULL ? options->get_now_ns : tps_clock_now_ns;
-  tracer->sampled_below = (guint64) (CLAMP (options->sampling, 0.0, 1.0) * 4294967296.0);
+  tracer->number = atomic_fetch_add (&n_tracers, 1) + 1;
+  tracer->sampling = CLAMP (options->sampling, 0.0, 1.0);
   tracer->interval_ns = SECOND_NS / max_per_second;
   atomic_init (&tracer->used_until_ns, 0);
   if (options->n_slow_calls > 0)
@@ -113,26 +105,47 @@ take_from_rate (TpsTracer *tracer, gint64 now_ns)
   return TRUE;
 }
 
+/* The number of calls before the next sampled one, if each of them is sampled with the same
+ * probability. */
+static guint64
+draw_gap (const TpsTracer *tracer)
+{
+  gdouble random = (gdouble) ((draw () >> 11) + 1) / 9007199254740992.0; /* in (0, 1] */
+  gdouble gap;
+
+  if (tracer->sampling <= 0)
+    return G_MAXUINT64;
+  if (tracer->sampling >= 1)
+    return 0;
+  gap = log (random) / log1p (-tracer->sampling);
+  return gap < MAX_GAP ? (guint64) gap : G_MAXUINT64;
+}
+
+/* One draw for all calls up to the next sampled one, because a draw for each call takes longer. */
 static gboolean
 is_drawn (const TpsTracer *tracer)
 {
-  return tracer->sampled_below > 0 && draw () >> 32 < tracer->sampled_below;
+  static _Thread_local struct
+  {
+    guint64 tracer; /* its number; 0 = none */
+    guint64 n_left;
+  } gap;
+
+  if (G_UNLIKELY (gap.tracer != tracer->number))
+    {
+      gap.tracer = tracer->number;
+      gap.n_left = draw_gap (tracer);
+    }
+  if (G_LIKELY (gap.n_left > 0))
+    {
+      gap.n_left--;
+      return FALSE;
+    }
+  gap.n_left = draw_gap (tracer);
+  return TRUE;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-
-static TpsCallSpan *
-span_new (void)
-{
-  TpsCallSpan *span = tps_magazine_take (&magazine, &depot);
-
-  if (span == NULL)
-    span = g_new (TpsCallSpan, 1);
-  span->has_context = FALSE;
-  span->code = NULL;
-  span->table[0] = '\0';
-  return span;
-}
 
 /* A call that begins a trace has ids of its own. */
 static void
@@ -145,25 +158,22 @@ begin_trace (TpsCallSpan *span)
 }
 
 TpsCallSpan *
-tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent)
+tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns, TpsCallSpan *span)
 {
-  TpsTraceContext context;
-  gboolean has_context, is_sampled;
-  TpsCallSpan *span;
+  gboolean is_sampled;
 
   if (tracer == NULL)
     return NULL;
-  has_context = traceparent != NULL && tps_trace_context_parse (traceparent, &context);
-  is_sampled = tracer->spans != NULL && (has_context ? context.is_sampled : is_drawn (tracer));
+  span->has_context = traceparent != NULL && tps_trace_context_parse (traceparent, &span->context);
+  is_sampled = tracer->spans != NULL
+               && (span->has_context ? span->context.is_sampled : is_drawn (tracer));
   if (!is_sampled && tracer->slow == NULL)
     return NULL;
-  span = span_new ();
-  tps_phases_begin (&span->phases, TPS_PHASE_DECODE, tracer->get_now_ns, is_sampled);
-  span->is_sampled = is_sampled && (!has_context || take_from_rate (tracer, span->phases.began_ns));
-  span->has_context = has_context;
-  if (has_context)
-    span->context = context;
-  else if (is_sampled)
+  tps_phases_begin (&span->phases, TPS_PHASE_DECODE, tracer->get_now_ns, arrived_ns, is_sampled);
+  span->is_sampled = is_sampled && (!span->has_context || take_from_rate (tracer, arrived_ns));
+  span->code = NULL;
+  span->table[0] = '\0';
+  if (is_sampled && !span->has_context)
     begin_trace (span);
   return span;
 }
@@ -200,21 +210,24 @@ keep_slow (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts
   tps_slow_calls_add (tracer->slow, &slow, now_ns);
 }
 
-void
-tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts)
+gboolean
+tps_tracer_wants (TpsTracer *tracer, const TpsCallSpan *span, gint64 now_ns)
 {
-  gint64 total_ns, now_ns;
+  return span->is_sampled
+         || (tracer->slow != NULL
+             && tps_slow_calls_wants (tracer->slow, now_ns - span->phases.began_ns, now_ns));
+}
 
-  if (span == NULL)
-    return;
-  tps_phases_end (&span->phases);
-  total_ns = tps_phases_get_total_ns (&span->phases);
-  now_ns = span->phases.began_ns + total_ns;
+void
+tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts, gint64 now_ns)
+{
+  gint64 total_ns = now_ns - span->phases.began_ns;
+
+  tps_phases_end (&span->phases, now_ns);
   if (span->is_sampled)
     queue_span (tracer, span, facts);
   if (tracer->slow != NULL && tps_slow_calls_wants (tracer->slow, total_ns, now_ns))
     keep_slow (tracer, span, facts, now_ns);
-  tps_magazine_put (&magazine, &depot, span);
 }
 
 TpsPhases *

@@ -2,13 +2,15 @@
 
 /* Times calls, keeps the slowest, and hands the spans of sampled calls to an exporter.
  *
- *   span = tps_tracer_begin (tracer, traceparent);       a call has been received
+ *   span = tps_tracer_begin (tracer, traceparent, arrived_ns, &storage);   a call has arrived
  *   tps_phases_enter (tps_call_span_get_phases (span), TPS_PHASE_APPLY);
- *   tps_tracer_end (tracer, span, &facts);               it is answered
+ *   if (tps_tracer_wants (tracer, span, now_ns))                           it is answered
+ *     tps_tracer_end (tracer, span, &facts, now_ns);
  *
  * A caller that sends a traceparent decides whether its call is sampled, up to `max_per_second`
  * calls; of calls without one a random part is. Every call is timed while the slowest are kept. A
- * call that is neither sampled nor timed has no span (NULL) and costs no clock read.
+ * call that is neither sampled nor timed has no span (NULL). The caller provides the times of
+ * its begin and its end, which metrics need too, so only changes of phases read a clock.
  */
 
 #pragma once
@@ -33,7 +35,17 @@ typedef struct
 } TpsTracerOptions;
 
 typedef struct TpsTracer TpsTracer;
-typedef struct TpsCallSpan TpsCallSpan;
+
+/* Private to tracer.c. Lies in the memory of its call. */
+typedef struct
+{
+  TpsPhases phases; /* first */
+  gboolean has_context;
+  gboolean is_sampled;
+  TpsTraceContext context; /* with has_context */
+  const gchar *code;
+  gchar table[TPS_CALL_TEXT];
+} TpsCallSpan;
 
 /* The facts of a call at its end; borrowed. All but `method` may be NULL. */
 typedef struct
@@ -47,12 +59,19 @@ typedef struct
 TpsTracer *tps_tracer_new (const TpsTracerOptions *options);
 void tps_tracer_free (TpsTracer *tracer);
 
-/* Begins a call. NULL: it is not traced. `tracer` and `traceparent` may be NULL; a text that is no
- * traceparent counts as none. Thread: any. */
-TpsCallSpan *tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent);
+/* Begins a call that arrived at `arrived_ns`, on the tracer's clock. Returns `span`, which it
+ * initializes and which needs no release, or NULL: the call is not traced. `tracer` and
+ * `traceparent` may be NULL; a text that is no traceparent counts as none. Thread: any. */
+TpsCallSpan *tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns,
+                               TpsCallSpan *span);
 
-/* Ends the call and frees `span`, which may be NULL. Thread: any. */
-void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts);
+/* Whether the call, which ends at `now_ns`, is sampled or one of the slowest. If not, it must not
+ * be passed to tps_tracer_end(). `span` must not be NULL. Thread: any. */
+gboolean tps_tracer_wants (TpsTracer *tracer, const TpsCallSpan *span, gint64 now_ns);
+
+/* Ends the call, and keeps a copy of its span and its facts. Thread: any. */
+void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts,
+                     gint64 now_ns);
 
 /* Of a span, which may be NULL; thread: the call's. */
 TpsPhases *tps_call_span_get_phases (TpsCallSpan *span);

@@ -2,6 +2,8 @@
 
 /* SparseTensor and Gradient. */
 
+#include "plugin/wire/wire_gradient.h"
+
 #include "plugin/wire/wire_tensor.h"
 
 /* ---- SparseTensor --------------------------------------------------------------------------- */
@@ -23,15 +25,14 @@ static const TpsField sparse_fields[] = {
   { NULL },
 };
 
-static gboolean
-check_sparse (const TpsFieldPath *path, const WireSparse *sparse, GError **error)
+gboolean
+tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
+                  guint n_dims, GError **error)
 {
-  const TpsShape *values = &sparse->values.shape;
-  const gint64 *dims = sparse->shape.dims;
   TpsFieldPath at = { .parent = path, .name = "shape" };
   g_autofree gchar *text = NULL;
 
-  if (sparse->shape.n_dims != 2 || dims[0] < 0 || dims[1] < 0)
+  if (n_dims != 2 || dims[0] < 0 || dims[1] < 0)
     return tps_field_refuse (&at, error, "is not of the form [rows, dim], both >= 0");
   if (values->n_dims == 2 && values->dims[1] == dims[1])
     return TRUE;
@@ -48,7 +49,8 @@ tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient
 {
   WireSparse sparse = { 0 };
   gboolean ok = tps_fields_read (sparse_fields, in, path, &sparse, NULL, error)
-                && check_sparse (path, &sparse, error);
+                && tps_sparse_check (path, &sparse.values.shape, sparse.shape.dims,
+                                     sparse.shape.n_dims, error);
 
   if (ok)
     {
@@ -136,6 +138,15 @@ static const TpsField gradient_fields[] = {
 };
 
 gboolean
+tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
+                         GError **error)
+{
+  if (is_dense && is_sparse)
+    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
+  return TRUE;
+}
+
+gboolean
 tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
 {
   guint64 seen;
@@ -146,8 +157,8 @@ tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradi
     return FALSE;
   is_dense = (seen & (1 << GRADIENT_DENSE)) != 0;
   is_sparse = (seen & (1 << GRADIENT_SPARSE)) != 0;
-  if (is_dense && is_sparse)
-    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
+  if (!tps_gradient_check_form (path, is_dense, is_sparse, error))
+    return FALSE;
   if (is_dense)
     gradient->kind = TPS_GRADIENT_DENSE;
   else

@@ -177,6 +177,7 @@ static const TpsField plan_fields[] = {
   TEXT (25, reduce),
   TEXT (26, compress),
   TEXT (27, device),
+  PLAN (28, piece_bytes, TPS_FIELD_DEFAULT, tps_kind_i64, &tps_limit_not_negative),
   { NULL },
 };
 

@@ -3,8 +3,7 @@
 #include "runtime/base/block_work.h"
 
 #include "runtime/base/sync.h"
-
-#define MAX_HELPERS 3 /* more helpers do not get more memory bandwidth */
+#include "runtime/machine/tuning.h"
 
 typedef struct
 {
@@ -34,16 +33,24 @@ take_blocks (gpointer user_data)
     g_free (shared);
 }
 
+guint
+tps_block_work_get_n_threads (TpsWorkerPool *pool, guint n_blocks, guint blocks_per_helper)
+{
+  guint max_helpers = MIN (tps_worker_pool_get_n_threads (pool) - 1,
+                           (guint) tps_tuning_get ()->max_helpers);
+
+  return 1 + MIN (n_blocks / blocks_per_helper, max_helpers);
+}
+
 void
 tps_block_work_run (TpsWorkerPool *pool, const TpsBlockWork *work)
 {
-  guint n_helpers = MIN (work->n_blocks / work->blocks_per_helper,
-                         MIN (tps_worker_pool_get_n_threads (pool) - 1, MAX_HELPERS));
+  guint n_threads = tps_block_work_get_n_threads (pool, work->n_blocks, work->blocks_per_helper);
   SharedWork *shared = g_new0 (SharedWork, 1);
 
   tps_refcount_init (&shared->refcount);
   shared->work = *work;
-  for (guint i = 0; i < n_helpers; i++)
+  for (guint i = 1; i < n_threads; i++)
     {
       tps_refcount_inc (&shared->refcount);
       tps_worker_pool_submit (pool, take_blocks, shared);

@@ -472,10 +472,12 @@ gsize
 tps_budget_get_free (TpsBudget *budget)
 {
   gsize max_bytes = budget != NULL ? own_limit_of (budget) : G_MAXSIZE;
+  gsize held;
 
   if (max_bytes == G_MAXSIZE)
     return G_MAXSIZE;
-  return max_bytes - MIN (tps_budget_get_held (budget), max_bytes);
+  held = tps_budget_get_held (budget); /* once: other threads change it */
+  return max_bytes - MIN (held, max_bytes);
 }
 
 void

@@ -14,30 +14,20 @@
 #include "runtime/base/sync.h"
 
 #define N_SHARDS 64
-#define CHUNK_CELLS 1024
-#define N_CHUNKS 512
-#define N_BLOCKS (N_CHUNKS * CHUNK_CELLS / TPS_CELL_BLOCK)
+#define N_BLOCKS (TPS_CELL_CHUNKS * TPS_CELL_CHUNK_CELLS / TPS_CELL_BLOCK)
 #define CACHE_LINE 64
 
-typedef struct
-{
-  atomic_ullong slots[CHUNK_CELLS];
-} Chunk;
-
-typedef struct
-{
-  _Atomic (Chunk *) chunks[N_CHUNKS];
-} Shard;
-
-static Shard shards[N_SHARDS];
+static TpsCellShard shards[N_SHARDS];
 /* a bit for each shard that a thread owns; the first shard is for all */
 static atomic_ullong taken = 1;
 /* Shards that have ever had an owner: the first ones of `shards`. */
 static atomic_uint n_shards = 1;
 
-static _Thread_local Shard *own_shard; /* NULL = none yet */
+__thread TpsCellShard *tps_cell_own_shard;
+/* The thread found no shard of its own, and uses the first one. */
+static _Thread_local gboolean shares_first;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* returns own_shard at the end of a thread */
+static pthread_key_t key; /* returns tps_cell_own_shard at the end of a thread */
 
 static TpsMutex lock = TPS_MUTEX_INIT; /* guards the following */
 static guint n_blocks = 1;             /* the first holds cell 0 */
@@ -50,9 +40,9 @@ static GArray *free_cells;
 static void
 give_back_shard (gpointer data)
 {
-  const Shard *shard = data;
+  const TpsCellShard *shard = data;
 
-  own_shard = NULL;
+  tps_cell_own_shard = NULL;
   atomic_fetch_and_explicit (&taken, ~(1ull << (shard - shards)), memory_order_release);
 }
 
@@ -71,7 +61,8 @@ note_shard (guint number)
     ;
 }
 
-static Shard *
+/* Of this thread. */
+static TpsCellShard *
 take_shard (void)
 {
   unsigned long long seen = atomic_load_explicit (&taken, memory_order_relaxed);
@@ -83,52 +74,63 @@ take_shard (void)
   while (number != 0
          && !atomic_compare_exchange_weak_explicit (&taken, &seen, seen | 1ull << number,
                                                     memory_order_acquire, memory_order_relaxed));
-  own_shard = &shards[number];
-  if (number != 0)
-    {
-      note_shard (number);
-      tps_sync_check (pthread_setspecific (key, own_shard));
-    }
-  return own_shard;
+  shares_first = number == 0;
+  if (shares_first)
+    return shards;
+  note_shard (number);
+  tps_cell_own_shard = &shards[number];
+  tps_sync_check (pthread_setspecific (key, tps_cell_own_shard));
+  return tps_cell_own_shard;
 }
 
-static Chunk *
-add_chunk (Shard *shard, guint number)
+static TpsCellChunk *
+add_chunk (TpsCellShard *shard, guint number)
 {
-  Chunk *chunk = g_aligned_alloc0 (1, sizeof *chunk, CACHE_LINE);
-  Chunk *other = NULL;
+  TpsCellChunk *chunk = g_aligned_alloc0 (1, sizeof *chunk, CACHE_LINE);
+  TpsCellChunk *other = NULL;
 
-  if (atomic_compare_exchange_strong_explicit (&shard->chunks[number], &other, chunk,
-                                               memory_order_acq_rel, memory_order_acquire))
+  if (__atomic_compare_exchange_n (&shard->chunks[number], &other, chunk, FALSE, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE))
     return chunk;
   g_aligned_free (chunk); /* of the first shard, which several threads write */
   return other;
 }
 
 /* NULL: no thread has added to a cell of the chunk. */
-static Chunk *
-find_chunk (Shard *shard, TpsCell cell)
+static TpsCellChunk *
+find_chunk (TpsCellShard *shard, TpsCell cell)
 {
-  return atomic_load_explicit (&shard->chunks[cell / CHUNK_CELLS], memory_order_acquire);
+  return __atomic_load_n (&shard->chunks[cell / TPS_CELL_CHUNK_CELLS], __ATOMIC_ACQUIRE);
+}
+
+static guint64 *
+find_slot (TpsCellChunk *chunk, TpsCell cell)
+{
+  return &chunk->slots[cell % TPS_CELL_CHUNK_CELLS];
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-void
-tps_cell_add (TpsCell cell, guint64 n)
+static TpsCellShard *
+provide_shard (void)
 {
-  Shard *shard = G_LIKELY (own_shard != NULL) ? own_shard : take_shard ();
-  Chunk *chunk = find_chunk (shard, cell);
-  atomic_ullong *slot;
+  if (tps_cell_own_shard != NULL)
+    return tps_cell_own_shard;
+  return shares_first ? shards : take_shard ();
+}
 
-  if (G_UNLIKELY (chunk == NULL))
-    chunk = add_chunk (shard, cell / CHUNK_CELLS);
-  slot = &chunk->slots[cell % CHUNK_CELLS];
-  if (G_LIKELY (shard != shards))
-    atomic_store_explicit (slot, atomic_load_explicit (slot, memory_order_relaxed) + n,
-                           memory_order_relaxed);
+void
+tps_cell_add_anywhere (TpsCell cell, guint64 n)
+{
+  TpsCellShard *shard = provide_shard ();
+  TpsCellChunk *chunk = find_chunk (shard, cell);
+
+  if (chunk == NULL)
+    chunk = add_chunk (shard, cell / TPS_CELL_CHUNK_CELLS);
+  if (shard != shards)
+    tps_cell_add (cell, n);
   else
-    atomic_fetch_add_explicit (slot, n, memory_order_relaxed);
+    __atomic_fetch_add (find_slot (chunk, cell), n, __ATOMIC_RELAXED);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -140,11 +142,10 @@ read_cells (TpsCell first, guint n_cells, guint64 *sums)
 
   for (guint i = 0; i < n; i++)
     {
-      Chunk *chunk = find_chunk (&shards[i], first);
+      TpsCellChunk *chunk = find_chunk (&shards[i], first);
 
       for (guint j = 0; chunk != NULL && j < n_cells; j++)
-        sums[j] += atomic_load_explicit (&chunk->slots[first % CHUNK_CELLS + j],
-                                         memory_order_relaxed);
+        sums[j] += __atomic_load_n (find_slot (chunk, first + j), __ATOMIC_RELAXED);
     }
 }
 
@@ -232,10 +233,10 @@ clear_cells (TpsCell first, guint n_cells)
 
   for (guint i = 0; i < n; i++)
     {
-      Chunk *chunk = find_chunk (&shards[i], first);
+      TpsCellChunk *chunk = find_chunk (&shards[i], first);
 
       for (guint j = 0; chunk != NULL && j < n_cells; j++)
-        atomic_store_explicit (&chunk->slots[first % CHUNK_CELLS + j], 0, memory_order_relaxed);
+        __atomic_store_n (find_slot (chunk, first + j), 0, __ATOMIC_RELAXED);
     }
 }
 

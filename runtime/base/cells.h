@@ -38,7 +38,44 @@ TpsCell tps_cell_block_new (void);
 void tps_cell_free (TpsCell cell);
 void tps_cell_block_free (TpsCell first);
 
-void tps_cell_add (TpsCell cell, guint64 n);
+/* Private to this file and cells.c: the copies of one thread. */
+#define TPS_CELL_CHUNK_CELLS 1024
+#define TPS_CELL_CHUNKS 512
+
+typedef struct
+{
+  guint64 slots[TPS_CELL_CHUNK_CELLS]; /* atomic */
+} TpsCellChunk;
+
+typedef struct
+{
+  TpsCellChunk *chunks[TPS_CELL_CHUNKS]; /* atomic; NULL = not made yet */
+} TpsCellShard;
+
+/* The copies of this thread, if no other thread adds to them; else NULL. */
+extern __thread TpsCellShard *tps_cell_own_shard;
+
+/* Adds in any state of the thread. */
+void tps_cell_add_anywhere (TpsCell cell, guint64 n);
+
+/* Inline, because a call adds to a dozen cells. */
+static inline void
+tps_cell_add (TpsCell cell, guint64 n)
+{
+  TpsCellShard *shard = tps_cell_own_shard;
+  TpsCellChunk *chunk = NULL;
+  guint64 *slot;
+
+  if (G_LIKELY (shard != NULL))
+    chunk = __atomic_load_n (&shard->chunks[cell / TPS_CELL_CHUNK_CELLS], __ATOMIC_RELAXED);
+  if (G_UNLIKELY (chunk == NULL))
+    {
+      tps_cell_add_anywhere (cell, n);
+      return;
+    }
+  slot = &chunk->slots[cell % TPS_CELL_CHUNK_CELLS];
+  __atomic_store_n (slot, __atomic_load_n (slot, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
 
 /* Returns the sum of all copies. The sums that one reader gets never decrease, unless an addition
  * wraps around. */

@@ -4,8 +4,10 @@
 
 #include <sched.h>
 
-guint
-tps_cores_count (void)
+#include "runtime/machine/machine.h"
+
+static guint
+count_allowed (void)
 {
   cpu_set_t cores;
 
@@ -13,4 +15,13 @@ tps_cores_count (void)
   if (sched_getaffinity (0, sizeof cores, &cores) == 0)
     return (guint) CPU_COUNT (&cores);
   return g_get_num_processors ();
+}
+
+guint
+tps_cores_count (void)
+{
+  guint n_allowed = count_allowed ();
+  guint n_quota = tps_machine_get ()->n_quota;
+
+  return n_quota > 0 ? MIN (n_allowed, n_quota) : n_allowed;
 }

@@ -58,8 +58,8 @@ static const guint8 first_bounds[64] = {
 
 /* Needs no logarithm: the exponent gives the octave, and the first six bits of the mantissa replace
  * all comparisons but one. */
-guint
-tps_histogram_get_index (gint64 duration_ns)
+static inline guint
+find_index (gint64 duration_ns)
 {
   gdouble duration_s = (gdouble) MAX (duration_ns, 1) / 1e9;
   guint64 bits, mantissa_bits;
@@ -75,6 +75,12 @@ tps_histogram_get_index (gint64 duration_ns)
   index = first_bounds[bits >> (MANTISSA_BITS - 6) & 63];
   index += mantissa > bounds[index];
   return (guint) octave * PER_OCTAVE + index;
+}
+
+guint
+tps_histogram_get_index (gint64 duration_ns)
+{
+  return find_index (duration_ns);
 }
 
 gint
@@ -190,21 +196,35 @@ add_octave (TpsHistogram *histogram, guint octave)
   return other;
 }
 
-void
-tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns)
+static inline void
+add_duration (TpsHistogram *histogram, guint index, gint64 duration_ns)
 {
-  guint index;
-  TpsCell first;
+  TpsCell first = atomic_load_explicit (&histogram->octaves[index / PER_OCTAVE],
+                                        memory_order_acquire);
 
-  if (histogram == NULL)
-    return;
-  index = tps_histogram_get_index (duration_ns);
-  first = atomic_load_explicit (&histogram->octaves[index / PER_OCTAVE], memory_order_acquire);
   if (G_UNLIKELY (first == 0))
     first = add_octave (histogram, index / PER_OCTAVE);
   if (G_LIKELY (first != 0))
     tps_cell_add (first + index % PER_OCTAVE, 1);
   tps_cell_add (histogram->sum_ns, (guint64) MAX (duration_ns, 0));
+}
+
+void
+tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns)
+{
+  if (histogram != NULL)
+    add_duration (histogram, find_index (duration_ns), duration_ns);
+}
+
+void
+tps_histogram_record_twice (TpsHistogram *one, TpsHistogram *other, gint64 duration_ns)
+{
+  guint index = find_index (duration_ns);
+
+  if (one != NULL)
+    add_duration (one, index, duration_ns);
+  if (other != NULL)
+    add_duration (other, index, duration_ns);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -37,6 +37,9 @@ void tps_histogram_free (TpsHistogram *histogram);
 /* `histogram` may be NULL. Thread: any. */
 void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 
+/* Records the duration in both, which may be NULL, and finds its bucket once. Thread: any. */
+void tps_histogram_record_twice (TpsHistogram *one, TpsHistogram *other, gint64 duration_ns);
+
 /* The number of recorded durations. Thread: any. */
 guint64 tps_histogram_get_count (const TpsHistogram *histogram);
 

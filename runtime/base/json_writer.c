@@ -136,6 +136,18 @@ tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value)
 }
 
 void
+tps_json_add_unbounded (TpsJsonWriter *json, const gchar *name, gdouble value)
+{
+  if (!isinf (value))
+    {
+      tps_json_add_double (json, name, value);
+      return;
+    }
+  begin_value (json, name);
+  g_string_append (json->text, value > 0 ? "1e999" : "-1e999");
+}
+
+void
 tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value)
 {
   begin_value (json, name);

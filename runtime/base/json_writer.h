@@ -47,6 +47,9 @@ void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
 void tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals);
 /* With all digits: a reader gets the same double. NaN and infinities become null. */
 void tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value);
+/* The same for readers that take 1e999, which is out of the range of a double, for infinity, as
+ * Python does: infinities become 1e999 and -1e999. NaN becomes null. */
+void tps_json_add_unbounded (TpsJsonWriter *json, const gchar *name, gdouble value);
 void tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value);
 void tps_json_add_null (TpsJsonWriter *json, const gchar *name);
 

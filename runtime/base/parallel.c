@@ -9,10 +9,7 @@
 #include "runtime/base/parallel.h"
 
 #include "runtime/base/sync.h"
-
-/* Waking a worker takes some 40 µs, about as long as reading this many bytes at random. */
-#define MIN_SHARED_BYTES (256 << 10)
-#define PART_BYTES (128 << 10)
+#include "runtime/machine/tuning.h"
 
 typedef struct
 {
@@ -112,7 +109,9 @@ tps_parallel_run (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpoin
 gsize
 tps_parallel_count_parts (TpsWorkerPool *workers, gsize n_bytes, gsize max_parts)
 {
-  if (workers == NULL || n_bytes < MIN_SHARED_BYTES)
+  const TpsTuning *tuning = tps_tuning_get ();
+
+  if (workers == NULL || n_bytes < tuning->wake_bytes)
     return 1;
-  return CLAMP (n_bytes / PART_BYTES, 1, MAX (max_parts, 1));
+  return CLAMP (n_bytes / tuning->part_bytes, 1, MAX (max_parts, 1));
 }

@@ -3,7 +3,7 @@
 #include "runtime/base/phases.h"
 
 void
-tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns,
+tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns, gint64 began_ns,
                   gboolean is_detailed)
 {
   if (phases == NULL)
@@ -12,11 +12,11 @@ tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns,
   phases->is_detailed = is_detailed;
   phases->n = 0;
   phases->current = is_detailed ? phase : TPS_PHASE_APPLY;
-  phases->began_ns = get_now_ns ();
+  phases->began_ns = began_ns;
 }
 
 static void
-end_current (TpsPhases *phases)
+end_current (TpsPhases *phases, gint64 end_ns)
 {
   guint i = phases->n;
 
@@ -27,7 +27,7 @@ end_current (TpsPhases *phases)
       phases->n++;
       phases->ended[i].phase = phases->current;
     }
-  phases->ended[i].end_ns = phases->get_now_ns ();
+  phases->ended[i].end_ns = end_ns;
 }
 
 void
@@ -35,7 +35,7 @@ tps_phases_enter (TpsPhases *phases, TpsPhase phase)
 {
   if (phases == NULL || !phases->is_detailed || phase == phases->current)
     return;
-  end_current (phases);
+  end_current (phases, phases->get_now_ns ());
   phases->current = phase;
 }
 
@@ -56,10 +56,10 @@ tps_phases_rename (TpsPhases *phases, TpsPhase phase)
 }
 
 void
-tps_phases_end (TpsPhases *phases)
+tps_phases_end (TpsPhases *phases, gint64 end_ns)
 {
   if (phases != NULL)
-    end_current (phases);
+    end_current (phases, end_ns);
 }
 
 gint64

@@ -2,16 +2,16 @@
 
 /* The time that a piece of work, such as a call, spends in each of its phases.
  *
- *   tps_phases_begin (&phases, TPS_PHASE_DECODE, clock, FALSE);
+ *   tps_phases_begin (&phases, TPS_PHASE_DECODE, clock, now_ns, FALSE);
  *   tps_phases_enter_long (&phases, TPS_PHASE_QUEUE);       at each change of phase, on any thread
  *   tps_phases_enter (&phases, TPS_PHASE_APPLY);
- *   tps_phases_end (&phases);
+ *   tps_phases_end (&phases, now_ns);
  *
  * Each phase ends where the next one begins, so all times come from one clock and add up to the
- * total. Most work is short and has no phase that justifies a clock read: it reads the clock only
- * at its beginning and its end, and all of its time counts as APPLY. Work is timed in detail from
- * the beginning if tps_phases_begin() is told so, otherwise from the first phase that was entered
- * with tps_phases_enter_long().
+ * total. The caller passes the times of the beginning and the end, which it mostly knows already.
+ * Most work is short and has no phase that justifies a clock read: all of its time counts as APPLY.
+ * Work is timed in detail from the beginning if tps_phases_begin() is told so, otherwise from the
+ * first phase that was entered with tps_phases_enter_long().
  *
  * NULL phases are valid everywhere and measure nothing. Thread: one at a time.
  */
@@ -51,9 +51,9 @@ typedef struct
   TpsPhase current;
 } TpsPhases;
 
-/* Begins with `phase`. One clock read. */
+/* Begins with `phase` at `began_ns`, a time of the clock `get_now_ns`. */
 void tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns,
-                       gboolean is_detailed);
+                       gint64 began_ns, gboolean is_detailed);
 
 /* Ends the current phase and begins `phase`. One clock read if the work is timed in detail. */
 void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
@@ -64,8 +64,8 @@ void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
 /* Changes the kind of the current phase since its beginning to `phase`. No clock read. */
 void tps_phases_rename (TpsPhases *phases, TpsPhase phase);
 
-/* Ends the last phase. One clock read. */
-void tps_phases_end (TpsPhases *phases);
+/* Ends the last phase at `end_ns`. */
+void tps_phases_end (TpsPhases *phases, gint64 end_ns);
 
 /* After the end: the time from the beginning to the end, and the sum of each phase. */
 gint64 tps_phases_get_total_ns (const TpsPhases *phases);

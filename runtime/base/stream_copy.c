@@ -15,6 +15,7 @@
 #include "runtime/base/block_work.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/sync.h"
+#include "runtime/machine/tuning.h"
 
 #if defined(__SSE2__)
 
@@ -74,8 +75,8 @@ stream (guint8 *to, const guint8 *from, gsize n_bytes)
 
 /* ---- side by side --------------------------------------------------------------------------- */
 
+/* Copied by one core in some 100 us: less would not outlast the spins of other threads. */
 #define BLOCK_BYTES ((gsize) 1 << 20)
-#define MAX_THREADS 4
 
 typedef struct
 {
@@ -118,7 +119,8 @@ start_helpers (void)
   guint n_cores = tps_cores_count ();
 
   if (n_cores > 1)
-    helpers = tps_worker_pool_try_new ("tps-copy", MIN (n_cores, MAX_THREADS), NULL);
+    helpers = tps_worker_pool_try_new (
+        "tps-copy", MIN (n_cores, (guint) tps_tuning_get ()->max_helpers + 1), NULL);
 }
 
 /* The first block is copied by this thread alone. Threads that have just handled an answer spin for
@@ -157,12 +159,13 @@ void
 tps_stream_copy (gpointer to, gconstpointer from, gsize n_bytes)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  const TpsTuning *tuning = tps_tuning_get ();
 
-  if (n_bytes >= TPS_STREAM_COPY_SHARED_BYTES)
+  if (n_bytes >= tuning->shared_stream_bytes)
     tps_sync_check (pthread_once (&once, start_helpers));
-  if (n_bytes >= TPS_STREAM_COPY_SHARED_BYTES && helpers != NULL)
+  if (n_bytes >= tuning->shared_stream_bytes && helpers != NULL)
     stream_with_helpers (to, from, n_bytes);
-  else if (n_bytes >= TPS_STREAM_COPY_MIN_BYTES)
+  else if (n_bytes >= tuning->stream_bytes)
     stream (to, from, n_bytes);
   else if (n_bytes > 0)
     memcpy (to, from, n_bytes);

@@ -3,11 +3,11 @@
 #include "runtime/base/text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
 
 #define KIB ((gsize) 1 << 10)
 #define MIB ((gsize) 1 << 20)
@@ -28,20 +28,18 @@ read_all (gint fd, gsize max_bytes, GString *text)
   return TRUE;
 }
 
-/* FALSE with errno. */
 static gboolean
-read_file (const gchar *path, gsize max_bytes, GString *text)
+read_file (const gchar *path, gsize max_bytes, GString *text, GError **error)
 {
-  gint fd = open (path, O_RDONLY | O_CLOEXEC);
+  gint fd = tps_regular_file_open (path, error);
   gboolean ok;
-  gint code;
 
   if (fd < 0)
     return FALSE;
   ok = read_all (fd, max_bytes, text);
-  code = errno;
+  if (!ok)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, g_strerror (errno));
   close (fd);
-  errno = code;
   return ok;
 }
 
@@ -60,9 +58,9 @@ tps_text_file_read (const gchar *path, gsize max_bytes, GError **error)
 {
   g_autoptr (GString) text = g_string_new (NULL);
 
-  if (!read_file (path, max_bytes, text))
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, g_strerror (errno));
-  else if (text->len > max_bytes)
+  if (!read_file (path, max_bytes, text, error))
+    return NULL;
+  if (text->len > max_bytes)
     refuse_size (max_bytes, error);
   else if (strlen (text->str) != text->len)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it has bytes of value 0");

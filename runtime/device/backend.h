@@ -94,6 +94,9 @@ typedef struct
   gfloat *values;          /* [rows, dim] */
   gfloat *state;           /* [rows, tps_optimizer_state_per_row()]; NULL if that is 0 */
   const gfloat *gradients; /* [n_rows, dim] */
+  /* [1] in memory that the device can read: only the first *n_used rows are updated, at most
+   * n_rows. NULL: all of them. */
+  const gint64 *n_used;
 } TpsRowUpdate;
 
 #define TPS_EXPORT_HANDLE_BYTES 64
@@ -139,6 +142,10 @@ typedef struct
   /* Blocks until all queued operations are done. Errors: DEVICE_LOST if an operation has failed, at
    * this and every later call. */
   gboolean (*stream_sync) (TpsStream *stream, GError **error);
+  /* Returns FALSE if an operation is already known to have failed, for instance because memory for
+   * it ran out. Does not block. TRUE promises nothing about queued operations. Errors: as
+   * stream_sync. */
+  gboolean (*stream_check) (TpsStream *stream, GError **error);
 
   /* Creates an event: a point in a stream. An event that has never been recorded counts as reached.
    * Owned by the caller. */
@@ -195,11 +202,11 @@ typedef struct
   /* Combines rows of equal id. The ids are returned in ascending order without duplicates, and each
    * row is the sum of the input rows of its id, in input order, as a tree, in the sum's type.
    * `indices` must be >= 0. `values` is [n_rows, dim] of `dtype`. `unique_indices` [n_rows] and
-   * `sums` [n_rows, dim] are filled up to *n_unique rows. *n_unique lies in host memory, so this
-   * operation blocks until the value is known. It is 0 if the stream is in the error state. */
+   * `sums` [n_rows, dim] are filled up to *n_unique rows. *n_unique lies in memory that the device
+   * can write; see tps_device_read_count(). */
   void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices,
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
-                         gpointer sums, gsize *n_unique);
+                         gpointer sums, gint64 *n_unique);
 
   /* output [n_bags, dim]: the sum, mean (sum / count) or maximum of the rows of `table` in each
    * bag, in the given order. `argmax` [n_bags, dim] must be NULL except for MAX. It receives the
@@ -215,10 +222,11 @@ typedef struct
   /* The same gradient as rows: ascending, unique ids with one row each. A row is the sum of its
    * contributions without the leading 0, except that for MAX each cell starts at 0.
    * `unique_indices` is [capacity] and `row_gradients` [capacity, dim], where capacity is at least
-   * min (rows, n_indices), or min (rows, n_bags * dim) for MAX. Blocks, as coalesce_rows does. */
+   * min (rows, n_indices), or min (rows, n_bags * dim) for MAX. *n_unique as for coalesce_rows:
+   * update_rows() accepts it, so that a step of a table need not wait for the number. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
                                    const gfloat *output_gradient, const gint64 *argmax,
-                                   gint64 *unique_indices, gfloat *row_gradients, gsize *n_unique);
+                                   gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique);
 
   /* c = alpha * op (a) op (b) + beta * c. */
   void (*gemm) (TpsStream *stream, const TpsGemm *gemm);
@@ -290,6 +298,17 @@ struct TpsEvent
 {
   TpsDevice *device;
 };
+
+/* Waits for the work of `stream`, and returns a number that the work has written to memory of the
+ * device, as coalesce_rows() does. Returns 0 if the stream has failed. Blocks. */
+static inline gsize
+tps_device_read_count (TpsStream *stream, const gint64 *count)
+{
+  gint64 value = 0;
+
+  stream->device->ops->copy (stream, &value, count, sizeof value);
+  return stream->device->ops->stream_sync (stream, NULL) ? (gsize) value : 0;
+}
 
 /* Finds a device by name. Any name but "cpu" loads drivers at the first call, see
  * runtime/device/device_library.h. The device is borrowed and lives as long as the process. Errors:

@@ -36,7 +36,7 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
   stream->device->ops->embedding_pool (stream, &bags, bag->table->value, output, NULL);
 }
 
-/* -- sparse gradients: ids, followed by their rows -- */
+/* -- sparse gradients: ids, followed by their rows and the number of rows -- */
 
 static gsize
 get_capacity (const TpsEmbeddingBag *bag, TpsTensorView input)
@@ -45,11 +45,21 @@ get_capacity (const TpsEmbeddingBag *bag, TpsTensorView input)
 }
 
 static gsize
-get_ids_bytes (gsize capacity)
+align (gsize n_bytes)
 {
-  gsize n_bytes = capacity * sizeof (gint64);
-
   return (n_bytes + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT;
+}
+
+static gsize
+get_values_at (gsize capacity)
+{
+  return align (capacity * sizeof (gint64));
+}
+
+static gsize
+get_count_at (const TpsEmbeddingBag *bag, gsize capacity)
+{
+  return get_values_at (capacity) + align (capacity * (gsize) bag->dim * sizeof (gfloat));
 }
 
 /* Chooses a place without another owner or, if there is none, the least recently used place. */
@@ -70,8 +80,7 @@ gboolean
 tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                            GError **error)
 {
-  gsize capacity = get_capacity (bag, input);
-  gsize n_bytes = get_ids_bytes (capacity) + capacity * (gsize) bag->dim * sizeof (gfloat);
+  gsize n_bytes = get_count_at (bag, get_capacity (bag, input)) + sizeof (gint64);
   TpsBuffer **place;
 
   if (!bag->table->is_sparse)
@@ -120,15 +129,16 @@ backward_rows (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                const gfloat *output_gradient)
 {
   TpsBags bags = to_bags (bag, input);
-  gsize values_at = get_ids_bytes (get_capacity (bag, input));
+  gsize capacity = get_capacity (bag, input);
+  gsize values_at = get_values_at (capacity);
   TpsBuffer *place = bag->places[bag->place];
   guint8 *data = tps_buffer_get_data (place);
-  gsize n_rows = 0;
+  gint64 *count = (gint64 *) (gpointer) (data + get_count_at (bag, capacity));
 
   stream->device->ops->embedding_backward_rows (stream, &bags, output_gradient, NULL,
                                                 (gint64 *) (gpointer) data,
-                                                (gfloat *) (gpointer) (data + values_at), &n_rows);
-  take_rows (bag, place, values_at, n_rows);
+                                                (gfloat *) (gpointer) (data + values_at), count);
+  take_rows (bag, place, values_at, tps_device_read_count (stream, count));
 }
 
 void

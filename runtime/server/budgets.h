@@ -11,13 +11,12 @@
  *   ├── replies       replies from the moment they are encoded until they are sent; results of
  *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies
- *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the
- *                     updating server
+ *   ├── tables        rows, optimizer state and bookkeeping of embedding tables
  *   ├── windows       push windows, which recognise repeated pushes
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
  *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server
- *                     the default pool
+ *                     the default pool, with the models of the updating server
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget
  *                     would be refused
  */

@@ -3,6 +3,7 @@
 /* Sums, division, casts and fills, compared bit by bit. Lengths around every vector width, odd
  * alignments, special values. */
 
+#include <cfloat>
 #include <cmath>
 #include <limits>
 
@@ -168,6 +169,58 @@ TEST_P (Elementwise, DivideToHalfDoesNotRoundTwice)
   for (size_t i = 0; i < sums.size (); i++)
     reference::store (TPS_DTYPE_FLOAT16, wanted.data (), i, (double) sums[i] / divisor);
   EXPECT_EQ (out.read (), wanted);
+}
+
+/* Sums and divisors of all magnitudes, quotients next to midpoints, infinities and NaN. */
+TEST_P (Elementwise, DivideToHalfRoundsOnceForNumbersOfAnySize)
+{
+  const float divisors[] = { 1, 2, 3, -7, 0.1f, 1e30f, 1e-30f, 1e-40f, 0, INFINITY };
+
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (float divisor : divisors)
+      {
+        std::vector<float> sums = { 0, -0.0f, INFINITY, -INFINITY, NAN, FLT_MAX, FLT_MIN, 1e-45f };
+
+        for (uint32_t half = 0; half < 0x10000; half += 7)
+          {
+            uint16_t bits[2] = { (uint16_t) half, (uint16_t) (half + 1) };
+            float middle = (float) ((reference::load (dtype, bits, 0)
+                                     + reference::load (dtype, bits, 1))
+                                    / 2 * divisor);
+
+            for (float direction : { -INFINITY, INFINITY })
+              sums.insert (sums.end (), { middle, std::nextafter (middle, direction) });
+          }
+        for (int i = 0; i < 3000; i++)
+          {
+            uint32_t bits = (uint32_t) random ();
+            float sum;
+
+            memcpy (&sum, &bits, sizeof sum);
+            sums.push_back (sum);
+          }
+        DeviceArray<float> in (stream, sums);
+        DeviceArray<uint16_t> out (stream, sums.size ());
+        std::vector<uint16_t> wanted (sums.size ());
+        ops->divide (stream, dtype, out.data (), in.data (), (double) divisor, sums.size ());
+        std::vector<uint16_t> got = out.read ();
+        for (size_t i = 0; i < sums.size (); i++)
+          {
+            double exact = (double) sums[i] / (double) divisor;
+
+            reference::store (dtype, wanted.data (), i, exact);
+            if (exact == exact)
+              {
+                ASSERT_EQ (got[i], wanted[i]) << sums[i] << " / " << divisor;
+              }
+            else
+              {
+                double value = reference::load (dtype, got.data (), i);
+
+                ASSERT_NE (value, value) << sums[i] << " / " << divisor;
+              }
+          }
+      }
 }
 
 TEST_P (Elementwise, CastConvertsEveryPairWithOneRounding)

@@ -243,6 +243,36 @@ TEST_P (Layers, L1LossMatchesPyTorch)
   EXPECT_LT (worst_difference (gradient.read (), vectors ().floats ("l1/input.grad")), 1e-7);
 }
 
+TEST_P (Layers, L1LossOfLongArraysHasTheFormulasGradientAlsoInPlace)
+{
+  for (size_t n : { 1, 31, 4096, 4097, 70001, 1024 * 1025 + 1 })
+    for (bool has_loss : { true, false })
+      {
+        std::vector<float> x = random_floats (n), y = random_floats (n), wanted (n);
+        float step = 1 / (float) n;
+        double sum = 0;
+        if (n > 100)
+          y[77] = x[77];
+
+        for (size_t i = 0; i < n; i++)
+          {
+            float d = x[i] - y[i];
+
+            sum += (double) std::fabs (d);
+            wanted[i] = d > 0 ? step : d < 0 ? -step : 0 * d;
+          }
+        DeviceArray<float> input (stream, x), target (stream, y);
+        DeviceArray<double> loss (stream, 1);
+        ops->l1_loss (stream, has_loss ? loss.data () : nullptr, input.data (), input.data (),
+                      target.data (), n);
+        EXPECT_TRUE (same_bits (input.read (), wanted)) << n;
+        if (has_loss)
+          {
+            EXPECT_NEAR (loss.read ()[0], sum / (double) n, 1e-12) << n;
+          }
+      }
+}
+
 TEST_P (Layers, LossesOfNothingAreZero)
 {
   DeviceArray<double> loss (stream, std::vector<double> { 5 });

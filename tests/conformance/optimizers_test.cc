@@ -4,9 +4,11 @@
  * PyTorch. Also events, and host memory of devices. */
 
 #include <cmath>
+#include <map>
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
 #include "tests/conformance/device_test.h"
+#include "tests/conformance/reference.h"
 
 namespace {
 
@@ -67,7 +69,8 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
                                       dim,
                                       device_values.data (),
                                       n_states > 0 ? device_state.data () : nullptr,
-                                      device_gradients.data () };
+                                      device_gradients.data (),
+                                      nullptr };
 
               ops->update_rows (stream, &wanted, step, &update);
               update_reference (wanted, step, ids, dim, &values, &state, gradients);
@@ -90,7 +93,8 @@ TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
       DeviceArray<float> device_values (stream, values), device_state (stream, state);
       DeviceArray<float> device_gradients (stream, gradients);
       TpsRowUpdate update = {
-        nullptr, 6, 5, device_values.data (), device_state.data (), device_gradients.data ()
+        nullptr, 6, 5, device_values.data (), device_state.data (), device_gradients.data (),
+        nullptr
       };
 
       ops->update_rows (stream, &wanted, 1, &update);
@@ -100,6 +104,59 @@ TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
       ops->update_rows (stream, &wanted, 2, &update);
       ASSERT_TRUE (same_bits (device_values.read (), values)) << "nothing to do";
     }
+}
+
+/* The gradient of a table and the step that it is for, without a wait between them. */
+TEST_P (Optimizers, TheNumberOfRowsMayBeKnownToTheDeviceAlone)
+{
+  for (int kind = TPS_OPTIMIZER_SGD; kind <= TPS_OPTIMIZER_FTRL; kind++)
+    for (size_t dim : { 4, 7, 32 })
+      for (size_t n_ids : { 40, 0 })
+        {
+          TpsOptimizerSpec wanted = spec ((TpsOptimizerKind) kind, true);
+          size_t n_rows = 50, n_states = tps_optimizer_state_per_row (&wanted, dim);
+          std::vector<int64_t> ids = random_ids (n_ids, 9);
+          std::vector<float> values = random_floats (n_rows * dim), state (n_rows * n_states);
+          std::vector<float> gradients = random_floats (ids.size () * dim);
+          std::map<int64_t, std::vector<std::vector<float>>> terms; /* [id][column] */
+          DeviceArray<int64_t> indices (stream, ids), unique (stream, n_rows), counted (stream, 1);
+          DeviceArray<float> device_values (stream, values), device_state (stream, state);
+          DeviceArray<float> device_gradients (stream, gradients), sums (stream, n_rows * dim);
+          TpsBags bags {};
+
+          bags.rows = (gint64) n_rows;
+          bags.dim = (gint64) dim;
+          bags.indices = indices.data ();
+          bags.n_indices = bags.n_bags = ids.size ();
+          bags.pooling = TPS_POOLING_SUM;
+          TpsRowUpdate update = {
+            unique.data (), n_rows,         dim, device_values.data (), device_state.data (),
+            sums.data (),   counted.data ()
+          };
+          ops->embedding_backward_rows (stream, &bags, device_gradients.data (), nullptr,
+                                        unique.data (), sums.data (), counted.data ());
+          ops->update_rows (stream, &wanted, 1, &update);
+
+          for (size_t i = 0; i < ids.size (); i++)
+            {
+              terms[ids[i]].resize (dim);
+              for (size_t d = 0; d < dim; d++)
+                terms[ids[i]][d].push_back (gradients[i * dim + d]);
+            }
+          std::vector<int64_t> unique_ids;
+          std::vector<float> wanted_sums;
+          for (const auto &[id, columns] : terms)
+            {
+              unique_ids.push_back (id);
+              for (const std::vector<float> &column : columns)
+                wanted_sums.push_back (reference::tree_sum (column));
+            }
+          update_reference (wanted, 1, unique_ids, dim, &values, &state, wanted_sums);
+          ASSERT_TRUE (same_bits (device_values.read (), values))
+              << tps_optimizer_kind_name (wanted.kind) << " dim " << dim;
+          ASSERT_TRUE (same_bits (device_state.read (), state))
+              << tps_optimizer_kind_name (wanted.kind) << " dim " << dim;
+        }
 }
 
 TEST_P (Optimizers, ElapsedTimeNeedsTwoRecordedEventsAndIsNotNegative)

@@ -102,10 +102,10 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
         }
       DeviceArray<int64_t> indices (stream, ids), unique (stream, n);
       DeviceArray<float> rows (stream, values), sums (stream, n * dim);
-      size_t n_unique = 77;
+      DeviceArray<int64_t> n_unique (stream, 1);
       ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), n, dim,
-                          unique.data (), sums.data (), &n_unique);
-      ASSERT_EQ (n_unique, wanted.size ());
+                          unique.data (), sums.data (), n_unique.data ());
+      ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), wanted.size ());
       std::vector<int64_t> got_ids = unique.read ();
       std::vector<float> got = sums.read ();
       size_t u = 0;
@@ -129,15 +129,15 @@ TEST_P (Rows, CoalesceAddsHalvesInFloatAndDoublesInDouble)
   DeviceArray<uint16_t> half_rows (stream, halves);
   DeviceArray<double> double_rows (stream, doubles), double_sums (stream, 4);
   DeviceArray<float> sums (stream, 4);
-  size_t n_unique;
+  DeviceArray<int64_t> n_unique (stream, 1);
 
   ops->coalesce_rows (stream, TPS_DTYPE_FLOAT16, indices.data (), half_rows.data (), 4, 1,
-                      unique.data (), sums.data (), &n_unique);
-  ASSERT_EQ (n_unique, 2u);
+                      unique.data (), sums.data (), n_unique.data ());
+  ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), 2u);
   EXPECT_EQ (sums.read ()[0], 2);
   EXPECT_EQ (sums.read ()[1], 1 + 0x1p-10f);
   ops->coalesce_rows (stream, TPS_DTYPE_FLOAT64, indices.data (), double_rows.data (), 4, 1,
-                      unique.data (), double_sums.data (), &n_unique);
+                      unique.data (), double_sums.data (), n_unique.data ());
   EXPECT_EQ (double_sums.read ()[1], 1 + 0x1p-49);
 }
 
@@ -276,14 +276,15 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
       std::vector<int64_t> argmax (n_out);
       DeviceBags device_bags (stream, bags, false);
       DeviceArray<float> device_gradient (stream, gradient), rows (stream, n_table);
-      DeviceArray<int64_t> unique (stream, bags.rows);
-      size_t n_unique = 99;
+      DeviceArray<int64_t> unique (stream, bags.rows), counted (stream, 1);
 
       reference::pool (bags, table.data (), output.data (), argmax.data ());
       reference::pool_backward (bags, gradient.data (), argmax.data (), wanted.data ());
       DeviceArray<int64_t> device_argmax (stream, argmax);
       ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (),
-                                    device_argmax.data (), unique.data (), rows.data (), &n_unique);
+                                    device_argmax.data (), unique.data (), rows.data (),
+                                    counted.data ());
+      size_t n_unique = tps_device_read_count (stream, counted.data ());
       ASSERT_LE (n_unique, (size_t) bags.rows);
       std::vector<int64_t> ids = unique.read ();
       std::vector<float> got = rows.read ();
@@ -328,7 +329,7 @@ TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
         std::vector<float> wanted (lengths.size () * dim);
         DeviceArray<int64_t> indices (stream, ids), unique (stream, ids.size ());
         DeviceArray<float> rows (stream, values), sums (stream, ids.size () * dim);
-        size_t n_unique;
+        DeviceArray<int64_t> n_unique (stream, 1);
 
         for (size_t d = 0; d < dim; d++)
           {
@@ -340,8 +341,8 @@ TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
               wanted[id * dim + d] = reference::tree_sum (terms[id]);
           }
         ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), ids.size (),
-                            dim, unique.data (), sums.data (), &n_unique);
-        ASSERT_EQ (n_unique, lengths.size ());
+                            dim, unique.data (), sums.data (), n_unique.data ());
+        ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), lengths.size ());
         std::vector<float> got = sums.read ();
         got.resize (wanted.size ());
         EXPECT_TRUE (same_bits (got, wanted)) << lengths.size () << " ids, dim " << dim;
@@ -371,8 +372,7 @@ TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
           DeviceBags device_bags (stream, bags, false);
           DeviceArray<float> device_gradient (stream, gradient), table_gradient (stream, n_table);
           DeviceArray<float> rows (stream, n_table);
-          DeviceArray<int64_t> unique (stream, bags.rows);
-          size_t n_unique;
+          DeviceArray<int64_t> unique (stream, bags.rows), counted (stream, 1);
 
           reference::pool (bags, table.data (), output.data (), argmax.data ());
           reference::pool_backward (bags, gradient.data (), argmax.data (), wanted.data ());
@@ -382,7 +382,8 @@ TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
           EXPECT_TRUE (same_bits (table_gradient.read (), wanted)) << pooling << " " << dim;
           ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (),
                                         device_argmax.data (), unique.data (), rows.data (),
-                                        &n_unique);
+                                        counted.data ());
+          size_t n_unique = tps_device_read_count (stream, counted.data ());
           std::vector<int64_t> ids = unique.read ();
           std::vector<float> got = rows.read ();
           ASSERT_LE (n_unique, lengths.size ());
@@ -406,8 +407,7 @@ TEST_P (Rows, AnyOrderStaysNearTheExactResult)
         DeviceArray<float> device_gradient (stream, gradient),
             table_gradient (stream, n_rows * 300);
         DeviceArray<float> rows (stream, n_rows * 300);
-        DeviceArray<int64_t> unique (stream, n_rows);
-        size_t n_unique;
+        DeviceArray<int64_t> unique (stream, n_rows), counted (stream, 1);
 
         device_bags.args.offsets = nullptr; /* all of the same length */
         reference::pool (bags, table.data (), wanted.data (), nullptr);
@@ -419,7 +419,8 @@ TEST_P (Rows, AnyOrderStaysNearTheExactResult)
                                  table_gradient.data ());
         EXPECT_LT (oracle::worst_difference (table_gradient.read (), wanted_gradient), 150 * 1e-6);
         ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (), nullptr,
-                                      unique.data (), rows.data (), &n_unique);
+                                      unique.data (), rows.data (), counted.data ());
+        size_t n_unique = tps_device_read_count (stream, counted.data ());
         std::vector<float> dense (n_rows * 300), got = rows.read ();
         std::vector<int64_t> ids = unique.read ();
         for (size_t u = 0; u < n_unique; u++)

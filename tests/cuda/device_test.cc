@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -162,11 +163,14 @@ TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
 {
   gint64 ids[3] = { 5, 5, 1 }, unique[3];
   float rows[3] = { 1, 2, 3 }, sums[3];
-  gsize n_unique = 9;
+  gint64 n_unique = 9;
 
   fake_cuda_fail_for ("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
-  EXPECT_EQ (n_unique, 0u);
+  EXPECT_FALSE (device->ops->stream_check (stream, &error));
+  EXPECT_THAT (error->message, HasSubstr ("coalesce_rows"));
+  g_clear_error (&error);
+  EXPECT_EQ (tps_device_read_count (stream, &n_unique), 0u);
   EXPECT_THAT (failure_of (stream), HasSubstr ("coalesce_rows"));
 }
 
@@ -222,7 +226,7 @@ TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
   guint8 handle[TPS_EXPORT_HANDLE_BYTES];
   gint64 ids[3] = { 5, 5, 1 }, unique[3];
   float rows[3] = { 1, 2, 3 }, sums[3];
-  gsize n_unique = 9;
+  gint64 n_unique = 9;
 
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
   g_autoptr (TpsBuffer) buffer = device->ops->alloc (device, 8, &error);
@@ -235,7 +239,8 @@ TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
   device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 3);
-  EXPECT_EQ (n_unique, 2u);
+  EXPECT_EQ (n_unique, 2);
+  EXPECT_TRUE (device->ops->stream_check (stream, nullptr));
   EXPECT_EQ (failure_of (stream), "");
 }
 
@@ -251,12 +256,60 @@ TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
 {
   gint64 ids[3] = { 5, 5, 1 }, unique[3];
   float rows[3] = { 1, 2, 3 }, sums[3];
-  gsize n_unique = 9;
+  gint64 n_unique = 9;
 
   fake_cuda_fail ("cudaFreeAsync", cudaErrorInvalidValue, false);
   device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
   EXPECT_EQ (cudaGetLastError (), cudaSuccess);
   EXPECT_EQ (failure_of (stream), "");
+}
+
+/* Sorts and scans count as one launch each, and CUB needs a few more for them. */
+TEST_F (Device, AStepOfATableIsAFewLaunchesAndNoWait)
+{
+  const struct
+  {
+    size_t n_ids;
+    int n_launches; /* keys, sort, marks, scan, groups, sums of up to three levels, optimizer */
+  } cases[] = { { 20, 7 }, { 500, 8 }, { 5000, 9 } };
+
+  for (auto [n_ids, n_launches] : cases)
+    for (TpsOptimizerKind kind : { TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM })
+      {
+        constexpr size_t dim = 4, rows = 30;
+        std::vector<gint64> ids (n_ids), offsets (n_ids / 2), unique (rows);
+        std::vector<float> gradient (offsets.size () * dim, 1), sums (rows * dim);
+        std::vector<float> values (rows * dim), state (rows * 2 * dim);
+        TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.1);
+        gint64 n_unique = 0;
+        TpsBags bags {};
+
+        for (size_t i = 0; i < n_ids; i++)
+          ids[i] = (gint64) (i * 7 % rows);
+        for (size_t i = 0; i < offsets.size (); i++)
+          offsets[i] = (gint64) (2 * i);
+        bags.rows = rows;
+        bags.dim = dim;
+        bags.indices = ids.data ();
+        bags.n_indices = n_ids;
+        bags.offsets = offsets.data ();
+        bags.n_bags = offsets.size ();
+        bags.pooling = TPS_POOLING_SUM;
+        TpsRowUpdate update = { unique.data (), rows,         dim,      values.data (),
+                                state.data (),  sums.data (), &n_unique };
+        ASSERT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
+        fake_cuda_reset ();
+        device->ops->embedding_backward_rows (stream, &bags, gradient.data (), nullptr,
+                                              unique.data (), sums.data (), &n_unique);
+        device->ops->update_rows (stream, &spec, 1, &update);
+        EXPECT_EQ (fake_cuda_count_calls ("launch"), n_launches) << n_ids;
+        EXPECT_EQ (fake_cuda_count_calls ("cudaMallocAsync"), 1);
+        for (const char *waiting : { "cudaEventQuery", "cudaEventSynchronize",
+                                     "cudaStreamSynchronize", "cudaMemcpyAsync" })
+          EXPECT_EQ (fake_cuda_count_calls (waiting), 0) << waiting;
+        EXPECT_EQ (n_unique, (gint64) std::min (n_ids, rows));
+        EXPECT_EQ (failure_of (stream), "");
+      }
 }
 
 /* Work that was queued before the failure still runs, and its memory is released after the wait. */

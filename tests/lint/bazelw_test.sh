@@ -40,6 +40,11 @@ done
 expect YES python3-torch run //bench:parameter_server -- --peer=pytorch
 expect YES libthrift-dev run //bench:transfer
 expect YES clang run --config=fuzz //tests/fuzz:frame_fuzz
+for package in g++ libgloo-dev pkg-config thrift-compiler; do
+  expect NO "$package" build --config=hermetic //plugin/app:thriftps_server
+done
+expect YES bazel-bootstrap build --config=hermetic //plugin/app:thriftps_server
+expect YES python3-torch test --config=hermetic //...
 expect YES python3-pip build --config=cuda //cuda:libtps_cuda.so
 expect YES lintian test //tests/plugin/package:deb_test
 BAZELW_PACKAGES=all expect YES python3-torch info

@@ -74,6 +74,7 @@ LAW = {
 # The lowest layer first. A folder includes folders of lower layers; folders of one layer do not
 # include each other.
 LAYERS = (
+    "runtime/machine",
     "runtime/base",
     "runtime/tensor",
     "runtime/device",
@@ -92,7 +93,8 @@ LAYERS = (
     "runtime/server/snapshot",
     "runtime/server/durable",
     "runtime/trainer/ports",
-    "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks",
+    "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks "
+    "runtime/trainer/table_steps",
     "runtime/trainer/buckets runtime/trainer/group/gloo",
     "runtime/trainer/ddp",
     "runtime/trainer/pass",
@@ -115,8 +117,10 @@ LAYERS = (
     "bench/process bench/report",
     "bench/engine",
     "bench/world",
-    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle "
-    "bench/lookup bench/metrics bench/operations bench/parameter_server bench/python bench/tenants",
+    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/dlrm bench/durability "
+    "bench/gpu_bundle bench/lookup bench/metrics bench/operations bench/parameter_server "
+    "bench/python bench/tenants",
+    "bench/network",
     "bench/transfer/system",
     "bench/transfer/limits",
     "bench/transfer/calls bench/transfer/tls",

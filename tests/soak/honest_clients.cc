@@ -1,19 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Well-behaved clients of one server: honest_clients ADDRESS SECONDS N_CLIENTS RUN
+/* Well-behaved clients of one server: honest_clients ADDRESS N_CLIENTS
  *
- * Each client repeats a push of 64 rows and a lookup of 64 rows on a connection of its own. A push
- * adds 1 to the client's column, so at the end the column's sum must be the number of pushed rows.
- * RUN is the name of the table and of the clients: it makes push ids distinct.
+ * Each line "SECONDS TABLE" of stdin is a run: each client repeats a push of 64 rows and a lookup
+ * of 64 rows of a new table, on a connection of its own. A push adds 1 to the client's column, so
+ * at the end the column's sum must be the number of pushed rows. The clients keep their names and
+ * connections from run to run: a server whose memory for push ids is used up refuses new names.
  *
- * Prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the number of
- * failed calls. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent again with
- * its push id, and its time counts until it succeeds. */
+ * Prints one line of JSON for each run: for each kind of call n, p50, p99 and max in ms, and the
+ * number of failed calls. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent
+ * again with its push id, and its time counts until it succeeds. */
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,9 +45,11 @@ struct Kind
 
 struct Client
 {
-  std::string address;
-  std::string run;
+  TpsRemoteTables *tables = nullptr; /* owned */
   int number = 0;
+
+  /* The present run. */
+  std::string table;
   gint64 end_ns = 0;
   Kind push, lookup;
   guint64 n_rows_pushed = 0;
@@ -92,15 +96,12 @@ view_of (TpsDType dtype, const void *data, gint64 n, gint64 dim)
 }
 
 TpsRemoteTables *
-connect_tables (const Client &client, GError **error)
+connect_tables (const gchar *address, GError **error)
 {
-  const gchar *address = client.address.c_str ();
-  std::string name = client.run + "/" + std::to_string (client.number);
   TpsRemoteTablesOptions options = {};
 
   options.addresses = &address;
   options.n_addresses = 1;
-  options.client = name.c_str ();
   return tps_remote_tables_new (&options, error);
 }
 
@@ -120,14 +121,17 @@ create_table (TpsRemoteTables *tables, const std::string &name, GError **error)
 void
 run_client (Client *client)
 {
-  g_autoptr (GError) error = nullptr;
-  g_autoptr (TpsRemoteTables) tables = connect_tables (*client, &error);
+  TpsRemoteTables *tables = client->tables;
   std::vector<gint64> ids (kRowsOfCall);
   std::vector<gfloat> gradient (kRowsOfCall * kColumns);
+  Kind create;
 
-  if (tables == nullptr || !create_table (tables, client->run, &error))
+  time_call (&create, [&] (gint64, GError **failure) {
+    return create_table (tables, client->table, failure);
+  });
+  if (create.n_failed > 0)
     {
-      client->broken = error->message;
+      client->broken = create.failure;
       return;
     }
   for (gint64 row = 0; row < kRowsOfCall; row++)
@@ -140,7 +144,7 @@ run_client (Client *client)
 
       time_call (&client->push, [&] (gint64 deadline_ns, GError **failure) {
         return tps_remote_tables_apply_rows_sync (
-            tables, client->run.c_str (), view_of (TPS_DTYPE_INT64, ids.data (), kRowsOfCall, 0),
+            tables, client->table.c_str (), view_of (TPS_DTYPE_INT64, ids.data (), kRowsOfCall, 0),
             view_of (TPS_DTYPE_FLOAT32, gradient.data (), kRowsOfCall, kColumns), deadline_ns,
             failure);
       });
@@ -149,7 +153,7 @@ run_client (Client *client)
         g_auto (TpsTensor) rows = {};
 
         return tps_remote_tables_lookup_rows_sync (
-            tables, client->run.c_str (), view_of (TPS_DTYPE_INT64, ids.data (), kRowsOfCall, 0),
+            tables, client->table.c_str (), view_of (TPS_DTYPE_INT64, ids.data (), kRowsOfCall, 0),
             deadline_ns, &rows, failure);
       });
     }
@@ -159,8 +163,7 @@ run_client (Client *client)
 std::string
 check_counts (const std::vector<Client> &clients)
 {
-  g_autoptr (GError) error = nullptr;
-  g_autoptr (TpsRemoteTables) tables = connect_tables (clients[0], &error);
+  TpsRemoteTables *tables = clients[0].tables;
   g_auto (TpsTensor) rows = {};
   std::vector<gint64> ids (kRows);
   std::vector<double> sums (kColumns);
@@ -168,10 +171,8 @@ check_counts (const std::vector<Client> &clients)
 
   for (gint64 i = 0; i < kRows; i++)
     ids[static_cast<size_t> (i)] = i;
-  if (tables == nullptr || !tps_remote_tables_discover (tables, now_ns () + kCallNs, &error))
-    return error->message;
   time_call (&lookup, [&] (gint64 deadline_ns, GError **failure) {
-    return tps_remote_tables_lookup_rows_sync (tables, clients[0].run.c_str (),
+    return tps_remote_tables_lookup_rows_sync (tables, clients[0].table.c_str (),
                                                view_of (TPS_DTYPE_INT64, ids.data (), kRows, 0),
                                                deadline_ns, &rows, failure);
   });
@@ -215,34 +216,22 @@ print_kind (const char *name, const std::vector<Client> &clients, Kind Client::*
                name, ms.size (), at (0.5), at (0.99), at (1), n_failed, escaped);
 }
 
-}
-
-int
-main (int argc, char **argv)
+void
+run (std::vector<Client> &clients, double seconds, const std::string &table)
 {
-  if (argc != 5)
-    {
-      std::fprintf (stderr, "usage: honest_clients ADDRESS SECONDS N_CLIENTS RUN\n");
-      return 2;
-    }
-  std::vector<Client> clients (static_cast<size_t> (std::atoi (argv[3])));
   std::vector<std::thread> threads;
   std::string wrong;
 
-  if (clients.empty () || clients.size () > kColumns)
-    {
-      std::fprintf (stderr, "honest_clients: %s clients, expected 1 to %d\n", argv[3], kColumns);
-      return 2;
-    }
-  for (size_t i = 0; i < clients.size (); i++)
-    {
-      clients[i].address = argv[1];
-      clients[i].run = argv[4];
-      clients[i].number = static_cast<int> (i);
-      clients[i].end_ns = now_ns () + static_cast<gint64> (std::atof (argv[2]) * 1e9);
-    }
   for (Client &client : clients)
-    threads.emplace_back (run_client, &client);
+    {
+      client.table = table;
+      client.end_ns = now_ns () + static_cast<gint64> (seconds * 1e9);
+      client.push = {};
+      client.lookup = {};
+      client.n_rows_pushed = 0;
+      client.broken.clear ();
+      threads.emplace_back (run_client, &client);
+    }
   for (std::thread &thread : threads)
     thread.join ();
   for (const Client &client : clients)
@@ -250,11 +239,49 @@ main (int argc, char **argv)
       wrong = client.broken;
   if (wrong.empty ())
     wrong = check_counts (clients);
+  g_autofree gchar *escaped = g_strescape (wrong.c_str (), nullptr);
+
   std::printf ("{");
   print_kind ("push", clients, &Client::push);
   print_kind ("lookup", clients, &Client::lookup);
-  g_autofree gchar *escaped = g_strescape (wrong.c_str (), nullptr);
-
   std::printf ("\"wrong\": \"%s\"}\n", escaped);
+  std::fflush (stdout);
+}
+
+}
+
+int
+main (int argc, char **argv)
+{
+  if (argc != 3)
+    {
+      std::fprintf (stderr, "usage: honest_clients ADDRESS N_CLIENTS\n");
+      return 2;
+    }
+  std::vector<Client> clients (static_cast<size_t> (std::atoi (argv[2])));
+  double seconds;
+  std::string table;
+
+  if (clients.empty () || clients.size () > kColumns)
+    {
+      std::fprintf (stderr, "honest_clients: %s clients, expected 1 to %d\n", argv[2], kColumns);
+      return 2;
+    }
+  for (size_t i = 0; i < clients.size (); i++)
+    {
+      g_autoptr (GError) error = nullptr;
+
+      clients[i].number = static_cast<int> (i);
+      clients[i].tables = connect_tables (argv[1], &error);
+      if (clients[i].tables == nullptr)
+        {
+          std::fprintf (stderr, "honest_clients: %s\n", error->message);
+          return 1;
+        }
+    }
+  while (std::cin >> seconds >> table)
+    run (clients, seconds, table);
+  for (Client &client : clients)
+    tps_remote_tables_free (client.tables);
   return 0;
 }

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import random
+import select
 import subprocess
 import sys
 import tempfile
@@ -165,28 +166,40 @@ def clean_up(server):
             calls.remove(prefix)
 
 
-def run_honest(server, seconds, name, progress):
-    """Runs the well-behaved clients and returns their report."""
-    clients = subprocess.Popen(
-        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST),
-         name],
-        stdout=subprocess.PIPE, text=True)
-    end = time.monotonic() + seconds + 120
-    while clients.poll() is None:
-        progress()
-        if server.process.poll() is not None or time.monotonic() > end:
-            clients.kill()
-            break
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            clients.wait(5)
-    report = clients.stdout.read()
-    clients.stdout.close()
-    clients.wait()
-    if server.process.poll() is not None:
-        raise AssertionError("the server ended with status %d" % server.process.returncode)
-    if not report:
-        raise AssertionError("honest clients did not end within 120 s of their time")
-    return json.loads(report)
+class HonestClients:
+    """The well-behaved clients: one process for all rounds. A context manager."""
+
+    def __init__(self, server):
+        self.server = server
+        self.process = subprocess.Popen(
+            [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(N_HONEST)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, seconds, table, progress):
+        """Lets them call for this time and returns their report."""
+        self.process.stdin.write("%g %s\n" % (seconds, table))
+        self.process.stdin.flush()
+        end = time.monotonic() + seconds + 120
+        while not select.select([self.process.stdout], [], [], 5)[0]:
+            progress()
+            if self.server.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+        report = self.process.stdout.readline()
+        if self.server.process.poll() is not None:
+            raise AssertionError("the server ended with status %d"
+                                 % self.server.process.returncode)
+        if not report:
+            raise AssertionError("honest clients did not end within 120 s of their time")
+        return json.loads(report)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
 
 
 def settled_mib(group, server, show):
@@ -238,14 +251,14 @@ def soak(mib, seconds, seed, names, show=print):
             for kind in ("push", "lookup"))))
 
     with tempfile.TemporaryDirectory() as folder, Group(mib) as group, \
-            Server(group, folder) as server:
+            Server(group, folder) as server, HonestClients(server) as honest:
         try:
-            quiet = run_honest(server, seconds / 4, HONEST + "quiet", progress)
+            quiet = honest.run(seconds / 4, HONEST + "quiet", progress)
             show_report("quiet", quiet)
             check_honest(quiet, quiet, problems, "quiet")
             for i in range(ROUNDS):
                 with attackers(server, seed + 1000 * i, names, problems, show):
-                    report = run_honest(server, seconds, HONEST + "round%d" % i, progress)
+                    report = honest.run(seconds, HONEST + "round%d" % i, progress)
                 clean_up(server)
                 show_report("round %d" % i, report)
                 check_honest(report, quiet, problems, "round %d" % i)

@@ -25,7 +25,7 @@ typedef struct
   gdouble seconds;
 } TpsTransferIdle;
 
-#define TPS_TRANSFER_IDLE_CONNECT_S 0.0002 /* about what opening and closing one takes */
+#define TPS_TRANSFER_IDLE_CONNECT_S 0.0002 /* the time to open and close a connection, roughly */
 
 void tps_transfer_idle_init (TpsTransferIdle *idle, guint n_idle);
 void tps_transfer_idle_clear (TpsTransferIdle *idle);

@@ -19,7 +19,7 @@ typedef struct
 /* Makes it and sends it with one byte through `fd`, a Unix socket. FALSE: it could not. */
 gboolean tps_transfer_shared_memory_offer (TpsTransferSharedMemory *memory, gsize n_bytes, gint fd);
 
-/* Receives what the other end offers, of the same `n_bytes`. */
+/* Receives the offer of the other end, of the same `n_bytes`. */
 gboolean tps_transfer_shared_memory_accept (TpsTransferSharedMemory *memory, gsize n_bytes,
                                             gint fd);
 

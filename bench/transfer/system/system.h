@@ -58,7 +58,7 @@ TpsTransferSystem *tps_transfer_system_new (TpsSupervisor *supervisor,
                                             const TpsTransferSystemSpec *spec,
                                             const TpsTransferSystemOptions *options);
 
-/* Starts its processes. Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
+/* Starts its processes. Errors: TPS_ERROR_UNAVAILABLE naming the process that did not start. */
 gboolean tps_transfer_system_start (TpsTransferSystem *system, GError **error);
 void tps_transfer_system_free (TpsTransferSystem *system);
 

@@ -33,7 +33,7 @@ typedef struct
   TpsSupervisor *supervisor;
   TpsBuffer *pattern;
   MemoryFile sent, nothing, request, received;
-  const gchar *pulled;     /* the name of the link to what is pulled */
+  const gchar *pulled;     /* the name of the link to the pulled bytes */
   gboolean is_compared[2]; /* of each operation */
 } Loader;
 

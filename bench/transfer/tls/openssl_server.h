@@ -16,7 +16,7 @@ typedef struct
 } TpsOpensslServer;
 
 /* Starts it in `folder` with the certificate and `flags` ("-WWW"), and waits until it listens.
- * It writes what it receives to `output`. It ends after `n_connections`; 0 = never. Errors:
+ * It writes the received bytes to `output`. It ends after `n_connections`; 0 = never. Errors:
  * TPS_ERROR_UNAVAILABLE. */
 gboolean tps_openssl_server_start (TpsOpensslServer *server, TpsSupervisor *supervisor,
                                    const gchar *certificate, const gchar *flags,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes of gradients of bags and rows. */
+/* Pushes of gradients of bags and rows, and of new values of rows. */
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/push_plan.h"
@@ -160,51 +160,82 @@ tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gra
 
 /* -- rows -- */
 
+/* Gradients of rows, or new values; one of the two arrays of arguments is NULL. */
 typedef struct
 {
   TpsServers *servers;
   TpsRowSplit split;
-  TpsApplyRowGradientsArguments *arguments; /* names are borrowed, tensors owned */
+  TpsApplyRowGradientsArguments *gradients; /* names are borrowed, tensors owned */
+  TpsAssignRowsArguments *assignments;      /* the same */
   TpsServerRequest *requests;
   TpsTablesApplied done;
   gpointer user_data;
 } RowPush;
 
 static void
-on_rows_applied (gpointer user_data, GError *const *errors)
+row_push_free (RowPush *push)
 {
-  RowPush *push = user_data;
-  guint n_parts = push->split.n_parts;
-  g_autoptr (GError)
-      error = tps_servers_dup_error (push->servers, push->requests, n_parts, errors, TRUE);
-
-  push->done (push->user_data, error);
-  for (guint i = 0; i < n_parts; i++)
-    tps_gradient_clear (&push->arguments[i].gradient);
+  for (guint i = 0; i < push->split.n_parts; i++)
+    if (push->assignments == NULL)
+      tps_gradient_clear (&push->gradients[i].gradient);
+    else
+      {
+        tps_tensor_clear (&push->assignments[i].indices);
+        tps_tensor_clear (&push->assignments[i].values);
+      }
   tps_row_split_clear (&push->split);
-  g_free (push->arguments);
+  g_free (push->gradients);
+  g_free (push->assignments);
   g_free (push->requests);
   g_free (push);
 }
 
 static void
-add_row_request (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+on_rows_applied (gpointer user_data, GError *const *errors)
 {
-  const TpsPlacedTable *table = push->split.table;
-  const TpsRowPart *part = &push->split.parts[i];
-  TpsApplyRowGradientsArguments *arguments = &push->arguments[i];
+  RowPush *push = user_data;
+  g_autoptr (GError) error = tps_servers_dup_error (push->servers, push->requests,
+                                                    push->split.n_parts, errors, TRUE);
+
+  push->done (push->user_data, error);
+  row_push_free (push);
+}
+
+static gconstpointer
+fill_gradient (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
+  TpsApplyRowGradientsArguments *arguments = &push->gradients[i];
   TpsGradient *gradient = &arguments->gradient;
 
-  arguments->table = table->spec.name;
+  arguments->table = push->split.table->spec.name;
   arguments->push = next_push (tables);
   gradient->kind = TPS_GRADIENT_SPARSE;
   gradient->weight = 1;
-  gradient->rows = table->spec.shard.rows;
-  tps_tensor_init_borrowed (&gradient->indices, part->indices);
+  gradient->rows = push->split.table->spec.shard.rows;
+  tps_tensor_init_borrowed (&gradient->indices, push->split.parts[i].indices);
   tps_row_split_gather (&push->split, i, values, &gradient->values);
+  return arguments;
+}
+
+static gconstpointer
+fill_assignment (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
+  TpsAssignRowsArguments *arguments = &push->assignments[i];
+
+  arguments->table = push->split.table->spec.name;
+  arguments->push = next_push (tables);
+  tps_tensor_init_borrowed (&arguments->indices, push->split.parts[i].indices);
+  tps_row_split_gather (&push->split, i, values, &arguments->values);
+  return arguments;
+}
+
+static void
+add_row_request (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
   push->requests[i] = (TpsServerRequest) {
-    .server = table->servers[part->shard],
-    .arguments = arguments,
+    .server = push->split.table->servers[push->split.parts[i].shard],
+    .arguments = push->assignments != NULL ? fill_assignment (tables, push, i, values)
+                                           : fill_gradient (tables, push, i, values),
   };
 }
 
@@ -225,10 +256,9 @@ check_values (const TpsPlacedTable *table, TpsTensorView indices, TpsTensorView 
   return refuse_shape (values, "values", wanted, error);
 }
 
-void
-tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
-                              TpsTensorView values, gint64 deadline_ns, TpsTablesApplied done,
-                              gpointer user_data)
+static void
+push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, TpsTensorView values,
+           gboolean is_assignment, gint64 deadline_ns, TpsTablesApplied done, gpointer user_data)
 {
   GError *error = NULL;
   g_autoptr (TpsPlacedTable) table = tps_remote_tables_find (tables, name, &error);
@@ -245,11 +275,31 @@ tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTen
   push->done = done;
   push->user_data = user_data;
   tps_row_split_init (&push->split, table, indices,
-                      tps_optimizer_counts_steps (&table->spec.optimizer));
-  push->arguments = g_new0 (TpsApplyRowGradientsArguments, push->split.n_parts);
+                      !is_assignment && tps_optimizer_counts_steps (&table->spec.optimizer));
+  if (is_assignment)
+    push->assignments = g_new0 (TpsAssignRowsArguments, MAX (push->split.n_parts, 1));
+  else
+    push->gradients = g_new0 (TpsApplyRowGradientsArguments, push->split.n_parts);
   push->requests = g_new0 (TpsServerRequest, push->split.n_parts);
   for (guint i = 0; i < push->split.n_parts; i++)
     add_row_request (tables, push, i, values);
-  tps_servers_call (&tables->servers, &tps_apply_row_gradients_rpc, push->requests,
-                    push->split.n_parts, deadline_ns, on_rows_applied, push);
+  tps_servers_call (&tables->servers,
+                    is_assignment ? &tps_assign_rows_rpc : &tps_apply_row_gradients_rpc,
+                    push->requests, push->split.n_parts, deadline_ns, on_rows_applied, push);
+}
+
+void
+tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
+                              TpsTensorView values, gint64 deadline_ns, TpsTablesApplied done,
+                              gpointer user_data)
+{
+  push_rows (tables, name, indices, values, FALSE, deadline_ns, done, user_data);
+}
+
+void
+tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
+                               TpsTensorView values, gint64 deadline_ns, TpsTablesApplied done,
+                               gpointer user_data)
+{
+  push_rows (tables, name, indices, values, TRUE, deadline_ns, done, user_data);
 }

@@ -107,3 +107,15 @@ tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
   tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
   return wait_end (&wait, error);
 }
+
+gboolean
+tps_remote_tables_assign_rows_sync (TpsRemoteTables *tables, const gchar *name,
+                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
+                                    GError **error)
+{
+  Wait wait;
+
+  wait_init (&wait, NULL, 0);
+  tps_remote_tables_assign_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
+  return wait_end (&wait, error);
+}

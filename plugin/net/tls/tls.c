@@ -3,7 +3,6 @@
 #include "plugin/net/tls/tls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,13 +13,15 @@
 
 #include "plugin/net/tls/tls_private.h"
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/base/sync.h"
 
 /* Of TLS 1.2; those of 1.3 are OpenSSL's. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define MAX_CHAIN_BYTES (64 << 10)
 #define MAX_CHAIN_DEPTH 8
-#define MAX_FILE_BYTES (1 << 20) /* of a certificate with its chain, or of a key */
+#define MAX_FILE_BYTES (1 << 20)         /* of a certificate with its chain, or of a key */
+#define MAX_AUTHORITIES_BYTES (16 << 20) /* revocation lists may be long */
 #define CHUNK_BYTES 4096
 
 struct TpsTls
@@ -49,14 +50,6 @@ tps_tls_take_reason (void)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static gboolean
-refuse_file (const gchar *what, const gchar *path, GError **error)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "TLS %s %s cannot be used: %s", what,
-               path, tps_tls_take_reason ());
-  return FALSE;
-}
-
 /* A program must not stop to ask its terminal. */
 static int
 give_no_passphrase (char *buffer, int size, int writing, void *unused)
@@ -64,39 +57,40 @@ give_no_passphrase (char *buffer, int size, int writing, void *unused)
   return 0;
 }
 
-/* Appends the file to `out`. FALSE with a reason in OpenSSL's queue. */
+/* Appends the file to `out`. Errors: the reason alone. */
 static gboolean
-append_file (BIO *out, gint fd)
+append_file (BIO *out, gint fd, gsize max_bytes, GError **error)
 {
   guint8 chunk[CHUNK_BYTES];
-  gssize n, n_bytes = 0;
+  gsize n_bytes = 0;
+  gssize n;
 
-  while ((n = read (fd, chunk, sizeof chunk)) > 0 && (n_bytes += n) <= MAX_FILE_BYTES
+  while ((n = read (fd, chunk, sizeof chunk)) > 0 && (n_bytes += (gsize) n) <= max_bytes
          && BIO_write (out, chunk, (int) n) == n)
     continue;
-  if (n != 0)
-    ERR_raise (ERR_LIB_SYS, n < 0 ? errno : EFBIG);
+  if (n_bytes > max_bytes)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "it is larger than %" G_GSIZE_FORMAT " MiB", max_bytes >> 20);
+  else if (n != 0)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         n < 0 ? g_strerror (errno) : tps_tls_take_reason ());
   OPENSSL_cleanse (chunk, sizeof chunk);
   return n == 0;
 }
 
 /* The file in memory that OpenSSL clears before it frees it. The buffers of stdio, by which
- * OpenSSL's own functions read files, would keep the text of the key. NULL with a reason in
- * OpenSSL's queue. */
+ * OpenSSL's own functions read files, would keep the text of the key. Errors: the reason alone. */
 static BIO *
-read_file (const gchar *path)
+read_file (const gchar *path, gsize max_bytes, GError **error)
 {
-  gint fd = open (path, O_RDONLY | O_CLOEXEC);
+  gint fd = tps_regular_file_open (path, error);
   BIO *file;
   gboolean done;
 
   if (fd < 0)
-    {
-      ERR_raise (ERR_LIB_SYS, errno);
-      return NULL;
-    }
+    return NULL;
   file = BIO_new (BIO_s_mem ());
-  done = file != NULL && append_file (file, fd);
+  done = file != NULL && append_file (file, fd, max_bytes, error);
   close (fd);
   if (done)
     return file;
@@ -135,14 +129,99 @@ use_key (SSL_CTX *context, BIO *file)
   return done;
 }
 
-/* Passes the contents of the file to `use`. */
 static gboolean
-use_file (SSL_CTX *context, const gchar *path, gboolean (*use) (SSL_CTX *context, BIO *file))
+has_revocation_lists (X509_STORE *store)
 {
-  BIO *file = read_file (path);
-  gboolean done = file != NULL && use (context, file);
+  STACK_OF (X509_OBJECT) *objects = X509_STORE_get0_objects (store);
 
-  BIO_free (file);
+  for (int i = 0; i < sk_X509_OBJECT_num (objects); i++)
+    if (X509_OBJECT_get_type (sk_X509_OBJECT_value (objects, i)) == X509_LU_CRL)
+      return TRUE;
+  return FALSE;
+}
+
+static int
+compare_names (const X509_NAME *const *a, const X509_NAME *const *b)
+{
+  return X509_NAME_cmp (*a, *b);
+}
+
+/* Adds the subject of the certificate, once. */
+static gboolean
+add_name (STACK_OF (X509_NAME) * names, X509 *certificate)
+{
+  X509_NAME *name = X509_get_subject_name (certificate);
+
+  if (sk_X509_NAME_find (names, name) >= 0)
+    return TRUE;
+  name = X509_NAME_dup (name);
+  if (name != NULL && sk_X509_NAME_push (names, name) > 0)
+    return TRUE;
+  X509_NAME_free (name);
+  return FALSE;
+}
+
+/* Adds a certificate or a revocation list. */
+static gboolean
+add_entry (X509_STORE *store, STACK_OF (X509_NAME) * names, const X509_INFO *entry)
+{
+  if (entry->x509 != NULL
+      && (X509_STORE_add_cert (store, entry->x509) != 1 || !add_name (names, entry->x509)))
+    return FALSE;
+  return entry->crl == NULL || X509_STORE_add_crl (store, entry->crl) == 1;
+}
+
+static gboolean
+add_entries (X509_STORE *store, STACK_OF (X509_NAME) * names, BIO *file)
+{
+  STACK_OF (X509_INFO) *entries = PEM_X509_INFO_read_bio (file, NULL, give_no_passphrase, NULL);
+  gboolean done = entries != NULL;
+
+  for (int i = 0; done && i < sk_X509_INFO_num (entries); i++)
+    done = add_entry (store, names, sk_X509_INFO_value (entries, i));
+  sk_X509_INFO_pop_free (entries, X509_INFO_free);
+  return done;
+}
+
+static gboolean
+use_authorities (SSL_CTX *context, BIO *file)
+{
+  X509_STORE *store = SSL_CTX_get_cert_store (context);
+  STACK_OF (X509_NAME) *names = sk_X509_NAME_new (compare_names);
+  gboolean done = names != NULL && add_entries (store, names, file);
+
+  if (done && sk_X509_NAME_num (names) == 0)
+    {
+      ERR_raise (ERR_LIB_X509, X509_R_NO_CERTIFICATE_FOUND);
+      done = FALSE;
+    }
+  if (has_revocation_lists (store))
+    X509_STORE_set_flags (store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+  /* Clients are told of which authorities a certificate is expected. */
+  SSL_CTX_set_client_CA_list (context, names);
+  return done;
+}
+
+/* A file of the options, and the function that takes its contents. */
+typedef struct
+{
+  const gchar *kind;
+  const gchar *path;
+  gsize max_bytes;
+  gboolean (*use) (SSL_CTX *context, BIO *file);
+} TlsFile;
+
+static gboolean
+use_file (SSL_CTX *context, const TlsFile *file, GError **error)
+{
+  g_autoptr (GError) reason = NULL;
+  BIO *contents = read_file (file->path, file->max_bytes, &reason);
+  gboolean done = contents != NULL && file->use (context, contents);
+
+  BIO_free (contents);
+  if (!done)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "TLS %s %s cannot be used: %s",
+                 file->kind, file->path, reason != NULL ? reason->message : tps_tls_take_reason ());
   return done;
 }
 
@@ -157,13 +236,13 @@ to_unix_time (const ASN1_TIME *time)
 static gboolean
 load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError **error)
 {
-  const gchar *key = tls->key != NULL ? tls->key : tls->certificate;
+  const TlsFile certificate = { "certificate", tls->certificate, MAX_FILE_BYTES, use_certificates };
+  const TlsFile key = { "key", tls->key != NULL ? tls->key : tls->certificate, MAX_FILE_BYTES,
+                        use_key };
   const ASN1_TIME *expiry;
 
-  if (!use_file (context, tls->certificate, use_certificates))
-    return refuse_file ("certificate", tls->certificate, error);
-  if (!use_file (context, key, use_key))
-    return refuse_file ("key", key, error);
+  if (!use_file (context, &certificate, error) || !use_file (context, &key, error))
+    return FALSE;
   expiry = X509_get0_notAfter (SSL_CTX_get0_certificate (context));
   *expiry_s = to_unix_time (expiry);
   if (X509_cmp_current_time (expiry) > 0)
@@ -171,36 +250,6 @@ load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError 
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "TLS certificate %s cannot be used: it has expired", tls->certificate);
   return FALSE;
-}
-
-static gboolean
-has_revocation_lists (X509_STORE *store)
-{
-  STACK_OF (X509_OBJECT) *objects = X509_STORE_get0_objects (store);
-
-  for (int i = 0; i < sk_X509_OBJECT_num (objects); i++)
-    if (X509_OBJECT_get_type (sk_X509_OBJECT_value (objects, i)) == X509_LU_CRL)
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
-load_authorities (const TpsTls *tls, SSL_CTX *context, GError **error)
-{
-  X509_STORE *store = SSL_CTX_get_cert_store (context);
-  X509_LOOKUP *lookup = X509_STORE_add_lookup (store, X509_LOOKUP_file ());
-  STACK_OF (X509_NAME) * names;
-
-  if (lookup == NULL || X509_load_cert_crl_file (lookup, tls->authorities, X509_FILETYPE_PEM) <= 0)
-    return refuse_file ("authorities", tls->authorities, error);
-  if (has_revocation_lists (store))
-    X509_STORE_set_flags (store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  /* Clients are told of which authorities a certificate is expected. */
-  names = SSL_load_client_CA_file (tls->authorities);
-  if (names == NULL)
-    return refuse_file ("authorities", tls->authorities, error);
-  SSL_CTX_set_client_CA_list (context, names);
-  return TRUE;
 }
 
 static void
@@ -235,12 +284,15 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
 static gboolean
 fill_context (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError **error)
 {
+  const TlsFile authorities = { "authorities", tls->authorities, MAX_AUTHORITIES_BYTES,
+                                use_authorities };
+
   *expiry_s = 0;
   set_protocol (tls, context);
   if (tls->certificate != NULL && !load_certificate (tls, context, expiry_s, error))
     return FALSE;
   if (tls->authorities != NULL)
-    return load_authorities (tls, context, error);
+    return use_file (context, &authorities, error);
   SSL_CTX_set_default_verify_paths (context);
   return TRUE;
 }

@@ -19,7 +19,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsTls TpsTls;
 
-/* Names of PEM files, copied. */
+/* Names of PEM files, copied. They must be regular files, of at most 1 MiB; that of the authorities
+ * of at most 16 MiB. */
 typedef struct
 {
   /* The certificate of this process, then those between it and its authority. Must be given for
@@ -35,13 +36,13 @@ typedef struct
 } TpsTlsOptions;
 
 /* Reads the files. Errors: INVALID_ARGUMENT, which names the file and the reason (it cannot be
- * read, the key is another certificate's, the certificate has expired). */
+ * read, is too large, the key is another certificate's, the certificate has expired). */
 TpsTls *tps_tls_new (const TpsTlsOptions *options, GError **error);
 TpsTls *tps_tls_ref (TpsTls *tls);
 void tps_tls_unref (TpsTls *tls);
 
-/* Reads the files again. Connections that begin from now on use what they hold; open ones go on
- * as they are. Errors: as tps_tls_new(); everything stays as it was then. Blocks. Thread: any. */
+/* Reads the files again. Later connections use the new contents; open connections go on unchanged.
+ * Errors: as tps_tls_new(); everything stays as it was then. Blocks. Thread: any. */
 gboolean tps_tls_reload (TpsTls *tls, GError **error);
 
 /* When the certificate expires, in seconds since 1970; 0 without one. Thread: any. */

@@ -11,7 +11,7 @@
  * scanner has chosen: a tensor's own. A sent byte is copied by SSL_write_ex() into a record, is
  * encrypted there, and goes to the socket. Neither copy of OpenSSL can be avoided: it accepts no
  * buffer of its caller. Both are of 16 KiB that stay in the cache. With the kernel's TLS OpenSSL
- * copies only what it receives.
+ * copies received bytes only.
  *
  * The read buffer has room for one record. A larger one (SSL_CTX_set_default_read_buffer_len())
  * costs copies: before each record OpenSSL moves all that it has read ahead to the front.
@@ -37,6 +37,9 @@
 /* So much at a time, before other connections get their turn: about 100 us. */
 #define MAX_RECEIVED_RECORDS 16
 #define MAX_SENT_RECORDS 16
+/* Reads up to this size are those of heads of messages, which may contain tokens, so OpenSSL must
+ * clear its copy of their bytes. */
+#define MAX_CLEANSED_BYTES ((gsize) 4096)
 /* Cost of a record, as bytes for the scanner (TPS_CONNECTION_LOOK_BYTES). */
 #define RECORD_COST ((gsize) 2048)
 
@@ -116,6 +119,10 @@ read_record (TlsChannel *channel, guint8 *dest, gsize n_bytes, gsize *n_read)
   else
     {
       ERR_clear_error ();
+      if (n_bytes <= MAX_CLEANSED_BYTES)
+        SSL_set_options (channel->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+      else
+        SSL_clear_options (channel->ssl, SSL_OP_CLEANSE_PLAINTEXT);
       rc = SSL_read_ex (channel->ssl, dest, n_bytes, n_read);
       if (rc != 1)
         step = judge (channel, rc);

@@ -20,7 +20,7 @@ typedef struct
 {
   TpsCounter *done; /* handshakes */
   TpsCounter *failed;
-  TpsCounter *kernel; /* connections of which the kernel encrypts what is sent */
+  TpsCounter *kernel; /* connections whose sent bytes the kernel encrypts */
 } TpsTlsCounts;
 
 /* The client's side. `peer` must be named by the server's certificate: a host name, an IP

@@ -11,7 +11,7 @@ static void
 add_known (TpsJsonWriter *json, const gchar *name, gdouble value)
 {
   if (!isnan (value))
-    tps_json_add_double (json, name, value);
+    tps_json_add_unbounded (json, name, value);
 }
 
 static void

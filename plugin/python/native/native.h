@@ -42,12 +42,9 @@ typedef struct
   guint n_tensors;
 } TpsPythonReply;
 
-/* Waits for the end of the call for `timeout_ns` nanoseconds; 0 = does not wait. FALSE: it has not
- * ended. */
-gboolean tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns);
-
-/* Returns the reply of a call that has ended; borrowed. */
-const TpsPythonReply *tps_python_call_get_reply (TpsPythonCall *call);
+/* Waits for the end of the call for `timeout_ns` nanoseconds; 0 = does not wait. Returns the reply,
+ * borrowed; NULL: the call has not ended. */
+const TpsPythonReply *tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns);
 
 /* Frees a call, which must have ended. */
 void tps_python_call_free (TpsPythonCall *call);

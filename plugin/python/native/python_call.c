@@ -10,6 +10,8 @@ tps_python_call_new (void)
   TpsPythonCall *call = g_new0 (TpsPythonCall, 1);
 
   call->reply.retry_after_ms = -1;
+  tps_refcount_init (&call->references);
+  tps_refcount_inc (&call->references); /* of tps_python_call_end() */
   tps_mutex_init (&call->lock);
   tps_cond_init (&call->ended);
   return call;
@@ -27,7 +29,8 @@ set_error (TpsPythonCall *call, const GError *error)
   reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
 }
 
-/* Python may free the call as soon as the lock is released. */
+/* The signal follows the release of the lock: otherwise the waiting thread would wake up only to
+ * wait for the lock. Python may free the call in between, hence the reference. */
 void
 tps_python_call_end (TpsPythonCall *call, const GError *error)
 {
@@ -40,10 +43,11 @@ tps_python_call_end (TpsPythonCall *call, const GError *error)
   call->has_ended = TRUE;
   queue = g_steal_pointer (&call->queue);
   token = call->token;
-  tps_cond_broadcast (&call->ended);
   tps_mutex_unlock (&call->lock);
+  tps_cond_broadcast (&call->ended);
   if (queue != NULL)
     tps_python_queue_put (queue, token);
+  tps_python_call_free (call);
 }
 
 TpsPythonCall *
@@ -56,7 +60,7 @@ tps_python_call_new_ended (GError *error_taken)
   return call;
 }
 
-gboolean
+const TpsPythonReply *
 tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
 {
   gint64 deadline_ns = timeout_ns > 0 ? tps_python_deadline (timeout_ns) : 0;
@@ -68,13 +72,7 @@ tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
     ;
   has_ended = call->has_ended;
   tps_mutex_unlock (&call->lock);
-  return has_ended;
-}
-
-const TpsPythonReply *
-tps_python_call_get_reply (TpsPythonCall *call)
-{
-  return &call->reply;
+  return has_ended ? &call->reply : NULL;
 }
 
 void
@@ -98,6 +96,8 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
 void
 tps_python_call_free (TpsPythonCall *call)
 {
+  if (!tps_refcount_dec (&call->references))
+    return;
   for (guint i = 0; i < call->reply.n_tensors; i++)
     tps_tensor_clear (&call->tensors[i]);
   g_free (call->tensors);

@@ -13,7 +13,8 @@ G_BEGIN_DECLS
 
 struct TpsPythonCall
 {
-  TpsPythonReply reply; /* written before the call ends */
+  TpsPythonReply reply;   /* written before the call ends */
+  TpsRefcount references; /* Python's, and that of the thread that ends the call */
 
   /* Memory that the reply refers to: */
   GError *error;
@@ -32,7 +33,8 @@ struct TpsPythonCall
 /* Creates a call; tps_python_call_end() must end it. */
 TpsPythonCall *tps_python_call_new (void);
 
-/* Ends the call, which then belongs to Python alone. `error` (NULL = success) is copied. */
+/* Ends the call, and releases the reference of its sender: then it belongs to Python alone. `error`
+ * (NULL = success) is copied. */
 void tps_python_call_end (TpsPythonCall *call, const GError *error);
 
 /* Creates a call that has ended. `error_taken` may be NULL. */

@@ -44,9 +44,9 @@ class Reply:
 
     __slots__ = ("pointer", "contents")
 
-    def __init__(self, pointer):
+    def __init__(self, pointer, contents):
         self.pointer = pointer
-        self.contents = lib.call_get_reply(pointer).contents
+        self.contents = contents  # a native struct, which lives as long as the call
 
     def check(self) -> "Reply":
         """Raises the error of the call."""
@@ -149,11 +149,12 @@ class Call(Generic[T]):
     # ---- for this module ----
 
     def _wait(self, timeout_ns: int) -> bool:
-        if not lib.call_wait(self._pointer, timeout_ns):
+        reply = lib.call_wait(self._pointer, timeout_ns)
+        if not reply:
             return False
         with self._lock:
             if self._reply is None:
-                self._reply = Reply(self._pointer)
+                self._reply = Reply(self._pointer, reply.contents)
                 self._kept = None
         return True
 
@@ -262,15 +263,21 @@ def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments
     ticket = object()
     _borrowed[ticket] = kept
     pointer = function(*arguments)
+    reply = None
     try:
-        while not lib.call_wait(pointer, _SLICE_NS):
-            pass
+        while not reply:
+            reply = lib.call_wait(pointer, _SLICE_NS)
     except BaseException:
         Call(pointer, kept, convert)  # no caller waits; the call continues by itself
         del _borrowed[ticket]
         raise
     del _borrowed[ticket]
-    return convert(Reply(pointer).check())
+    return convert(Reply(pointer, reply.contents).check())
+
+
+def check_ended(pointer: int) -> None:
+    """Raises the error of a native call that has ended, and frees it."""
+    Reply(pointer, lib.call_wait(pointer, 0).contents).check()
 
 
 def nothing(_: Reply) -> None:

@@ -141,8 +141,7 @@ _VIEW = POINTER(TensorView)
 # From a name to the result and the arguments. A call is a c_void_p.
 _FUNCTIONS = {
     "get_sizes": (POINTER(c_size_t), ()),
-    "call_wait": (c_int32, (_POINTER, c_int64)),
-    "call_get_reply": (POINTER(Reply), (_POINTER,)),
+    "call_wait": (POINTER(Reply), (_POINTER, c_int64)),
     "call_free": (None, (_POINTER,)),
     "call_notify": (None, (_POINTER, _POINTER, c_uint64)),
     "queue_new": (_POINTER, ()),

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from html import escape
-from typing import Iterable, Iterator, Optional, Sequence, TypeVar
+from itertools import groupby
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 __all__ = ["Plot", "progress"]
 
@@ -26,7 +28,8 @@ def progress(
     file=None,
     clock=time.monotonic,
 ) -> Iterator[T]:
-    """Yields the items, and writes their number, their rate, and the remaining time.
+    """Yields the items, and writes their number, their rate, and the remaining time. The last line
+    is also written if the loop ends early.
 
     total  None: that of len(), if the items have one
     every  seconds between two lines, which replace each other
@@ -37,15 +40,17 @@ def progress(
     file = sys.stderr if file is None else file
     began = written = clock()
     n = 0
-    for n, item in enumerate(items, 1):
-        yield item
-        now = clock()
-        if now - written >= every:
-            written = now
-            file.write("\r" + _to_line(name, n, total, now - began))
-            file.flush()
-    file.write("\r" + _to_line(name, n, total, clock() - began) + "\n")
-    file.flush()
+    try:
+        for n, item in enumerate(items, 1):
+            yield item
+            now = clock()
+            if now - written >= every:
+                written = now
+                file.write("\r" + _to_line(name, n, total, now - began))
+                file.flush()
+    finally:
+        file.write("\r" + _to_line(name, n, total, clock() - began) + "\n")
+        file.flush()
 
 
 def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:
@@ -61,6 +66,7 @@ def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:
 
 class Plot:
     """Values over their positions, such as losses: an SVG in notebooks, a line of text elsewhere.
+    NaN and infinities are gaps.
     """
 
     def __init__(self, values: Sequence[float], title: str = ""):
@@ -70,20 +76,23 @@ class Plot:
             raise ValueError("there are no values to plot")
 
     def __repr__(self) -> str:
-        low, high = min(self.values), max(self.values)
+        low, high = self._get_range()
         scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
-        blocks = "".join(_BLOCKS[round((each - low) * scale)] for each in self._sample(_COLUMNS))
+        blocks = "".join(
+            _BLOCKS[round((each - low) * scale)] if math.isfinite(each) else " "
+            for each in self._sample(_COLUMNS)
+        )
         return "%s%s %.4g to %.4g" % (self.title and self.title + ": ", blocks, low, high)
 
     def _repr_svg_(self) -> str:
-        low, high = min(self.values), max(self.values)
+        low, high = self._get_range()
         sampled = self._sample(_WIDTH)
         across = (_WIDTH - 2 * _MARGIN) / max(len(sampled) - 1, 1)
         up = (_HEIGHT - 2 * _MARGIN) / (high - low) if high > low else 0.0
-        points = " ".join(
-            "%.1f,%.1f" % (_MARGIN + i * across, _HEIGHT - _MARGIN - (each - low) * up)
+        points = [
+            (_MARGIN + i * across, _HEIGHT - _MARGIN - (each - low) * up)
             for i, each in enumerate(sampled)
-        )
+        ]
         labels = (
             (_WIDTH / 2, _MARGIN / 2, "middle", escape(self.title)),
             (_MARGIN - 4, _MARGIN, "end", "%.3g" % high),
@@ -94,15 +103,35 @@ class Plot:
             '<text x="%g" y="%g" text-anchor="%s" font-size="11">%s</text>' % each
             for each in labels
         )
-        return (
-            '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">%s'
-            '<polyline fill="none" stroke="#06c" points="%s"/></svg>'
-            % (_WIDTH, _HEIGHT, texts, points)
+        return '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">%s%s</svg>' % (
+            _WIDTH,
+            _HEIGHT,
+            texts,
+            _to_lines(points),
         )
 
+    def _get_range(self) -> Tuple[float, float]:
+        """The least and the greatest finite value; NaN if there are none."""
+        finite = [each for each in self.values if math.isfinite(each)] or [math.nan]
+        return min(finite), max(finite)
+
     def _sample(self, n: int) -> Sequence[float]:
-        """At most `n` values: the means of equal parts."""
-        if len(self.values) <= n:
-            return self.values
+        """At most `n` values: the means of the finite values in equal parts, NaN without any."""
+        n = min(n, len(self.values))
         ends = [len(self.values) * i // n for i in range(n + 1)]
-        return [sum(self.values[a:b]) / (b - a) for a, b in zip(ends, ends[1:])]
+        return [_to_mean(self.values[a:b]) for a, b in zip(ends, ends[1:])]
+
+
+def _to_mean(values: Sequence[float]) -> float:
+    finite = [each for each in values if math.isfinite(each)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def _to_lines(points: List[Tuple[float, float]]) -> str:
+    """SVG lines through the points, with a gap for each point whose value is NaN."""
+    return "".join(
+        '<polyline fill="none" stroke="#06c" points="%s"/>'
+        % " ".join("%.1f,%.1f" % point for point in line)
+        for is_finite, line in groupby(points, lambda point: math.isfinite(point[1]))
+        if is_finite
+    )

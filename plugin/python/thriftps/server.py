@@ -9,7 +9,7 @@ import json
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from thriftps import _arrays, _native, errors
-from thriftps._calls import Call, Reply, nothing, run, start
+from thriftps._calls import Call, Reply, check_ended, nothing, run, start
 from thriftps._native import lib
 from thriftps.specs import Optimizer
 from thriftps.tables import make_name, to_html, to_native_table, to_ns
@@ -60,7 +60,7 @@ class Server(_native.Closing):
             address.encode(), not shared_memory, to_native_tls(tls), ctypes.byref(failed)
         )
         if not pointer:
-            Reply(failed.value).check()
+            check_ended(failed.value)
         self._handle: Optional[_native.Handle] = _native.Handle(
             pointer, lib.client_cancel, lib.client_free
         )

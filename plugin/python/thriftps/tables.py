@@ -10,7 +10,7 @@ import uuid
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from thriftps import _arrays, _native, errors
-from thriftps._calls import Call, Reply, nothing, run, start
+from thriftps._calls import Call, Reply, check_ended, nothing, run, start
 from thriftps._native import lib
 from thriftps.specs import Initializer, Normal, Optimizer, SGD
 from thriftps.tls import Tls, to_native as to_native_tls
@@ -113,7 +113,7 @@ class Tables(_native.Closing):
             ctypes.byref(failed),
         )
         if not pointer:
-            Reply(failed.value).check()
+            check_ended(failed.value)
         self._handle: Optional[_native.Handle] = _native.Handle(
             pointer, lib.tables_cancel, lib.tables_free
         )

@@ -218,8 +218,16 @@ get_tenant (gpointer carried)
   return run->tenant;
 }
 
+/* The lender has not been answered yet: that is done by finish_run(). */
+static void
+throttle (gpointer carried, gint wait_ms)
+{
+  tps_call_throttle (((const Run *) carried)->lender, wait_ms);
+}
+
 static const TpsCarrierOps run_ops = {
   .get_tenant = get_tenant,
+  .throttle = throttle,
   .get_reply_budget = get_reply_budget,
   .get_peer = get_peer,
   .get_principal = get_principal,
@@ -234,13 +242,17 @@ static TpsMessage *
 begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
 {
   TpsMessage *message = tps_transfer_take_call (transfer, error);
+  TpsDispatcher *dispatcher = tps_call_get_transferred (call);
 
   if (message == NULL)
     return NULL;
+  if (dispatcher == NULL)
+    dispatcher = chunks->dispatcher;
+  g_assert (dispatcher != NULL);
   *run = g_new0 (Run, 1);
   (*run)->chunks = chunks;
   (*run)->transfer = tps_transfer_ref (transfer);
-  (*run)->dispatcher = tps_dispatcher_ref (chunks->dispatcher);
+  (*run)->dispatcher = tps_dispatcher_ref (dispatcher);
   (*run)->lender = call;
   (*run)->tenant = tps_call_get_tenant (call);
   (*run)->askers = g_ptr_array_new ();
@@ -289,7 +301,6 @@ enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **mes
 
   if (transfer == NULL)
     return NULL;
-  g_assert (chunks->dispatcher != NULL);
   switch (tps_transfer_get_state (transfer))
     {
     case TPS_TRANSFER_ANSWERED:

@@ -112,19 +112,27 @@ tps_chunks_free (TpsChunks *chunks)
   g_free (chunks);
 }
 
-gboolean
-tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
-                         const gchar *default_service, GError **error)
+TpsDispatcher *
+tps_chunks_dispatcher_new (const TpsService *services, guint n_services,
+                           const gchar *default_service, GError **error)
 {
   g_autoptr (GArray) others = g_array_new (FALSE, FALSE, sizeof (TpsService));
-  TpsDispatcher *dispatcher;
-  TpsDispatcher *replaced;
 
   for (guint i = 0; i < n_services; i++)
     if (strcmp (services[i].name, TPS_CHUNKS_SERVICE_NAME) != 0)
       g_array_append_val (others, services[i]);
-  dispatcher = tps_dispatcher_new ((const TpsService *) (gpointer) others->data, others->len,
-                                   default_service, error);
+  return tps_dispatcher_new ((const TpsService *) (gpointer) others->data, others->len,
+                             default_service, error);
+}
+
+gboolean
+tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
+                         const gchar *default_service, GError **error)
+{
+  TpsDispatcher *dispatcher = tps_chunks_dispatcher_new (services, n_services, default_service,
+                                                         error);
+  TpsDispatcher *replaced;
+
   if (dispatcher == NULL)
     return FALSE;
   tps_dispatcher_set_metrics (dispatcher, chunks->metrics);

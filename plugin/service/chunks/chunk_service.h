@@ -35,9 +35,14 @@ TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
 /* The server must have stopped, and every call must have been answered. */
 void tps_chunks_free (TpsChunks *chunks);
 
-/* Sets the services that calls in chunks reach, as for tps_dispatcher_new(), without Chunks itself.
- * Must be called at least once before the service is served. If it fails, the services set before
- * stay. Thread: any. */
+/* Creates a dispatcher of calls in chunks, as tps_dispatcher_new() does, without Chunks itself. The
+ * caller owns it. */
+TpsDispatcher *tps_chunks_dispatcher_new (const TpsService *services, guint n_services,
+                                          const gchar *default_service, GError **error);
+
+/* Sets the services that calls in chunks reach if the dispatcher of a run_transfer call does not
+ * say so (tps_dispatcher_set_transferred()). Must be called at least once before such a dispatcher
+ * serves Chunks. If it fails, the services set before stay. Thread: any. */
 gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
                                   const gchar *default_service, GError **error);
 

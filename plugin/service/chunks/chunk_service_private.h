@@ -39,7 +39,7 @@ struct TpsChunks
 
   TpsMutex lock; /* guards all fields below */
   TpsCond fired;
-  TpsDispatcher *dispatcher; /* of the calls in transfers; NULL = none */
+  TpsDispatcher *dispatcher; /* of tps_chunks_set_services(); NULL = none */
   TpsTransferStore *store;
   GHashTable *feeds;    /* by transfer: Feed, while chunks are queued or processed */
   GHashTable *runs;     /* by transfer: Run, while it runs */

@@ -167,9 +167,10 @@ cpu_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer s
 
 static void
 cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
-                   gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gsize *n_unique)
+                   gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gint64 *n_unique)
 {
-  *n_unique = tps_cpu_coalesce_rows (dtype, indices, values, n_rows, dim, unique_indices, sums);
+  *n_unique = (gint64) tps_cpu_coalesce_rows (dtype, indices, values, n_rows, dim, unique_indices,
+                                              sums);
 }
 
 static void
@@ -189,10 +190,10 @@ cpu_embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *ou
 static void
 cpu_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                              const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                             gsize *n_unique)
+                             gint64 *n_unique)
 {
-  *n_unique = tps_cpu_embedding_backward_rows (bags, output_gradient, argmax, unique_indices,
-                                               row_gradients);
+  *n_unique = (gint64) tps_cpu_embedding_backward_rows (bags, output_gradient, argmax,
+                                                        unique_indices, row_gradients);
 }
 
 static void
@@ -274,10 +275,11 @@ cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
 {
   const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
   gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
+  gsize n_rows = update->n_used != NULL ? (gsize) *update->n_used : update->n_rows;
   TpsOptimizerStep factors;
 
   tps_cpu_optimizer_step_init (&factors, spec, step);
-  for (gsize i = 0; i < update->n_rows; i++)
+  for (gsize i = 0; i < n_rows; i++)
     {
       gsize row = update->indices != NULL ? (gsize) update->indices[i] : i;
 
@@ -294,6 +296,7 @@ static const TpsDeviceOps cpu_ops = {
   .stream_new = cpu_stream_new,
   .stream_free = cpu_stream_free,
   .stream_sync = cpu_stream_sync,
+  .stream_check = cpu_stream_sync,
   .event_new = cpu_event_new,
   .event_free = cpu_event_free,
   .event_record = cpu_event_record,

@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A lane is a stream with memory for one sum. Idle lanes wait in a list for the next sum, since a
- * stream and memory of a device take longer to make than a small sum takes. */
+ * stream and memory of a device take longer to make than a small sum takes. When the device has no
+ * memory left, that of idle lanes is freed. */
 
 #include "runtime/server/averaging/device_sum.h"
 
+#include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
 struct TpsDeviceSums
@@ -45,14 +47,49 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
+/* TRUE: there was some. */
+static gboolean
+free_idle_memory (TpsDeviceSums *sums)
+{
+  gboolean was_there = FALSE;
+
+  tps_mutex_lock (&sums->lock);
+  for (TpsDeviceSum *lane = sums->idle; lane != NULL; lane = lane->next)
+    {
+      was_there |= lane->staged != NULL || lane->sum != NULL;
+      g_clear_pointer (&lane->staged, tps_buffer_unref);
+      g_clear_pointer (&lane->sum, tps_buffer_unref);
+    }
+  tps_mutex_unlock (&sums->lock);
+  return was_there;
+}
+
+static TpsBuffer *
+allocate (TpsDeviceSums *sums, gsize n_bytes, GError **error)
+{
+  TpsDevice *device = sums->device;
+  GError *refusal = NULL;
+  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
+
+  if (buffer != NULL)
+    return buffer;
+  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED) && free_idle_memory (sums))
+    {
+      g_clear_error (&refusal);
+      return device->ops->alloc (device, n_bytes, error);
+    }
+  g_propagate_error (error, refusal);
+  return NULL;
+}
+
 /* Ensures that the buffer is large enough; its content is lost. */
 static gboolean
-provide (TpsBuffer **buffer, TpsDevice *device, gsize n_bytes, GError **error)
+provide (TpsBuffer **buffer, TpsDeviceSums *sums, gsize n_bytes, GError **error)
 {
   if (*buffer != NULL && tps_buffer_get_size (*buffer) >= n_bytes)
     return TRUE;
   g_clear_pointer (buffer, tps_buffer_unref);
-  *buffer = device->ops->alloc (device, n_bytes, error);
+  *buffer = allocate (sums, n_bytes, error);
   return *buffer != NULL;
 }
 
@@ -73,8 +110,8 @@ prepare_lane (TpsDeviceSum *lane, TpsDType dtype, gsize n_elems, GError **error)
   if (lane->stream == NULL)
     lane->stream = device->ops->stream_new (device, error);
   return lane->stream != NULL
-         && provide (&lane->staged, device, n_elems * tps_dtype_size (dtype), error)
-         && provide (&lane->sum, device, n_elems * sum_elem_size (dtype), error);
+         && provide (&lane->staged, lane->sums, n_elems * tps_dtype_size (dtype), error)
+         && provide (&lane->sum, lane->sums, n_elems * sum_elem_size (dtype), error);
 }
 
 static TpsDeviceSum *
@@ -198,7 +235,7 @@ tps_device_sum_average_there (TpsDeviceSum *sum, gdouble divisor, GError **error
 {
   TpsDevice *device = sum->sums->device;
   gsize n_bytes = sum->n_elems * tps_dtype_size (sum->dtype);
-  g_autoptr (TpsBuffer) average = device->ops->alloc (device, n_bytes, error);
+  g_autoptr (TpsBuffer) average = allocate (sum->sums, n_bytes, error);
 
   if (average == NULL)
     return NULL;

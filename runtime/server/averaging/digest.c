@@ -12,6 +12,7 @@
 #endif
 
 #include "runtime/device/device_memory.h"
+#include "runtime/machine/tuning.h"
 
 /* The parts of a gradient that are hashed apart from its elements. No padding; unused dimensions
  * are 0. */
@@ -28,10 +29,18 @@ typedef struct
   } shapes[2];
 } Header;
 
+gsize
+tps_digest_get_block_bytes (void)
+{
+  return tps_tuning_get ()->digest_block_bytes;
+}
+
 guint
 tps_digest_n_blocks (gsize n_bytes)
 {
-  return (guint) ((n_bytes + TPS_DIGEST_BLOCK_BYTES - 1) / TPS_DIGEST_BLOCK_BYTES);
+  gsize block_bytes = tps_digest_get_block_bytes ();
+
+  return (guint) ((n_bytes + block_bytes - 1) / block_bytes);
 }
 
 TpsDigest
@@ -85,10 +94,11 @@ hash_tensor (GArray *blocks, const TpsTensor *tensor)
 {
   const guint8 *data = tps_tensor_data (tensor);
   gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
+  gsize block_bytes = tps_digest_get_block_bytes ();
 
-  for (gsize at = 0; at < n_bytes; at += TPS_DIGEST_BLOCK_BYTES)
+  for (gsize at = 0; at < n_bytes; at += block_bytes)
     {
-      TpsDigest block = tps_digest_of_block (data + at, MIN (n_bytes - at, TPS_DIGEST_BLOCK_BYTES));
+      TpsDigest block = tps_digest_of_block (data + at, MIN (n_bytes - at, block_bytes));
 
       g_array_append_val (blocks, block);
     }

@@ -18,9 +18,9 @@
 
 G_BEGIN_DECLS
 
-/* A block that has been hashed is still in the first-level cache when it is added up. A multiple of
- * every element size. */
-#define TPS_DIGEST_BLOCK_BYTES (32 * 1024)
+/* The size of a block: `digest_block_bytes` of runtime/machine/tuning.h, a multiple of the size of
+ * every element. */
+gsize tps_digest_get_block_bytes (void);
 
 typedef struct
 {
@@ -32,7 +32,7 @@ typedef struct
 /* The number of blocks of `n_bytes`. */
 guint tps_digest_n_blocks (gsize n_bytes);
 
-/* The hash of at most TPS_DIGEST_BLOCK_BYTES. Thread: any. */
+/* The hash of at most one block. Thread: any. */
 TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
 
 /* The digest of a gradient from the hashes of its blocks in order: those of `dense`, or those of

@@ -23,17 +23,13 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/averaging/digest.h"
 #include "runtime/server/round_numbers.h"
 #include "runtime/server/shell.h"
+#include "runtime/machine/tuning.h"
 
 #define MAX_TRAINERS (1024 * 1024)
 
-/* Work on more bytes goes to a worker. */
-#define MAX_INLINE_BYTES (64 * 1024)
-/* The number of blocks that a helper takes at a time, and the work that justifies one more
- * helper. */
-#define RANGE_BLOCKS 32
-#define HELPER_BLOCKS 96
 /* For averages, kept for reuse; page-locked if they come back from a device. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 #define DEFAULT_AVERAGES_PART 4 /* of the memory */
@@ -197,7 +193,7 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob *
   for (TpsAveragingJob *job = jobs, *next; job != NULL; job = next)
     {
       next = job->next;
-      if (job->n_bytes > MAX_INLINE_BYTES)
+      if (job->n_bytes > tps_tuning_get ()->inline_bytes)
         {
           submit_job (server, job);
           continue;
@@ -265,9 +261,10 @@ static void
 run_on_worker (gpointer user_data)
 {
   WorkerJob *worker_job = user_data;
+  const TpsTuning *tuning = tps_tuning_get ();
   TpsBlockWork work = {
-    .range_blocks = RANGE_BLOCKS,
-    .blocks_per_helper = HELPER_BLOCKS,
+    .range_blocks = tps_digest_n_blocks (tuning->average_range_bytes),
+    .blocks_per_helper = tps_digest_n_blocks (tuning->average_helper_bytes),
     .run = run_blocks,
     .done = blocks_done,
     .user_data = worker_job,
@@ -381,7 +378,7 @@ check_and_take_part (Call *call)
     }
   if (tensor_n_bytes (&gradient->dense) + tensor_n_bytes (&gradient->indices)
           + tensor_n_bytes (&gradient->values)
-      <= MAX_INLINE_BYTES)
+      <= tps_tuning_get ()->inline_bytes)
     tps_averaging_ticket_compute_digest (&call->ticket);
   take_part (call);
 }
@@ -389,7 +386,7 @@ check_and_take_part (Call *call)
 gboolean
 tps_parameter_server_is_long_check (const TpsGradient *gradient)
 {
-  return tensor_n_bytes (&gradient->indices) > MAX_INLINE_BYTES;
+  return tensor_n_bytes (&gradient->indices) > tps_tuning_get ()->inline_bytes;
 }
 
 void

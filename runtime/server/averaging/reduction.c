@@ -344,7 +344,7 @@ tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks)
   if (!fold->is_dense)
     return;
   n_elems = (gsize) tps_shape_n_elems (&fold->shape);
-  block_elems = TPS_DIGEST_BLOCK_BYTES / tps_dtype_size (fold->reduction->dtype);
+  block_elems = tps_digest_get_block_bytes () / tps_dtype_size (fold->reduction->dtype);
   for (guint i = first_block; i < first_block + n_blocks; i++)
     {
       Block block = { .offset = i * block_elems, .index = i };

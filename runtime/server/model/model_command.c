@@ -238,7 +238,7 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
       g_propagate_error (error, tps_updating_new_no_model_error ());
       return FALSE;
     }
-  if (!tps_model_update_begin (&update, server->model, gradients, n, error))
+  if (!tps_model_update_begin (&update, server->model, gradients, n, 1, error))
     return FALSE;
   tps_model_update_run (&update, 0, update.n_blocks);
   tps_mutex_lock (&server->shell.lock);

@@ -12,6 +12,7 @@
 #include "runtime/server/model/model_server_private.h"
 
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/server/model/update_digest.h"
 
 static void
@@ -290,7 +291,64 @@ tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTe
   tps_gauge_add (server->numbers.waiting, 1);
   if (call->client != NULL)
     note_incarnation (call);
-  if (count_bytes (call->ticket.gradients, n_gradients) <= TPS_MODEL_MAX_INLINE_BYTES)
+  if (count_bytes (call->ticket.gradients, n_gradients) <= tps_tuning_get ()->inline_bytes)
     compute_digest (&call->ticket);
   prepare (call);
+}
+
+/* ---- trainers that leave ---- */
+
+static gboolean
+has_quorum (const TpsModelServer *server)
+{
+  return server->options.min_trainers > 0
+         && server->options.min_trainers < server->options.n_trainers;
+}
+
+void
+tps_model_server_note_connection (TpsModelServer *server, gint32 trainer, gconstpointer connection)
+{
+  if (!has_quorum (server) || trainer < 0 || (guint) trainer >= server->options.n_trainers)
+    return;
+  tps_mutex_lock (&server->shell.lock);
+  if (!server->shell.is_shut_down)
+    tps_trainer_presence_note (&server->presence, trainer, connection);
+  tps_mutex_unlock (&server->shell.lock);
+}
+
+/* The lock is held. */
+static void
+lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput *output)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  for (guint i = 0; i < departed->len; i++)
+    {
+      const TpsDepartedTrainer *trainer = &g_array_index (departed, TpsDepartedTrainer, i);
+
+      if (trainer->n_pushes > 1
+          || tps_updating_has_contribution (server->updating, trainer->trainer))
+        tps_updating_lose (server->updating, trainer->trainer, now_ns, output);
+    }
+}
+
+void
+tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection)
+{
+  g_autoptr (GArray) departed = NULL;
+  TpsUpdatingOutput output;
+  TpsModelStep *step = NULL;
+
+  if (!has_quorum (server))
+    return;
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->shell.lock);
+  departed = tps_trainer_presence_take (&server->presence, connection);
+  if (departed != NULL && !server->shell.is_shut_down)
+    {
+      lose_trainers (server, departed, &output);
+      step = tps_model_step_begin (server, &output);
+    }
+  tps_mutex_unlock (&server->shell.lock);
+  tps_model_step_carry_out (server, &output, step);
 }

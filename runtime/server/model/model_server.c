@@ -156,6 +156,7 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
                                              : tps_metrics_new (NULL, NULL);
   tps_round_numbers_init (&server->numbers, server->metrics, "updating");
   server->updating = tps_updating_new (&rules);
+  tps_trainer_presence_init (&server->presence);
   tps_kept_versions_init (&server->kept, options->n_trainers);
   server->pushes = tps_push_window_new (&options->pushes);
   server->owns_sequencer = options->sequencer == NULL;
@@ -181,6 +182,7 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
+  tps_trainer_presence_reset (&server->presence);
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
   if (model != NULL && !is_end)
@@ -230,6 +232,7 @@ tps_model_server_free (TpsModelServer *server)
   tps_model_server_shut_down (server);
   tps_shell_drain (&server->shell);
   tps_updating_free (server->updating);
+  tps_trainer_presence_clear (&server->presence);
   tps_kept_versions_clear (&server->kept);
   tps_push_window_free (server->pushes);
   if (server->owns_sequencer)

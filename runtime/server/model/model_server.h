@@ -30,7 +30,7 @@ typedef struct TpsModelServer TpsModelServer;
 typedef struct
 {
   guint n_trainers;        /* 1 to 1,048,576 */
-  guint min_trainers;      /* enough at the deadline; 0 = all */
+  guint min_trainers;      /* enough at the deadline or without the lost; 0 = all */
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   /* The number of versions by which a gradient may be older than the newest model. */
   guint max_staleness;
@@ -71,6 +71,18 @@ void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
                                         TpsTensor *gradients, guint n_gradients,
                                         const gchar *client, gint64 sequence, gint64 version,
                                         gboolean may_wait, TpsModelDone done, gpointer user_data);
+
+/* The trainer is about to push over a connection, which is a name only. Must precede each call of
+ * tps_model_server_update_and_fetch() that comes over a connection. Does nothing if every trainer
+ * is needed. Thread: any. */
+void tps_model_server_note_connection (TpsModelServer *server, gint32 trainer,
+                                       gconstpointer connection);
+
+/* The connection has closed. Trainers that pushed last over it are lost until they push again, if
+ * they have pushed more than once over it, or are waiting for an answer: clients with a connection
+ * for each call close it after the answer. An update does not wait for lost trainers if
+ * `min_trainers` have come. Never blocks. Thread: any. */
+void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection);
 
 /* Applies the record of a command that changed the model, unless a restored snapshot contains it;
  * blocks. Must be called before the first call. Records must come in the order of their LSNs. */

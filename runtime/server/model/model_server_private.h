@@ -24,15 +24,13 @@
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/model/trained_model.h"
+#include "runtime/server/model/trainer_presence.h"
 #include "runtime/server/model/update_news.h"
 #include "runtime/server/model/updating.h"
 #include "runtime/server/round_numbers.h"
 #include "runtime/server/shell.h"
 
 G_BEGIN_DECLS
-
-/* Work on more bytes goes to a worker. */
-#define TPS_MODEL_MAX_INLINE_BYTES (64 * 1024)
 
 typedef struct
 {
@@ -70,9 +68,10 @@ struct TpsModelServer
 
   TpsShell shell; /* its lock guards everything below */
   TpsUpdating *updating;
-  TpsTrainedModel *model; /* NULL before init_model() */
-  gint64 incarnation;     /* the LSN of init_model(); 0 = no model */
-  gint64 lsn;             /* of the last command */
+  TpsTrainerPresence presence; /* empty if every trainer is needed */
+  TpsTrainedModel *model;      /* NULL before init_model() */
+  gint64 incarnation;          /* the LSN of init_model(); 0 = no model */
+  gint64 lsn;                  /* of the last command */
   TpsKeptVersions kept;
   TpsModelCapture *wanted; /* of a thread that waits for the end of an update; NULL = none */
   TpsCond captured;

@@ -9,12 +9,8 @@
 #include "runtime/server/model/model_server_private.h"
 
 #include "runtime/base/block_work.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/server/model/update_digest.h"
-
-/* The number of blocks that a thread takes at a time, and the number that justifies one more
- * helper. */
-#define RANGE_BLOCKS 32
-#define HELPER_BLOCKS 128
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
 #define BATCH_METRIC "parameter_server_batch_metric"
@@ -137,7 +133,8 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
   if (step->error == NULL)
     *command = install (server, step, dropped);
   tps_model_capture_take (server);
-  tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
+  tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error),
+                         tps_clock_now_ns (), output);
   give_model (server, output->answered);
   if (*command != NULL)
     tps_model_command_take_answered (*command, output);
@@ -172,14 +169,21 @@ blocks_done (gpointer user_data)
   tps_shell_end (&server->shell);
 }
 
+static guint
+get_blocks_per_helper (void)
+{
+  return (guint) (tps_tuning_get ()->model_helper_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES);
+}
+
 static void
 compute_on_workers (gpointer user_data)
 {
   TpsModelStep *step = user_data;
+  gsize range_bytes = tps_tuning_get ()->model_range_bytes;
   TpsBlockWork work = {
     .n_blocks = step->arithmetic.n_blocks,
-    .range_blocks = RANGE_BLOCKS,
-    .blocks_per_helper = HELPER_BLOCKS,
+    .range_blocks = (guint) (range_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES),
+    .blocks_per_helper = get_blocks_per_helper (),
     .run = run_blocks,
     .done = blocks_done,
     .user_data = step,
@@ -194,13 +198,15 @@ compute (TpsModelServer *server, TpsModelStep *step)
 {
   const TpsUpdatingJob *job = step->job;
   gsize n_bytes = tps_trained_model_get_n_bytes (step->model) * job->n_took_part;
+  guint n_threads = tps_block_work_get_n_threads (
+      server->workers, tps_trained_model_get_n_blocks (step->model), get_blocks_per_helper ());
 
   step->started_ns = tps_clock_now_ns ();
   if (!tps_model_update_begin (&step->arithmetic, step->model, job->gradients, job->n_took_part,
-                               &step->error))
+                               n_threads, &step->error))
     return TRUE;
   want_hashes (step);
-  if (n_bytes > TPS_MODEL_MAX_INLINE_BYTES)
+  if (n_bytes > tps_tuning_get ()->inline_bytes)
     {
       tps_worker_pool_submit (server->workers, compute_on_workers, step);
       return FALSE;

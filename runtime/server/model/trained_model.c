@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every
- * element alike do not depend on rows, so their parameters are cut into rows of BLOCK_ELEMS,
- * whatever their shape. Other optimizers get the rows of a matrix; a parameter of any other rank is
+ * element alike do not depend on rows, so their parameters of any shape are cut into rows of
+ * BLOCK_ELEMS. Other optimizers get the rows of a matrix; a parameter of any other rank is
  * one row.
  *
- * A block is visited once. Its gradients are hashed, if needed, and added up in a scratch row that
+ * A block is visited once. Its gradients are hashed, if needed, and added up in scratch memory that
  * stays in the first-level cache; the old values are copied to the new version, and the optimizer
- * steps them there. */
+ * steps them there. A row that is longer than a block may have any length. The memory for its mean
+ * is therefore allocated before the update, once for each thread. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -20,7 +21,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/server/model/update_digest.h"
 
-#define BLOCK_ELEMS 2048
+#define BLOCK_ELEMS (TPS_TRAINED_MODEL_BLOCK_BYTES / sizeof (gfloat))
 #define HASHED_ELEMS (TPS_UPDATE_DIGEST_BLOCK_BYTES / sizeof (gfloat))
 
 typedef struct
@@ -319,18 +320,87 @@ tps_trained_model_new_restored (TpsModelVersion *newest, const TpsOptimizerSpec 
   return allocate_state (model, error) ? g_steal_pointer (&model) : NULL;
 }
 
+/* ---- scratch memory ---- */
+
+struct TpsModelScratch
+{
+  TpsBuffer *memory;
+  gsize n_slot_bytes;
+  atomic_uint free_slots; /* a bit for each */
+};
+
+static void
+scratch_free (TpsModelScratch *scratch)
+{
+  tps_buffer_unref (scratch->memory);
+  g_free (scratch);
+}
+
+/* Sets `scratch` to memory for the longest row, for each thread; NULL if blocks fit the stack. */
+static gboolean
+provide_scratch (const TpsTrainedModel *model, guint n_gradients, guint n_threads,
+                 TpsModelScratch **scratch, GError **error)
+{
+  gsize n_slot_bytes = model->max_elems * sizeof (gfloat) + TPS_BUFFER_ALIGNMENT;
+  TpsBuffer *memory;
+
+  *scratch = NULL;
+  if (model->max_elems <= BLOCK_ELEMS || n_gradients == 1)
+    return TRUE;
+  n_slot_bytes -= n_slot_bytes % TPS_BUFFER_ALIGNMENT;
+  memory = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_threads * n_slot_bytes, error);
+  if (memory == NULL)
+    return FALSE;
+  *scratch = g_new0 (TpsModelScratch, 1);
+  (*scratch)->memory = memory;
+  (*scratch)->n_slot_bytes = n_slot_bytes;
+  atomic_init (&(*scratch)->free_slots, G_MAXUINT32 >> (TPS_MODEL_MAX_THREADS - n_threads));
+  return TRUE;
+}
+
+/* There are as many slots as threads, so one is free. */
+static guint
+take_slot (TpsModelScratch *scratch)
+{
+  guint free_slots = atomic_load (&scratch->free_slots);
+
+  while (!atomic_compare_exchange_weak (&scratch->free_slots, &free_slots,
+                                        free_slots & (free_slots - 1)))
+    continue;
+  return (guint) __builtin_ctz (free_slots);
+}
+
+static void
+release_slot (TpsModelScratch *scratch, guint slot)
+{
+  atomic_fetch_or (&scratch->free_slots, 1u << slot);
+}
+
 /* ---- an update ---- */
+
+guint
+tps_trained_model_get_n_blocks (const TpsTrainedModel *model)
+{
+  return MAX (1, model->blocks->len);
+}
 
 gboolean
 tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
-                        const TpsTensor *const *gradients, guint n_gradients, GError **error)
+                        const TpsTensor *const *gradients, guint n_gradients, guint n_threads,
+                        GError **error)
 {
   const TpsModelVersion *old = model->newest;
-  TpsModelVersion *version = version_new (old->version + 1, old->parameters, old->n_parameters,
-                                          error);
+  TpsModelScratch *scratch;
+  TpsModelVersion *version;
 
-  if (version == NULL)
+  if (!provide_scratch (model, n_gradients, n_threads, &scratch, error))
     return FALSE;
+  version = version_new (old->version + 1, old->parameters, old->n_parameters, error);
+  if (version == NULL)
+    {
+      g_clear_pointer (&scratch, scratch_free);
+      return FALSE;
+    }
   *update = (TpsModelUpdate) {
     .model = tps_trained_model_ref (model),
     .gradients = gradients,
@@ -338,7 +408,8 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
     .hashes = g_new0 (TpsPushDigest *, n_gradients),
     .version = version,
     .state = tps_buffer_is_exclusive (model->state) ? NULL : g_steal_pointer (&model->spare),
-    .n_blocks = MAX (1, model->blocks->len),
+    .n_blocks = tps_trained_model_get_n_blocks (model),
+    .scratch = scratch,
   };
   return TRUE;
 }
@@ -424,17 +495,34 @@ update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const 
                                    state + row * state_per_row, block->dim);
 }
 
-void
-tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
+static void
+run_blocks (const TpsModelUpdate *update, guint first_block, guint n_blocks, gfloat *scratch)
 {
   const TpsTrainedModel *model = update->model;
-  g_autoptr (TpsBuffer) scratch = tps_buffer_new (model->max_elems * sizeof (gfloat));
   TpsOptimizerStep step;
 
   tps_cpu_optimizer_step_init (&step, &model->optimizer, model->newest->version);
   for (guint i = first_block; i < first_block + n_blocks && i < model->blocks->len; i++)
-    update_block (update, &step, &g_array_index (model->blocks, Block, i),
-                  (gfloat *) (gpointer) tps_buffer_get_data (scratch));
+    update_block (update, &step, &g_array_index (model->blocks, Block, i), scratch);
+}
+
+void
+tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
+{
+  TpsModelScratch *scratch = update->scratch;
+  _Alignas(TPS_BUFFER_ALIGNMENT) gfloat short_rows[BLOCK_ELEMS];
+  guint slot;
+
+  if (scratch == NULL)
+    {
+      run_blocks (update, first_block, n_blocks, short_rows);
+      return;
+    }
+  slot = take_slot (scratch);
+  run_blocks (
+      update, first_block, n_blocks,
+      (gfloat *) (gpointer) (tps_buffer_get_data (scratch->memory) + slot * scratch->n_slot_bytes));
+  release_slot (scratch, slot);
 }
 
 void
@@ -446,6 +534,7 @@ tps_model_update_end (TpsModelUpdate *update)
   for (guint i = 0; i < update->n_gradients; i++)
     g_free (update->hashes[i]);
   g_free (update->hashes);
+  g_clear_pointer (&update->scratch, scratch_free);
   model->newest = g_steal_pointer (&update->version);
   tps_model_version_unref (old);
   if (update->state != NULL)

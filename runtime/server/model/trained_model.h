@@ -18,6 +18,10 @@
 
 G_BEGIN_DECLS
 
+/* The size of a block, whose gradients stay in any first-level cache. It is a constant because
+ * snapshots hold the optimizer's state by blocks. */
+#define TPS_TRAINED_MODEL_BLOCK_BYTES 8192
+
 typedef struct TpsTrainedModel TpsTrainedModel;
 
 /* Copies `parameters` into version 1. `optimizer` need not be resolved. Errors: INVALID_ARGUMENT
@@ -58,6 +62,12 @@ TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
 /* Resolved; borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
 
+/* The number of blocks of an update, at least 1. */
+guint tps_trained_model_get_n_blocks (const TpsTrainedModel *model);
+
+/* Memory for the means of long rows. */
+typedef struct TpsModelScratch TpsModelScratch;
+
 /* An update in progress. If the digests of gradients are needed, their blocks are hashed in the
  * same visit. */
 typedef struct
@@ -70,12 +80,15 @@ typedef struct
   TpsModelVersion *version; /* the new one */
   TpsBuffer *state;         /* the new one; NULL: the state is changed where it is */
   guint n_blocks;           /* >= 1 */
+  TpsModelScratch *scratch; /* NULL = the update needs none */
 } TpsModelUpdate;
 
-/* Errors: RESOURCE_EXHAUSTED; the model is unchanged then, and end() must not be called. */
+/* At most `n_threads`, up to TPS_MODEL_MAX_THREADS, may run blocks at the same time. Errors:
+ * RESOURCE_EXHAUSTED; the model is unchanged then, and end() must not be called. */
+#define TPS_MODEL_MAX_THREADS 32
 gboolean tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
                                  const TpsTensor *const *gradients, guint n_gradients,
-                                 GError **error);
+                                 guint n_threads, GError **error);
 /* The blocks of `gradients[i]` will be hashed. Must be called before the first block is run. */
 void tps_model_update_want_hashes (TpsModelUpdate *update, guint i);
 /* Must be called once for each block. */

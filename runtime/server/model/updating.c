@@ -28,6 +28,7 @@ struct TpsUpdateRound
   TpsUpdateContribution **by_trainer; /* [n_trainers], NULL = has not come */
   guint n_trainers;
   guint n_arrived;
+  guint n_lost; /* of the arrived ones */
   gint64 started_ns;
   gint64 deadline_ns;
   TpsUpdateTicket *waiting;
@@ -45,6 +46,8 @@ struct TpsUpdating
   TpsShape *shapes;
   TpsUpdateRound *open;     /* NULL before the first trainer comes */
   TpsUpdateRound *updating; /* NULL when no job is outstanding */
+  guint n_lost;
+  gboolean *is_lost; /* [n_trainers] */
 };
 
 TpsUpdating *
@@ -57,6 +60,7 @@ tps_updating_new (const TpsUpdatingOptions *options)
                             && options->round_timeout_ns > 0,
                         NULL);
   updating->options = *options;
+  updating->is_lost = g_new0 (gboolean, options->n_trainers);
   return updating;
 }
 
@@ -75,6 +79,7 @@ void
 tps_updating_free (TpsUpdating *updating)
 {
   forget_model (updating);
+  g_free (updating->is_lost);
   g_free (updating);
 }
 
@@ -293,6 +298,40 @@ close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
   output->job = job;
 }
 
+/* Whether the open round has enough trainers, and all that are not lost. */
+static gboolean
+is_complete (const TpsUpdating *updating)
+{
+  const TpsUpdateRound *round = updating->open;
+  guint n_missing = round->n_trainers - round->n_arrived;
+
+  return n_missing == 0
+         || (round->n_arrived >= updating->options.min_trainers
+             && n_missing == updating->n_lost - round->n_lost);
+}
+
+/* Closes the open round without the missing trainers. */
+static void
+close_incomplete (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
+{
+  tps_trace (&update_incomplete, tps_field_int ("version", updating->version),
+             tps_field_uint ("trainers", updating->options.n_trainers),
+             tps_field_uint ("arrived", updating->open->n_arrived),
+             tps_field_uint ("lost", updating->n_lost - updating->open->n_lost));
+  close_round (updating, now_ns, output);
+}
+
+static void
+close_if_complete (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
+{
+  if (updating->open == NULL || updating->updating != NULL || !is_complete (updating))
+    return;
+  if (updating->open->n_arrived < updating->options.n_trainers)
+    close_incomplete (updating, now_ns, output);
+  else
+    close_round (updating, now_ns, output);
+}
+
 static void
 abort_open_round (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output)
 {
@@ -366,6 +405,19 @@ check_staleness (const TpsUpdating *updating, const TpsUpdateTicket *ticket)
                       ticket->version, newest, updating->options.max_staleness);
 }
 
+static void
+set_lost (TpsUpdating *updating, guint trainer, gboolean is_lost)
+{
+  guint change = is_lost ? 1 : -1u;
+
+  if (updating->is_lost[trainer] == is_lost)
+    return;
+  updating->is_lost[trainer] = is_lost;
+  updating->n_lost += change;
+  if (updating->open != NULL && has_come (updating->open, trainer))
+    updating->open->n_lost += change;
+}
+
 static GError *
 check_may_wait (const TpsUpdating *updating, const TpsUpdateTicket *ticket, guint n_arrived)
 {
@@ -428,8 +480,7 @@ take_part (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns, TpsUpd
   output->has_taken = TRUE;
   output->n_before = round->n_arrived++;
   wait_in (round, ticket);
-  if (round->n_arrived == round->n_trainers)
-    close_round (updating, now_ns, output);
+  close_if_complete (updating, now_ns, output);
 }
 
 void
@@ -439,6 +490,8 @@ tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns
   GError *error = check_ticket (updating, ticket);
   guint trainer = (guint) ticket->trainer;
 
+  if (error == NULL)
+    set_lost (updating, trainer, FALSE);
   if (error == NULL && updating->updating != NULL && has_come (updating->updating, trainer))
     {
       repeat (updating, updating->updating, ticket, output);
@@ -460,6 +513,20 @@ tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns
     take_part (updating, ticket, now_ns, output);
 }
 
+void
+tps_updating_lose (TpsUpdating *updating, gint32 trainer, gint64 now_ns, TpsUpdatingOutput *output)
+{
+  set_lost (updating, (guint) trainer, TRUE);
+  close_if_complete (updating, now_ns, output);
+}
+
+gboolean
+tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer)
+{
+  return (updating->open != NULL && has_come (updating->open, (guint) trainer))
+         || (updating->updating != NULL && has_come (updating->updating, (guint) trainer));
+}
+
 /* ---- ends of rounds ---- */
 
 /* Gives the digests to the contributions, which may still be compared with others, and to the
@@ -477,7 +544,7 @@ give_digests (TpsUpdateRound *round, const TpsUpdatingJob *job)
 }
 
 void
-tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
+tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error, gint64 now_ns,
                        TpsUpdatingOutput *output)
 {
   TpsUpdateRound *round = job->round;
@@ -491,6 +558,7 @@ tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error
           give_digests (round, job);
         }
       answer_round (round, error, output);
+      close_if_complete (updating, now_ns, output);
     }
   bury (round, output);
   g_clear_error (&error);
@@ -533,10 +601,7 @@ tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *ou
     return;
   if (updating->open->n_arrived >= updating->options.min_trainers)
     {
-      tps_trace (&update_incomplete, tps_field_int ("version", updating->version),
-                 tps_field_uint ("trainers", updating->options.n_trainers),
-                 tps_field_uint ("arrived", updating->open->n_arrived));
-      close_round (updating, now_ns, output);
+      close_incomplete (updating, now_ns, output);
       return;
     }
   error = new_missing_error (updating);
@@ -578,4 +643,6 @@ tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOut
   if (updating->open != NULL)
     abort_open_round (updating, error, output);
   forget_model (updating);
+  memset (updating->is_lost, 0, updating->options.n_trainers * sizeof (gboolean));
+  updating->n_lost = 0;
 }

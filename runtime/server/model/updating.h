@@ -17,14 +17,16 @@
  *
  * A round is one update:
  *
- *   open -> updating -> done      all trainers have come, or, at the deadline, as many as suffice
- *                                 -> the model is new
+ *   open -> updating -> done      all trainers have come, or as many as suffice, at the deadline or
+ *                                 when all others are lost -> the model is new
  *   open -> aborted               too few have come at the deadline, counted from its first arrival
  *   updating -> aborted           the update failed
  *
  * While a model is being updated, trainers that do not take part in that update open the next
  * round; it is not closed before the current update is complete. The contributions of an aborted
  * round are forgotten; the next push opens another round.
+ *
+ * A trainer is lost from tps_updating_lose() until it comes again.
  *
  * Versions: the model has version 1 when it is set, and one more after each update. The age of a
  * gradient of version v is (the version that the current round starts from) - v. It is STALE beyond
@@ -50,7 +52,7 @@ typedef struct TpsUpdateContribution TpsUpdateContribution;
 typedef struct
 {
   guint n_trainers;        /* >= 1 */
-  guint min_trainers;      /* enough at the deadline, 1 to n_trainers */
+  guint min_trainers;      /* enough at the deadline or without the lost, 1 to n_trainers */
   gint64 round_timeout_ns; /* > 0 */
   guint max_staleness;
 } TpsUpdatingOptions;
@@ -144,6 +146,14 @@ GError *tps_updating_new_no_model_error (void);
 void tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns,
                         TpsUpdatingOutput *output);
 
+/* The trainer, in [0, n_trainers), is lost: no round waits for it before it comes again. A
+ * contribution that it has made counts. */
+void tps_updating_lose (TpsUpdating *updating, gint32 trainer, gint64 now_ns,
+                        TpsUpdatingOutput *output);
+
+/* Whether the trainer has a contribution in a round that has not ended. */
+gboolean tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer);
+
 /* Reads all gradients, which are those of `trainer`. Thread: any; no lock is needed. */
 TpsPushDigest tps_update_contribution_compute_digest (const TpsUpdateContribution *contribution,
                                                       gint32 trainer);
@@ -155,7 +165,7 @@ void tps_update_contribution_unref (TpsUpdateContribution *contribution);
 /* The update was made, and all marks have digests, or it failed with `error` (ownership moves).
  * Frees the job. */
 void tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
-                            TpsUpdatingOutput *output);
+                            gint64 now_ns, TpsUpdatingOutput *output);
 
 /* The next time at which expire() may have an effect; G_MAXINT64 = not before the next step. */
 gint64 tps_updating_get_deadline (const TpsUpdating *updating);
@@ -166,8 +176,8 @@ void tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutpu
 void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
                               TpsUpdatingStatus *status);
 
-/* Answers all waiting tickets with `error` (borrowed) and forgets the model. An outstanding job
- * must be passed back as usual. */
+/* Answers all waiting tickets with `error` (borrowed), forgets the model, and expects all trainers
+ * again. An outstanding job must be passed back as usual. */
 void tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output);
 
 void tps_updating_output_init (TpsUpdatingOutput *output);

@@ -17,6 +17,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/quota/token_charge.h"
 
 #define NS_PER_MS 1000000
 #define NS_PER_S G_GINT64_CONSTANT (1000000000)
@@ -237,42 +238,46 @@ leave (TpsTenant *tenant)
   atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
 }
 
+/* The first of two steps: whether the bucket has the tokens. */
+static inline gboolean
+check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint64 n_tokens,
+              gint64 now_ns, TpsTokenCharge *charge, GError **error)
+{
+  const TpsTokenRate *rate = &limits->rates[kind];
+  gint64 wait_ns = 0;
+
+  *charge = tps_token_charge (&tenant->buckets[kind], rate, n_tokens);
+  if (tps_token_rate_is_limited (rate))
+    wait_ns = tps_token_charge_wait (charge, rate, now_ns);
+  return wait_ns == 0 || refuse_tokens (tenant, limits, kind, wait_ns, error);
+}
+
+/* The second step. The bucket has mostly not changed since the first one. */
+static inline gboolean
+take_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 now_ns,
+             TpsTokenCharge *charge, GError **error)
+{
+  const TpsTokenRate *rate = &limits->rates[kind];
+  gint64 wait_ns;
+
+  return charge->ns == 0 || tps_token_charge_try (charge, &tenant->buckets[kind], rate, now_ns)
+         || tps_token_charge_take (charge, &tenant->buckets[kind], rate, now_ns, &wait_ns)
+         || refuse_tokens (tenant, limits, kind, wait_ns, error);
+}
+
 /* Takes the tokens of a call that begins. It takes none for sent bytes, but there must be no
  * debt. */
 static gboolean
-take_tokens (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError **error)
+charge_begin (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError **error)
 {
-  const struct
-  {
-    TpsQuotaKind kind;
-    guint64 n_tokens;
-  } charges[] = {
-    { TPS_QUOTA_BYTES_OUT, 0 },
-    { TPS_QUOTA_CALLS, 1 },
-    { TPS_QUOTA_BYTES_IN, n_bytes_in },
-  };
   gint64 now_ns = get_now_ns (tenant, limits);
-  gint64 wait_ns;
+  TpsTokenCharge out, calls, in;
 
-  for (guint i = 0; i < G_N_ELEMENTS (charges); i++)
-    {
-      TpsQuotaKind kind = charges[i].kind;
-
-      if (tps_token_rate_is_limited (&limits->rates[kind])
-          && !tps_token_bucket_may_take (&tenant->buckets[kind], &limits->rates[kind],
-                                         charges[i].n_tokens, now_ns, &wait_ns))
-        return refuse_tokens (tenant, limits, kind, wait_ns, error);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (charges); i++)
-    {
-      TpsQuotaKind kind = charges[i].kind;
-
-      if (charges[i].n_tokens > 0 && tps_token_rate_is_limited (&limits->rates[kind])
-          && !tps_token_bucket_take (&tenant->buckets[kind], &limits->rates[kind],
-                                     charges[i].n_tokens, now_ns, &wait_ns))
-        return refuse_tokens (tenant, limits, kind, wait_ns, error);
-    }
-  return TRUE;
+  return check_tokens (tenant, limits, TPS_QUOTA_BYTES_OUT, 0, now_ns, &out, error)
+         && check_tokens (tenant, limits, TPS_QUOTA_CALLS, 1, now_ns, &calls, error)
+         && check_tokens (tenant, limits, TPS_QUOTA_BYTES_IN, n_bytes_in, now_ns, &in, error)
+         && take_tokens (tenant, limits, TPS_QUOTA_CALLS, now_ns, &calls, error)
+         && take_tokens (tenant, limits, TPS_QUOTA_BYTES_IN, now_ns, &in, error);
 }
 
 gboolean
@@ -282,7 +287,7 @@ tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error)
 
   if (!enter (tenant, limits->said.calls_in_flight))
     return refuse_in_flight (tenant, limits->said.calls_in_flight, error);
-  if (!limits->has_rates || take_tokens (tenant, limits, n_bytes_in, error))
+  if (!limits->has_rates || charge_begin (tenant, limits, n_bytes_in, error))
     return TRUE;
   leave (tenant);
   return FALSE;
@@ -292,25 +297,32 @@ gboolean
 tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error)
 {
   const Limits *limits = get_limits (tenant);
-  gint64 wait_ns;
+  TpsTokenCharge charge;
+  gint64 now_ns;
 
-  if (limits->said.rates[TPS_QUOTA_ROWS].per_s == 0
-      || tps_token_bucket_take (&tenant->buckets[TPS_QUOTA_ROWS], &limits->rates[TPS_QUOTA_ROWS],
-                                n_rows, get_now_ns (tenant, limits), &wait_ns))
+  if (!tps_token_rate_is_limited (&limits->rates[TPS_QUOTA_ROWS]))
     return TRUE;
-  return refuse_tokens (tenant, limits, TPS_QUOTA_ROWS, wait_ns, error);
+  now_ns = get_now_ns (tenant, limits);
+  return check_tokens (tenant, limits, TPS_QUOTA_ROWS, n_rows, now_ns, &charge, error)
+         && take_tokens (tenant, limits, TPS_QUOTA_ROWS, now_ns, &charge, error);
 }
 
 void
 tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out)
 {
   const Limits *limits = get_limits (tenant);
+  const TpsTokenRate *rate = &limits->rates[TPS_QUOTA_BYTES_OUT];
+  TpsTokenBucket *bucket = &tenant->buckets[TPS_QUOTA_BYTES_OUT];
+  TpsTokenCharge charge;
+  gint64 now_ns;
 
   leave (tenant);
-  if (limits->said.rates[TPS_QUOTA_BYTES_OUT].per_s > 0)
-    tps_token_bucket_charge (&tenant->buckets[TPS_QUOTA_BYTES_OUT],
-                             &limits->rates[TPS_QUOTA_BYTES_OUT], n_bytes_out,
-                             get_now_ns (tenant, limits));
+  if (!tps_token_rate_is_limited (rate))
+    return;
+  now_ns = get_now_ns (tenant, limits);
+  charge = tps_token_charge (bucket, rate, n_bytes_out);
+  while (!tps_token_charge_try (&charge, bucket, rate, now_ns))
+    ;
 }
 
 /* ---- usage ----------------------------------------------------------------------------------- */

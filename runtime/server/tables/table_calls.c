@@ -173,7 +173,12 @@ tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsiz
 gint64
 tps_table_store_get_elapsed_ns (gint64 began_ns)
 {
-  return began_ns != 0 ? MAX (tps_clock_now_ns () - began_ns, 0) : -1;
+  gint64 elapsed_ns;
+
+  if (began_ns == 0)
+    return -1;
+  elapsed_ns = tps_clock_now_ns () - began_ns;
+  return MAX (elapsed_ns, 0);
 }
 
 TpsDeviceBags

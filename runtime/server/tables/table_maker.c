@@ -17,7 +17,8 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   lanes = g_hash_table_lookup (store->lanes, device);
   if (lanes == NULL)
     {
-      lanes = tps_device_lanes_new (device, store->answer_budget, store->kept_budget);
+      lanes = tps_device_lanes_new (device, store->answer_budget, store->scratch_budget,
+                                    store->kept_budget);
       g_hash_table_insert (store->lanes, device, lanes);
     }
   tps_mutex_unlock (&store->making_lock);

@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/base/name_hash.h"
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_store_private.h"
 
@@ -109,7 +110,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   store->making = g_hash_table_new (g_str_hash, g_str_equal);
   store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
   tps_rw_lock_init (&store->tables_lock);
-  store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, table_unref);
+  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL, table_unref);
   store->importing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   return store;
 }
@@ -306,18 +307,29 @@ tps_table_store_get_max_bytes (TpsTableStore *store)
   return tps_budget_get_max (store->budget);
 }
 
+static gsize
+estimate_of (const TpsTable *table, gsize n_rows, gsize n_outputs)
+{
+  if (table->on_device != NULL)
+    return TPS_TABLE_STORE_WAITS;
+  return n_rows * (table->row_bytes + sizeof (gint64)) + n_outputs * table->dim * sizeof (gfloat);
+}
+
 /* The bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0 if there
  * is no table. */
 static gsize
 estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs)
 {
-  g_autoptr (TpsTable) table = name != NULL ? tps_table_store_find (store, name) : NULL;
+  const TpsTable *table;
+  gsize n_bytes;
 
-  if (table == NULL)
+  if (name == NULL)
     return 0;
-  if (table->on_device != NULL)
-    return TPS_TABLE_STORE_WAITS;
-  return n_rows * (table->row_bytes + sizeof (gint64)) + n_outputs * table->dim * sizeof (gfloat);
+  tps_rw_lock_read (&store->tables_lock);
+  table = g_hash_table_lookup (store->tables, name);
+  n_bytes = table != NULL ? estimate_of (table, n_rows, n_outputs) : 0;
+  tps_rw_lock_unlock (&store->tables_lock);
+  return n_bytes;
 }
 
 gint64

@@ -46,7 +46,9 @@ init_call (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
   slot->call.index = index;
   slot->call.is_sparse = bucket->is_sparse;
   slot->call.n_elems = bucket->n_elems;
+  slot->call.n_wire_bytes = (gint64) tps_bucket_n_bytes (bucket);
   slot->call.done = options->done;
+  slot->call.failing = options->failing;
   slot->call.user_data = options->user_data;
   slot->call.dtype = TPS_DTYPE_FLOAT32;
   slot->call.travels_as = bucket->is_sparse ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_DENSE;

@@ -41,6 +41,7 @@ typedef struct
   /* The callbacks of calls in host memory and in device memory. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
   void (*done_on_device) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+  void (*failing) (TpsBucketCall *call, const GError *error); /* of both */
   gpointer user_data;
 } TpsBucketSlotOptions;
 

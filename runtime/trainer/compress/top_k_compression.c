@@ -67,6 +67,8 @@ top_k_begin (TpsBucketCall *call, gdouble ratio)
   call->travels_as = TPS_GRADIENT_SPARSE;
   call->rows = (gint64) n_blocks;
   call->dim = TPS_TOP_K_BLOCK;
+  call->n_wire_bytes = (gint64) (self->n_wanted
+                                 * (sizeof (gint64) + TPS_TOP_K_BLOCK * sizeof (gfloat)));
   return &self->base;
 }
 

@@ -57,6 +57,27 @@ report_alive (TpsDdp *ddp, gint64 until_ns)
     ddp->options.alive (ddp->options.user_data, until_ns);
 }
 
+/* Must be called with the lock held. */
+static void
+keep_first_error (TpsDdp *ddp, const GError *error)
+{
+  if (ddp->error == NULL)
+    ddp->error = g_error_copy (error);
+}
+
+/* Receives errors of calls that have not ended. The training thread then gives the step up, which
+ * ends them. */
+static void
+on_failing (TpsBucketCall *call, const GError *error)
+{
+  TpsDdp *ddp = call->user_data;
+
+  tps_mutex_lock (&ddp->lock);
+  keep_first_error (ddp, error);
+  tps_cond_broadcast (&ddp->changed);
+  tps_mutex_unlock (&ddp->lock);
+}
+
 /* -- memory -- */
 
 static gboolean
@@ -67,6 +88,7 @@ init_slots (TpsDdp *ddp, GError **error)
     .compression = &ddp->options.compression,
     .done = on_reduced,
     .done_on_device = on_reduced_on_device,
+    .failing = on_failing,
     .user_data = ddp,
   };
 
@@ -158,15 +180,13 @@ tps_ddp_get_layout (const TpsDdp *ddp)
   return &ddp->layout;
 }
 
-/* -- steps -- */
-
-/* Must be called with the lock held. */
-static void
-keep_first_error (TpsDdp *ddp, const GError *error)
+const TpsBucketCall *
+tps_ddp_get_call (const TpsDdp *ddp, guint bucket)
 {
-  if (ddp->error == NULL)
-    ddp->error = g_error_copy (error);
+  return &ddp->slots[bucket].call;
 }
+
+/* -- steps -- */
 
 /* Stores the average or the error. Thread: any. */
 static void

@@ -53,6 +53,10 @@ void tps_ddp_free (TpsDdp *ddp);
 /* Returns the layout, borrowed. Thread: any. */
 const TpsBucketLayout *tps_ddp_get_layout (const TpsDdp *ddp);
 
+/* Returns the call of a bucket, in host memory, borrowed. Between steps, the fields that describe
+ * how it travels are valid. */
+const TpsBucketCall *tps_ddp_get_call (const TpsDdp *ddp, guint bucket);
+
 /* With a group: checks that all ranks have the same layout. `on_devices` receives TRUE if the
  * buckets of all ranks are in device memory, for the hook's context; FALSE without a group. Blocks.
  * Errors: INVALID_ARGUMENT naming a rank that differs; those of the group. */

@@ -9,7 +9,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/trainer/ddp_rpc/bag_batches.h"
-#include "runtime/trainer/ddp_rpc/table_call.h"
+#include "runtime/trainer/table_steps/table_call.h"
 #include "runtime/trainer/ddp_rpc/table_columns.h"
 #include "runtime/base/error.h"
 #include "runtime/nn/hybrid_model.h"

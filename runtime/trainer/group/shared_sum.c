@@ -13,9 +13,9 @@
  * has three slots, used in turn. A slot is filled again, possibly by the next call, after one more
  * meeting following the step that read it last.
  *
- * Chunks are so small that all memory touched between the first and the last step stays in the
- * second-level cache: the data are read from memory once and written once.
- */
+ * Chunks are so small that most memory touched between the first and the last step stays in the
+ * second-level cache (`reduce_slot_bytes` of runtime/machine/tuning.h): the data are read from
+ * memory once and written once. Chunks must be equally long on all ranks. */
 
 #include "runtime/trainer/group/shared_sum.h"
 
@@ -25,8 +25,8 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/trainer/group/process_groups.h"
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 
-#define SLOT_BYTES ((gsize) 256 * 1024)
 #define N_TURNS 3
 #define LINE_BYTES 64
 #define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], used in turn */
@@ -39,13 +39,14 @@ struct TpsSharedSum
   guint n_chunks;   /* number of completed chunks */
   guint n_averages; /* number of averages begun */
   gdouble *weights; /* [2, size] */
-  guint8 *slots;    /* [N_TURNS, size, SLOT_BYTES] */
+  gsize slot_bytes; /* equal on all ranks */
+  guint8 *slots;    /* [N_TURNS, size, slot_bytes] */
 };
 
 gsize
 tps_shared_sum_get_n_bytes (guint size)
 {
-  return WEIGHT_BYTES + N_TURNS * (gsize) size * SLOT_BYTES;
+  return WEIGHT_BYTES + N_TURNS * (gsize) size * tps_tuning_get ()->reduce_slot_bytes;
 }
 
 TpsSharedSum *
@@ -59,6 +60,7 @@ tps_shared_sum_new (TpsRankMemory *memory)
   shared->rank = tps_rank_memory_get_rank (memory);
   shared->size = tps_rank_memory_get_size (memory);
   shared->weights = (gdouble *) (gpointer) data;
+  shared->slot_bytes = tps_tuning_get ()->reduce_slot_bytes;
   shared->slots = data + WEIGHT_BYTES;
   return shared;
 }
@@ -102,12 +104,13 @@ typedef struct
 static Chunk
 get_chunk (const Reduction *reduction, gsize number)
 {
-  gsize start = number * SLOT_BYTES;
+  gsize slot_bytes = reduction->shared->slot_bytes;
+  gsize start = number * slot_bytes;
 
   return (Chunk) {
     .reduction = reduction,
     .data = reduction->data + start,
-    .n_bytes = MIN (SLOT_BYTES, reduction->n_elems * reduction->elem_size - start),
+    .n_bytes = MIN (slot_bytes, reduction->n_elems * reduction->elem_size - start),
     .turn = (reduction->shared->n_chunks + number) % N_TURNS,
   };
 }
@@ -126,7 +129,7 @@ slot_of (const Chunk *chunk, guint rank)
 {
   const TpsSharedSum *shared = chunk->reduction->shared;
 
-  return shared->slots + (chunk->turn * shared->size + rank) * SLOT_BYTES;
+  return shared->slots + (chunk->turn * shared->size + rank) * shared->slot_bytes;
 }
 
 static void
@@ -249,7 +252,8 @@ static gboolean
 reduce (const Reduction *reduction, gint64 deadline_ns, GError **error)
 {
   TpsSharedSum *shared = reduction->shared;
-  gsize n_chunks = (reduction->n_elems * reduction->elem_size + SLOT_BYTES - 1) / SLOT_BYTES;
+  gsize n_bytes = reduction->n_elems * reduction->elem_size;
+  gsize n_chunks = (n_bytes + shared->slot_bytes - 1) / shared->slot_bytes;
 
   if (n_chunks == 0)
     return TRUE;

@@ -61,3 +61,9 @@ tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError 
   g_assert ((reduced == NULL) == (error != NULL));
   call->done (call, reduced, error);
 }
+
+void
+tps_bucket_call_report_failure (TpsBucketCall *call, const GError *error)
+{
+  call->failing (call, error);
+}

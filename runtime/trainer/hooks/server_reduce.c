@@ -1,23 +1,56 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Averages a bucket on its parameter server. */
+/* Averages a bucket on its parameter servers, in one or several pieces. The exchange receives all
+ * pieces at once and sends them in order: the server averages and returns the first ones while it
+ * receives the next ones.
+ *
+ * If a piece fails, the failure is reported at once, and the bucket fails when no piece is in
+ * flight any more, because the exchange borrows its memory until then.
+ */
 
 #include "runtime/trainer/ports/hook.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/trainer/hooks/bucket_pieces.h"
+
+typedef struct ServerCall ServerCall;
 
 typedef struct
 {
+  ServerCall *owner;
+  guint index;
+} PieceCall;
+
+struct ServerCall
+{
   const TpsHookContext *context;
   TpsBucketCall *call;
+  const TpsRoute *route;
   gchar *key;
-} ServerCall;
+  TpsGradient average;    /* of a bucket that travels as a whole */
+  TpsBucketPieces joined; /* of all others */
+  TpsGradient *slices;    /* [n_pieces]; NULL for a bucket that travels as a whole */
+  PieceCall *pieces;      /* [n_pieces] */
+
+  TpsMutex lock; /* guards the fields below */
+  guint n_in_flight;
+  GError *error; /* the first error */
+};
 
 static void
 server_call_free (ServerCall *self)
 {
+  for (guint i = 0; self->slices != NULL && i < self->route->n_pieces; i++)
+    tps_gradient_clear (&self->slices[i]);
+  if (self->slices != NULL)
+    tps_bucket_pieces_clear (&self->joined);
+  g_free (self->slices);
+  g_free (self->pieces);
   g_free (self->key);
+  tps_gradient_clear (&self->average);
+  g_clear_error (&self->error);
+  tps_mutex_clear (&self->lock);
   g_free (self);
 }
 
@@ -31,53 +64,149 @@ is_block_without_data (const ServerCall *self, const GError *error)
          && g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT);
 }
 
-static void
-on_average (gpointer user_data, TpsGradient *average, const GError *error)
+static gboolean
+take_average (ServerCall *self, guint index, TpsGradient *average, GError **error)
 {
-  ServerCall *self = user_data;
+  if (self->slices != NULL)
+    return tps_bucket_pieces_add (&self->joined, index, average, error);
+  tps_gradient_move (&self->average, average);
+  return TRUE;
+}
+
+/* The call stays alive until this piece is counted as done, also on another thread. */
+static void
+fail (ServerCall *self, const GError *error)
+{
+  gboolean is_first;
+
+  tps_mutex_lock (&self->lock);
+  is_first = self->error == NULL;
+  if (is_first)
+    self->error = g_error_copy (error);
+  tps_mutex_unlock (&self->lock);
+  if (is_first && self->slices != NULL)
+    tps_bucket_call_report_failure (self->call, error);
+}
+
+/* Ends the call with all of its pieces. */
+static void
+finish (ServerCall *self)
+{
   TpsBucketCall *call = self->call;
-  g_auto (TpsGradient) nothing = { TPS_GRADIENT_NONE };
+  g_auto (TpsGradient) average = { TPS_GRADIENT_NONE };
+  g_autoptr (GError) error = g_steal_pointer (&self->error);
 
   /* An error means that the metrics were cleared in the meantime. The gradient is still valid. */
   tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
+  if (self->slices == NULL)
+    tps_gradient_move (&average, &self->average);
+  else if (error == NULL)
+    tps_bucket_pieces_join (&self->joined, &average, &error);
+  server_call_free (self);
+  tps_bucket_call_finish (call, error == NULL ? &average : NULL, error);
+}
+
+static void
+piece_done (ServerCall *self)
+{
+  gboolean is_last;
+
+  tps_mutex_lock (&self->lock);
+  is_last = --self->n_in_flight == 0;
+  tps_mutex_unlock (&self->lock);
+  if (is_last)
+    finish (self);
+}
+
+static void
+on_average (gpointer user_data, TpsGradient *average, const GError *error)
+{
+  const PieceCall *piece = user_data;
+  ServerCall *self = piece->owner;
+  g_auto (TpsGradient) nothing = { TPS_GRADIENT_NONE };
+  g_autoptr (GError) mismatch = NULL;
+
   if (error != NULL && is_block_without_data (self, error))
     {
       average = &nothing;
       error = NULL;
     }
-  server_call_free (self);
-  tps_bucket_call_finish (call, error == NULL ? average : NULL, error);
+  if (error == NULL && !take_average (self, piece->index, average, &mismatch))
+    error = mismatch;
+  if (error != NULL)
+    fail (self, error);
+  piece_done (self);
 }
 
 TpsHookReach
 tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call)
 {
   TpsExchange *exchange = context->exchange;
-  gboolean takes_device = exchange->ops->takes_device != NULL
-                          && exchange->ops->takes_device (exchange, context->owners[call->index],
-                                                          call->stream->device);
+  const TpsRoute *route = &context->routes[call->index];
 
-  return takes_device ? TPS_HOOK_REACH_DEVICE : TPS_HOOK_REACH_HOST;
+  return route->n_pieces == 1 && exchange->ops->takes_device != NULL
+                 && exchange->ops->takes_device (exchange, route->pieces[0].server,
+                                                 call->stream->device)
+             ? TPS_HOOK_REACH_DEVICE
+             : TPS_HOOK_REACH_HOST;
+}
+
+static void
+send_piece (ServerCall *self, guint index, gint64 deadline_ns)
+{
+  const TpsHookContext *context = self->context;
+  const TpsPiece *piece = &self->route->pieces[index];
+  const TpsGradient *gradient = self->slices != NULL ? &self->slices[index]
+                                                     : &self->call->contribution;
+
+  self->pieces[index] = (PieceCall) { self, index };
+  context->exchange->ops->average_gradient (
+      context->exchange, piece->server, context->state->batch_number, piece->param_loc, gradient,
+      deadline_ns, on_average, &self->pieces[index]);
+}
+
+static ServerCall *
+server_call_new (const TpsHookContext *context, TpsBucketCall *call)
+{
+  ServerCall *self = g_new0 (ServerCall, 1);
+
+  self->context = context;
+  self->call = call;
+  self->route = &context->routes[call->index];
+  self->key = context->state->klass->get_key (context->state, call->index);
+  self->pieces = g_new (PieceCall, self->route->n_pieces);
+  self->n_in_flight = self->route->n_pieces;
+  tps_mutex_init (&self->lock);
+  return self;
+}
+
+static gboolean
+cut (ServerCall *self, GError **error)
+{
+  if (self->route->n_pieces == 1)
+    return TRUE;
+  self->slices = g_new (TpsGradient, self->route->n_pieces);
+  tps_bucket_pieces_init (&self->joined, self->call, self->route);
+  return tps_bucket_pieces_cut (&self->call->contribution, self->route, self->slices, error);
 }
 
 void
 tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call)
 {
-  ServerCall *self = g_new0 (ServerCall, 1);
+  ServerCall *self = server_call_new (context, call);
+  guint n_pieces = self->route->n_pieces;
+  gint64 deadline_ns = tps_clock_now_ns () + context->timeout_ns + TPS_HOOK_GRACE_NS;
   g_autoptr (GError) error = NULL;
 
-  self->context = context;
-  self->call = call;
-  self->key = context->state->klass->get_key (context->state, call->index);
-  if (!tps_metrics_record_start (context->metrics, TPS_METRIC_HOOK_FUTURE, self->key,
-                                 call->is_sparse ? "rpc_sparse" : "rpc_dense", &error))
+  if (!cut (self, &error)
+      || !tps_metrics_record_start (context->metrics, TPS_METRIC_HOOK_FUTURE, self->key,
+                                    call->is_sparse ? "rpc_sparse" : "rpc_dense", &error))
     {
       server_call_free (self);
       tps_bucket_call_finish (call, NULL, error);
       return;
     }
-  context->exchange->ops->average_gradient (
-      context->exchange, context->owners[call->index], context->state->batch_number,
-      (gint32) call->index, &call->contribution,
-      tps_clock_now_ns () + context->timeout_ns + TPS_HOOK_GRACE_NS, on_average, self);
+  /* The answer to the last piece frees the call, possibly before send_piece() returns. */
+  for (guint i = 0; i < n_pieces; i++)
+    send_piece (self, i, deadline_ns);
 }

@@ -8,6 +8,7 @@
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/trainer/pass/device_spans.h"
 #include "runtime/trainer/pass/pass_control.h"
+#include "runtime/trainer/pass/piece_plan.h"
 
 TpsPass *
 tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics)
@@ -32,7 +33,7 @@ release_memory (TpsPass *pass)
   if (pass->model != NULL)
     pass->model->klass->free (pass->model);
   pass->model = NULL;
-  g_clear_pointer (&pass->owners, g_free);
+  g_clear_pointer (&pass->pieces, tps_piece_plan_free);
   tps_tensor_clear (&pass->output_gradient);
   g_clear_pointer (&pass->loss, tps_buffer_unref);
   g_array_set_size (pass->plan->batches, 0);
@@ -53,27 +54,34 @@ tps_pass_free (TpsPass *pass)
 
 /* -- the model -- */
 
-/* A sparse bucket counts with the size of its whole matrix, because the size of its gradients is
- * not known. */
 static void
-assign_owners (TpsPass *pass)
+plan_pieces (TpsPass *pass)
 {
   const TpsBucketLayout *layout = tps_ddp_get_layout (pass->ddp);
   const TpsTrainPlan *plan = pass->plan;
-  guint n_servers = plan->servers->len;
-  g_autofree gint64 *n_bytes = g_new0 (gint64, layout->n_buckets);
+  g_autofree TpsPieceBucket *buckets = g_new (TpsPieceBucket, layout->n_buckets);
+  TpsPiecePlanOptions options = { .buckets = buckets,
+                                  .n_buckets = layout->n_buckets,
+                                  .n_servers = plan->servers->len,
+                                  .only_server = -1,
+                                  .piece_bytes = plan->piece_bytes };
 
-  pass->owners = g_new0 (guint, layout->n_buckets);
-  pass->context.owners = pass->owners;
-  if (n_servers == 0)
+  if (options.n_servers == 0)
     return;
   for (guint b = 0; b < layout->n_buckets; b++)
     {
-      n_bytes[b] = (gint64) tps_bucket_n_bytes (&layout->buckets[b]);
-      pass->owners[b] = tps_partition_find_server (plan->rank, plan->world_size, n_servers);
+      const TpsBucketCall *call = tps_ddp_get_call (pass->ddp, b);
+
+      buckets[b].travels_as = call->travels_as;
+      buckets[b].n_units = call->travels_as == TPS_GRADIENT_DENSE ? (gint64) call->n_elems
+                                                                  : call->rows;
+      buckets[b].n_wire_bytes = call->n_wire_bytes;
     }
-  if (!plan->partition_by_trainer)
-    tps_partition_buckets (n_bytes, layout->n_buckets, n_servers, pass->owners);
+  if (plan->partition_by_trainer)
+    options.only_server = (gint) tps_partition_find_server (plan->rank, plan->world_size,
+                                                            options.n_servers);
+  pass->pieces = tps_piece_plan_new (&options);
+  pass->context.routes = pass->pieces->routes;
 }
 
 static void
@@ -101,7 +109,7 @@ tps_pass_create_ddp (TpsPass *pass, GError **error)
       || !tps_ddp_check_layouts (pass->ddp, &pass->context.group_on_devices, error))
     return FALSE;
   tps_pass_leave_store (pass);
-  assign_owners (pass);
+  plan_pieces (pass);
   return tps_model_fill_parameters (pass->model, pass->plan->seed, error);
 }
 

@@ -22,6 +22,7 @@ G_BEGIN_DECLS
 typedef struct TpsPass TpsPass;
 typedef struct TpsPassControl TpsPassControl; /* pass/pass_control.h */
 typedef struct TpsDeviceSpans TpsDeviceSpans; /* pass/device_spans.h */
+typedef struct TpsPiecePlan TpsPiecePlan;     /* pass/piece_plan.h */
 
 /* Prepares the plan's batches in place. Called once for each pass, before tps_trainer_train()
  * returns, so it should be fast. The batches lie in host memory and are moved to the pass's device
@@ -83,7 +84,7 @@ struct TpsPass
   TpsDevice *device; /* the device of the model; borrowed */
   TpsModel *model;
   TpsHookState *hook_state;
-  guint *owners; /* [buckets] */
+  TpsPiecePlan *pieces; /* NULL without servers */
   TpsHookContext context;
   TpsDdp *ddp;
   TpsTableClient *tables;       /* NULL unless the trainer class has connected them */

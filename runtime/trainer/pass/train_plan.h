@@ -41,6 +41,7 @@ typedef struct
   gboolean partition_by_trainer;
   gdouble first_bucket_mib;
   gdouble bucket_cap_mib;
+  gint64 piece_bytes; /* 0 = whole buckets */
   gdouble learning_rate;
   gint64 rpc_timeout_ns;
   gchar *rendezvous; /* address; "" = the configuration of the process */

@@ -43,6 +43,23 @@ struct TpsHookState
   gint64 batch_number; /* -1 before the first step; increases over all epochs of a pass */
 };
 
+/* A part of a bucket that a server averages in a round of its own: elements of a bucket that
+ * travels dense, or rows of one that travels as rows. */
+typedef struct
+{
+  guint server;     /* number of the server that averages it */
+  gint32 param_loc; /* of its round */
+  gint64 first_unit;
+  gint64 n_units;
+} TpsPiece;
+
+/* The pieces of a bucket, in order and without gaps. A bucket with one piece travels as a whole. */
+typedef struct
+{
+  const TpsPiece *pieces; /* [n_pieces], borrowed */
+  guint n_pieces;         /* >= 1 */
+} TpsRoute;
+
 /* The context of a hook, the same for all calls of a pass. All members are borrowed. */
 typedef struct
 {
@@ -51,7 +68,7 @@ typedef struct
   TpsExchange *exchange;     /* NULL unless the hook needs servers */
   TpsProcessGroup *group;    /* NULL unless the hook needs a group */
   gboolean group_on_devices; /* the buckets of all its ranks are in device memory */
-  const guint *owners;       /* [buckets]: number of the server that averages the bucket */
+  const TpsRoute *routes;    /* [buckets]: the servers that average them; NULL without servers */
   gboolean owned_by_block;   /* servers average blocks of trainers instead of all trainers */
   gboolean delivers_sum;     /* all-reduce hooks: deliver the sum instead of the mean */
   gint64 timeout_ns;         /* of one round */
@@ -74,6 +91,9 @@ struct TpsBucketCall
   TpsDType dtype;
   gint64 rows;
   gint64 dim;
+  /* The bytes of a contribution on the wire: an estimate for the division of work, the same on all
+   * trainers. Of rows it is an upper limit unless the compression knows better. */
+  gint64 n_wire_bytes;
 
   /* This trainer's contribution: DENSE, SPARSE (coalesced), or NONE with weight 0. */
   TpsGradient contribution;
@@ -95,12 +115,19 @@ struct TpsBucketCall
   /* Receives the result, in the form in which the bucket travelled. Called once. The callee owns
    * `reduced`, which is NULL on error. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+  /* Receives an error before the end of a call that will fail with it. The callee may then cancel
+   * the exchange and the group, which ends the rest of the call. */
+  void (*failing) (TpsBucketCall *call, const GError *error);
   gpointer user_data;
 };
 
 /* Must be called exactly once for each call. Moves `reduced` away. Either `reduced` or `error` is
  * NULL. Thread: any. */
 void tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+
+/* May be called before tps_bucket_call_finish() by a hook that still waits for a part of the call.
+ * Thread: any. */
+void tps_bucket_call_report_failure (TpsBucketCall *call, const GError *error);
 
 typedef enum
 {
@@ -155,8 +182,10 @@ TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const Tps
 TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
                                             const TpsBucketCall *call);
 
-/* Sends the bucket to the server that owns it. The result is the server's reply, whose buffers are
- * not copied. Metric: hook_future_metric, rpc_dense or rpc_sparse. */
+/* Sends the pieces of the bucket to their servers. The result of a bucket with one piece is the
+ * server's reply, whose buffers are not copied; otherwise the averages of the pieces are copied to
+ * one buffer as they arrive. Metric: hook_future_metric, rpc_dense or rpc_sparse, of the whole
+ * bucket. */
 void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
 
 /* All-reduces a dense bucket in place; the result is the bucket's storage, with the same bits on

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -54,6 +55,7 @@ struct State
   bool is_sticky = false;
   cudaError_t broken = cudaSuccess;
   bool are_events_held = false;
+  unsigned edge = UINT_MAX;
   std::map<uintptr_t, Block> blocks; /* by address */
   int n_working = 0;                 /* between begin and end */
   std::set<CUstream_st *> streams;   /* those of a lost device remain */
@@ -274,13 +276,24 @@ extern "C"
     s.failing.clear ();
     s.broken = cudaSuccess;
     s.are_events_held = false;
+    s.edge = UINT_MAX;
     s.n_calls.clear ();
+  }
+
+  void
+  fake_cuda_run_edges (unsigned n_blocks)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    s.edge = n_blocks;
   }
 
   /* Declared in cuda/kernels/launch_host.cuh. */
   void
   tps_launch_on_host_begin (cudaStream_t stream)
   {
+    outcome ("launch");
     begin ();
   }
 
@@ -288,6 +301,15 @@ extern "C"
   tps_launch_on_host_end (cudaStream_t stream)
   {
     end ();
+  }
+
+  unsigned
+  tps_launch_on_host_edge (void)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.edge;
   }
 
   cudaError_t

@@ -24,8 +24,13 @@ extern "C"
   /* The next `n_calls` calls of `function` return `code`, as if memory were exhausted. */
   void fake_cuda_fail_for (const char *function, cudaError_t code, int n_calls);
 
-  /* How often `function` was called since the last reset, failed calls too. */
+  /* How often `function` was called since the last reset, failed calls too. "launch": kernels,
+   * where a sort or a scan of CUB counts as one. */
   int fake_cuda_count_calls (const char *function);
+
+  /* From now on kernels run only that many blocks at each end of their grid, so that tests of huge
+   * arrays end. A reset makes all blocks run. */
+  void fake_cuda_run_edges (unsigned n_blocks);
 
   /* Whether a call since the start of the process has created a context on device `ordinal`. */
   bool fake_cuda_has_context (int ordinal);

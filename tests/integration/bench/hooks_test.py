@@ -80,6 +80,15 @@ class Hooks(launcher.TestCase):
         self.assertEqual(self.digest(),
                          self.digest("--first-bucket-mib=0.001", "--bucket-cap-mib=0.01"))
 
+    def test_pieces_change_nothing(self):
+        for hook in ("rpc_hook", "sparse_rpc_hook"):
+            for compress in ("none", "fp16", "topk:0.1"):
+                with self.subTest(hook=hook, compress=compress):
+                    found = {self.digest("--ddp-hook=" + hook, "--compress=" + compress, *flags)
+                             for flags in ((), ("--piece-kib=1",),
+                                           ("--piece-kib=2", "--transport=tcp", "--nserver=3"))}
+                    self.assertEqual(len(found), 1)
+
     def test_seeds_count(self):
         self.assertNotEqual(self.digest("--seed=1"), self.digest("--seed=2"))
         self.assertEqual(self.digest("--seed=1"), self.digest("--seed=1"))
@@ -115,6 +124,10 @@ class PartitionByTrainers(launcher.TestCase):
             with self.subTest(trainers=trainers, servers=servers):
                 found = self.digests("--ntrainer=%d" % trainers, "--nserver=%d" % servers)
                 self.assertEqual((len(found), len(set(found))), (trainers, models), found)
+
+    def test_pieces_change_nothing(self):
+        for flags in (("--ntrainer=3", "--nserver=2"), ("--ntrainer=4", "--nserver=4")):
+            self.assertEqual(self.digests(*flags), self.digests("--piece-kib=1", *flags))
 
     def test_trainers_of_one_server_agree(self):
         found = self.digests("--ntrainer=4", "--nserver=2")

@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "plugin/client/client.h"
 #include "plugin/plugin.h"
+#include "runtime/base/error.h"
 #include "tests/integration/host/journal.h"
 #include "tests/integration/host/peer.h"
 
@@ -271,6 +273,49 @@ TEST_P (AddedProcessor, LargeBinariesTravelBothWays)
   for (size_t i = 0; i < bytes.size (); i++)
     bytes[i] = static_cast<char> (i * 7);
   EXPECT_TRUE (ReplyText (peer->call ("Journal:blob", Text (bytes))) == bytes);
+}
+
+void
+WriteBlob (TpsWriter *out, gconstpointer bytes)
+{
+  const auto *blob = static_cast<const std::string *> (bytes);
+  tps_writer_field (out, 1, TPS_WIRE_BINARY);
+  tps_writer_binary_borrowed (out, blob->data (), blob->size ());
+}
+
+gboolean
+ReadBlob (TpsReader *result, TpsWireType type, gpointer bytes, GError **)
+{
+  TpsBytesView view = tps_reader_binary (result);
+  static_cast<std::string *> (bytes)->assign (reinterpret_cast<const char *> (view.data),
+                                              view.n_bytes);
+  return type == TPS_WIRE_BINARY;
+}
+
+/* The plugin has the Chunks service, and the processor belongs to the server alone. */
+TEST_P (AddedProcessor, CallsThatAreLargerThanAFrameComeInChunks)
+{
+  if (std::string (GetParam ().name) != "FramedBinary")
+    GTEST_SKIP () << "the client of chunks has one form";
+  TpsServerOptions options = {};
+  options.max_frame_bytes = 64 << 10;
+  Start (options);
+  TpsClientOptions client_options = {};
+  client_options.address = tps_server_get_addresses (server_)[0];
+  client_options.ask_bytes = 1024;
+  g_autoptr (TpsClient) client = tps_client_new (&client_options, nullptr);
+  g_autoptr (GError) error = nullptr;
+  gint64 deadline_ns = (g_get_monotonic_time () + 20 * G_USEC_PER_SEC) * 1000;
+  std::string bytes (3 << 20, '\0'), seen;
+  for (size_t i = 0; i < bytes.size (); i++)
+    bytes[i] = static_cast<char> (i * 7);
+  ASSERT_TRUE (tps_client_call_sync (client, "Journal", "blob", WriteBlob, &bytes, deadline_ns,
+                                     ReadBlob, &seen, &error))
+      << error->message;
+  EXPECT_TRUE (seen == bytes);
+  EXPECT_FALSE (tps_client_call_sync (client, "Journal", "no_such_method", WriteBlob, &bytes,
+                                      deadline_ns, ReadBlob, &seen, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND)) << error->message;
 }
 
 TEST_P (AddedProcessor, UnknownMethodsAndWrongTypesAreAnswered)

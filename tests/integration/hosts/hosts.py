@@ -16,68 +16,36 @@ unchanged.
 import os
 import shutil
 import signal
-import subprocess
 import unittest
 
 import launcher
+import namespaces
 
 N_HOSTS = 4
-
-
-def _why_not():
-    """The missing requirement; None if namespaces can be created."""
-    if os.geteuid() != 0:
-        return "needs root: it makes network namespaces"
-    for tool in ("ip", "unshare"):
-        if shutil.which(tool) is None:
-            return "needs the program %s" % tool
-    probe = "tps%d-probe" % os.getpid()
-    made = subprocess.run(["ip", "netns", "add", probe], stderr=subprocess.PIPE, check=False)
-    if made.returncode != 0:
-        return "cannot make a network namespace: %s" % made.stderr.decode().strip()
-    subprocess.run(["ip", "netns", "del", probe], check=True)
-    return None
 
 
 class TestCase(launcher.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        reason = _why_not()
+        reason = namespaces.why_not()
         if reason is not None:
             raise unittest.SkipTest(reason)
 
     def setUp(self):
         super().setUp()
-        self._prefix = "tps%d-" % os.getpid()
-        self._switch = self._add_namespace("switch")
-        self._ip(self._switch, "link add br0 type bridge")
-        self._ip(self._switch, "link set br0 up")
+        self._network = namespaces.Network()
+        self.addCleanup(self._network.close)
+        self._switch = self._network.add_switch("switch")
+        self._hosts = {}
         for number in range(1, N_HOSTS + 1):
-            self._add_host(number)
-
-    def _ip(self, namespace, command):
-        subprocess.run(["ip", "-n", namespace, *command.split()], check=True)
-
-    def _add_namespace(self, name):
-        namespace = self._prefix + name
-        subprocess.run(["ip", "netns", "add", namespace], check=True)
-        self.addCleanup(subprocess.run, ["ip", "netns", "del", namespace], check=True)
-        self._ip(namespace, "link set lo up")
-        return namespace
-
-    def _add_host(self, number):
-        host = self._add_namespace("host%d" % number)
-        self._ip(host, "link add eth0 type veth peer name port%d netns %s" % (number, self._switch))
-        self._ip(self._switch, "link set port%d master br0" % number)
-        self._ip(self._switch, "link set port%d up" % number)
-        self._ip(host, "address add 10.99.0.%d/24 dev eth0" % number)
-        self._ip(host, "address add fd99::%d/64 dev eth0 nodad" % number)
-        self._ip(host, "link set eth0 up")
+            host = self._hosts[number] = self._network.add_host("host%d" % number)
+            self._network.connect(host, "eth0", self._switch, "port%d" % number,
+                                  ["10.99.0.%d/24" % number, "fd99::%d/64" % number])
 
     def unplug(self, number):
         """Unplugs the cable: packets are lost without notice to either side."""
-        self._ip(self._switch, "link set port%d down" % number)
+        self._network.ip(self._switch, "link set port%d down" % number)
 
     def start_on(self, number, *flags, names=None, **environment):
         """A parameter_server on host `number`. `names`: other lines for its /etc/hosts, {name:
@@ -88,11 +56,9 @@ class TestCase(launcher.TestCase):
         path = os.path.join(self.folder, "hosts-%d" % len(self._runs))
         with open(path, "w", encoding="ascii") as file:
             file.writelines("%s %s\n" % (address, name) for name, address in known.items())
-        become = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
         run = launcher.Run(
-            ["netns", "exec", "%shost%d" % (self._prefix, number), "unshare", "--mount", "--uts",
-             "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", become, "sh", path,
-             "host%d" % number, self.program, *flags],
+            self._network.command(self._hosts[number], "host%d" % number, self.program, *flags,
+                                  names=path),
             self.folder, None, environment, shutil.which("ip"))
         self._runs.append(run)
         return run

@@ -1,11 +1,16 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The private key of a server: nobody finds it but in the one place where OpenSSL has it."""
+"""The secrets of a server and of its callers.
+
+The private key of a server is only in the one place where OpenSSL has it. The token of a caller is
+nowhere after the call that it came with.
+"""
 
 import os
 import re
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -43,25 +48,30 @@ def read_number(key, name):
 class Process:
     """A server with a key, whose log goes to a file. A context manager."""
 
-    def __init__(self, folder, key, certificate):
+    def __init__(self, folder, key, certificate, *flags):
         self.log = os.path.join(folder, "log")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [PROGRAM, "--listen=127.0.0.1:0", "--log-level=debug", "--tls=allowed",
-                 "--tls-cert=" + certificate, "--tls-key=" + key],
+                 "--tls-cert=" + certificate, "--tls-key=" + key, *flags],
                 stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
         self.port = int(line.rpartition(":")[2])
 
-    def shake_hands(self):
-        """Until the end of the connection, which the server has seen then."""
+    def connect(self, encrypts):
+        plain = socket.create_connection(("127.0.0.1", self.port), WAIT_S)
+        if not encrypts:
+            return plain
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
-            with context.wrap_socket(plain) as encrypted:
-                encrypted.sendall(b"\0\0\0\0")  # a frame without a message
-                self.expect_end(encrypted)
-                return encrypted.getpeercert(True)
+        return context.wrap_socket(plain)
+
+    def shake_hands(self):
+        """Until the end of the connection, which the server has seen then."""
+        with self.connect(True) as encrypted:
+            encrypted.sendall(b"\0\0\0\0")  # a frame without a message
+            self.expect_end(encrypted)
+            return encrypted.getpeercert(True)
 
     def fail_to_shake_hands(self):
         with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
@@ -143,6 +153,85 @@ class Keys(unittest.TestCase):
                     self.run_server(arguments, name)
                 except PermissionError as error:
                     self.skipTest("memory cannot be read: %s" % error)
+
+
+def frame(name, arguments=b""):
+    """A framed call in the binary protocol; `arguments` are the fields of its struct."""
+    message = struct.pack(">Ii%dsi" % len(name), 0x80010001, len(name), name, 1) + arguments + b"\0"
+    return struct.pack(">i", len(message)) + message
+
+
+def receive(connection):
+    answer = b""
+    while len(answer) < 4 or len(answer) < 4 + struct.unpack(">i", answer[:4])[0]:
+        more = connection.recv(4096)
+        if not more:
+            raise AssertionError("the server has closed the connection")
+        answer += more
+    return answer
+
+
+class Tokens(unittest.TestCase):
+
+    def call(self, connection, token):
+        """Sends a token. The reply to a later call shows that the server is done with it."""
+        field = struct.pack(">bhi", 11, 1, len(token)) + token
+        connection.sendall(frame(b"Session:authenticate", field))
+        answer = receive(connection)
+        connection.sendall(frame(b"Node:describe"))
+        receive(connection)
+        return answer
+
+    def check(self, process, token):
+        n_found = sum(region.count(token[:N_BYTES]) for region in process.regions())
+        self.assertEqual(n_found, 0)
+        for name in ("cmdline", "environ"):
+            self.assertNotIn(token, process.read_file(name))
+        with open(process.log, "rb") as log:
+            self.assertNotIn(token, log.read())
+
+    def use(self, process, connection, token, is_known):
+        answer = self.call(connection, token)
+        self.assertEqual(b"token: unknown" not in answer, is_known, answer)
+        self.check(process, token)
+
+    def run_server(self, folder, encrypts):
+        lines = subprocess.run([PROGRAM, "--make-token=someone"], check=True, capture_output=True,
+                               text=True).stdout.splitlines()
+        path = os.path.join(folder, "tokens")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(lines[1] + "\n")
+        token = lines[0].encode()
+        key, certificate = make_certificate(folder, KINDS["P-256"][0])
+        with Process(folder, key, certificate, "--token-file=" + path) as process:
+            with process.connect(encrypts) as connection:
+                self.use(process, connection, token, True)
+                self.use(process, connection, token[::-1], False)
+                self.use(process, connection, token, True)
+            self.check(process, token)
+
+    def test_are_nowhere(self):
+        for encrypts in (False, True):
+            with self.subTest(encrypts=encrypts), tempfile.TemporaryDirectory() as folder:
+                try:
+                    self.run_server(folder, encrypts)
+                except PermissionError as error:
+                    self.skipTest("memory cannot be read: %s" % error)
+
+    def test_are_found_where_they_are(self):
+        """The search itself finds bytes of a request that has no secret."""
+        with tempfile.TemporaryDirectory() as folder:
+            key, certificate = make_certificate(folder, KINDS["P-256"][0])
+            with Process(folder, key, certificate) as process, process.connect(False) as connection:
+                name = b"table_" + os.urandom(N_BYTES).hex().encode()
+                field = struct.pack(">bhi", 11, 1, len(name)) + name
+                connection.sendall(frame(b"EmbeddingTable:drop_table", field))
+                receive(connection)
+                try:
+                    n_found = sum(region.count(name[:N_BYTES]) for region in process.regions())
+                except PermissionError as error:
+                    self.skipTest("memory cannot be read: %s" % error)
+                self.assertGreater(n_found, 0)
 
 
 if __name__ == "__main__":

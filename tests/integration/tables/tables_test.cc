@@ -79,6 +79,23 @@ protected:
     ASSERT_TRUE (tps_table_store_apply_rows (reference_, spec.name, view_of (rows), view, &error_))
         << text ();
   }
+
+  void
+  assign_rows (Random &random, const TpsTableSpec &spec)
+  {
+    std::vector<gint64> rows = random_rows (random, spec.shard.rows, 20);
+    std::vector<float> values = random_values (random, 20 * static_cast<size_t> (spec.dim));
+    TpsTablePush push = {};
+
+    push.table = spec.name;
+    push.indices = view_of (rows);
+    push.values = view_of (values, spec.dim);
+    push.is_assignment = TRUE;
+    ASSERT_TRUE (tps_remote_tables_assign_rows_sync (tables_, spec.name, push.indices, push.values,
+                                                     later (), &error_))
+        << text ();
+    ASSERT_TRUE (tps_table_store_push_and_wait (reference_, &push, &error_)) << text ();
+  }
 };
 
 TEST_P (TablesOver, HaveTheBitsOfTablesInOnePiece)
@@ -97,6 +114,8 @@ TEST_P (TablesOver, HaveTheBitsOfTablesInOnePiece)
       for (const TpsTableSpec &spec : specs_)
         {
           push_rows (random, spec);
+          ASSERT_EQ (rows_here (spec), rows_of_reference (spec)) << spec.name;
+          assign_rows (random, spec);
           ASSERT_EQ (rows_here (spec), rows_of_reference (spec)) << spec.name;
         }
     }

@@ -297,6 +297,71 @@ TEST_F (RemoteExchange, RetryBeyondTheDeadlineIsNotWaitedFor)
   EXPECT_EQ (result.code (), TPS_ERROR_RESOURCE_EXHAUSTED);
 }
 
+/* The contract's number of gradients in flight, and more. */
+constexpr int IN_FLIGHT = 32, MANY = 40;
+
+TEST_F (RemoteExchange, ManyGradientsAreSentInOrderAsRepliesArrive)
+{
+  std::vector<Average> results (MANY);
+  std::vector<int> seqids;
+
+  for (int i = 0; i < MANY; i++)
+    exchange_->ops->average_gradient (exchange_, 0, 5, i, &gradient_, later (), Average::done,
+                                      &results[static_cast<size_t> (i)]);
+  Connection connection = listener_.accept ();
+  for (int i = 0; i < MANY; i++)
+    {
+      if (i >= IN_FLIGHT)
+        connection.send (average (seqids[static_cast<size_t> (i - IN_FLIGHT)], { 1 }));
+      ReceivedCall call = connection.read_call ();
+      EXPECT_NE (call.inside.find (field (10, 2, be64 (5)) + field (8, 3, be32 (i))),
+                 std::string::npos)
+          << i;
+      seqids.push_back (call.seqid);
+    }
+  for (int i = MANY - IN_FLIGHT; i < MANY; i++)
+    connection.send (average (seqids[static_cast<size_t> (i)], { 1 }));
+  for (Average &result : results)
+    {
+      result.wait ();
+      EXPECT_EQ (result.values (), std::vector<float> ({ 1 })) << result.text ();
+    }
+}
+
+TEST_F (RemoteExchange, CancelEndsGradientsThatWereNotSent)
+{
+  std::vector<Average> results (MANY);
+
+  for (Average &result : results)
+    push (&result, later ());
+  Connection connection = listener_.accept ();
+  for (int i = 0; i < IN_FLIGHT; i++)
+    connection.read_call ();
+  exchange_->ops->cancel (exchange_);
+  EXPECT_TRUE (connection.is_closed_by_peer ()) << "no further gradient was sent";
+  for (Average &result : results)
+    {
+      result.wait ();
+      EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
+    }
+}
+
+TEST_F (RemoteExchange, GradientsThatWaitTooLongEndAtTheirDeadline)
+{
+  std::vector<Average> results (MANY);
+  gint64 deadline_ns = now_ns () + G_GINT64_CONSTANT (300000000);
+
+  for (Average &result : results)
+    push (&result, deadline_ns);
+  Connection connection = listener_.accept ();
+  for (Average &result : results)
+    {
+      result.wait ();
+      EXPECT_EQ (result.code (), TPS_ERROR_DEADLINE_EXCEEDED);
+      EXPECT_GE (result.done_ns (), deadline_ns);
+    }
+}
+
 TEST_F (RemoteExchange, OtherErrorsAreReportedAsTheyAre)
 {
   Average missing, stale;

@@ -45,6 +45,18 @@ mkdir "$root/packages"
 cp -L "$program" "$root/packages/program.c"
 cp -L "$@" "$root/packages"
 
+cat > "$root/packages/push.py" <<'EOF'
+import importlib.metadata
+import sys
+import thriftps
+
+with thriftps.connect(sys.argv[1]) as tables:
+    table = tables.create("python", 10, 2, optimizer=thriftps.SGD(lr=1.0),
+                          initializer=thriftps.Zeros())
+    table.push([3], [[1, 2]])
+    print(importlib.metadata.version("thriftps"), table.lookup([3]).tolist())
+EOF
+
 cat > "$root/packages/use" <<'EOF'
 set -eux
 mount -t proc proc /proc
@@ -74,6 +86,12 @@ mkfifo ready
 thriftps_server --listen=unix:/tmp/server > ready & server=$!
 read -r listening < ready
 test "$(./program unix:/tmp/server)" = '-0.01 -0.02'
+
+# A program in Python, with all that the package needs and nothing that it recommends.
+install ./python3-thriftps.deb
+if is_installed python3-numpy; then exit 1; fi
+test "$(python3 -W error push.py unix:/tmp/server)" = '0.1.0 [[-1.0, -2.0]]'
+test -e /usr/lib/python3/dist-packages/thriftps/__pycache__ # compiled by the package's script
 kill $server; wait $server
 
 # Gloo.
@@ -82,8 +100,9 @@ is_installed libgloo0
 if ldd /usr/lib/thriftps/libtps_gloo.so | grep 'not found'; then exit 1; fi
 
 # No file has changed since the installation, and removal leaves no file.
-dpkg -V thriftps-server libthriftps0 libthriftps-dev thriftps-gloo
-apt-get -q purge -y thriftps-server libthriftps0 libthriftps-dev thriftps-gloo > log 2>&1
+all='thriftps-server libthriftps0 libthriftps-dev thriftps-gloo python3-thriftps'
+dpkg -V $all
+apt-get -q purge -y $all > log 2>&1
 if dpkg-query -W -f '${Package}\n' | grep thriftps; then exit 1; fi
 if find / -xdev -name '*thriftps*' -not -path '/packages/*' | grep .; then exit 1; fi
 EOF

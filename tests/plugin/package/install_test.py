@@ -125,19 +125,38 @@ class Installed(unittest.TestCase):
     def test_a_program_of_gcc_pushes_and_looks_up(self):
         self.compile_and_run("gcc")
 
-    def test_a_program_adds_a_part_of_its_own_to_each_registry(self):
-        program = os.path.join(self.work, "own_parts")
+    def compile(self, name):
+        """Compiles a program of this folder, and returns its path."""
+        program = os.path.join(self.work, name)
         run(
             "gcc",
             *STRICT,
-            os.path.join(HERE, "own_parts.c"),
+            os.path.join(HERE, name + ".c"),
             "-o",
             program,
             *self.pkg_config("--cflags", "--libs"),
+            "-lm",
             env=self.environment
         )
+        return program
+
+    def test_a_program_adds_a_part_of_its_own_to_each_registry_of_trainers(self):
         self.assertEqual(
-            run(program, env=self.environment), "succeeded: 8 forward passes, 8 buckets\n"
+            run(self.compile("own_parts"), env=self.environment),
+            "succeeded: 8 forward passes, 8 buckets\n",
+        )
+
+    def test_a_program_overrides_all_that_subclasses_of_the_original_servers_do(self):
+        self.assertEqual(
+            run(self.compile("own_server"), "127.0.0.1:0", env=self.environment).splitlines(),
+            [
+                "a server for 2 trainers",
+                "average 1 0.5",  # of 3 and 5
+                "average 0.375 0.5",
+                "batch 2: the gradient of trainer 0 is not finite",
+                "5 gradients, 1 clipped, records 2 2 2 2",
+                "0 gradients, 0 clipped, records 2 2 2 2",
+            ],
         )
 
     def test_a_program_of_clang_pushes_and_looks_up(self):
@@ -213,9 +232,9 @@ class Installed(unittest.TestCase):
 
     def test_exported_are_what_the_headers_declare_and_the_list_says(self):
         listed = set(symbols.get_names(LIST))
+        names = run("nm", "-D", "--defined-only", "--extern-only", self.library())
         exported = {
-            line.split()[-1].partition("@")[0]
-            for line in run("nm", "-D", "--defined-only", self.library()).splitlines()
+            line.split()[-1].partition("@")[0] for line in names.splitlines()
         } - {"THRIFTPS_0"}
         declared = symbols.find_declared(self.path("include"), self.pkg_config("--cflags"))
         hint = "update the list with ./bazelw run //plugin/package:symbols"

@@ -1,14 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program that adds a part of its own to each registry, and trains with all of them: data, a
- * model, a criterion, a hook and a trainer; and a server kind, from which it creates an averaging
- * server. */
+/* A program that adds a part of its own to each registry of trainers, and trains with all of them:
+ * data, a model, a criterion, a hook and a trainer. own_server.c adds a server kind. */
 
 #include <stdio.h>
-#include <thriftps/plugin/plugin.h>
 #include <thriftps/runtime/nn/dataset.h>
 #include <thriftps/runtime/nn/model.h>
-#include <thriftps/runtime/server/averaging/server_kind.h>
 #include <thriftps/runtime/trainer/pass/pass.h>
 
 #define N_SAMPLES 32
@@ -91,8 +88,7 @@ reduce_alone (const TpsHookContext *context, TpsBucketCall *call)
 
 static const TpsHook alone = { .name = "alone_hook", .reduce = reduce_alone };
 
-/* ---- a trainer: a built-in one that prints the end of its pass
- * -------------------------------- */
+/* ---- a trainer: a built-in one that prints the end of its pass ------------------------------- */
 
 static const TpsTrainerClass *ddp_trainer;
 static TpsTrainerClass telling_trainer;
@@ -114,35 +110,6 @@ run_and_tell (TpsPass *pass, GError **error)
   g_mutex_unlock (&lock);
   return ok;
 }
-
-/* ---- a server kind: gradients are added up in pairs, averages are clipped -------------------- */
-
-static gboolean
-may_fold_pairs (guint n_arrived, guint n_trainers)
-{
-  return n_arrived >= 2 || n_arrived == n_trainers;
-}
-
-/* Clips the elements of dense FLOAT32 averages to [-1, 1]. */
-static gboolean
-clip (gpointer state, const TpsRoundId *round, TpsGradient *average, GError **error)
-{
-  gfloat *elements = tps_tensor_data (&average->dense);
-
-  (void) state;
-  (void) round;
-  (void) error;
-  if (average->kind != TPS_GRADIENT_DENSE || average->dense.shape.dtype != TPS_DTYPE_FLOAT32)
-    return TRUE;
-  for (gint64 i = 0; i < tps_shape_n_elems (&average->dense.shape); i++)
-    elements[i] = CLAMP (elements[i], -1, 1);
-  return TRUE;
-}
-
-static const TpsServerKind pairs = { .name = "PairServer",
-                                     .summary = "adds gradients up from the second on",
-                                     .may_fold = may_fold_pairs,
-                                     .process_average = clip };
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
@@ -166,7 +133,7 @@ register_parts (GError **error)
   tps_criterion_register (&twice);
   tps_hook_register (&alone);
   tps_trainer_class_register (&telling_trainer);
-  return tps_server_kind_register (&pairs, error);
+  return TRUE;
 }
 
 static void
@@ -253,21 +220,12 @@ train (GError **error)
   return TRUE;
 }
 
-static gboolean
-serve (GError **error)
-{
-  TpsPluginOptions options = { .parameter_server = { .kind = "PairServer", .n_trainers = 3 } };
-  g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, error);
-
-  return plugin != NULL;
-}
-
 int
 main (void)
 {
   g_autoptr (GError) error = NULL;
 
-  if (register_parts (&error) && train (&error) && serve (&error))
+  if (register_parts (&error) && train (&error))
     return 0;
   fprintf (stderr, "%s\n", error->message);
   return 1;

@@ -1,8 +1,15 @@
 #!/bin/bash
 # A copy of the tree at another path, with another output base, builds the same bytes.
 #
-# usage: reproducible_test.sh FILE...     paths of outputs, from bazel-bin
+# usage: reproducible_test.sh TARGET... -- FILE...     files: outputs, from bazel-bin
 set -euo pipefail
+
+targets=()
+while [ "$1" != -- ]; do
+  targets+=("$1")
+  shift
+done
+shift
 
 root=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../..")
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/reproducible.XXXXXX")
@@ -30,8 +37,7 @@ mkdir -p "$copy"
 
 # Without a cache, so that everything is built again. ($REPRODUCIBLE_OPTIONS: for a quick check.)
 # shellcheck disable=SC2086 # words
-run_bazel build --noshow_progress --color=no ${REPRODUCIBLE_OPTIONS:-} \
-  //plugin/app:thriftps_server //plugin/package:deb //plugin/package:files
+run_bazel build --noshow_progress --color=no ${REPRODUCIBLE_OPTIONS:-} "${targets[@]}"
 
 failed=0
 for file; do

@@ -6,6 +6,7 @@ import array
 import asyncio
 import gc
 import io
+import math
 import os
 import pickle
 import shutil
@@ -490,6 +491,20 @@ class Notebook(unittest.TestCase):
         self.assertRegex(repr(plot), "^loss <1>: ▁.{58}█ 0 to 999$")
         self.assertIn("loss &lt;1&gt;", plot._repr_svg_())
         self.assertEqual(repr(thriftps.Plot([2.0])), "▁ 2 to 2")
+
+    def test_plots_of_losses_that_diverge_have_gaps(self):
+        plot = thriftps.Plot([0.0, 7.0, math.inf, 3.0, math.nan])
+        self.assertEqual(repr(plot), "▁█ ▄  0 to 7")
+        self.assertEqual(plot._repr_svg_().count("<polyline"), 2)
+        self.assertNotIn("nan", plot._repr_svg_())
+        self.assertEqual(repr(thriftps.Plot([math.nan])), "  nan to nan")
+
+    def test_progress_of_a_loop_that_ends_early_ends_its_line(self):
+        file = io.StringIO()
+        for item in thriftps.progress(range(10), file=file):
+            if item == 2:
+                break
+        self.assertRegex(file.getvalue(), r"^\r3/10 \(30 %\), .*/s, .* s to go *\n$")
 
 
 class Durable(unittest.TestCase):

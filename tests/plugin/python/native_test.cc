@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "plugin/python/native/json_text.h"
 #include "runtime/base/error.h"
+#include "runtime/base/metrics.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 
 namespace {
@@ -56,9 +58,11 @@ public:
   const TpsPythonReply &
   Wait ()
   {
-    while (!tps_python_call_wait (call_, kTimeoutNs))
-      ;
-    return *tps_python_call_get_reply (call_);
+    const TpsPythonReply *reply = nullptr;
+
+    while (reply == nullptr)
+      reply = tps_python_call_wait (call_, kTimeoutNs);
+    return *reply;
   }
   std::vector<float>
   Floats (guint i = 0)
@@ -302,6 +306,19 @@ TEST_F (NativeTest, RowsAreAssigned)
   EXPECT_EQ (
       Call (tps_python_lookup_rows_with_lsns (client_, "t", &indices, kTimeoutNs)).Wait ().code,
       TPS_ERROR_INVALID_ARGUMENT);
+}
+
+// Python reads 1e999 as infinity; null would be None, which a caller cannot compare with a number.
+TEST (Json, KeepsInfinities)
+{
+  const double samples[] = { 1, HUGE_VAL };
+  g_autoptr (GPtrArray) summaries = g_ptr_array_new_with_free_func (
+      reinterpret_cast<GDestroyNotify> (tps_metric_summary_free));
+
+  g_ptr_array_add (summaries, tps_metric_summary_new ("type", "name", samples, 2));
+  GString *text = tps_python_metrics_to_json (summaries);
+  EXPECT_THAT (text->str, HasSubstr ("\"min_ms\":1,\"max_ms\":1e999,\"mean_ms\":1e999"));
+  g_string_free (text, TRUE);
 }
 
 TEST (Options, AreChecked)

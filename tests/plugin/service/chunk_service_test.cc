@@ -13,6 +13,7 @@
 #include <future>
 
 #include "runtime/base/error.h"
+#include "runtime/server/quota/quotas.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 #include "tests/plugin/frame/wire_bytes.h"
 #include "tests/plugin/wire/rpc_functions.h"
@@ -42,6 +43,12 @@ extern "C"
 
 namespace thriftps {
 namespace {
+
+gint64
+get_now_ns ()
+{
+  return 1;
+}
 
 /* The reply of one call, once it has arrived. */
 struct Answer
@@ -101,7 +108,15 @@ protected:
   Answer &
   call (const char *method, void (*encode) (TpsWriter *, gconstpointer), gconstpointer arguments)
   {
-    static const TpsCarrierOps ops = { may_wait, nullptr, run_on_worker, finish, nullptr };
+    static const TpsCarrierOps ops = [] {
+      TpsCarrierOps all = {};
+      all.may_wait = may_wait;
+      all.run_on_worker = run_on_worker;
+      all.finish = finish;
+      all.get_tenant = get_tenant;
+      all.throttle = throttle;
+      return all;
+    }();
     g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
     Scan scan;
 
@@ -200,8 +215,26 @@ protected:
   int n_calls = 0;
   std::string reply; /* to "method"; empty = void */
   TpsBudgets budgets = {};
+  TpsTenant *tenant = nullptr; /* of all callers */
+  guint64 n_rows = 0;          /* of a call of "method" */
+  std::vector<gint> pauses_ms; /* of the connection */
 
 private:
+  static TpsTenant *
+  get_tenant (gpointer carried)
+  {
+    return static_cast<Answer *> (carried)->fixture->tenant;
+  }
+
+  static void
+  throttle (gpointer carried, gint wait_ms)
+  {
+    auto answer = static_cast<Answer *> (carried);
+
+    EXPECT_FALSE (answer->has_come);
+    answer->fixture->pauses_ms.push_back (wait_ms);
+  }
+
   static gboolean
   may_wait (gpointer)
   {
@@ -229,9 +262,12 @@ private:
   count_call (TpsCall *call, gpointer service)
   {
     ChunkService *self = static_cast<ChunkService *> (service);
+    g_autoptr (GError) error = nullptr;
 
     self->n_calls++;
-    if (self->reply.empty ())
+    if (!tps_call_add_rows (call, self->n_rows, &error))
+      tps_call_reply_error (call, error);
+    else if (self->reply.empty ())
       tps_call_reply (call, nullptr, nullptr);
     else
       tps_call_reply (call, write_string, &self->reply);
@@ -322,6 +358,32 @@ TEST_F (ChunkService, aReplyForWhichThereIsNoMemoryIsRefused)
   EXPECT_LE (tps_budget_get_held (budgets.transfers), 2000u);
   end ("t");
   run_jobs ();
+}
+
+/* A call in chunks pauses the connection, as a plain call does. */
+TEST_F (ChunkService, aRefusalOfRowsThrottlesTheConnection)
+{
+  TpsQuotasOptions options = {};
+  TpsTenantEntry entry = { "a", {} };
+
+  options.tenants.get_now_ns = get_now_ns;
+  entry.limits.rates[TPS_QUOTA_ROWS] = { 10, 10 };
+  g_autoptr (TpsQuotas) quotas = tps_quotas_new (&options);
+  tps_quotas_set_limits (quotas, &entry, 1);
+  tenant = tps_quotas_find (quotas, "a");
+  n_rows = 6;
+  for (const char *name : { "t", "u" })
+    {
+      EXPECT_TRUE (pauses_ms.empty ());
+      send (name, "abc");
+      run (name);
+      run_jobs ();
+    }
+  EXPECT_EQ (pauses_ms, std::vector<gint> { 200 });
+  end ("t");
+  end ("u");
+  run_jobs ();
+  EXPECT_EQ (n_calls, 2);
 }
 
 TEST_F (ChunkService, endsWhatIsNotThereAtOnce)

@@ -51,6 +51,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   sent->partition_by_trainer = TRUE;
   sent->first_bucket_mib = 0.5;
   sent->bucket_cap_mib = 12.5;
+  sent->piece_bytes = 65536;
   sent->learning_rate = 0.25;
   g_free (sent->compress);
   sent->compress = g_strdup ("topk:0.01");
@@ -83,6 +84,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_TRUE (got->partition_by_trainer);
   EXPECT_EQ (got->first_bucket_mib, 0.5);
   EXPECT_EQ (got->bucket_cap_mib, 12.5);
+  EXPECT_EQ (got->piece_bytes, 65536);
   EXPECT_EQ (got->learning_rate, 0.25);
   EXPECT_EQ (got->rpc_timeout_ns, G_GINT64_CONSTANT (7000000000));
   ASSERT_EQ (got->servers->len, 1u);

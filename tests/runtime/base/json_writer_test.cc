@@ -68,6 +68,15 @@ TEST_F (JsonWriterTest, TextThatIsNoUtf8IsReplaced)
                       "b\"");
 }
 
+TEST_F (JsonWriterTest, InfinitiesAreNumbersWhereTheyAreAllowed)
+{
+  tps_json_open (&json_, nullptr, '[');
+  for (double each : { 0.5, HUGE_VAL, -HUGE_VAL, std::nan ("") })
+    tps_json_add_unbounded (&json_, nullptr, each);
+  tps_json_close (&json_, ']');
+  EXPECT_EQ (Take (), "[0.5,1e999,-1e999,null]");
+}
+
 TEST_F (JsonWriterTest, RealsAreShortAndFinite)
 {
   tps_json_open (&json_, nullptr, '[');

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "runtime/base/stream_copy.h"
+#include "runtime/machine/tuning.h"
 
 namespace {
 
-constexpr size_t kMin = TPS_STREAM_COPY_MIN_BYTES;
+const size_t kMin = tps_tuning_get ()->stream_bytes;
 // from this size on several threads take part
-constexpr size_t kShared = TPS_STREAM_COPY_SHARED_BYTES;
+const size_t kShared = tps_tuning_get ()->shared_stream_bytes;
 constexpr size_t kGuard = 256; // around the copied bytes; a copy starts anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 

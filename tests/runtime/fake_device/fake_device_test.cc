@@ -77,6 +77,7 @@ TEST_F (FakeDevice, NothingIsDoneBeforeSomebodyWaits)
   g_autoptr (TpsBuffer) host = ops->alloc_host (device, 4 * sizeof (float), nullptr);
 
   ops->fill (stream, TPS_DTYPE_FLOAT32, data (host), 3, 4);
+  EXPECT_TRUE (ops->stream_check (stream, nullptr));
   EXPECT_TRUE (std::isnan (data (host)[3])) << "new memory is poisoned";
   EXPECT_TRUE (ops->stream_sync (stream, nullptr));
   EXPECT_EQ (data (host)[3], 3);
@@ -109,19 +110,19 @@ TEST_F (FakeDevice, EventsAreReachedWhenTheirStreamIsWaitedForAndNoSooner)
   ops->stream_free (other);
 }
 
-TEST_F (FakeDevice, ABlockingOperationIsDoneWhenItReturns)
+TEST_F (FakeDevice, ANumberIsKnownWhenItHasBeenWaitedFor)
 {
   const gint64 ids[] = { 5, 2, 5 };
   g_autoptr (TpsBuffer) indices = alloc (sizeof ids), unique = alloc (sizeof ids);
-  g_autoptr (TpsBuffer) values = alloc (12), sums = alloc (12);
-  gsize n_unique = 99;
+  g_autoptr (TpsBuffer) values = alloc (12), sums = alloc (12), n_unique = alloc (sizeof (gint64));
+  gint64 *count = (gint64 *) (gpointer) tps_buffer_get_data (n_unique);
 
   ops->copy (stream, tps_buffer_get_data (indices), ids, sizeof ids);
   ops->fill (stream, TPS_DTYPE_FLOAT32, data (values), 1, 3);
   ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32,
                       (gint64 *) (gpointer) tps_buffer_get_data (indices), data (values), 3, 1,
-                      (gint64 *) (gpointer) tps_buffer_get_data (unique), data (sums), &n_unique);
-  EXPECT_EQ (n_unique, 2u);
+                      (gint64 *) (gpointer) tps_buffer_get_data (unique), data (sums), count);
+  EXPECT_EQ (tps_device_read_count (stream, count), 2u);
   EXPECT_EQ (read (data (sums), 2), (std::vector<float> { 1, 2 }));
 }
 
@@ -177,8 +178,10 @@ TEST_F (FakeDevice, ALostDeviceShowsWhereverSomethingMayFail)
   EXPECT_EQ (data (host)[0], 7);
   EXPECT_EQ (ops->alloc (device, 1, nullptr), nullptr);
   EXPECT_EQ (ops->stream_new (device, nullptr), nullptr);
+  EXPECT_FALSE (ops->stream_check (stream, nullptr));
   tps_fake_device_set_lost (device, FALSE);
   EXPECT_FALSE (ops->stream_sync (stream, nullptr)); /* stays bad */
+  EXPECT_FALSE (ops->stream_check (stream, nullptr));
 }
 
 TEST_F (FakeDevice, ExportedMemoryIsTheSameInAnotherProcess)

@@ -113,17 +113,17 @@ divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum, 
 
 void
 coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
-               gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gsize *n_unique)
+               gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gint64 *n_unique)
 {
   Call call (stream, "coalesce_rows");
   const gint64 *ids = call.at (indices, n_rows);
   gconstpointer rows = call.bytes_at (values, bytes_of (dtype, n_rows * dim));
   gint64 *unique = call.at (unique_indices, n_rows);
   gpointer to = call.bytes_at (sums, sum_bytes_of (dtype, n_rows * dim));
+  gint64 *n = call.at (n_unique, 1);
 
-  *n_unique = 0;
-  call.enqueue_and_wait ([=] (auto *cpu, auto *s) {
-    cpu->coalesce_rows (s, dtype, ids, rows, n_rows, dim, unique, to, n_unique);
+  call.enqueue ([=] (auto *cpu, auto *s) {
+    cpu->coalesce_rows (s, dtype, ids, rows, n_rows, dim, unique, to, n);
   });
 }
 
@@ -169,7 +169,7 @@ embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output
 void
 embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                          const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                         gsize *n_unique)
+                         gint64 *n_unique)
 {
   Call call (stream, "embedding_backward_rows");
   size_t dim = (size_t) bags->dim, n_outputs = bags->n_bags * dim;
@@ -180,11 +180,10 @@ embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *o
   const gint64 *max = call.at (argmax, n_outputs);
   gint64 *ids = call.at (unique_indices, capacity);
   gfloat *rows = call.at (row_gradients, capacity * dim);
+  gint64 *n = call.at (n_unique, 1);
 
-  *n_unique = 0;
-  call.enqueue_and_wait ([=] (auto *cpu, auto *s) {
-    cpu->embedding_backward_rows (s, &b, from, max, ids, rows, n_unique);
-  });
+  call.enqueue (
+      [=] (auto *cpu, auto *s) { cpu->embedding_backward_rows (s, &b, from, max, ids, rows, n); });
 }
 
 /* -- layers -- */
@@ -337,6 +336,7 @@ update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
   u.values = call.at (u.values, n_elems);
   u.state = call.at (u.state, u.n_rows * tps_optimizer_state_per_row (&o, u.dim));
   u.gradients = call.at (u.gradients, n_elems);
+  u.n_used = call.at (u.n_used, 1);
   call.enqueue ([=] (auto *cpu, auto *s) { cpu->update_rows (s, &o, step, &u); });
 }
 

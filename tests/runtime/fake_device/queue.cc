@@ -140,6 +140,16 @@ stream_sync (TpsStream *stream, GError **error)
   return check_line (*line, error);
 }
 
+gboolean
+stream_check (TpsStream *stream, GError **error)
+{
+  std::lock_guard<std::mutex> guard (lock ());
+  Line *line = line_of (stream).get ();
+
+  line->is_bad = line->is_bad || is_lost (*line);
+  return check_line (*line, error);
+}
+
 TpsEvent *
 event_new (TpsDevice *device, GError **error)
 {
@@ -276,22 +286,13 @@ Call::enqueue (Work work)
       std::move (blocks_));
 }
 
-bool
-Call::enqueue_and_wait (Work work)
-{
-  Line *line = line_of (stream_).get ();
-
-  enqueue (std::move (work));
-  run_to (line, line->n_queued);
-  return !line->is_bad;
-}
-
 void
 fill_queue_operations (TpsDeviceOps *ops)
 {
   ops->stream_new = stream_new;
   ops->stream_free = stream_free;
   ops->stream_sync = stream_sync;
+  ops->stream_check = stream_check;
   ops->event_new = event_new;
   ops->event_free = event_free;
   ops->event_record = event_record;

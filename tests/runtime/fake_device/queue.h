@@ -51,8 +51,6 @@ public:
   /* `work` on the CPU, whose operations are complete when they return. */
   using Work = std::function<void (const TpsDeviceOps *cpu, TpsStream *stream)>;
   void enqueue (Work work);
-  /* Runs all queued work, and this operation last; FALSE: the stream has failed. */
-  bool enqueue_and_wait (Work work);
 
 private:
   gpointer find (gconstpointer bytes, size_t n_bytes, bool may_be_pageable);

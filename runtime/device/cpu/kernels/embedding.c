@@ -17,15 +17,17 @@
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/machine/tuning.h"
 
 /* The cost model: a cell of the matrix costs one multiply-add for each column; an index costs a row
  * read and an add outside the gemm kernel. */
 #define MAX_CELLS_PER_INDEX 4
 
-/* The number of rows that are located at once, and the prefetch distance in rows. Measured with
- * rows of 16 to 1024 floats in tables of 256 MiB. */
+/* The number of rows that are located at once, and the largest prefetch distance in rows, which
+ * `pool_ahead_bytes` limits too. Measured with rows of 16 to 1024 floats in tables of 256 MiB. */
 #define WINDOW_ROWS 256
-#define ROWS_AHEAD 48
+#define MAX_ROWS_AHEAD 48
+#define MIN_ROWS_AHEAD 2
 
 /* -0 + x is x, for x = -0 too. */
 #define NOTHING (-0.0f)
@@ -158,7 +160,8 @@ typedef struct
   const TpsBags *bags;
   const gfloat *table;
   gsize begin, end;
-  const gfloat *rows[WINDOW_ROWS + ROWS_AHEAD];
+  gsize n_ahead;
+  const gfloat *rows[WINDOW_ROWS + MAX_ROWS_AHEAD];
 } Window;
 
 /* Initialises an empty window. The arrays are left uninitialised because most of them would be
@@ -169,10 +172,13 @@ window_init (Window *window, const TpsBags *bags, const gfloat *table)
   window->bags = bags;
   window->table = table;
   window->begin = window->end = 0;
+  window->n_ahead = CLAMP (tps_tuning_get ()->pool_ahead_bytes
+                               / MAX (1, (gsize) bags->dim * sizeof table[0]),
+                           MIN_ROWS_AHEAD, MAX_ROWS_AHEAD);
 }
 
 /* Returns pointers to the rows from position `first` on. Reduces `*n` to the number of pointers in
- * the window, at least 1. The following ROWS_AHEAD rows can be prefetched. */
+ * the window, at least 1. The following `n_ahead` rows can be prefetched. */
 static const gfloat *const *
 rows_from (Window *window, gsize first, gsize *n)
 {
@@ -182,7 +188,7 @@ rows_from (Window *window, gsize first, gsize *n)
     {
       window->begin = first;
       window->end = MIN (first + WINDOW_ROWS, bags->n_indices);
-      for (gsize i = first; i < window->end + ROWS_AHEAD; i++)
+      for (gsize i = first; i < window->end + window->n_ahead; i++)
         window->rows[i - first] = window->table
                                   + (gsize) bags->indices[MIN (i, bags->n_indices - 1)]
                                         * (gsize) bags->dim;
@@ -208,9 +214,9 @@ sum_bag (Window *window, gsize bag, gfloat *output)
       n = end - first;
       rows = rows_from (window, first, &n);
       if (bags->weights != NULL)
-        tps_cpu_add_weighted_rows (output, rows, bags->weights + first, n, ROWS_AHEAD, dim);
+        tps_cpu_add_weighted_rows (output, rows, bags->weights + first, n, window->n_ahead, dim);
       else
-        tps_cpu_add_rows (output, rows, n, ROWS_AHEAD, dim);
+        tps_cpu_add_rows (output, rows, n, window->n_ahead, dim);
     }
 }
 

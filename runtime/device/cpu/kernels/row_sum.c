@@ -9,28 +9,31 @@
  * came from memory.
  *
  * Later rows are prefetched meanwhile. The prefetch goes to the second-level cache, because the
- * first has room for only some 16 lines in flight. It requests every other line, because the
- * processor fetches lines in pairs.
+ * first has room for only some 16 lines in flight. It requests every other line if the processor
+ * fetches lines in pairs (`fetch_bytes` of runtime/machine/tuning.h); the distance is a constant in
+ * each of the two loops, so that they can be unrolled.
  */
 
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/machine/tuning.h"
 
 #define WIDE 64
-#define PAIR_OF_LINES 128 /* bytes */
+#define LINE 64 /* bytes */
+#define PAIR_OF_LINES (2 * LINE)
 
 /* `columns` belongs to the row that is prefetched. */
 TPS_INLINE void
-prefetch_columns (const gfloat *columns, gsize n)
+prefetch_columns (const gfloat *columns, gsize n, gsize step)
 {
-  for (gsize byte = 0; byte < n * sizeof columns[0]; byte += PAIR_OF_LINES)
+  for (gsize byte = 0; byte < n * sizeof columns[0]; byte += step)
     __builtin_prefetch ((const guint8 *) columns + byte, 0, 2);
 }
 
 /* Adds columns [first, first + WIDE). */
 TPS_INLINE void
 add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
-             gsize n_ahead, gsize first)
+             gsize n_ahead, gsize first, gsize step)
 {
   gfloat sums[WIDE];
 
@@ -42,7 +45,7 @@ add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsiz
 
       /* The prefetch also keeps gcc from merging two rows into one loop, which it would not
        * vectorise. */
-      prefetch_columns (rows[i + n_ahead] + first, WIDE);
+      prefetch_columns (rows[i + n_ahead] + first, WIDE, step);
       for (gsize d = 0; d < WIDE; d++)
         sums[d] += weights != NULL ? weights[i] * row[d] : row[d];
     }
@@ -79,12 +82,12 @@ add_last_of_1 (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gs
 
 TPS_INLINE void
 add_last_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
-                  gsize n_ahead, gsize first, gsize n)
+                  gsize n_ahead, gsize first, gsize n, gsize step)
 {
   gsize i = 0;
 
   for (gsize j = n_ahead; j < n_rows + n_ahead; j++)
-    prefetch_columns (rows[j] + first, n);
+    prefetch_columns (rows[j] + first, n, step);
   for (; i + 4 <= n_rows; i += 4)
     add_last_of_4 (sum, rows + i, weights != NULL ? weights + i : NULL, first, n);
   for (; i < n_rows; i++)
@@ -93,25 +96,31 @@ add_last_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
 
 TPS_INLINE void
 add_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
-          gsize n_ahead, gsize dim)
+          gsize n_ahead, gsize dim, gsize step)
 {
   gsize first = 0;
 
   for (; first + WIDE <= dim; first += WIDE)
-    add_columns (sum, rows, weights, n_rows, n_ahead, first);
+    add_columns (sum, rows, weights, n_rows, n_ahead, first, step);
   if (first < dim)
-    add_last_columns (sum, rows, weights, n_rows, n_ahead, first, dim - first);
+    add_last_columns (sum, rows, weights, n_rows, n_ahead, first, dim - first, step);
 }
 
 TPS_TARGET_CLONES void
 tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead, gsize dim)
 {
-  add_rows (sum, rows, NULL, n_rows, n_ahead, dim);
+  if (tps_tuning_get ()->fetch_bytes >= PAIR_OF_LINES)
+    add_rows (sum, rows, NULL, n_rows, n_ahead, dim, PAIR_OF_LINES);
+  else
+    add_rows (sum, rows, NULL, n_rows, n_ahead, dim, LINE);
 }
 
 TPS_TARGET_CLONES void
 tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
                            gsize n_rows, gsize n_ahead, gsize dim)
 {
-  add_rows (sum, rows, weights, n_rows, n_ahead, dim);
+  if (tps_tuning_get ()->fetch_bytes >= PAIR_OF_LINES)
+    add_rows (sum, rows, weights, n_rows, n_ahead, dim, PAIR_OF_LINES);
+  else
+    add_rows (sum, rows, weights, n_rows, n_ahead, dim, LINE);
 }

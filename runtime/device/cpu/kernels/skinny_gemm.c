@@ -15,9 +15,9 @@
 #include "runtime/device/cpu/kernels/skinny_gemm.h"
 
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/machine/tuning.h"
 
 #define MAX_FEW 32
-#define MAX_WORK 1e8 /* products; above this, several threads are faster */
 #define LANES 16
 #define TILE_ROWS 4
 #define MAX_TILE_ROWS 8 /* for tiles of half the width */
@@ -261,7 +261,9 @@ is_skinny (const TpsGemm *gemm)
   gsize few = gemm->transpose_a ? gemm->k : gemm->m;
 
   return gemm->alpha == 1 && gemm->beta == 0 && !(gemm->transpose_a && gemm->transpose_b)
-         && few <= MAX_FEW && (gdouble) gemm->m * (gdouble) gemm->n * (gdouble) gemm->k <= MAX_WORK;
+         && few <= MAX_FEW
+         && (gdouble) gemm->m * (gdouble) gemm->n * (gdouble) gemm->k
+                <= (gdouble) tps_tuning_get ()->skinny_products;
 }
 
 gboolean

@@ -63,7 +63,7 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {
-  if (tps_device_rows_check (rows, g_ptr_array_index (piece->lane->events, 0), error))
+  if (tps_device_rows_wait (rows, g_ptr_array_index (piece->lane->events, 0), error))
     return TRUE;
   tps_device_rows_recover (rows);
   return FALSE;

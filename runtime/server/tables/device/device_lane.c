@@ -2,6 +2,7 @@
 
 #include "runtime/server/tables/device/device_lane.h"
 
+#include "runtime/base/error.h"
 #include "runtime/device/pinned_pool.h"
 
 /* Memory above this is released at the end of the call, so that one large push does not hold it for
@@ -9,14 +10,42 @@
 #define MAX_KEPT_BYTES ((gsize) 256 << 20)
 #define MIN_BYTES ((gsize) 64 << 10)
 
+static gsize
+drop_staged (TpsDeviceLane *lane)
+{
+  gsize n_bytes = lane->charge.n_bytes;
+
+  g_clear_pointer (&lane->staged, tps_buffer_unref);
+  tps_charge_clear (&lane->charge);
+  return n_bytes;
+}
+
+static gsize
+reclaim_staged (gpointer user_data, gsize n_bytes)
+{
+  TpsDeviceLanes *lanes = user_data;
+  gsize n_freed = 0;
+
+  tps_mutex_lock (&lanes->lock);
+  for (TpsDeviceLane *lane = lanes->idle; lane != NULL && n_freed < n_bytes; lane = lane->next)
+    n_freed += drop_staged (lane);
+  tps_mutex_unlock (&lanes->lock);
+  return n_freed;
+}
+
 TpsDeviceLanes *
-tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *kept)
+tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *scratch, TpsBudget *kept)
 {
   TpsDeviceLanes *lanes = g_new0 (TpsDeviceLanes, 1);
 
   lanes->device = device;
   lanes->answers = tps_pinned_pool_new (device, answers, kept, MAX_KEPT_BYTES);
   tps_mutex_init (&lanes->lock);
+  if (scratch != NULL)
+    {
+      lanes->scratch = tps_budget_ref (scratch);
+      lanes->reclaimer = tps_budget_add_reclaimer (scratch, reclaim_staged, lanes);
+    }
   return lanes;
 }
 
@@ -30,7 +59,7 @@ destroy_lane (TpsDeviceLane *lane)
   for (guint i = 0; i < lane->events->len; i++)
     ops->event_free (g_ptr_array_index (lane->events, i));
   g_ptr_array_unref (lane->events);
-  g_clear_pointer (&lane->staged, tps_buffer_unref);
+  drop_staged (lane);
   g_clear_pointer (&lane->memory, tps_buffer_unref);
   g_free (lane);
 }
@@ -38,11 +67,14 @@ destroy_lane (TpsDeviceLane *lane)
 void
 tps_device_lanes_free (TpsDeviceLanes *lanes)
 {
+  if (lanes->scratch != NULL)
+    tps_budget_remove_reclaimer (lanes->scratch, lanes->reclaimer);
   for (TpsDeviceLane *lane = lanes->idle, *next; lane != NULL; lane = next)
     {
       next = lane->next;
       destroy_lane (lane);
     }
+  g_clear_pointer (&lanes->scratch, tps_budget_unref);
   tps_buffer_pool_unref (lanes->answers);
   tps_mutex_clear (&lanes->lock);
   g_free (lanes);
@@ -62,6 +94,7 @@ tps_device_lane_new (TpsDeviceLanes *lanes, GError **error)
     return lane;
   lane = g_new0 (TpsDeviceLane, 1);
   lane->lanes = lanes;
+  lane->charge.budget = lanes->scratch;
   lane->events = g_ptr_array_new ();
   lane->stream = lanes->device->ops->stream_new (lanes->device, error);
   if (lane->stream != NULL)
@@ -70,11 +103,10 @@ tps_device_lane_new (TpsDeviceLanes *lanes, GError **error)
   return NULL;
 }
 
-static void
-drop_if_large (TpsBuffer **buffer)
+static gboolean
+is_large (const TpsBuffer *buffer)
 {
-  if (*buffer != NULL && tps_buffer_get_size (*buffer) > MAX_KEPT_BYTES)
-    g_clear_pointer (buffer, tps_buffer_unref);
+  return buffer != NULL && tps_buffer_get_size (buffer) > MAX_KEPT_BYTES;
 }
 
 /* A lane with a failed stream is not kept. */
@@ -88,28 +120,90 @@ tps_device_lane_free (TpsDeviceLane *lane)
       destroy_lane (lane);
       return;
     }
-  drop_if_large (&lane->staged);
-  drop_if_large (&lane->memory);
+  if (is_large (lane->staged))
+    drop_staged (lane);
+  if (is_large (lane->memory))
+    g_clear_pointer (&lane->memory, tps_buffer_unref);
   tps_mutex_lock (&lanes->lock);
   lane->next = lanes->idle;
   lanes->idle = lane;
   tps_mutex_unlock (&lanes->lock);
 }
 
-typedef TpsBuffer *(*Alloc) (TpsDevice *device, gsize n_bytes, GError **error);
-
-/* Allocates a quarter more than requested, so that slowly growing calls do not allocate each
- * time. */
+/* TRUE: there was some. */
 static gboolean
-provide (TpsBuffer **buffer, TpsDevice *device, Alloc alloc, gsize n_bytes, GError **error)
+free_idle_memory (TpsDeviceLanes *lanes)
+{
+  gboolean was_there = FALSE;
+
+  tps_mutex_lock (&lanes->lock);
+  for (TpsDeviceLane *lane = lanes->idle; lane != NULL; lane = lane->next)
+    {
+      was_there |= lane->memory != NULL;
+      g_clear_pointer (&lane->memory, tps_buffer_unref);
+    }
+  tps_mutex_unlock (&lanes->lock);
+  return was_there;
+}
+
+TpsBuffer *
+tps_device_lanes_alloc (TpsDeviceLanes *lanes, gsize n_bytes, GError **error)
+{
+  TpsDevice *device = lanes->device;
+  GError *refusal = NULL;
+  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
+
+  if (buffer != NULL)
+    return buffer;
+  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
+      && free_idle_memory (lanes))
+    {
+      g_clear_error (&refusal);
+      return device->ops->alloc (device, n_bytes, error);
+    }
+  g_propagate_error (error, refusal);
+  return NULL;
+}
+
+/* A quarter more than requested, so that slowly growing calls do not allocate each time. */
+static gsize
+add_spare (gsize n_bytes)
 {
   gsize n_spare = n_bytes <= MAX_KEPT_BYTES ? n_bytes / 4 : 0;
 
-  if (n_bytes == 0 || (*buffer != NULL && tps_buffer_get_size (*buffer) >= n_bytes))
+  return MAX (n_bytes + n_spare, MIN_BYTES);
+}
+
+static gboolean
+suffices (const TpsBuffer *buffer, gsize n_bytes)
+{
+  return n_bytes == 0 || (buffer != NULL && tps_buffer_get_size (buffer) >= n_bytes);
+}
+
+static gboolean
+provide_staged (TpsDeviceLane *lane, gsize n_bytes, GError **error)
+{
+  TpsDevice *device = lane->lanes->device;
+
+  if (suffices (lane->staged, n_bytes))
     return TRUE;
-  g_clear_pointer (buffer, tps_buffer_unref);
-  *buffer = alloc (device, MAX (n_bytes + n_spare, MIN_BYTES), error);
-  return *buffer != NULL;
+  drop_staged (lane);
+  if (!tps_charge_set (&lane->charge, add_spare (n_bytes), error))
+    return FALSE;
+  lane->staged = device->ops->alloc_host (device, add_spare (n_bytes), error);
+  if (lane->staged == NULL)
+    tps_charge_clear (&lane->charge);
+  return lane->staged != NULL;
+}
+
+static gboolean
+provide_memory (TpsDeviceLane *lane, gsize n_bytes, GError **error)
+{
+  if (suffices (lane->memory, n_bytes))
+    return TRUE;
+  g_clear_pointer (&lane->memory, tps_buffer_unref);
+  lane->memory = tps_device_lanes_alloc (lane->lanes, add_spare (n_bytes), error);
+  return lane->memory != NULL;
 }
 
 gboolean
@@ -126,6 +220,6 @@ tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memo
         return FALSE;
       g_ptr_array_add (lane->events, event);
     }
-  return provide (&lane->staged, device, device->ops->alloc_host, n_staged_bytes, error)
-         && provide (&lane->memory, device, device->ops->alloc, n_memory_bytes, error);
+  return provide_staged (lane, n_staged_bytes, error)
+         && provide_memory (lane, n_memory_bytes, error);
 }

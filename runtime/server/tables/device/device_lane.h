@@ -4,6 +4,10 @@
  * take longer to make than a small call takes, so lanes are kept for later calls. There are as many
  * as there were concurrent calls.
  *
+ * The host's memory of a lane is charged, also while the lane is idle; it is freed when a charge
+ * would be refused otherwise. The device's memory has no limit but the device: the memory of idle
+ * lanes is freed when the device has no more.
+ *
  * Thread: a lane one at a time; TpsDeviceLanes any. May block.
  */
 
@@ -22,6 +26,8 @@ typedef struct
   TpsDevice *device;
   /* Host memory that receives large copies from the device without staging. */
   TpsBufferPool *answers;
+  TpsBudget *scratch; /* of staged memory; a reference, NULL = no limit */
+  guint reclaimer;    /* of idle lanes */
   TpsMutex lock;
   TpsDeviceLane *idle; /* under the lock */
 } TpsDeviceLanes;
@@ -32,11 +38,15 @@ struct TpsDeviceLane
   TpsDeviceLane *next; /* in the list of the idle */
   TpsStream *stream;
   TpsBuffer *staged; /* page-locked memory of the host */
+  TpsCharge charge;  /* of `staged` */
   TpsBuffer *memory; /* the device's */
   GPtrArray *events; /* of TpsEvent */
 };
 
-TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *kept);
+/* Charges large replies to `answers`, staged memory to `scratch`, and replies' memory that is kept
+ * for reuse to `kept`; each may be NULL. */
+TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *scratch,
+                                      TpsBudget *kept);
 /* All lanes must have been freed. */
 void tps_device_lanes_free (TpsDeviceLanes *lanes);
 
@@ -49,6 +59,10 @@ void tps_device_lane_free (TpsDeviceLane *lane);
  * no work may be in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
                                   guint n_events, GError **error);
+
+/* Memory of the device. If there is none, the memory of idle lanes is freed first. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. */
+TpsBuffer *tps_device_lanes_alloc (TpsDeviceLanes *lanes, gsize n_bytes, GError **error);
 
 /* Appends `n_bytes` to a block of `*n_block_bytes`; returns their offset. */
 static inline gsize

@@ -361,8 +361,7 @@ find_passes (TpsDeviceLookup *lookup, TpsDeviceLanes *lanes)
   return passes;
 }
 
-/* Waits for all passes in progress, whatever their outcome, so that their memory may be
- * released. */
+/* Waits for all passes in progress, also failed ones, so that their memory may be released. */
 static void
 lookup_free (TpsDeviceLookup *lookup, guint n_under_way)
 {

@@ -126,22 +126,29 @@ fill_on_device (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *wo
 
 /* -- making -- */
 
+static TpsBuffer *
+allocate_floats (const TpsDeviceRows *rows, gboolean is_host_memory, gsize n_floats, GError **error)
+{
+  TpsDevice *device = rows->lanes->device;
+
+  return is_host_memory ? device->ops->alloc_host (device, n_floats * sizeof (gfloat), error)
+                        : tps_device_lanes_alloc (rows->lanes, n_floats * sizeof (gfloat), error);
+}
+
 static gboolean
 allocate (TpsDeviceRows *rows, const TpsTableSpec *spec, GError **error)
 {
   TpsDevice *device = rows->lanes->device;
-  TpsBuffer *(*alloc) (TpsDevice *, gsize, GError **) = spec->place.is_host_memory
-                                                            ? device->ops->alloc_host
-                                                            : device->ops->alloc;
+  gboolean is_host_memory = spec->place.is_host_memory;
   gsize n_rows = (gsize) rows->n_rows;
   gsize n_state = n_rows * tps_optimizer_state_per_row (&rows->optimizer, rows->dim);
 
   rows->stream = device->ops->stream_new (device, error);
   if (rows->stream == NULL)
     return FALSE;
-  rows->rows = alloc (device, n_rows * rows->dim * sizeof (gfloat), error);
+  rows->rows = allocate_floats (rows, is_host_memory, n_rows * rows->dim, error);
   if (rows->rows != NULL && n_state > 0)
-    rows->state = alloc (device, n_state * sizeof (gfloat), error);
+    rows->state = allocate_floats (rows, is_host_memory, n_state, error);
   return rows->rows != NULL && (n_state == 0 || rows->state != NULL);
 }
 
@@ -199,21 +206,23 @@ tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, 
 }
 
 void
-tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
-                      gsize n_rows, gint64 lsn, TpsEvent *after)
+tps_device_rows_step (TpsDeviceRows *rows, const TpsDeviceStepRows *step, gint64 lsn,
+                      TpsEvent *before, TpsEvent *after)
 {
   const TpsDeviceOps *ops = ops_of (rows);
   TpsRowUpdate update = {
-    .indices = indices,
-    .n_rows = n_rows,
+    .indices = step->indices,
+    .n_rows = step->capacity,
     .dim = rows->dim,
     .values = floats_of (rows->rows),
     .state = floats_of (rows->state),
-    .gradients = gradients,
+    .gradients = step->gradients,
+    .n_used = step->n_rows,
   };
 
   tps_mutex_lock (&rows->lock);
-  if (n_rows > 0)
+  ops->stream_wait_event (rows->stream, before);
+  if (step->capacity > 0)
     ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps + 1, &update);
   rows->last_lsn = lsn;
   ops->event_record (after, rows->stream);
@@ -230,6 +239,19 @@ tps_device_rows_count_step (TpsDeviceRows *rows)
 
 gboolean
 tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+  gboolean ok;
+
+  tps_mutex_lock (&rows->lock);
+  ops->event_record (event, rows->stream);
+  ok = ops->stream_check (rows->stream, error);
+  tps_mutex_unlock (&rows->lock);
+  return ok;
+}
+
+gboolean
+tps_device_rows_wait (TpsDeviceRows *rows, TpsEvent *event, GError **error)
 {
   const TpsDeviceOps *ops = ops_of (rows);
 

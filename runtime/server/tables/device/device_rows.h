@@ -69,15 +69,27 @@ void tps_device_rows_free (TpsDeviceRows *rows);
 void tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,
                            TpsEvent *before, TpsEvent *after);
 
-/* Enqueues the next step, that of command `lsn`, for rows `indices` [n_rows], unique, with
- * `gradients` [n_rows, dim], both in the device's memory and ready; then event `after`. A step may
- * have no rows. A step that was not counted did not happen: its number is used again. */
-void tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
-                           gsize n_rows, gint64 lsn, TpsEvent *after);
+/* The rows of a step and their gradients. All arrays lie in the device's memory. */
+typedef struct
+{
+  const gint64 *indices;   /* [capacity], unique */
+  const gfloat *gradients; /* [capacity, dim] */
+  const gint64 *n_rows;    /* [1], at most the capacity */
+  gsize capacity;          /* 0: the step has no rows, and the pointers are NULL */
+} TpsDeviceStepRows;
+
+/* Enqueues, after event `before`, the next step, that of command `lsn`; then event `after`. A step
+ * that was not counted did not happen: its number is used again. */
+void tps_device_rows_step (TpsDeviceRows *rows, const TpsDeviceStepRows *step, gint64 lsn,
+                           TpsEvent *before, TpsEvent *after);
 void tps_device_rows_count_step (TpsDeviceRows *rows);
 
-/* Waits until all work queued so far is complete, by means of `event`. Errors: DEVICE_LOST. */
+/* Records `event` behind the work queued so far. Returns FALSE if that work is known to have
+ * failed. Does not block. Errors: DEVICE_LOST. */
 gboolean tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error);
+
+/* Waits until all work queued so far is complete, by means of `event`. Errors: DEVICE_LOST. */
+gboolean tps_device_rows_wait (TpsDeviceRows *rows, TpsEvent *event, GError **error);
 
 /* After a failure of queued work: waits for the rest, and makes a new stream if the old one has
  * failed and the device has not. */

@@ -4,9 +4,13 @@
  *
  *   begin     ids, offsets and weights are collected in staged memory -> one copy; gradients are
  *             copied directly; for MAX the table finds the maxima of the present rows
- *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits for the
- *             number of rows
- *   commit    the optimizer on the table's stream
+ *   combine   gradients of the table's rows on the lane's stream, equal ids added up; their number
+ *             stays on the device
+ *   commit    the optimizer on the table's stream, after the sums of all tables
+ *
+ * All of this is only enqueued, and the host waits once, at the end. It waits earlier in two rare
+ * cases: if MAX is one of several gradients of a table, and if the replay of a record finds rows
+ * that contain the step.
  *
  * A single gradient is spread and added up in one operation. If a table has several gradients, all
  * contributions are listed first, as bags of one row each, so that they are added in the same order
@@ -30,6 +34,16 @@ typedef struct
   gsize gradient, maxima, argmax;
 } Part;
 
+/* The events of a lane. */
+enum
+{
+  COPIED,   /* the lane: ids, offsets and weights are on the device */
+  POOLED,   /* the table: maxima are found; the work before this step is done */
+  COMBINED, /* the lane: the gradients of the rows; of the first step, those of all steps */
+  DONE,     /* the table: the rows have changed */
+  N_EVENTS,
+};
+
 typedef struct
 {
   TpsDeviceRows *rows;
@@ -40,7 +54,8 @@ typedef struct
   gsize n_staged_bytes, n_copied_bytes, n_memory_bytes;
   gsize all_ids, all_rows; /* for the contributions of several gradients */
   gsize unique, sums;
-  gsize n_unique;
+  gsize n_unique; /* the place of the number of rows */
+  gsize capacity; /* the greatest number of rows */
 } Step;
 
 static const TpsDeviceOps *
@@ -59,6 +74,12 @@ static gint64 *
 integers_at (const TpsBuffer *block, gsize begin)
 {
   return (gint64 *) (gpointer) (tps_buffer_get_data (block) + begin);
+}
+
+static TpsEvent *
+event_of (const Step *step, guint event)
+{
+  return g_ptr_array_index (step->lane->events, event);
 }
 
 static gboolean
@@ -146,8 +167,10 @@ place_parts (Step *step)
       step->all_rows = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
     }
   n = MIN (n, (gsize) step->rows->n_rows);
+  step->capacity = n;
   step->unique = tps_device_lane_reserve (&step->n_memory_bytes, n * sizeof (gint64));
   step->sums = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
+  step->n_unique = tps_device_lane_reserve (&step->n_memory_bytes, sizeof (gint64));
 }
 
 /* -- begin -- */
@@ -230,8 +253,6 @@ find_maxima (Step *step, const Part *part)
 {
   TpsBags bags = bags_of (step, part);
   TpsBuffer *memory = step->lane->memory;
-  TpsEvent *copied = g_ptr_array_index (step->lane->events, 0);
-  TpsEvent *pooled = g_ptr_array_index (step->lane->events, 1);
 
   if (part->from->maxima != NULL)
     {
@@ -241,8 +262,9 @@ find_maxima (Step *step, const Part *part)
       return;
     }
   tps_device_rows_pool (step->rows, &bags, floats_at (memory, part->maxima),
-                        integers_at (memory, part->argmax), copied, pooled);
-  ops_of (step)->stream_wait_event (step->lane->stream, pooled);
+                        integers_at (memory, part->argmax), event_of (step, COPIED),
+                        event_of (step, POOLED));
+  ops_of (step)->stream_wait_event (step->lane->stream, event_of (step, POOLED));
   step->is_table_busy = TRUE;
   if (part->from->found != NULL && count_cells (step, part) > 0)
     ops_of (step)->copy (step->lane->stream, part->from->found, integers_at (memory, part->argmax),
@@ -261,7 +283,7 @@ enqueue_begin (Step *step)
   if (step->n_copied_bytes > 0)
     ops->copy (lane->stream, tps_buffer_get_data (lane->memory), tps_buffer_get_data (lane->staged),
                step->n_copied_bytes);
-  ops->event_record (g_ptr_array_index (lane->events, 0), lane->stream);
+  ops->event_record (event_of (step, COPIED), lane->stream);
   for (guint i = 0; i < n_parts; i++)
     if (part_at (step, i)->from->bags.pooling == TPS_POOLING_MAX)
       find_maxima (step, part_at (step, i));
@@ -282,28 +304,40 @@ begin (Step *step, GError **error)
   place_parts (step);
   step->lane = tps_device_lane_new (step->rows->lanes, error);
   if (step->lane == NULL
-      || !tps_device_lane_provide (step->lane, step->n_staged_bytes, step->n_memory_bytes, 2,
+      || !tps_device_lane_provide (step->lane, step->n_staged_bytes, step->n_memory_bytes, N_EVENTS,
                                    error))
     return FALSE;
-  if (step->n_memory_bytes > 0)
-    enqueue_begin (step);
+  enqueue_begin (step);
   return TRUE;
 }
 
 /* -- combine -- */
 
-/* Writes the rows of the table with a gradient each to `ids` and `rows`; returns their number. */
-static gsize
+static gint64 *
+n_unique_of (const Step *step)
+{
+  return integers_at (step->lane->memory, step->n_unique);
+}
+
+/* Writes the rows of the table with a gradient each to `ids` and `rows`, and their number. */
+static void
 spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
   TpsBuffer *memory = step->lane->memory;
   TpsBags bags = bags_of (step, part);
   gint64 *argmax = bags.pooling == TPS_POOLING_MAX ? integers_at (memory, part->argmax) : NULL;
-  gsize n = 0;
 
-  ops_of (step)->embedding_backward_rows (
-      step->lane->stream, &bags, floats_at (memory, part->gradient), argmax, ids, rows, &n);
-  return n;
+  ops_of (step)->embedding_backward_rows (step->lane->stream, &bags,
+                                          floats_at (memory, part->gradient), argmax, ids, rows,
+                                          n_unique_of (step));
+}
+
+/* The same, and waits for their number. */
+static gsize
+list_maxima (Step *step, const Part *part, gint64 *ids, gfloat *rows)
+{
+  spread (step, part, ids, rows);
+  return tps_device_read_count (step->lane->stream, n_unique_of (step));
 }
 
 /* Lists the contributions of all indices, in order and not added up: rows of the gradient, by the
@@ -350,23 +384,23 @@ combine_several (Step *step)
       gfloat *to = rows + n * step->rows->dim;
 
       n += part->from->bags.pooling == TPS_POOLING_MAX
-               ? spread (step, part, ids + n, to)
+               ? list_maxima (step, part, ids + n, to)
                : list_contributions (step, part, ids + n, to);
     }
   all.n_indices = all.n_bags = n;
   ops_of (step)->embedding_backward_rows (step->lane->stream, &all, rows, NULL,
                                           integers_at (memory, step->unique),
-                                          floats_at (memory, step->sums), &step->n_unique);
+                                          floats_at (memory, step->sums), n_unique_of (step));
 }
 
 /* Moves rows without the step to the front; returns their number. */
 static gsize
-keep_new (const Step *step, gint64 *ids, gfloat *sums)
+keep_new (const Step *step, gint64 *ids, gfloat *sums, gsize n_rows)
 {
   gsize dim = step->rows->dim;
   gsize n = 0;
 
-  for (gsize i = 0; i < step->n_unique; i++)
+  for (gsize i = 0; i < n_rows; i++)
     {
       if (tps_device_rows_has (step->rows, ids[i], step->lsn))
         continue;
@@ -385,28 +419,29 @@ drop_present (Step *step, GError **error)
 {
   const TpsDeviceOps *ops = ops_of (step);
   TpsStream *stream = step->lane->stream;
-  gsize n_ids = step->n_unique * sizeof (gint64);
-  gsize n_sums = step->n_unique * step->rows->dim * sizeof (gfloat);
-  gint64 *ids;
-  gfloat *sums;
+  gint64 *unique = integers_at (step->lane->memory, step->unique);
+  gfloat *sums = floats_at (step->lane->memory, step->sums);
+  gsize n_rows = tps_device_read_count (stream, n_unique_of (step));
+  gsize n_ids = n_rows * sizeof (gint64);
+  gsize n_sums = n_rows * step->rows->dim * sizeof (gfloat);
+  gint64 *kept_ids, n_kept;
+  gfloat *kept_sums;
 
-  if (step->n_unique == 0)
-    return TRUE;
-  if (!tps_device_lane_provide (step->lane, n_ids + n_sums, 0, 0, error))
+  if (!ops->stream_check (stream, error)
+      || !tps_device_lane_provide (step->lane, n_ids + n_sums, 0, 0, error))
     return FALSE;
-  ids = integers_at (step->lane->staged, 0);
-  sums = floats_at (step->lane->staged, n_ids);
-  ops->copy (stream, ids, integers_at (step->lane->memory, step->unique), n_ids);
-  ops->copy (stream, sums, floats_at (step->lane->memory, step->sums), n_sums);
+  if (n_rows == 0)
+    return TRUE;
+  kept_ids = integers_at (step->lane->staged, 0);
+  kept_sums = floats_at (step->lane->staged, n_ids);
+  ops->copy (stream, kept_ids, unique, n_ids);
+  ops->copy (stream, kept_sums, sums, n_sums);
   if (!ops->stream_sync (stream, error))
     return FALSE;
-  step->n_unique = keep_new (step, ids, sums);
-  if (step->n_unique == 0)
-    return TRUE;
-  ops->copy (stream, integers_at (step->lane->memory, step->unique), ids,
-             step->n_unique * sizeof (gint64));
-  ops->copy (stream, floats_at (step->lane->memory, step->sums), sums,
-             step->n_unique * step->rows->dim * sizeof (gfloat));
+  n_kept = (gint64) keep_new (step, kept_ids, kept_sums, n_rows);
+  ops->copy (stream, n_unique_of (step), &n_kept, sizeof n_kept);
+  ops->copy (stream, unique, kept_ids, n_ids);
+  ops->copy (stream, sums, kept_sums, n_sums);
   return ops->stream_sync (stream, error);
 }
 
@@ -415,35 +450,68 @@ combine (Step *step, GError **error)
 {
   TpsBuffer *memory = step->lane->memory;
 
-  if (step->n_memory_bytes > 0 && is_single (step))
-    step->n_unique = spread (step, part_at (step, 0), integers_at (memory, step->unique),
-                             floats_at (memory, step->sums));
-  else if (step->n_memory_bytes > 0)
+  if (step->capacity > 0 && is_single (step))
+    spread (step, part_at (step, 0), integers_at (memory, step->unique),
+            floats_at (memory, step->sums));
+  else if (step->capacity > 0)
     combine_several (step);
-  if (!ops_of (step)->stream_sync (step->lane->stream, error)
-      || !tps_device_rows_check (step->rows, g_ptr_array_index (step->lane->events, 1), error))
+  if (step->capacity > 0 && tps_device_rows_may_have (step->rows, step->lsn)
+      && !drop_present (step, error))
     return FALSE;
-  step->is_table_busy = FALSE;
-  return !tps_device_rows_may_have (step->rows, step->lsn) || drop_present (step, error);
+  ops_of (step)->event_record (event_of (step, COMBINED), step->lane->stream);
+  return TRUE;
 }
 
 /* -- commit -- */
 
+/* Finds failures before any table changes, as far as they are known. */
+static gboolean
+check (Step *step, GError **error)
+{
+  return ops_of (step)->stream_check (step->lane->stream, error)
+         && tps_device_rows_check (step->rows, event_of (step, POOLED), error);
+}
+
+/* Makes the first step's event stand for all sums, and for all earlier work on the tables. So no
+ * table changes if a device is lost meanwhile. */
 static void
-commit (Step *step)
+join (GArray *steps)
+{
+  const Step *first = &g_array_index (steps, Step, 0);
+  const TpsDeviceOps *ops = ops_of (first);
+
+  if (steps->len == 1)
+    return;
+  for (guint i = 0; i < steps->len; i++)
+    {
+      const Step *step = &g_array_index (steps, Step, i);
+
+      ops->stream_wait_event (first->lane->stream, event_of (step, COMBINED));
+      ops->stream_wait_event (first->lane->stream, event_of (step, POOLED));
+    }
+  ops->event_record (event_of (first, COMBINED), first->lane->stream);
+}
+
+static void
+commit (Step *step, TpsEvent *combined)
 {
   TpsBuffer *memory = step->lane->memory;
+  TpsDeviceStepRows rows = { .capacity = step->capacity };
 
+  if (step->capacity > 0)
+    {
+      rows.indices = integers_at (memory, step->unique);
+      rows.gradients = floats_at (memory, step->sums);
+      rows.n_rows = n_unique_of (step);
+    }
   step->is_table_busy = TRUE;
-  tps_device_rows_step (step->rows, step->n_unique > 0 ? integers_at (memory, step->unique) : NULL,
-                        step->n_unique > 0 ? floats_at (memory, step->sums) : NULL, step->n_unique,
-                        step->lsn, g_ptr_array_index (step->lane->events, 0));
+  tps_device_rows_step (step->rows, &rows, step->lsn, combined, event_of (step, DONE));
 }
 
 static gboolean
 wait_for_commit (Step *step, GError **error)
 {
-  if (!ops_of (step)->event_sync (g_ptr_array_index (step->lane->events, 0), error))
+  if (!ops_of (step)->event_sync (event_of (step, DONE), error))
     return FALSE;
   step->is_table_busy = FALSE;
   tps_device_rows_count_step (step->rows);
@@ -536,9 +604,13 @@ tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 ls
 {
   g_autoptr (GArray) steps = sort_by_table (gradients, n_gradients, lsn);
 
-  if (!run_all (steps, begin, error) || !run_all (steps, combine, error))
+  if (steps->len == 0)
+    return TRUE;
+  if (!run_all (steps, begin, error) || !run_all (steps, combine, error)
+      || !run_all (steps, check, error))
     return FALSE;
+  join (steps);
   for (guint i = 0; i < steps->len; i++)
-    commit (&g_array_index (steps, Step, i));
+    commit (&g_array_index (steps, Step, i), event_of (&g_array_index (steps, Step, 0), COMBINED));
   return wait_for_all (steps, error);
 }

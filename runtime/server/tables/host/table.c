@@ -8,13 +8,13 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/parallel.h"
+#include "runtime/machine/tuning.h"
 
 /* There is one version for so many bytes of rows and state. Versions thus take a 64th of the
- * memory, but no more than part of a second-level cache. */
+ * memory, up to `row_version_bytes`. */
 #define BYTES_PER_VERSION 256
-#define MAX_VERSIONS (1 << 14)
 
-/* A table has one presence for so many bytes, up to TPS_TABLE_PRESENCES. */
+/* A table has one presence for so many bytes, up to `row_presences`. */
 #define BYTES_PER_PRESENCE 2048
 #define MIN_PRESENCES 2
 
@@ -176,13 +176,14 @@ count_locks (gsize n_bytes, gsize bytes_per_lock, gsize min, gsize max)
 static gsize
 count_versions (gsize n_bytes)
 {
-  return count_locks (n_bytes, BYTES_PER_VERSION, 1, MAX_VERSIONS);
+  return count_locks (n_bytes, BYTES_PER_VERSION, 1,
+                      tps_tuning_get ()->row_version_bytes / sizeof (atomic_uint));
 }
 
 static gsize
 count_presences (gsize n_bytes)
 {
-  return count_locks (n_bytes, BYTES_PER_PRESENCE, MIN_PRESENCES, TPS_TABLE_PRESENCES);
+  return count_locks (n_bytes, BYTES_PER_PRESENCE, MIN_PRESENCES, tps_tuning_get ()->row_presences);
 }
 
 /* The memory of the object, without rows and state. */

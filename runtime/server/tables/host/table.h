@@ -20,10 +20,7 @@
 
 G_BEGIN_DECLS
 
-/* The greatest number of presences; small tables have fewer. */
-#define TPS_TABLE_PRESENCES 32
-
-/* About the number of bytes that may be read without a break while writers wait. */
+/* About the number of bytes that may be read without a break while writers wait: some 20 us. */
 #define TPS_TABLE_QUIET_BYTES (256 << 10)
 
 /* How a table is made. */

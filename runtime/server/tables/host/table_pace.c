@@ -12,9 +12,7 @@
 #include <sched.h>
 
 #include "runtime/base/planted_bug.h"
-
-/* The number of reads before the processor is offered to other threads. */
-#define MAX_SPINS 64
+#include "runtime/machine/tuning.h"
 
 static TpsTablePace *
 entry_of (TpsTablePace *pace, guint64 number)
@@ -40,7 +38,7 @@ tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
         return G_MAXINT64;
       if (number == before && done > slot)
         return done;
-      if (n_spins % MAX_SPINS == 0)
+      if (n_spins % tps_tuning_get ()->lock_spins == 0)
         sched_yield ();
     }
 }

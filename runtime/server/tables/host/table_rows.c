@@ -31,17 +31,15 @@
 
 #include "runtime/base/planted_bug.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/machine/tuning.h"
 
 #define CACHE_LINE 64
 
-/* The bytes of rows that are prefetched while one row is read: enough to keep memory busy. */
-#define AHEAD_BYTES 4096
+/* Rows that are prefetched while one row is read. */
 #define MAX_AHEAD_ROWS 32
 
-/* The number of failed reads of one row before the lock is taken, and of checks of a lock before
- * the processor is offered to other threads. */
+/* The number of failed reads of one row before the lock is taken. */
 #define MAX_TRIES 32
-#define MAX_SPINS 64
 
 /* -- the words of a row -- */
 
@@ -109,7 +107,7 @@ store_row (guint8 *to, const guint8 *from, gsize n_bytes)
 static void
 wait_a_little (guint n_spins)
 {
-  if (n_spins % MAX_SPINS == MAX_SPINS - 1)
+  if ((n_spins + 1) % tps_tuning_get ()->lock_spins == 0)
     sched_yield ();
 }
 
@@ -168,8 +166,7 @@ my_presence (TpsTable *table)
   static _Thread_local guint number; /* of this thread, from 1 */
 
   if (number == 0)
-    number = atomic_fetch_add_explicit (&n_threads, 1, memory_order_relaxed) % TPS_TABLE_PRESENCES
-             + 1;
+    number = atomic_fetch_add_explicit (&n_threads, 1, memory_order_relaxed) + 1;
   return &table->presences[(number - 1) & table->presence_mask].n_readers;
 }
 
@@ -220,7 +217,7 @@ prefetch_row (const guint8 *row, gsize n_bytes)
 static gsize
 rows_ahead (const TpsTable *table)
 {
-  return CLAMP (AHEAD_BYTES / table->row_bytes, 1, MAX_AHEAD_ROWS);
+  return CLAMP (tps_tuning_get ()->row_ahead_bytes / table->row_bytes, 1, MAX_AHEAD_ROWS);
 }
 
 /* Rows to copy, and those that will be needed next. */

@@ -3,30 +3,17 @@
 #include "runtime/server/tables/host/table_step.h"
 
 #include "runtime/base/parallel.h"
-#include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/device/cpu/kernels/tree_sum.h"
+#include "runtime/machine/tuning.h"
+#include "runtime/server/tables/host/table_sum.h"
 
-/* The number of rows that are prefetched while one is updated. */
+/* The number of rows that are prefetched while one is updated: a fetch from memory takes about as
+ * long as some updates. A faster processor has faster memory. */
 #define AHEAD 6
 #define MAX_AHEAD_BYTES 1024 /* of a gradient */
 #define CACHE_LINE 64
 
-/* One thread runs a step of up to about a fifth of a millisecond alone, since waking another thread
- * takes a good part of that. */
-#define MAX_SHORT_BYTES (2 << 20)
-
 /* Rows between two reports of progress. */
 #define REPORT_ROWS 16
-
-/* Rows with at most so many columns have their working space on the stack. */
-#define MAX_NARROW_DIM 512
-
-/* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and
- * two rows for counts. */
-#define MAX_LEVELS 8 /* of 32^8 contributions and more */
-#define FIRST_ROWS 4
-#define COUNT_ROWS (sizeof (gsize) / sizeof (gfloat))
-#define MAX_WORKING_ROWS (FIRST_ROWS + 2 * MAX_LEVELS + COUNT_ROWS)
 
 static gsize
 bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
@@ -37,13 +24,6 @@ bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
   return n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64)) + n_rows * row;
 }
 
-/* An even number, so that the counts of every part are aligned. */
-static gsize
-count_working_rows (const TpsTableStep *step)
-{
-  return (FIRST_ROWS + step->n_levels + step->n_cell_levels + COUNT_ROWS + 1) / 2 * 2;
-}
-
 /* Every part of a wide table has working space of its own, so there are at most as many parts as
  * threads. */
 static gsize
@@ -51,7 +31,7 @@ count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
 {
   gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
 
-  return step->table->dim > MAX_NARROW_DIM ? n_threads : G_MAXSIZE;
+  return step->table->dim > TPS_TABLE_SUM_MAX_NARROW_DIM ? n_threads : G_MAXSIZE;
 }
 
 void
@@ -63,8 +43,8 @@ tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table
     .table = table,
     .dtype = dtype,
     .capacity = capacity,
-    .n_levels = MIN (tps_tree_sum_levels (capacity), MAX_LEVELS),
-    .n_cell_levels = MIN (tps_tree_sum_levels (max_bags), MAX_LEVELS),
+    .n_levels = MIN (tps_tree_sum_levels (capacity), TPS_TABLE_SUM_MAX_LEVELS),
+    .n_cell_levels = MIN (tps_tree_sum_levels (max_bags), TPS_TABLE_SUM_MAX_LEVELS),
   };
   step->places.slots = tps_scratch_reserve (scratch, capacity, sizeof step->slots[0]);
   step->places.gradients = tps_scratch_reserve (scratch, capacity, sizeof step->gradients[0]);
@@ -73,13 +53,14 @@ tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table
     step->places.cell_rows = tps_scratch_reserve (scratch, capacity, sizeof step->cell_rows[0]);
   if (has_weights)
     step->places.weights = tps_scratch_reserve (scratch, capacity, sizeof step->weights[0]);
+  tps_table_sum_reserve (step, scratch, workers);
   step->max_parts = count_max_parts (step, workers);
   if (step->max_parts == G_MAXSIZE)
     return;
   step->max_parts = tps_parallel_count_parts (workers, bytes_of (step, capacity, capacity),
                                               MIN (step->max_parts, MAX (capacity, 1)));
-  step->places.wide = tps_scratch_reserve (scratch, step->max_parts * count_working_rows (step),
-                                           table->dim * sizeof (gfloat));
+  step->places.wide = tps_scratch_reserve (
+      scratch, step->max_parts * tps_table_sum_count_floats (step), sizeof (gfloat));
 }
 
 void
@@ -92,6 +73,7 @@ tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch)
     step->cell_rows = tps_scratch_at (scratch, step->places.cell_rows);
   if (step->places.weights > 0)
     step->weights = tps_scratch_at (scratch, step->places.weights);
+  tps_table_sum_begin (step, scratch);
   if (step->places.wide > 0)
     step->wide = tps_scratch_at (scratch, step->places.wide);
 }
@@ -117,76 +99,6 @@ tps_table_step_group (TpsTableStep *step)
     tps_cpu_groups_init (&step->groups, step->group_memory, step->slots, step->n);
 }
 
-/* ---- adding up ------------------------------------------------------------------------------- */
-
-typedef struct
-{
-  gfloat *sum, *cells; /* [dim] */
-  gfloat *scratch;     /* [2, dim] */
-  gfloat *levels;      /* [n_levels, dim] */
-  TpsCellSums cell_sums;
-} WorkingSpace;
-
-static WorkingSpace
-divide_space (const TpsTableStep *step, gfloat *memory)
-{
-  gsize dim = step->table->dim;
-  gfloat *counts = memory + FIRST_ROWS * dim; /* aligned: an even number of rows before */
-  gfloat *levels = counts + COUNT_ROWS * dim;
-
-  return (WorkingSpace) {
-    .sum = memory,
-    .cells = memory + dim,
-    .scratch = memory + 2 * dim,
-    .levels = levels,
-    .cell_sums = { dim, (gsize *) (gpointer) counts, levels + step->n_levels * dim },
-  };
-}
-
-/* Contribution `i`, of the step's dtype; a row of cells is spread to `space->cells`. */
-static gconstpointer
-gradient_at (const TpsTableStep *step, gsize i, const WorkingSpace *space)
-{
-  const TpsCellRow *row;
-
-  if (step->gradients[i] != NULL)
-    return step->gradients[i];
-  row = &step->cell_rows[i];
-  tps_cell_sums_add_up (&space->cell_sums, row->gradient, row->cells, row->n_cells, space->cells);
-  return space->cells;
-}
-
-/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or in place. */
-static const gfloat *
-add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
-{
-  const TpsCpuGroups *groups = &step->groups;
-  gsize dim = step->table->dim;
-  gsize begin = groups->starts[u];
-  gsize end = groups->starts[u + 1];
-  gfloat *sum = space->sum;
-  TpsTreeSum tree;
-
-  if (step->weights == NULL && end - begin == 1 && step->dtype == TPS_DTYPE_FLOAT32)
-    return gradient_at (step, groups->order[begin], space);
-  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, space->levels, dim * sizeof sum[0]);
-  for (gsize i = begin; i < end; i++)
-    {
-      gsize position = groups->order[i];
-      gconstpointer gradient = gradient_at (step, position, space);
-      gfloat weight = step->weights != NULL ? step->weights[position] : 1;
-
-      if (tps_tree_sum_next (&tree))
-        tps_cpu_scale (step->dtype, sum, gradient, weight, dim);
-      else if (step->weights == NULL)
-        tps_cpu_accumulate (step->dtype, sum, gradient, dim);
-      else
-        tps_cpu_scale_accumulate (step->dtype, sum, gradient, weight, dim);
-    }
-  tps_tree_sum_finish (&tree);
-  return sum;
-}
-
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* Prefetches the row of group `u` and its first gradient, which another core may have received. */
@@ -204,7 +116,7 @@ prefetch_group (const TpsTableStep *step, gsize u)
 
 /* Assigns the last of the values that were added for group `u`. */
 static void
-assign_row (const TpsTableStep *step, gsize u, const WorkingSpace *space)
+assign_row (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
   const TpsCpuGroups *groups = &step->groups;
   gsize last = groups->order[groups->starts[u + 1] - 1];
@@ -213,11 +125,22 @@ assign_row (const TpsTableStep *step, gsize u, const WorkingSpace *space)
                         step->as_of_lsn, space->scratch);
 }
 
+/* Most rows have one contribution, which is the sum. */
+static const gfloat *
+add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
+{
+  const gsize *starts = step->groups.starts;
+
+  if (starts[u + 1] - starts[u] == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32
+      && step->gradients[step->groups.order[starts[u]]] != NULL)
+    return step->gradients[step->groups.order[starts[u]]];
+  return tps_table_sum_add_up (step, u, space);
+}
+
 static void
-step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
+step_rows (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSpace *space)
 {
   const TpsCpuGroups *groups = &step->groups;
-  WorkingSpace space = divide_space (step, memory);
   gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below it may be changed */
 
   tps_table_begin_updates (step->table);
@@ -230,24 +153,43 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
       if (u + AHEAD < end)
         prefetch_group (step, u + AHEAD);
       if (step->is_assignment)
-        assign_row (step, u, &space);
+        assign_row (step, u, space);
       else
         tps_table_update_row (step->table, &step->optimizer_step, step->lsn, groups->ids[u],
-                              add_up (step, u, &space), space.scratch);
+                              add_up (step, u, space), space->scratch);
     }
   tps_table_end_updates (step->table);
+}
+
+/* Returns the first group of a part, so that all parts have about the same work. */
+static gsize
+first_of_part (const TpsTableStep *step, gsize part)
+{
+  gsize low = 0, high = step->groups.n_groups;
+  gsize wanted;
+
+  if (part == 0 || part == step->n_parts)
+    return part == 0 ? low : high;
+  wanted = tps_table_sum_work_before (step, high) / step->n_parts * part;
+  while (low < high)
+    {
+      gsize middle = low + (high - low) / 2;
+
+      if (tps_table_sum_work_before (step, middle) < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
 }
 
 static void
 step_part (gpointer user_data, gsize part)
 {
   TpsTableStep *step = user_data;
-  gsize begin = part * step->groups.n_groups / step->n_parts;
-  gsize end = (part + 1) * step->groups.n_groups / step->n_parts;
-  gsize wide_floats = count_working_rows (step) * step->table->dim;
-  _Alignas(64) gfloat narrow[MAX_WORKING_ROWS * MAX_NARROW_DIM];
 
-  step_rows (step, begin, end, step->wide != NULL ? step->wide + part * wide_floats : narrow);
+  tps_table_sum_run_part (step, part, first_of_part (step, part), first_of_part (step, part + 1),
+                          step_rows);
 }
 
 static void
@@ -257,6 +199,7 @@ update_rows (TpsTableStep *step, TpsWorkerPool *workers)
 
   if (step->n == 0)
     return;
+  tps_table_sum_add_blocks (step, workers);
   step->n_parts = tps_parallel_count_parts (workers, bytes_of (step, step->n, n_groups),
                                             MIN (n_groups, step->max_parts));
   tps_parallel_run (workers, step->n_parts, step_part, step);
@@ -316,5 +259,6 @@ tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn, TpsWork
 gboolean
 tps_table_step_is_short (const TpsTableStep *step)
 {
-  return bytes_of (step, step->n, step->n > 0 ? step->groups.n_groups : 0) <= MAX_SHORT_BYTES;
+  return bytes_of (step, step->n, step->n > 0 ? step->groups.n_groups : 0)
+         <= tps_tuning_get ()->short_step_bytes;
 }

@@ -27,6 +27,14 @@ typedef struct
   gsize n_cells;
 } TpsCellRow;
 
+/* A row with so many contributions that several threads add them up, in blocks. */
+typedef struct
+{
+  gsize group;
+  gsize first_block; /* in `hot_sums` */
+  gsize n_saved;     /* contributions less blocks, of this row and all hot rows before it */
+} TpsHotRow;
+
 /* The contributions to the step. Borrowed gradients must stay in place until tps_table_step_run()
  * returns. */
 typedef struct
@@ -43,10 +51,13 @@ typedef struct
   guint n_levels;           /* of the tree by which contributions are added */
   guint n_cell_levels;      /* the same for the cells of one column */
   gfloat *wide;             /* [max_parts] working spaces; NULL: rows are narrow */
+  TpsHotRow *hot;           /* [n_hot], ascending; NULL: no row can be hot */
+  gsize n_hot, n_blocks;
+  gfloat *hot_sums; /* [n_blocks, dim] */
   gpointer group_memory;
   struct
   {
-    gsize slots, gradients, cell_rows, weights, wide, groups;
+    gsize slots, gradients, cell_rows, weights, wide, groups, hot, hot_sums;
   } places; /* in the scratch */
 
   TpsCpuGroups groups;

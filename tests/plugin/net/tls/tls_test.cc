@@ -331,8 +331,42 @@ TEST_F (TlsTest, BadFilesLeaveEverythingAsItWas)
   g_clear_error (&error);
   ASSERT_EQ (symlink ("/dev/zero", File ("server").c_str ()), 0);
   EXPECT_FALSE (tps_tls_reload (server_tls_.get (), &error));
-  EXPECT_THAT (error->message, HasSubstr ("File too large"));
+  EXPECT_THAT (error->message, HasSubstr ("it is not a regular file"));
   ExpectServes ();
+}
+
+// The files of a process are read without a server. "" = they can be used.
+std::string
+Refusal (const std::string &certificate, const std::string &authorities)
+{
+  g_autoptr (GError) error = nullptr;
+  TpsTlsOptions options = {};
+  options.certificate = certificate.c_str ();
+  options.authorities = authorities.c_str ();
+  Tls tls (tps_tls_new (&options, &error));
+  return error != nullptr ? error->message : "";
+}
+
+// More bytes follow after the end of each text.
+TEST_F (TlsTest, FilesAreLimited)
+{
+  std::string certificate = File ("server"), authorities = File ("ca");
+  ASSERT_EQ (truncate (certificate.c_str (), (off_t) 1 << 20), 0);
+  ASSERT_EQ (truncate (authorities.c_str (), (off_t) 16 << 20), 0);
+  EXPECT_EQ (Refusal (certificate, authorities), "");
+  ASSERT_EQ (truncate (authorities.c_str (), ((off_t) 16 << 20) + 1), 0);
+  EXPECT_THAT (Refusal (certificate, authorities),
+               AllOf (HasSubstr (authorities), HasSubstr ("it is larger than 16 MiB")));
+  ASSERT_EQ (truncate (certificate.c_str (), ((off_t) 1 << 20) + 1), 0);
+  EXPECT_THAT (Refusal (certificate, authorities),
+               AllOf (HasSubstr (certificate), HasSubstr ("it is larger than 1 MiB")));
+}
+
+TEST_F (TlsTest, FilesOfAuthoritiesNeedACertificate)
+{
+  std::ofstream (File ("more")) << "";
+  EXPECT_THAT (Refusal (File ("server"), File ("more")),
+               AllOf (HasSubstr (File ("more")), HasSubstr ("no certificate")));
 }
 
 TEST_F (TlsTest, KeysMustBelongToTheirCertificates)

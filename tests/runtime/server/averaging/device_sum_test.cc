@@ -280,6 +280,58 @@ TEST (DeviceSum, RoundsUnderWayDoNotShareMemory)
     }
 }
 
+/* A far device that refuses an allocation. */
+bool refuses_next = false;
+int n_buffers = 0;
+
+void
+free_counted (gpointer data)
+{
+  n_buffers--;
+  g_free (data);
+}
+
+TpsBuffer *
+alloc_or_refuse (TpsDevice *device, gsize n_bytes, GError **error)
+{
+  if (refuses_next)
+    {
+      refuses_next = false;
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory");
+      return nullptr;
+    }
+  gpointer data = g_malloc (MAX (n_bytes, 1));
+
+  n_buffers++;
+  return tps_buffer_new_foreign (data, n_bytes, device, free_counted, data);
+}
+
+TEST (DeviceSum, IdleMemoryGivesWayIfTheDeviceHasNoMore)
+{
+  TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
+  TpsDevice device = { &ops, "full:0", FALSE };
+  const gfloat ones[2] = { 1, 1 };
+
+  ops.alloc = alloc_or_refuse;
+  TpsDeviceSums *sums = tps_device_sums_new (&device);
+  TpsDeviceSum *idle = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 1 << 20, nullptr);
+  TpsDeviceSum *sum = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 2, nullptr);
+
+  tps_device_sum_add (sum, ones, 1);
+  refuses_next = true;
+  EXPECT_EQ (tps_device_sum_average_there (sum, 1, nullptr), nullptr) << "both are in use";
+  tps_device_sum_free (idle);
+  EXPECT_EQ (n_buffers, 4);
+  refuses_next = true;
+  TpsBuffer *average = tps_device_sum_average_there (sum, 1, nullptr);
+  EXPECT_NE (average, nullptr);
+  EXPECT_EQ (n_buffers, 3) << "two of the sum, and the average";
+  tps_buffer_unref (average);
+  tps_device_sum_free (sum);
+  tps_device_sums_free (sums);
+  EXPECT_EQ (n_buffers, 0);
+}
+
 /* -- the server -- */
 
 /* The reply to one call, with a wait. */

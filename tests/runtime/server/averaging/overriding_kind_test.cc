@@ -142,6 +142,7 @@ TEST_F (OverridingKind, ProcessesLargeAverages)
   push (&first, 0, 1, 0, dense (std::vector<double> (100000, 1)));
   push (&second, 1, 1, 0, dense (std::vector<double> (100000, 1)));
   first.wait ();
+  second.wait ();
   EXPECT_EQ (first.average, as_average (dense (std::vector<double> (100000, 0.5))));
 }
 
@@ -156,6 +157,7 @@ TEST_F (OverridingKind, RefusesGradients)
   push (&first, 0, 1, 5, dense ({ 4 }));
   push (&second, 1, 1, 5, dense ({ 4 }));
   first.wait ();
+  second.wait ();
   EXPECT_EQ (first.average, as_average (dense ({ 2 })));
 }
 
@@ -187,6 +189,7 @@ TEST_F (OverridingKind, RecordsAndResets)
   push (&first, 0, 1, 0, dense ({ 4 }));
   push (&second, 1, 1, 0, dense ({ 4 }));
   first.wait ();
+  second.wait ();
   EXPECT_THAT (state->records, ElementsAre (TPS_RECORD_STRAGGLER_START, TPS_RECORD_BATCH_START,
                                             TPS_RECORD_STRAGGLER_END, TPS_RECORD_BATCH_END));
   EXPECT_EQ (count_metric ("parameter_server_batch_metric", "param_index_batch"), 1);

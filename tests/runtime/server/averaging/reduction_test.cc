@@ -199,7 +199,7 @@ TEST (Reduction, BlocksMayRunInAnyOrder)
   for (TpsDType dtype : FLOATING)
     for (size_t n_blocks : { 1, 3 })
       {
-        size_t n_elems = n_blocks * TPS_DIGEST_BLOCK_BYTES / tps_dtype_size (dtype) - 5;
+        size_t n_elems = n_blocks * tps_digest_get_block_bytes () / tps_dtype_size (dtype) - 5;
         std::vector<Contribution> given = random_round (&dice, false, 2, n_elems, dtype);
         Items items (given);
         TpsReduction reduction;

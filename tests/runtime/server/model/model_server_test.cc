@@ -345,6 +345,49 @@ TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
   EXPECT_EQ (late.wait ().values, naive.values ());
 }
 
+/* The deadline is never reached. */
+TEST_F (ModelServer, aQuorumIsAppliedWhenTheOthersAreLost)
+{
+  const char connections[4] = {};
+  Values values = draw_values (SMALL, &random_);
+
+  options_.min_trainers = 2;
+  options_.round_timeout_ns = G_GINT64_CONSTANT (3600) * 1000000000;
+  start ();
+  ASSERT_EQ (init (SMALL, values), 0);
+  auto push_over = [&] (int trainer, int connection) -> Answer & {
+    tps_model_server_note_connection (server_, trainer, &connections[connection]);
+    return push ({ trainer, values });
+  };
+  push_over (0, 0);
+  Answer &first = push_over (1, 1);
+  push_over (2, 2);
+  EXPECT_EQ (first.wait ().version, 2);
+  /* Trainer 2 may have a connection for each call. */
+  tps_model_server_connection_closed (server_, &connections[2]);
+  Answer &second = push_over (0, 0);
+  push_over (1, 1);
+  EXPECT_EQ (second.count (), 0);
+  push_over (2, 2);
+  EXPECT_EQ (second.wait ().version, 3);
+  /* Trainer 1 has pushed twice over its connection. */
+  push_over (2, 2);
+  Answer &third = push_over (0, 0);
+  EXPECT_EQ (third.count (), 0);
+  tps_model_server_connection_closed (server_, &connections[1]);
+  EXPECT_EQ (third.wait ().version, 4);
+  tps_model_server_connection_closed (server_, &connections[2]);
+  push_over (1, 3);
+  Answer &fourth = push_over (0, 0);
+  EXPECT_EQ (fourth.wait ().version, 5);
+  /* Trainer 1 has another connection, which closes before the answer. */
+  push_over (1, 1);
+  tps_model_server_connection_closed (server_, &connections[1]);
+  EXPECT_EQ (push_over (0, 0).wait ().version, 6);
+  push_over (2, 2);
+  EXPECT_EQ (push_over (0, 0).wait ().version, 7);
+}
+
 TEST_F (ModelServer, aResetAbortsForgetsAndBeginsAgain)
 {
   Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);

@@ -88,7 +88,7 @@ TEST (PyTorch, threeTrainersAndFourUpdatesAgree)
         }
       for (const auto &list : gradients)
         lists.push_back (list.data ());
-      ASSERT_TRUE (tps_model_update_begin (&update, model, lists.data (), N_TRAINERS, nullptr));
+      ASSERT_TRUE (tps_model_update_begin (&update, model, lists.data (), N_TRAINERS, 1, nullptr));
       tps_model_update_run (&update, 0, update.n_blocks);
       tps_model_update_end (&update);
       Values ours = to_values (tps_trained_model_get_newest (model));

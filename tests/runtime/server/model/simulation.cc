@@ -153,9 +153,20 @@ Simulation::finish_update (int code)
                                                         job->gradients[i], 1);
   tps_updating_output_init (&output);
   tps_updating_job_done (updating_, job,
-                         code == 0 ? nullptr : g_error_new (TPS_ERROR, code, "it failed"), &output);
+                         code == 0 ? nullptr : g_error_new (TPS_ERROR, code, "it failed"), now_ns_,
+                         &output);
   after (&output);
   advance_time (0);
+}
+
+void
+Simulation::lose (int trainer)
+{
+  TpsUpdatingOutput output;
+
+  tps_updating_output_init (&output);
+  tps_updating_lose (updating_, trainer, now_ns_, &output);
+  after (&output);
 }
 
 void

@@ -43,6 +43,7 @@ public:
    * call. */
   int push (int trainer, float value, int64_t version = 0, bool may_wait = true,
             int64_t n_elems = 2, unsigned n_gradients = 1);
+  void lose (int trainer);
   void advance_time (int64_t ns);
   void end_all (int code);
   void set_model ();

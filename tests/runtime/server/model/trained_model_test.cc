@@ -63,7 +63,7 @@ protected:
     for (const auto &list : tensors)
       lists.push_back (list.data ());
     ASSERT_TRUE (tps_model_update_begin (&update, model_, lists.data (),
-                                         static_cast<guint> (lists.size ()), nullptr));
+                                         static_cast<guint> (lists.size ()), 1, nullptr));
     tps_model_update_want_hashes (&update, hashed);
     for (guint at = 0; at < update.n_blocks;)
       {
@@ -166,6 +166,48 @@ TEST_F (TrainedModel, rowwiseOptimizersSeeTheRowsOfAMatrix)
       for (size_t i = row * 3; i < row * 3 + 3; i++)
         ASSERT_NEAR (got[0][i], first[0][i] - 0.5 * gradient[0][i] / std::sqrt (squares / 3), 1e-5);
     }
+}
+
+/* A peer chooses the length of a row. */
+TEST_F (TrainedModel, meansOfLongRowsAreChargedBeforeTheUpdate)
+{
+  const gint64 dim = 1 << 20;
+  Shapes shapes = { { 3, dim } };
+  Values ones = { std::vector<float> (3 << 20, 1.0f) },
+         threes = { std::vector<float> (3 << 20, 3.0f) };
+  auto first = to_tensors (shapes, ones), second = to_tensors (shapes, threes);
+  const TpsTensor *lists[] = { first.data (), second.data () };
+  TpsBufferPool *pool = tps_buffer_pool_get_default ();
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "test", 0);
+  gsize version_cost = tps_buffer_pool_get_cost (3 * 4 << 20);
+  gsize row_cost = tps_buffer_pool_get_cost ((4 << 20) + TPS_BUFFER_ALIGNMENT);
+  TpsModelUpdate update;
+
+  begin (shapes, ones, tps_optimizer_spec (TPS_OPTIMIZER_ROWWISE_ADAGRAD, 0.5));
+  tps_buffer_pool_set_budgets (pool, budget, nullptr);
+  for (gsize room : { version_cost, row_cost, version_cost + row_cost - 1 })
+    {
+      g_autoptr (GError) error = nullptr;
+
+      tps_budget_set_max (budget, room);
+      EXPECT_FALSE (tps_model_update_begin (&update, model_, lists, 2, 1, &error));
+      EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+      EXPECT_EQ (tps_budget_get_held (budget), 0u);
+    }
+  tps_budget_set_max (budget, version_cost + row_cost);
+  EXPECT_FALSE (tps_model_update_begin (&update, model_, lists, 2, 3, nullptr));
+  ASSERT_TRUE (tps_model_update_begin (&update, model_, lists, 2, 1, nullptr));
+  for (guint block : { 2u, 0u, 1u })
+    tps_model_update_run (&update, block, 1);
+  tps_model_update_end (&update);
+  EXPECT_EQ (tps_budget_get_held (budget), version_cost);
+  tps_budget_set_max (budget, 0);
+  Values got = values ();
+  for (float value : got[0])
+    ASSERT_NEAR (value, 0.5, 1e-5); /* 1 - 0.5 * 2 / sqrt (4) */
+  for (auto *list : { &first, &second })
+    for (TpsTensor &tensor : *list)
+      tps_tensor_clear (&tensor);
 }
 
 TEST_F (TrainedModel, oldVersionsStayWhatTheyWere)

@@ -144,6 +144,92 @@ TEST (Updating, aQuorumSufficesAtTheDeadlineOnly)
   EXPECT_THAT (sim.outcome (c).message, HasSubstr ("1 of 3 trainers came, 2 are needed"));
 }
 
+TEST (Updating, aQuorumDoesNotWaitForLostTrainers)
+{
+  Simulation::Options options;
+  options.min_trainers = 2;
+  Simulation sim (options);
+
+  sim.lose (1);
+  int a = sim.push (0, 1), b = sim.push (2, 3); /* lost before the round */
+  EXPECT_EQ (sim.outcome (a).version, 2);
+  EXPECT_EQ (sim.outcome (b).version, 2);
+  int c = sim.push (1, 5), d = sim.push (0, 7); /* trainer 1 is back */
+  EXPECT_EQ (sim.outcome (c).n_answers, 0);
+  sim.lose (2); /* lost in the round */
+  EXPECT_EQ (sim.outcome (c).version, 3);
+  EXPECT_EQ (sim.outcome (d).version, 3);
+  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3)),
+                                         ElementsAre (Pair (0, 7), Pair (1, 5))));
+}
+
+TEST (Updating, lostTrainersAreNotEnoughForAQuorum)
+{
+  Simulation::Options options;
+  options.n_trainers = 4;
+  options.min_trainers = 2;
+  Simulation sim (options);
+  int a = sim.push (0, 1);
+
+  for (int trainer : { 1, 2, 3, 3 })
+    sim.lose (trainer);
+  EXPECT_EQ (sim.outcome (a).n_answers, 0);
+  sim.push (3, 1);
+  EXPECT_EQ (sim.outcome (a).version, 2);
+}
+
+/* Its contribution counts, but the others may still come. */
+TEST (Updating, aTrainerThatIsLostAfterItsPushTakesPart)
+{
+  Simulation::Options options;
+  options.n_trainers = 4;
+  options.min_trainers = 2;
+  Simulation sim (options);
+  int a = sim.push (0, 1);
+
+  sim.lose (0);
+  sim.lose (1);
+  sim.push (2, 3);
+  EXPECT_EQ (sim.outcome (a).n_answers, 0);
+  sim.push (3, 4);
+  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3), Pair (3, 4))));
+}
+
+TEST (Updating, aLossDuringAnUpdateClosesTheNextRoundAfterIt)
+{
+  Simulation::Options options;
+  options.n_trainers = 4;
+  options.min_trainers = 2;
+  options.updates_at_once = false;
+  Simulation sim (options);
+
+  sim.push (0, 1);
+  sim.push (1, 1);
+  sim.advance_time (30 * SECOND);
+  int c = sim.push (2, 5), d = sim.push (3, 5);
+  sim.lose (0);
+  sim.lose (1);
+  sim.finish_update ();
+  ASSERT_TRUE (sim.has_update ());
+  EXPECT_EQ (sim.outcome (c).n_answers, 0);
+  sim.finish_update ();
+  EXPECT_EQ (sim.outcome (d).version, 3);
+}
+
+TEST (Updating, aResetExpectsAllTrainersAgain)
+{
+  Simulation::Options options;
+  options.min_trainers = 2;
+  Simulation sim (options);
+
+  sim.lose (2);
+  sim.end_all (TPS_ERROR_ABORTED);
+  sim.set_model ();
+  int a = sim.push (0, 1);
+  sim.push (1, 1);
+  EXPECT_EQ (sim.outcome (a).n_answers, 0);
+}
+
 TEST (Updating, whoComesLateAfterAQuorumIsStale)
 {
   Simulation::Options options;

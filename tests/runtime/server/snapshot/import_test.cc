@@ -144,6 +144,37 @@ TEST (Import, TakesArraysOfNumPyAndConvertsThem)
     }
 }
 
+TEST (Import, TakesArraysOfNumPyIntoShards)
+{
+  constexpr int64_t n_rows = 7;
+  const TpsShard targets[] = { range_shard (n_rows, 1, 2), hash_shard (n_rows, 0, 3),
+                               hash_shard (n_rows, 1, 3), hash_shard (n_rows, 2, 3) };
+  MemoryDisk disk;
+
+  disk.files["a.npy"] = std::make_shared<std::string> (
+      npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }",
+           { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 }));
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (const TpsShard &target : targets)
+      {
+        Server server (0, true);
+        Spec spec = Spec ("emb", n_rows, 2).dtype (dtype).shard (target);
+        Floats expected;
+        Ids ids;
+
+        for (int64_t slot = 0; slot < target.n_rows; slot++)
+          {
+            int64_t row = tps_shard_get_row (&target, slot);
+
+            ids.push_back (row);
+            expected.push_back (static_cast<float> (2 * row));
+            expected.push_back (static_cast<float> (2 * row + 1));
+          }
+        ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
+        EXPECT_EQ (to_floats (server.rows_of ("emb", ids), dtype), expected);
+      }
+}
+
 /* False numbers and names in headers: accepted or refused, with no memory charged in the end. */
 TEST (Import, BelievesNoHeader)
 {

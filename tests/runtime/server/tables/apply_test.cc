@@ -51,10 +51,11 @@ public:
   void
   step (const Query &query, const Floats &gradient)
   {
-    Ids unique (std::max (query.indices.size (), query.n_bags () * dim_));
+    bool is_max = query.pooling == TPS_POOLING_MAX;
+    Ids unique (is_max ? query.n_bags () * dim_ : query.indices.size ());
     Floats sums (unique.size () * dim_), output (query.n_bags () * dim_);
     Ids argmax (query.n_bags () * dim_);
-    gint64 *maxima = query.pooling == TPS_POOLING_MAX ? argmax.data () : nullptr;
+    gint64 *maxima = is_max ? argmax.data () : nullptr;
     TpsBags bags {};
     size_t n;
 
@@ -147,6 +148,44 @@ TEST (Apply, BagsAreOneStepOfTheOptimizer)
             ASSERT_TRUE (same_rows (store.dump ("emb", rows), reference.values))
                 << tps_optimizer_kind_name (kind) << " pooling " << pooling << " step " << step;
           }
+      }
+}
+
+/* Numbers of contributions on both sides of the size from which threads share a row. */
+TEST (Apply, HotRowsHaveTheSameBitsWithAnyNumberOfThreads)
+{
+  constexpr int64_t rows = 300;
+  const size_t lengths[] = { 2047, 2048, 2049, 1, 33, 3072, 9000 };
+
+  for (int32_t dim : { 16, 600 })
+    for (bool weighted : { false, true })
+      {
+        std::mt19937_64 random (4);
+        Spec spec = spec_of ("emb", rows, dim, TPS_OPTIMIZER_SGD);
+        Store alone, shared (3);
+        Query query { "emb", {}, {} };
+
+        ASSERT_EQ (alone.create (spec), "");
+        ASSERT_EQ (shared.create (spec), "");
+        Reference reference (spec, alone.dump ("emb", rows));
+        for (size_t id = 0; id < std::size (lengths); id++)
+          query.indices.insert (query.indices.end (), lengths[id], static_cast<int64_t> (7 * id));
+        for (int64_t id = 0; id < rows; id++)
+          query.indices.push_back (id);
+        std::shuffle (query.indices.begin (), query.indices.end (), random);
+        for (size_t i = 0; i < query.indices.size (); i += 1 + random () % 4)
+          query.offsets.push_back (static_cast<int64_t> (i));
+        query.pooling = weighted ? TPS_POOLING_SUM : TPS_POOLING_MEAN;
+        if (weighted)
+          query.weights = random_floats (random, query.indices.size ());
+        Floats gradient = random_floats (random, query.n_bags () * static_cast<size_t> (dim));
+        ASSERT_EQ (alone.apply_bags ({ query }, { gradient }, dim), "");
+        ASSERT_EQ (shared.apply_bags ({ query }, { gradient }, dim), "");
+        reference.step (query, gradient);
+        EXPECT_TRUE (same_rows (alone.dump ("emb", rows), reference.values))
+            << dim << " " << weighted;
+        EXPECT_TRUE (same_rows (shared.dump ("emb", rows), reference.values))
+            << dim << " " << weighted;
       }
 }
 

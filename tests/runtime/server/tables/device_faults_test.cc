@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "tests/runtime/server/tables/tables.h"
@@ -192,6 +193,95 @@ TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
   EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4), "");
   EXPECT_EQ (store->pooled (good), Floats (4, -1.0f));
   EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
+}
+
+/* Device 1 is lost after the host has found no failure, and before its work is done. */
+TEST_F (DeviceFaults, ADeviceLostWhileItAddsUpLeavesTheTablesOfOthersUnchanged)
+{
+  static const TpsDeviceOps *real = device->ops;
+  TpsDeviceOps losing = *real;
+  Query good { "good", { 1 }, { 0 } }, bad { "bad", { 1 }, { 0 } };
+  Spec on_other = flat_table ("bad", 10, 4);
+  std::vector<Floats> ones (2, Floats (4, 1.0f));
+
+  losing.update_rows = [] (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+                           const TpsRowUpdate *update) {
+    tps_fake_device_set_lost (tps_fake_device_get (1), TRUE);
+    real->update_rows (stream, spec, step, update);
+  };
+  ASSERT_EQ (store->create (flat_table ("good", 10, 4)), "");
+  ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
+  device->ops = &losing;
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4).find ("DEVICE_LOST "), 0u);
+  device->ops = real;
+  tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
+  EXPECT_EQ (store->pooled (good), Floats (4, 0.0f));
+  store->lookup ({ bad }, nullptr); /* may still use the old stream */
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4), "");
+  EXPECT_EQ (store->pooled (good), Floats (4, -1.0f));
+  EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
+}
+
+/* c: copy, p: pool, b: sums of gradients, u: optimizer; w: a wait for an event, s: for a stream. */
+TEST_F (DeviceFaults, APushWaitsForEachTableOnceAtItsEnd)
+{
+  static const TpsDeviceOps *real = device->ops;
+  static std::string calls;
+  TpsDeviceOps noting = *real;
+  Query sum { "emb", { 1, 2, 1 }, { 0, 1 } }, other { "other", { 3 }, { 0 } };
+  Query max { "emb", { 1, 2, 1 }, { 0, 1 }, TPS_POOLING_MAX };
+  Floats two_rows (8, 1.0f);
+  const struct
+  {
+    std::vector<Query> queries;
+    std::vector<Floats> gradients;
+    std::string calls;
+  } cases[] = {
+    { { sum }, { two_rows }, "ccbuws" },
+    { { max }, { two_rows }, "cpcbuws" },
+    { { sum, sum }, { two_rows, two_rows }, "ccccpcpbuws" },
+    { { sum, other }, { two_rows, Floats (4, 1.0f) }, "ccccbbuuwwss" },
+  };
+
+  noting.copy = [] (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes) {
+    calls += 'c';
+    real->copy (stream, to, from, n_bytes);
+  };
+  noting.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, const gfloat *table,
+                              gfloat *output, gint64 *argmax) {
+    calls += 'p';
+    real->embedding_pool (stream, bags, table, output, argmax);
+  };
+  noting.embedding_backward_rows =
+      [] (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
+          const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique) {
+        calls += 'b';
+        real->embedding_backward_rows (stream, bags, output_gradient, argmax, unique_indices,
+                                       row_gradients, n_unique);
+      };
+  noting.update_rows = [] (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+                           const TpsRowUpdate *update) {
+    calls += 'u';
+    real->update_rows (stream, spec, step, update);
+  };
+  noting.event_sync = [] (TpsEvent *event, GError **error) {
+    calls += 'w';
+    return real->event_sync (event, error);
+  };
+  noting.stream_sync = [] (TpsStream *stream, GError **error) {
+    calls += 's';
+    return real->stream_sync (stream, error);
+  };
+  ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
+  ASSERT_EQ (store->create (flat_table ("other", 10, 4)), "");
+  for (const auto &push : cases)
+    {
+      calls.clear ();
+      device->ops = &noting;
+      EXPECT_EQ (store->apply_bags (push.queries, push.gradients, 4), "");
+      device->ops = real;
+      EXPECT_EQ (calls, push.calls);
+    }
 }
 
 /* A table's stream that runs ahead of all others, as far as it need not wait. */

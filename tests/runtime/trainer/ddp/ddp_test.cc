@@ -31,7 +31,7 @@ public:
     context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
     context.metrics = tps_metrics_new (nullptr, nullptr);
     context.exchange = exchange.get ();
-    context.owners = owners_;
+    context.routes = routes_;
     context.timeout_ns = G_GINT64_CONSTANT (60000000000);
     options.first_bucket_mib = first_mib;
     options.bucket_cap_mib = cap_mib;
@@ -86,7 +86,8 @@ private:
     return text;
   }
 
-  guint owners_[3] = { 2, 0, 1 };
+  TpsPiece pieces_[3] = { { 2, 0, 0, 0 }, { 0, 1, 0, 0 }, { 1, 2, 0, 0 } };
+  TpsRoute routes_[3] = { { &pieces_[0], 1 }, { &pieces_[1], 1 }, { &pieces_[2], 1 } };
 };
 
 const std::vector<FakeModel::Parameter> THREE = { { "embedding", { 5, 2 }, true },

@@ -36,7 +36,13 @@ public:
     context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
     context.metrics = tps_metrics_new (nullptr, nullptr);
     context.exchange = exchange.get ();
-    context.owners = owners_;
+    for (gint32 b = 0; b < 8; b++)
+      {
+        pieces_[b].server = b < 3 ? static_cast<guint> (b + 2) % 3 : 0;
+        pieces_[b].param_loc = b;
+        routes_[b] = { &pieces_[b], 1 };
+      }
+    context.routes = routes_;
     context.timeout_ns = 60 * SECOND_NS;
     options.hook = hook;
     options.context = &context;
@@ -113,7 +119,8 @@ private:
     tps_tensor_init_take (tensor, &shape, buffer, 0);
   }
 
-  guint owners_[8] = { 2, 0, 1 };
+  TpsPiece pieces_[8] = {};
+  TpsRoute routes_[8];
   TpsTrainBatch batch_ = {};
   TpsBuffer *loss_, *gradient_;
 };

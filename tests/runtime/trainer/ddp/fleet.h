@@ -40,6 +40,7 @@ struct Task
   guint n_batches = 5;
   guint epochs = 2;
   double bucket_mib = 0.002;
+  gint64 piece_bytes = 0;
   gint64 timeout_ns = 20 * SECOND_NS;
 };
 
@@ -113,6 +114,7 @@ public:
     plan->epochs = task.epochs;
     plan->seed = 42;
     plan->first_bucket_mib = plan->bucket_cap_mib = task.bucket_mib;
+    plan->piece_bytes = task.piece_bytes;
     plan->learning_rate = 10; /* the gradient of a double softmax is almost zero */
     plan->rpc_timeout_ns = task.timeout_ns;
     plan->steps_per_epoch = (task.n_batches + n_trainers () - 1) / n_trainers ();

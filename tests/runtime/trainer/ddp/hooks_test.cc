@@ -75,7 +75,8 @@ step (Rank *rank, TpsProcessGroup *group, const char *hook, bool delivers_sum)
 {
   FakeModel model (MODEL);
   FakeExchange exchange;
-  guint owners[2] = { 0, 0 };
+  const TpsPiece pieces[2] = { { 0, 0, 0, 0 }, { 0, 1, 0, 0 } };
+  const TpsRoute routes[2] = { { &pieces[0], 1 }, { &pieces[1], 1 } };
   TpsHookContext context = {};
   TpsDdpOptions options = {};
   GError *error = nullptr;
@@ -90,7 +91,7 @@ step (Rank *rank, TpsProcessGroup *group, const char *hook, bool delivers_sum)
   context.metrics = tps_metrics_new (nullptr, nullptr);
   context.exchange = exchange.get ();
   context.group = group;
-  context.owners = owners;
+  context.routes = routes;
   context.delivers_sum = delivers_sum;
   context.timeout_ns = G_GINT64_CONSTANT (20000000000);
   options.first_bucket_mib = options.bucket_cap_mib = 1;

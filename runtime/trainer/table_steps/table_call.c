@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/trainer/ddp_rpc/table_call.h"
+#include "runtime/trainer/table_steps/table_call.h"
 
 #include "runtime/base/error.h"
 

@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables in this process, for the single-process run. */
+
+#pragma once
+
+#include "bench/dlrm/options.h"
+#include "runtime/trainer/ports/table_client.h"
+
+G_BEGIN_DECLS
+
+/* Creates the tables and fills their rows. Returns a client that computes on the calling thread and
+ * calls `done` before the call returns; owned by the caller. Errors: RESOURCE_EXHAUSTED. */
+TpsTableClient *tps_dlrm_local_tables_new (const TpsDlrmOptions *options, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,52 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:dlrm. */
+
+#pragma once
+
+#include "bench/dlrm/synthetic_log.h"
+#include "bench/process/flags.h"
+#include "runtime/tensor/optimizer.h"
+
+G_BEGIN_DECLS
+
+#define TPS_DLRM_PEER "pytorch"
+
+/* Fields are named after their flags; strings are owned. */
+typedef struct
+{
+  TpsRunFlags run;
+  gint n_trainers, n_servers, n_threads, staleness;
+  gint64 batch, steps, dim, multi_hot, seed;
+  gdouble scale, exponent, lr;
+  gchar *ids, *data, *optimizer, *transport;
+  gboolean no_prefetch, plain, no_reference;
+  gchar **given; /* the command line, for child processes */
+
+  /* For child processes. */
+  gchar *role; /* "trainer", "local"; NULL in the launcher */
+  gint rank;
+  gchar *addresses; /* of the servers, separated by commas */
+
+  /* Derived. */
+  TpsOptimizerSpec table_optimizer; /* resolved */
+  TpsClickShape shape;
+} TpsDlrmOptions;
+
+/* Parses the command line, sets defaults and checks it. Errors: INVALID_ARGUMENT, which names the
+ * flag. */
+gboolean tps_dlrm_options_parse (TpsDlrmOptions *options, gint argc, gchar **argv, GError **error);
+void tps_dlrm_options_clear (TpsDlrmOptions *options);
+
+/* Returns lines "name=value", owned by the caller. */
+GPtrArray *tps_dlrm_options_describe (const TpsDlrmOptions *options);
+
+/* Returns the number of steps of the warm-up. */
+guint tps_dlrm_options_get_warm_up (const TpsDlrmOptions *options);
+
+/* Initialises the synthetic log that the options describe. */
+void tps_dlrm_options_init_log (const TpsDlrmOptions *options, TpsSyntheticLog *log);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDlrmOptions, tps_dlrm_options_clear)
+
+G_END_DECLS

@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The list of --tuning: the machine, and all values that depend on it. */
+
+#pragma once
+
+#include "plugin/app/flags.h"
+
+G_BEGIN_DECLS
+
+/* Returns a table of text with the columns name, value, unit and origin, one line for each value
+ * that a server with `flags` would use on this machine. The columns are separated by two blanks or
+ * more. Owned by the caller. */
+gchar *tps_tuning_list_write (const TpsServerFlags *flags);
+
+G_END_DECLS

@@ -1,0 +1,21 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The control groups of this process: its own and all that contain it, versions 1 and 2. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* `folder` is the folder of one group and `version` is 1 or 2. `folder` is borrowed, and need not
+ * exist: in a container, the path of the process's group may be that of the host. */
+typedef void (*TpsControlGroupFunc) (const gchar *folder, guint version, gpointer user_data);
+
+/* Calls `func` for each group of this process that `controller` ("memory", "cpu") may limit, the
+ * mount itself included. `root` is a prefix of "/proc" and "/sys" for tests, otherwise "". Reads a
+ * file. Thread: any. */
+void tps_control_groups_visit (const gchar *root, const gchar *controller, TpsControlGroupFunc func,
+                               gpointer user_data);
+
+G_END_DECLS

@@ -1,0 +1,66 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The processor that this process runs on: its cores and its caches.
+ *
+ * Caches come from the kernel's files (/sys/devices/system/cpu), otherwise from the C library. A
+ * guest sees the last-level cache of its host: 480 MiB for two cores, for example, which it shares
+ * with the guests on all other cores. Sizes are therefore the share of one core, and the share of
+ * the last-level cache is limited to TPS_MACHINE_MAX_L3_PER_CORE.
+ *
+ * Shares are minima over the processors of the machine, not of the process: processes on one
+ * machine must find equal sizes, wherever they may run.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Processors for servers have 1 to 5 MiB of last-level cache for each core. The few that have more
+ * for a core still handle a smaller share well. */
+#define TPS_MACHINE_MAX_L3_PER_CORE ((gsize) 4 << 20)
+
+/* The source of the cache sizes, best first. */
+typedef enum
+{
+  TPS_CACHES_FROM_KERNEL,
+  TPS_CACHES_FROM_LIBRARY,
+  TPS_CACHES_ASSUMED, /* nothing is known: 32 KiB and 1 MiB, and no third level */
+} TpsCacheOrigin;
+
+typedef struct
+{
+  guint n_processors; /* that the kernel runs threads on */
+  guint n_allowed;    /* of the affinity mask */
+  guint n_quota;      /* CPU quota of the control groups, rounded up; 0 = none */
+  guint n_cores;      /* the threads of this process that can run at a time; >= 1 */
+
+  TpsCacheOrigin origin;
+  gsize l1_bytes;    /* first level, data, of a core with its hyperthreads */
+  gsize l2_bytes;    /* second level, the share of a core */
+  gsize l3_bytes;    /* third level, the limited share of a core; 0 = there is none */
+  gsize l3_reported; /* its size as reported, and the number of cores that seem to share it */
+  guint l3_cores;
+
+  gsize line_bytes;       /* of a cache line */
+  gboolean fetches_pairs; /* a fetch of one line fetches its neighbour, too */
+} TpsMachine;
+
+typedef struct
+{
+  const gchar *root; /* prefix of "/proc" and "/sys"; "" for this machine */
+  guint n_allowed;   /* of the affinity mask, >= 1 */
+  /* The size of the data cache of `level` by the C library, 0 = unknown. */
+  gsize (*get_cache_bytes) (guint level);
+} TpsMachineSource;
+
+/* Fills `machine`. Files that are missing or contain no sensible number are passed over. Reads
+ * files. Thread: any. */
+void tps_machine_read (const TpsMachineSource *source, TpsMachine *machine);
+
+/* The machine of this process, read at the first call. The affinity mask is that of the main
+ * thread. Never freed. Thread: any. */
+const TpsMachine *tps_machine_get (void);
+
+G_END_DECLS

@@ -1,0 +1,97 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* All values that depend on the machine, each derived by a rule from its cores and caches.
+ *
+ * The rules are one table (tuning.c). `thriftps_server --tuning` prints it with the values, and
+ * OPERATING.md explains them. Code must read these values and must not have constants of its own
+ * for them. The bounds of a rule are values that were measured: a larger cache than that of the
+ * measured machines changes nothing.
+ *
+ * Reading a value is a load, with one comparison for the first use of the process.
+ */
+
+#pragma once
+
+#include "runtime/machine/machine.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  /* threads */
+  gsize io_threads;
+  gsize workers;
+  gsize tls_threads;
+  gsize max_helpers; /* of one computation, besides the thread that began it */
+
+  /* waiting */
+  gsize spin_us;        /* of an event loop before it sleeps; 0 = never */
+  gsize spinning_loops; /* at a time */
+  gsize lock_spins;     /* looks at a short lock before the core is yielded; >= 1 */
+
+  /* the size of work, for the decision on the thread that does it */
+  gsize wake_bytes;           /* read in about the time of waking a thread */
+  gsize inline_bytes;         /* the most that an I/O thread works on itself */
+  gsize part_bytes;           /* of work that is shared with idle workers */
+  gsize short_step_bytes;     /* the most that one thread updates alone */
+  gsize reply_worker_bytes;   /* the least for which a reply gets a worker of its own */
+  gsize average_range_bytes;  /* of an average, taken by a thread at a time */
+  gsize average_helper_bytes; /* of an average, that justify one more helper */
+  gsize model_range_bytes;    /* the same of an update of the model */
+  gsize model_helper_bytes;
+  gsize skinny_products; /* the most multiplications of a product of matrices on one thread */
+
+  /* copies and sockets */
+  gsize stream_bytes;        /* the least that is copied past the caches */
+  gsize shared_stream_bytes; /* the least that other cores help to copy */
+  gsize unix_buffer_bytes;   /* send buffer of a Unix socket */
+  gsize reduce_slot_bytes;   /* of a rank, for sums in shared memory; equal in all processes */
+
+  /* blocks and prefetches */
+  gsize digest_block_bytes; /* of a gradient that is hashed and added up in one visit */
+  gsize row_ahead_bytes;    /* prefetched while rows are copied */
+  gsize pool_ahead_bytes;   /* prefetched while rows are pooled */
+  gsize fetch_bytes;        /* one prefetch fetches so many; a power of two */
+  gsize row_version_bytes;  /* the most of a table's versions of rows */
+  gsize row_presences;      /* the most counters of a table's readers; a power of two */
+} TpsTuning;
+
+/* A row of the list. */
+typedef struct
+{
+  const gchar *name;
+  gsize value;
+  const gchar *unit;    /* of the value: "threads", "us", "KiB", "MiB" ... */
+  gchar *derived_from;  /* the rule with its bounds: "L2 / 4, at most 256 KiB"; owned */
+  const gchar *purpose; /* the reason for the rule */
+} TpsTuningRow;
+
+/* Fills `tuning` for `machine`, without any file or clock. Thread: any. */
+void tps_tuning_derive (const TpsMachine *machine, TpsTuning *tuning);
+
+/* The number of rows; all fields of TpsTuning are among them. */
+guint tps_tuning_count_rows (void);
+
+/* Describes row `i` of `tuning`. The caller must clear `row`. Thread: any. */
+void tps_tuning_get_row (const TpsTuning *tuning, guint i, TpsTuningRow *row);
+void tps_tuning_row_clear (TpsTuningRow *row);
+
+/* The number of I/O threads of a server whose creator may run on `n_cores` cores. */
+gsize tps_tuning_count_io_threads (guint n_cores);
+
+/* NULL until the first use; for tps_tuning_get() only. */
+extern const TpsTuning *tps_tuning_chosen;
+const TpsTuning *tps_tuning_choose (void);
+
+/* The values for the machine of this process (tps_machine_get()). Never freed. Thread: any. */
+static inline const TpsTuning *
+tps_tuning_get (void)
+{
+  const TpsTuning *chosen = __atomic_load_n (&tps_tuning_chosen, __ATOMIC_ACQUIRE);
+
+  return G_LIKELY (chosen != NULL) ? chosen : tps_tuning_choose ();
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTuningRow, tps_tuning_row_clear)
+
+G_END_DECLS

@@ -1,0 +1,58 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The sums of a step's contributions, by the tree of runtime/device/backend.h.
+ *
+ * A thread adds up a row when it changes the row. A hot row, with so many contributions that one
+ * thread would work on it while the others wait, is cut into blocks of two levels of the tree.
+ * Threads add up all blocks before the first row is changed. The sums of the blocks are a list of
+ * the tree, so the bits are the same.
+ *
+ * Thread: a working space must be used by one thread at a time. */
+
+#pragma once
+
+#include "runtime/device/cpu/kernels/tree_sum.h"
+#include "runtime/server/tables/host/table_step.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TABLE_SUM_MAX_LEVELS 8 /* of 32^8 contributions and more */
+
+/* Rows with at most so many columns have their working space on the stack. */
+#define TPS_TABLE_SUM_MAX_NARROW_DIM 512
+
+typedef struct
+{
+  gfloat *sum, *cells; /* [dim] */
+  gfloat *scratch;     /* [2, dim], for the optimizer */
+  gfloat *levels;      /* [n_levels, dim] */
+  TpsCellSums cell_sums;
+} TpsTableSumSpace;
+
+/* Returns the number of floats of a working space. */
+gsize tps_table_sum_count_floats (const TpsTableStep *step);
+
+/* Reserves the space for hot rows, if threads could share them. The capacity must be known. */
+void tps_table_sum_reserve (TpsTableStep *step, TpsScratch *scratch, TpsWorkerPool *workers);
+void tps_table_sum_begin (TpsTableStep *step, const TpsScratch *scratch);
+
+/* Finds the hot rows of a grouped step and adds up their blocks. `workers` may be NULL: no row is
+ * hot then. Returns when all blocks are complete. */
+void tps_table_sum_add_blocks (TpsTableStep *step, TpsWorkerPool *workers);
+
+typedef void (*TpsTableSumFunc) (const TpsTableStep *step, gsize begin, gsize end,
+                                 const TpsTableSumSpace *space);
+
+/* Calls `run` for [begin, end) with the working space of a part. */
+void tps_table_sum_run_part (const TpsTableStep *step, gsize part, gsize begin, gsize end,
+                             TpsTableSumFunc run);
+
+/* Returns the sum of group `u` [dim]: in the working space, or a contribution in its place. */
+const gfloat *tps_table_sum_add_up (const TpsTableStep *step, gsize u,
+                                    const TpsTableSumSpace *space);
+
+/* Returns the number of contributions, blocks of hot rows and rows that belong to the groups before
+ * `u`: the work that is left after tps_table_sum_add_blocks(). */
+gsize tps_table_sum_work_before (const TpsTableStep *step, gsize u);
+
+G_END_DECLS

@@ -1,0 +1,98 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Embedding tables in the steps of one trainer, with little traffic and little waiting.
+ *
+ *   prefetch (bags of step 0)
+ *   for each step k:
+ *     take (vectors of step k)         waits for the rows of step k
+ *     prefetch (bags of step k + 1)    their lookup runs while step k computes
+ *     push (gradients of step k)       runs while the caller continues
+ *   settle ()
+ *
+ * Traffic. Each lookup and each push is one call for each server, for all tables. An id travels
+ * once in a call, however often the bags contain it; gradients are added up by id before they are
+ * sent.
+ *
+ * Staleness. The rows of step k include the pushes of the steps before k - max_staleness, of this
+ * object. With the bound 0 they include all earlier pushes: then lookups have the same bits as
+ * without prefetch. The rows of a prefetched step that a later push of the bound changes are
+ * fetched again when that push has ended. tps_table_steps_note_changes() does the same for ids that
+ * other trainers have changed, once the caller knows of their pushes.
+ *
+ * Pooling is TPS_POOLING_SUM and is done here; an optimizer that counts steps counts one step of a
+ * table for each push with ids. Results have the same bits as lookups and pushes of the bags on one
+ * server, for any number of servers.
+ *
+ * After an error, the object can only be freed. Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/trainer/ports/table_client.h"
+#include "runtime/trainer/table_steps/step_bags.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TABLE_STEPS_MAX_STALENESS 64
+
+typedef struct TpsTableSteps TpsTableSteps;
+
+typedef struct
+{
+  TpsTableClient *client;     /* borrowed */
+  const gchar *const *tables; /* [n_tables] their names; copied */
+  const gsize *dims;          /* [n_tables] floats of a row; copied */
+  guint n_tables;
+  guint max_staleness; /* 0 to TPS_TABLE_STEPS_MAX_STALENESS */
+  gint64 timeout_ns;   /* of each call */
+} TpsTableStepsOptions;
+
+/* Creates an object, owned by the caller. Errors: INVALID_ARGUMENT (no table, a dimension of 0, a
+ * bound that is too large). */
+TpsTableSteps *tps_table_steps_new (const TpsTableStepsOptions *options, GError **error);
+
+/* Cancels the client if calls are in flight, waits for their end, and frees the object. */
+void tps_table_steps_free (TpsTableSteps *steps);
+
+/* Starts the lookup of the next step. `bags` [n_tables]; their arrays stay borrowed until the push
+ * of that step has ended. At most one step may be prefetched beyond the step that was taken last.
+ * Does not block on the network. Errors: INVALID_ARGUMENT (two steps are ahead; a negative id). */
+gboolean tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError **error);
+
+/* Waits for the rows of the prefetched step, and writes its pooled vectors, [n_tables]. Errors:
+ * those of the client, of lookups and of the pushes for which it waits; INVALID_ARGUMENT (no step
+ * is prefetched; the step before was not pushed; a reply of another shape). */
+gboolean tps_table_steps_take (TpsTableSteps *steps, const TpsStepVectors *vectors, GError **error);
+
+/* Adds up the gradients of the pooled vectors of the step that was taken last, [n_tables], and
+ * starts their push. The gradients are not borrowed. Errors: INVALID_ARGUMENT (no such step). */
+gboolean tps_table_steps_push (TpsTableSteps *steps, const TpsStepVectors *gradients,
+                               GError **error);
+
+/* Returns the different ids of a table in the last push, ascending; borrowed until the next
+ * prefetch. */
+const gint64 *tps_table_steps_get_pushed (const TpsTableSteps *steps, guint table, gsize *n_ids);
+
+/* Says that the rows ids[n], ascending and different, of a table have been changed by others. Rows
+ * of the prefetched step among them are fetched again when it is taken. */
+void tps_table_steps_note_changes (TpsTableSteps *steps, guint table, const gint64 *ids, gsize n);
+
+/* Waits until at most max_staleness pushes are in flight. Errors: those of the pushes. */
+gboolean tps_table_steps_wait (TpsTableSteps *steps, GError **error);
+
+/* Waits until no push is in flight. Errors: those of the pushes. */
+gboolean tps_table_steps_settle (TpsTableSteps *steps, GError **error);
+
+/* Counts since the creation, for reports. */
+typedef struct
+{
+  guint64 n_ids;       /* of all bags */
+  guint64 n_fetched;   /* rows that were looked up, without those that follow */
+  guint64 n_refreshed; /* rows that were fetched again */
+} TpsTableStepsCounts;
+
+TpsTableStepsCounts tps_table_steps_get_counts (const TpsTableSteps *steps);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableSteps, tps_table_steps_free)
+
+G_END_DECLS

@@ -1,0 +1,168 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""//bench:dlrm: its output and its JSON; the agreement with a single process; no process or file
+remains."""
+
+import json
+import os
+import random
+import signal
+
+import junit
+import launcher
+
+PHASES = ["ids", "lookup", "forward", "backward", "average", "push", "step"]
+
+
+class Dlrm(launcher.TestCase):
+    program = os.path.abspath(os.environ["DLRM"])
+
+    def measure(self, *flags, **environment):
+        """The JSON of a small run."""
+        self.stdout = self.run_well("--smoke", "--json=out.json", *flags, **environment).stdout
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            output = json.load(file)
+        self.assertEqual((output["schema"], output["benchmark"]), (1, "dlrm"))
+        return output
+
+    def medians(self, output):
+        return {figure["name"]: figure["p50"] for figure in output["figures"]}
+
+    def check_agreement(self, output, tolerance=1e-5):
+        """The program itself accepts more; a few steps must be much closer."""
+        figures = self.medians(output)
+        for quantity in ("log loss", "AUC"):
+            self.assertAlmostEqual(figures["servers " + quantity], figures["local " + quantity],
+                                   delta=tolerance)
+
+    def test_figures_phases_and_the_single_process(self):
+        output = self.measure("--repeats=2", "--csv=tables")
+        self.assertEqual([figure["name"] for figure in output["figures"]],
+                         [system + quantity for system in ("servers", "local") for quantity in
+                          [""] + [" " + phase for phase in PHASES] + [" log loss", " AUC"]])
+        samples = {figure["name"]: figure["n"] for figure in output["figures"]}
+        self.assertEqual((samples["servers"], samples["servers step"]), (2, 8))
+        self.assertEqual([ratio["name"] for ratio in output["ratios"]], ["servers / local"])
+        figures = self.medians(output)
+        self.assertGreater(figures["servers"], 0)
+        self.check_agreement(output)
+        for phase in PHASES:
+            self.assertIn("| " + phase + " ", self.stdout)
+        with open(os.path.join(self.folder, "tables", "phases.csv"), encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 1 + len(PHASES))
+
+    def test_phases_add_up_to_the_step(self):
+        output = self.measure("--no-reference")
+        samples = {figure["name"]: figure["samples"] for figure in output["figures"]}
+        for i, step in enumerate(samples["servers step"]):
+            self.assertAlmostEqual(sum(samples["servers " + phase][i] for phase in PHASES[:-1]),
+                                   step, places=6)
+
+    def test_several_trainers_and_servers_agree_with_the_single_process(self):
+        for optimizer, tolerance in (("sgd", 1e-4), ("rowwise-adagrad", 2e-2)):
+            self.check_agreement(self.measure("--trainers=3", "--servers=2", "--multi-hot=3",
+                                              "--optimizer=" + optimizer), tolerance)
+
+    def test_the_same_seed_gives_the_same_predictions(self):
+        first, second, other = (self.medians(self.measure("--no-reference", seed, "--ids=uniform"))
+                                for seed in ("--seed=1", "--seed=1", "--seed=2"))
+        self.assertEqual(first["servers log loss"], second["servers log loss"])
+        self.assertNotEqual(first["servers log loss"], other["servers log loss"])
+
+    def test_tcp(self):
+        self.check_agreement(self.measure("--transport=tcp"))
+
+    def test_calls_of_all_kinds_give_the_same_predictions(self):
+        figures = [self.medians(self.measure(*flags)) for flags in
+                   ((), ("--plain", "--no-reference"), ("--no-prefetch", "--no-reference"))]
+        for other in figures[1:]:
+            self.assertEqual(other["servers log loss"], figures[0]["servers log loss"])
+
+    def test_stale_rows_are_not_compared(self):
+        for trainers in ("--trainers=1", "--trainers=2"):
+            figures = self.medians(self.measure("--staleness=2", trainers))
+            self.assertAlmostEqual(figures["servers log loss"], figures["local log loss"],
+                                   delta=0.1)
+            self.assertNotIn("differ by at most", self.stdout)
+
+    def test_pytorch_trains_the_same_samples(self):
+        output = self.measure("--peer=pytorch", "--multi-hot=2", "--repeats=2")
+        self.assertEqual([peer["name"] for peer in output["peers"]], ["pytorch"])
+        peer = {figure["name"]: figure for figure in output["peers"][0]["figures"]}
+        self.assertTrue(output["peers"][0]["version"].startswith("torch "))
+        self.assertIn("servers / pytorch", [ratio["name"] for ratio in output["ratios"]])
+        # Other initial values; the labels are the same.
+        self.assertAlmostEqual(peer["dlrm log loss"]["p50"],
+                               self.medians(output)["servers log loss"], delta=0.3)
+
+    def test_without_pytorch_the_peer_is_left_out(self):
+        result = self.run_world("--smoke", "--peer=pytorch", "--json=out.json",
+                                THRIFTPS_PYTHON="/bin/false")
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("pytorch is left out: ", result.stdout)
+
+    def write_clicks(self, n_lines):
+        dice = random.Random(1)
+        lines = ["\t".join([str(dice.randrange(2))]
+                           + [dice.choice(["", str(dice.randrange(-2, 100))]) for _ in range(13)]
+                           + [dice.choice(["", "%08x" % dice.randrange(2**32)]) for _ in range(26)])
+                 for _ in range(n_lines)]
+        return lines
+
+    def test_a_file_in_criteos_format(self):
+        lines = self.write_clicks(150)  # fewer than the samples of the run
+        self.write("clicks.tsv", "\n".join(lines) + "\n")
+        self.check_agreement(self.measure("--data=clicks.tsv", "--trainers=2", "--optimizer=sgd"),
+                             1e-4)
+
+    def test_a_bad_line_is_named(self):
+        lines = self.write_clicks(150)
+        lines[0] = "2" + lines[0][1:]
+        self.write("first.tsv", "\n".join(lines))
+        result = self.run_world("--smoke", "--data=first.tsv")
+        self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+        self.assertIn("first.tsv:1: field 1", result.stderr)
+        lines[0] = lines[1]
+        lines[99] = lines[99].rsplit("\t", 1)[0] + "\tzz"
+        self.write("later.tsv", "\n".join(lines))
+        result = self.run_world("--smoke", "--data=later.tsv")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn('later.tsv:100: field 40: "zz"', result.stderr)
+
+    def test_a_bad_flag_is_a_line(self):
+        for flag in ("--bogus", "--trainers=0", "--servers=65", "--batch=0", "--ids=other",
+                     "--scale=0", "--scale=nan", "--exponent=-1", "--optimizer=none",
+                     "--transport=pigeon", "--peer=nobody", "--multi-hot=0", "--staleness=65",
+                     "--threads=0"):
+            result = self.run_world("--smoke", flag)
+            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+            self.assertIn(flag.split("=")[0], result.stderr)
+
+    def find_trainer(self, run, rank):
+        """The pid of a trainer."""
+        for pid in run.living():
+            with open("/proc/%d/cmdline" % pid, encoding="utf-8") as file:
+                if "--role=trainer\0--rank=%d\0" % rank in file.read():
+                    return pid
+        return None
+
+    def test_a_killed_trainer_ends_the_run(self):
+        for rank in (0, 1):
+            run = self.start("--smoke", "--repeats=1000", "--trainers=2")
+            launcher.eventually(lambda each=run: "takes about" in each.stderr(),
+                                "all processes are ready")
+            os.kill(self.find_trainer(run, rank), signal.SIGKILL)
+            result = run.finish()
+            self.assertEqual(result.code, 1, result)
+            self.assertIn("servers", result.stderr)
+            self.assert_nothing_left(run)
+
+    def test_ctrl_c(self):
+        run = self.start("--smoke", "--repeats=1000")
+        launcher.eventually(lambda: len(run.living()) > 3, "its processes are there")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish().code, 130)
+        self.assert_nothing_left(run)
+
+
+if __name__ == "__main__":
+    junit.main()

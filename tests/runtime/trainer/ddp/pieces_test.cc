@@ -1,0 +1,314 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Buckets that travel in pieces: the bits are those of whole buckets, and the failure of one piece
+ * is that of its bucket. */
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/trainer/ddp/ddp.h"
+#include "runtime/trainer/hooks/bucket_pieces.h"
+#include "tests/runtime/trainer/ddp/fleet.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+/* The digest of all trainers after one pass, which must agree. */
+std::string
+digest_of_run (Fleet *fleet, const Task &task)
+{
+  fleet->run (task);
+  std::string digest = fleet->digest (0);
+  for (guint r = 1; r < fleet->n_trainers (); r++)
+    EXPECT_EQ (fleet->digest (r), digest) << task.hook << " " << task.compress << ", trainer " << r;
+  return digest;
+}
+
+class PiecePasses : public testing::TestWithParam<guint>
+{
+};
+
+TEST_P (PiecePasses, GiveTheBitsOfWholeBuckets)
+{
+  /* 5 batches: with 2 and 3 trainers some take part without data. */
+  for (const char *reduce : { "mean", "sum" })
+    for (guint n_servers : { 1u, 3u })
+      {
+        Fleet fleet (GetParam (), n_servers, 20 * SECOND_NS,
+                     g_str_equal (reduce, "sum") ? TPS_REDUCE_SUM : TPS_REDUCE_MEAN);
+
+        for (const char *hook : { "rpc_hook", "sparse_rpc_hook" })
+          for (const char *compress : { "none", "fp16", "bf16", "topk:0.2" })
+            {
+              Task task;
+
+              task.hook = hook;
+              task.compress = compress;
+              task.reduce = reduce;
+              task.pass_name = std::string (hook) + compress;
+              std::string whole = digest_of_run (&fleet, task);
+              for (gint64 piece_bytes : { 64, 200, 1000 })
+                {
+                  task.piece_bytes = piece_bytes;
+                  task.pass_name += "+";
+                  EXPECT_EQ (digest_of_run (&fleet, task), whole)
+                      << hook << " " << compress << " " << reduce << " " << piece_bytes;
+                }
+            }
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P (Counts, PiecePasses, testing::Values (1u, 2u, 3u));
+
+/* The first round has another shape for the second trainer that comes. */
+TEST (Pieces, TrainersWithOtherPiecesAreRefused)
+{
+  Fleet fleet (2, 1, SECOND_NS);
+  Task whole, pieces;
+
+  pieces.piece_bytes = 64;
+  fleet.reset_servers ();
+  EXPECT_EQ (fleet.start (whole, 0), "");
+  EXPECT_EQ (fleet.start (pieces, 1), "");
+  std::string ends = fleet.wait (0) + fleet.wait (1);
+  EXPECT_THAT (ends, HasSubstr ("FAILED: INVALID_ARGUMENT"));
+  EXPECT_THAT (ends, HasSubstr ("dense FLOAT32 [16]"));
+}
+
+/* -- cutting and joining -- */
+
+TpsGradient
+make_dense (gint64 n)
+{
+  TpsGradient gradient = { TPS_GRADIENT_DENSE, 1 };
+
+  tps_tensor_init_1d (&gradient.dense, TPS_DTYPE_FLOAT32, n);
+  for (gint64 i = 0; i < n; i++)
+    static_cast<float *> (tps_tensor_data (&gradient.dense))[i] = static_cast<float> (i) / 3;
+  return gradient;
+}
+
+TpsGradient
+make_rows (const std::vector<gint64> &ids, gint64 rows, gint64 dim)
+{
+  TpsGradient gradient = { TPS_GRADIENT_SPARSE, 1 };
+  gint64 n = static_cast<gint64> (ids.size ());
+
+  gradient.rows = rows;
+  tps_tensor_init_1d (&gradient.indices, TPS_DTYPE_INT64, n);
+  tps_tensor_init_2d (&gradient.values, TPS_DTYPE_FLOAT32, n, dim);
+  std::copy (ids.begin (), ids.end (), static_cast<gint64 *> (tps_tensor_data (&gradient.indices)));
+  for (gint64 i = 0; i < n * dim; i++)
+    static_cast<float *> (tps_tensor_data (&gradient.values))[i] = static_cast<float> (i) / 7;
+  return gradient;
+}
+
+std::string
+bytes_of (const TpsTensor *tensor)
+{
+  gsize n_bytes = tensor->buffer == nullptr ? 0 : tps_shape_n_bytes (&tensor->shape);
+
+  return std::string (static_cast<const char *> (tps_tensor_data (tensor)), n_bytes);
+}
+
+/* Pieces of [0, n) with random borders, some of them empty. */
+std::vector<TpsPiece>
+random_pieces (std::mt19937 *dice, gint64 n)
+{
+  std::vector<gint64> borders = { 0, n };
+  std::vector<TpsPiece> pieces;
+
+  for (guint i = (*dice) () % 6 + 1; i > 0; i--)
+    borders.push_back (static_cast<gint64> ((*dice) () % static_cast<guint64> (n + 1)));
+  std::sort (borders.begin (), borders.end ());
+  for (size_t i = 0; i + 1 < borders.size (); i++)
+    pieces.push_back ({ 0, static_cast<gint32> (i), borders[i], borders[i + 1] - borders[i] });
+  return pieces;
+}
+
+/* Cutting and joining gives the same gradient. */
+void
+check_round_trip (TpsGradient *gradient, TpsBucketCall call, const std::vector<TpsPiece> &pieces,
+                  std::mt19937 *dice)
+{
+  const TpsRoute route = { pieces.data (), static_cast<guint> (pieces.size ()) };
+  std::vector<TpsGradient> slices (pieces.size ());
+  std::vector<guint> order;
+  g_auto (TpsGradient) joined = {};
+  TpsBucketPieces together;
+  GError *error = nullptr;
+
+  ASSERT_TRUE (tps_bucket_pieces_cut (gradient, &route, slices.data (), &error));
+  tps_bucket_pieces_init (&together, &call, &route);
+  for (guint i = 0; i < route.n_pieces; i++)
+    order.push_back (i);
+  std::shuffle (order.begin (), order.end (), *dice);
+  for (guint i : order)
+    ASSERT_TRUE (tps_bucket_pieces_add (&together, i, &slices[i], &error)) << error->message;
+  ASSERT_TRUE (tps_bucket_pieces_join (&together, &joined, &error));
+  EXPECT_EQ (joined.kind, gradient->kind);
+  EXPECT_EQ (joined.weight, gradient->weight);
+  EXPECT_EQ (bytes_of (&joined.dense), bytes_of (&gradient->dense));
+  EXPECT_EQ (bytes_of (&joined.indices), bytes_of (&gradient->indices));
+  EXPECT_EQ (bytes_of (&joined.values), bytes_of (&gradient->values));
+  tps_bucket_pieces_clear (&together);
+  for (TpsGradient &slice : slices)
+    tps_gradient_clear (&slice);
+}
+
+TEST (Pieces, WhatIsCutAndJoinedInAnyOrderIsTheSame)
+{
+  std::mt19937 dice (1);
+
+  for (int run = 0; run < 300; run++)
+    {
+      gint64 n = static_cast<gint64> (dice () % 200) + 1;
+      TpsBucketCall call = {};
+      std::vector<gint64> ids;
+
+      for (gint64 id = 0; id < n; id++)
+        if (dice () % 3 == 0)
+          ids.push_back (id);
+      call.dtype = TPS_DTYPE_FLOAT32;
+      call.n_elems = static_cast<gsize> (n);
+      call.rows = n;
+      call.dim = static_cast<gint64> (dice () % 4) + 1;
+
+      g_auto (TpsGradient) dense = make_dense (n);
+      g_auto (TpsGradient) rows = make_rows (ids, n, call.dim);
+      g_auto (TpsGradient) nothing = {};
+      std::vector<TpsPiece> pieces = random_pieces (&dice, n);
+
+      call.travels_as = TPS_GRADIENT_DENSE;
+      check_round_trip (&dense, call, pieces, &dice);
+      check_round_trip (&nothing, call, pieces, &dice);
+      call.travels_as = TPS_GRADIENT_SPARSE;
+      check_round_trip (&rows, call, pieces, &dice);
+    }
+}
+
+TEST (Pieces, RowsMustAscend)
+{
+  const TpsPiece pieces[2] = { { 0, 0, 0, 4 }, { 0, 1, 4, 4 } };
+  const TpsRoute route = { pieces, 2 };
+  TpsGradient slices[2];
+  g_auto (TpsGradient) rows = make_rows ({ 1, 5, 2 }, 8, 1);
+  GError *error = nullptr;
+
+  EXPECT_FALSE (tps_bucket_pieces_cut (&rows, &route, slices, &error));
+  EXPECT_STREQ (error->message, "row id 2 at position 2 is not in ascending order");
+  g_error_free (error);
+  for (TpsGradient &slice : slices)
+    tps_gradient_clear (&slice);
+}
+
+/* -- a trainer with two pieces per bucket behind a fake exchange -- */
+
+class Divided
+{
+public:
+  Divided ()
+  {
+    TpsDdpOptions options = {};
+
+    context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
+    context.metrics = tps_metrics_new (nullptr, nullptr);
+    context.exchange = exchange.get ();
+    context.routes = &route_;
+    context.timeout_ns = 60 * SECOND_NS;
+    options.first_bucket_mib = options.bucket_cap_mib = 1;
+    options.hook = tps_hook_find ("rpc_hook", nullptr);
+    options.context = &context;
+    model.gradient_of = [] (guint, gint64 j) { return static_cast<float> (j) + 1; };
+    ddp = tps_ddp_new (model.get (), &options, nullptr);
+    context.state->klass->next_batch (context.state);
+  }
+
+  ~Divided ()
+  {
+    tps_ddp_free (ddp);
+    tps_metrics_unref (context.metrics);
+    context.state->klass->free (context.state);
+  }
+
+  /* Empty, or the error's code and text. */
+  std::string
+  backward ()
+  {
+    GError *error = nullptr;
+
+    tps_ddp_backward (ddp, nullptr, &error);
+    std::string text = error == nullptr ? ""
+                                        : std::string (tps_error_code_name (error->code)) + ": "
+                                              + error->message;
+    g_clear_error (&error);
+    return text;
+  }
+
+  FakeModel model { { { "weight", { 3, 2 }, false } } };
+  FakeExchange exchange { 2 };
+  TpsHookContext context = {};
+  TpsDdp *ddp;
+
+private:
+  const TpsPiece pieces_[2] = { { 1, 0, 0, 4 }, { 0, 1, 4, 2 } };
+  const TpsRoute route_ = { pieces_, 2 };
+};
+
+TEST (Pieces, EachGoesToItsServerAndAnswersComeInAnyOrder)
+{
+  Divided t;
+  std::thread server ([&] {
+    t.exchange.wait_for_calls (2);
+    t.exchange.answer_with_own_gradient (1);
+    t.exchange.answer_with_own_gradient (0);
+  });
+
+  EXPECT_EQ (t.backward (), "");
+  server.join ();
+  for (guint i : { 0u, 1u })
+    {
+      EXPECT_EQ (t.exchange.call (i).server, 1 - i);
+      EXPECT_EQ (t.exchange.call (i).param_loc, static_cast<gint32> (i));
+    }
+  const TpsGradient *reduced = tps_ddp_get_reduced (t.ddp, 0);
+  ASSERT_EQ (tps_shape_n_elems (&reduced->dense.shape), 6);
+  for (int j = 0; j < 6; j++)
+    EXPECT_EQ (static_cast<float *> (tps_tensor_data (&reduced->dense))[j], j + 1);
+}
+
+TEST (Pieces, TheFailureOfOneEndsTheStepWithoutTheOther)
+{
+  for (size_t failing : { 0u, 1u })
+    {
+      Divided t;
+
+      t.exchange.on_call = [failing] (FakeExchange *exchange, size_t index) {
+        if (index == failing)
+          exchange->answer_with_error (index, TPS_ERROR_STALE, "too late");
+      };
+      EXPECT_EQ (t.backward (), "STALE: too late");
+      EXPECT_TRUE (t.exchange.is_cancelled ());
+      EXPECT_EQ (t.exchange.n_calls (), 2u);
+    }
+}
+
+TEST (Pieces, AnAverageThatDoesNotFitItsPieceIsRefused)
+{
+  Divided t;
+
+  t.exchange.on_call = [] (FakeExchange *exchange, size_t index) {
+    TpsGradient average = make_dense (3);
+
+    exchange->answer_with_average (index, &average);
+    tps_gradient_clear (&average);
+  };
+  EXPECT_EQ (t.backward (), "INTERNAL: bucket 0: the average of round 0 is dense FLOAT32 [3], "
+                            "expected FLOAT32 elements at [0, 4)");
+}
+
+} /* namespace */

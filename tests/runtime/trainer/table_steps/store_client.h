@@ -1,0 +1,77 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A table client on a store of this process. */
+
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/server/tables/table_store.h"
+#include "runtime/trainer/ports/table_client.h"
+
+namespace tps_test {
+
+/* Creates FLOAT32 tables "t0", "t1", … */
+void create_tables (TpsTableStore *store, gint64 rows, const std::vector<gsize> &dims,
+                    TpsInitializerKind initializer, const TpsOptimizerSpec &optimizer);
+
+class StoreClient
+{
+public:
+  enum class Mode
+  {
+    AT_ONCE, /* calls end inside their function */
+    THREADS, /* each call runs on a thread of its own; pushes take effect in their order */
+    HELD,    /* pushes wait for release_push(); lookups end at once */
+  };
+
+  StoreClient (TpsTableStore *store, Mode mode);
+  ~StoreClient ();
+  StoreClient (const StoreClient &) = delete;
+  StoreClient &operator= (const StoreClient &) = delete;
+
+  TpsTableClient *
+  get ()
+  {
+    return &client_.base;
+  }
+  /* Applies the oldest push that is held. */
+  void release_push ();
+
+  std::string push_error;             /* set: all later pushes fail with it */
+  std::vector<guint> lookups, pushes; /* the number of queries of each call */
+  gsize n_ids_looked_up = 0, n_ids_pushed = 0;
+
+private:
+  struct Client
+  {
+    TpsTableClient base;
+    StoreClient *self;
+  };
+
+  static const TpsTableClientOps ops;
+  static void lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
+                           gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data);
+  static void apply_bags (TpsTableClient *client, const TpsBagGradient *gradients,
+                          guint n_gradients, gint64 deadline_ns, TpsTablesApplied done,
+                          gpointer user_data);
+  static void cancel (TpsTableClient *client);
+
+  Client client_;
+  TpsTableStore *store_;
+  Mode mode_;
+  std::deque<std::function<void ()>> held_;
+  std::vector<std::thread> threads_;
+  std::mutex pushing_; /* guards n_applied_ */
+  std::condition_variable applied_;
+  gsize n_begun_ = 0, n_applied_ = 0;
+};
+
+}

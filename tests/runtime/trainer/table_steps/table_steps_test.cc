@@ -1,0 +1,431 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/trainer/table_steps/table_steps.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "tests/runtime/trainer/table_steps/random_steps.h"
+#include "tests/runtime/trainer/table_steps/store_client.h"
+
+namespace {
+
+using tps_test::RandomBags;
+using tps_test::StoreClient;
+using Mode = StoreClient::Mode;
+
+constexpr gint64 ROWS = 40;
+constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (60000000000);
+
+struct FreeStore
+{
+  void
+  operator() (TpsTableStore *store) const
+  {
+    tps_table_store_free (store);
+  }
+};
+using Store = std::unique_ptr<TpsTableStore, FreeStore>;
+
+Store
+make_store (const std::vector<gsize> &dims, TpsInitializerKind initializer,
+            const TpsOptimizerSpec &optimizer)
+{
+  TpsTableStoreOptions options {};
+  Store store (tps_table_store_new (&options));
+
+  tps_test::create_tables (store.get (), ROWS, dims, initializer, optimizer);
+  return store;
+}
+
+TpsTableSteps *
+make_steps (StoreClient *client, const std::vector<gsize> &dims, guint max_staleness,
+            GError **error = nullptr)
+{
+  static const gchar *const names[] = { "t0", "t1", "t2" };
+  TpsTableStepsOptions options {};
+
+  options.client = client->get ();
+  options.tables = names;
+  options.dims = dims.data ();
+  options.n_tables = static_cast<guint> (dims.size ());
+  options.max_staleness = max_staleness;
+  options.timeout_ns = TIMEOUT_NS;
+  return tps_table_steps_new (&options, error);
+}
+
+/* -- against direct calls -- */
+
+class Exactness : public testing::TestWithParam<TpsOptimizerKind>
+{
+protected:
+  /* Compares one step with direct calls to `oracle`. */
+  void
+  check_step (TpsTableStore *oracle, const std::vector<RandomBags> &bags,
+              const std::vector<std::vector<float>> &pooled)
+  {
+    for (size_t t = 0; t < bags.size (); t++)
+      {
+        std::string name = "t" + std::to_string (t);
+        TpsBagQuery query = bags[t].get_query (name.c_str ());
+        g_auto (TpsTensor) expected = {};
+
+        ASSERT_TRUE (tps_table_store_lookup_bags (oracle, &query, 1, &expected, nullptr));
+        const float *values = static_cast<const float *> (tps_tensor_data (&expected));
+        EXPECT_TRUE (std::equal (pooled[t].begin (), pooled[t].end (), values)) << name;
+        if (bags[t].ids.empty ())
+          continue;
+        std::vector<float> gradients = bags[t].get_dense_gradients ();
+        TpsBagGradient gradient = { query,
+                                    { { TPS_DTYPE_FLOAT32,
+                                        2,
+                                        { static_cast<gint64> (bags[t].offsets.size ()),
+                                          static_cast<gint64> (bags[t].dim) } },
+                                      gradients.data () } };
+        ASSERT_TRUE (tps_table_store_apply_bags (oracle, &gradient, 1, nullptr));
+      }
+  }
+
+  const std::vector<gsize> dims = { 1, 5, 16 };
+};
+
+TEST_P (Exactness, WithBoundZeroStepsHaveTheBitsOfDirectCalls)
+{
+  constexpr size_t N_STEPS = 30;
+
+  for (guint seed = 0; seed < 6; seed++)
+    {
+      std::mt19937 dice (seed);
+      TpsOptimizerSpec optimizer = tps_optimizer_spec (GetParam (), 0.1);
+      Store ours = make_store (dims, TPS_INITIALIZER_NORMAL, optimizer);
+      Store oracle = make_store (dims, TPS_INITIALIZER_NORMAL, optimizer);
+      StoreClient client (ours.get (), seed % 2 == 0 ? Mode::THREADS : Mode::AT_ONCE);
+      g_autoptr (TpsTableSteps) steps = make_steps (&client, dims, 0);
+      std::vector<std::vector<RandomBags>> bags (N_STEPS);
+      std::vector<std::vector<TpsStepBags>> views (N_STEPS);
+
+      for (size_t k = 0; k < N_STEPS; k++)
+        for (gsize dim : dims)
+          bags[k].emplace_back (dice, ROWS, dim);
+      for (size_t k = 0; k < N_STEPS; k++)
+        for (RandomBags &each : bags[k])
+          views[k].push_back (each.get_bags ());
+      ASSERT_TRUE (tps_table_steps_prefetch (steps, views[0].data (), nullptr));
+      for (size_t k = 0; k < N_STEPS; k++)
+        {
+          std::vector<std::vector<float>> pooled;
+          std::vector<TpsStepVectors> vectors, gradients;
+
+          for (RandomBags &each : bags[k])
+            {
+              pooled.emplace_back (each.offsets.size () * each.dim, -7.0f);
+              gradients.push_back (each.get_gradients ());
+            }
+          for (size_t t = 0; t < dims.size (); t++)
+            vectors.push_back ({ pooled[t].data (), dims[t] });
+          ASSERT_TRUE (tps_table_steps_take (steps, vectors.data (), nullptr));
+          if (k + 1 < N_STEPS)
+            {
+              ASSERT_TRUE (tps_table_steps_prefetch (steps, views[k + 1].data (), nullptr));
+            }
+          ASSERT_TRUE (tps_table_steps_push (steps, gradients.data (), nullptr));
+          check_step (oracle.get (), bags[k], pooled);
+        }
+      ASSERT_TRUE (tps_table_steps_settle (steps, nullptr));
+      EXPECT_GT (tps_table_steps_get_counts (steps).n_refreshed, 0u);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P (Optimizers, Exactness,
+                          testing::Values (TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+                                           TPS_OPTIMIZER_ADAM));
+
+/* -- one table whose rows count the pushes that named them -- */
+
+class Counting : public testing::Test
+{
+protected:
+  void
+  start (Mode mode, guint max_staleness)
+  {
+    store = make_store ({ 1 }, TPS_INITIALIZER_ZEROS, tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1));
+    client = std::make_unique<StoreClient> (store.get (), mode);
+    steps = make_steps (client.get (), { 1 }, max_staleness);
+  }
+
+  void
+  TearDown () override
+  {
+    g_clear_pointer (&steps, tps_table_steps_free);
+  }
+
+  /* Bags of one id each. */
+  bool
+  prefetch (const std::vector<gint64> &ids, GError **error = nullptr)
+  {
+    /* The arrays must live until the push of the step has ended. */
+    all_ids.push_back (std::make_unique<std::vector<gint64>> (ids));
+    offsets.push_back (std::make_unique<std::vector<gint64>> ());
+    for (size_t i = 0; i < ids.size (); i++)
+      offsets.back ()->push_back (static_cast<gint64> (i));
+    TpsStepBags bags = { all_ids.back ()->data (), ids.size (), offsets.back ()->data (),
+                         ids.size () };
+    n_bags.push_back (ids.size ());
+    return tps_table_steps_prefetch (steps, &bags, error);
+  }
+
+  std::vector<float>
+  take ()
+  {
+    g_autoptr (GError) error = nullptr;
+    std::vector<float> values (n_bags.front ());
+    TpsStepVectors vectors = { values.data (), 1 };
+
+    n_taken_bags = n_bags.front ();
+    n_bags.pop_front ();
+    EXPECT_TRUE (tps_table_steps_take (steps, &vectors, &error)) << error->message;
+    return values;
+  }
+
+  void
+  push ()
+  {
+    std::vector<float> minus_ones (n_taken_bags, -1);
+    TpsStepVectors gradients = { minus_ones.data (), 1 };
+
+    EXPECT_TRUE (tps_table_steps_push (steps, &gradients, nullptr));
+  }
+
+  using Values = std::vector<float>;
+
+  Store store;
+  std::unique_ptr<StoreClient> client;
+  TpsTableSteps *steps = nullptr;
+  std::vector<std::unique_ptr<std::vector<gint64>>> all_ids, offsets;
+  std::deque<size_t> n_bags;
+  size_t n_taken_bags = 0;
+};
+
+TEST_F (Counting, OnlyRowsThatAPushChangedAreFetchedAgain)
+{
+  start (Mode::AT_ONCE, 0);
+  prefetch ({ 1, 2, 3 });
+  EXPECT_EQ (take (), Values ({ 0, 0, 0 }));
+  prefetch ({ 5, 3, 9, 3 }); // before the push, which changes row 3
+  push ();
+  EXPECT_EQ (take (), Values ({ 0, 1, 0, 1 }));
+  EXPECT_EQ (tps_table_steps_get_counts (steps).n_refreshed, 1u);
+  prefetch ({ 7, 8 });
+  push ();
+  EXPECT_EQ (take (), Values ({ 0, 0 }));
+  EXPECT_EQ (tps_table_steps_get_counts (steps).n_refreshed, 1u);
+  EXPECT_EQ (client->lookups.size (), 4u); // three steps and a refresh
+}
+
+TEST_F (Counting, AnIdTravelsOnceInACall)
+{
+  start (Mode::AT_ONCE, 0);
+  prefetch ({ 4, 4, 4, 6, 4 });
+  take ();
+  push ();
+  EXPECT_EQ (client->lookups, std::vector<guint> ({ 1 }));
+  EXPECT_EQ (client->pushes, std::vector<guint> ({ 1 }));
+  EXPECT_EQ (client->n_ids_looked_up, 2u);
+  EXPECT_EQ (client->n_ids_pushed, 2u);
+  prefetch ({ 4, 6 });
+  EXPECT_EQ (take (), Values ({ 4, 1 })); // the gradients were added up
+  EXPECT_EQ (tps_table_steps_get_counts (steps).n_ids, 7u);
+  EXPECT_EQ (tps_table_steps_get_counts (steps).n_fetched, 4u);
+}
+
+TEST_F (Counting, RowsLackAtMostTheBoundOfPushes)
+{
+  constexpr size_t BOUND = 2, N_STEPS = 8;
+
+  start (Mode::HELD, BOUND);
+  prefetch ({ 1 });
+  for (size_t k = 0; k < N_STEPS; k++)
+    {
+      if (k > BOUND) // take() would wait for this push for ever
+        client->release_push ();
+      EXPECT_EQ (take (), Values ({ static_cast<float> (k > BOUND ? k - BOUND : 0) })) << k;
+      prefetch ({ 1 });
+      push ();
+    }
+  for (size_t i = 0; i < BOUND + 1; i++)
+    client->release_push ();
+  EXPECT_TRUE (tps_table_steps_settle (steps, nullptr));
+}
+
+TEST_F (Counting, StepsOnThreadsKeepTheBound)
+{
+  for (guint bound : { 0u, 1u, 3u })
+    {
+      TearDown ();
+      n_bags.clear ();
+      start (Mode::THREADS, bound);
+      prefetch ({ 1, 1 });
+      for (int k = 0; k < 100; k++)
+        {
+          std::vector<float> values = take ();
+
+          EXPECT_LE (values[0], static_cast<float> (2 * k));
+          EXPECT_GE (values[0], static_cast<float> (2 * (k - static_cast<int> (bound))));
+          prefetch ({ 1, 1 });
+          push ();
+        }
+      EXPECT_TRUE (tps_table_steps_settle (steps, nullptr));
+    }
+}
+
+TEST_F (Counting, ChangesOfOthersAreFetchedAgain)
+{
+  const gint64 changed[] = { 0, 2, 8 }, ids[] = { 2 };
+  const gfloat gradient[] = { -1 };
+  TpsTensorView indices = { { TPS_DTYPE_INT64, 1, { 1 } }, ids };
+  TpsTensorView values = { { TPS_DTYPE_FLOAT32, 2, { 1, 1 } }, gradient };
+
+  start (Mode::AT_ONCE, 0);
+  tps_table_steps_note_changes (steps, 0, changed, 3); // no step is prefetched
+  prefetch ({ 2, 3 });
+  ASSERT_TRUE (tps_table_store_apply_rows (store.get (), "t0", indices, values, nullptr));
+  tps_table_steps_note_changes (steps, 0, changed, 3);
+  tps_table_steps_note_changes (steps, 0, changed, 3); // has no further effect
+  EXPECT_EQ (take (), Values ({ 1, 0 }));
+  EXPECT_EQ (tps_table_steps_get_counts (steps).n_refreshed, 1u);
+}
+
+TEST_F (Counting, ThePushedIdsAreAscendingAndDifferent)
+{
+  gsize n;
+
+  start (Mode::AT_ONCE, 1);
+  EXPECT_EQ (tps_table_steps_get_pushed (steps, 0, &n), nullptr);
+  prefetch ({ 9, 2, 9, 4 });
+  take ();
+  push ();
+  const gint64 *ids = tps_table_steps_get_pushed (steps, 0, &n);
+  EXPECT_EQ (std::vector<gint64> (ids, ids + n), std::vector<gint64> ({ 2, 4, 9 }));
+}
+
+TEST_F (Counting, StepsMayBeEmpty)
+{
+  start (Mode::AT_ONCE, 0);
+  prefetch ({});
+  EXPECT_EQ (take (), Values ());
+  push ();
+  EXPECT_TRUE (client->lookups.empty ());
+  EXPECT_TRUE (client->pushes.empty ());
+  prefetch ({ 1 });
+  EXPECT_EQ (take (), Values ({ 0 }));
+}
+
+/* -- errors -- */
+
+TEST_F (Counting, CallsOutOfOrderAreRefused)
+{
+  float value;
+  TpsStepVectors vectors = { &value, 1 };
+
+  start (Mode::AT_ONCE, 0);
+  auto expect = [] (gboolean ok, GError *error, const char *message) {
+    EXPECT_FALSE (ok);
+    EXPECT_STREQ (error->message, message);
+    EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
+    g_error_free (error);
+  };
+  GError *error = nullptr;
+
+  gboolean ok = tps_table_steps_take (steps, &vectors, &error);
+  expect (ok, error, "table steps: take: no step is prefetched");
+  error = nullptr;
+  ok = tps_table_steps_push (steps, &vectors, &error);
+  expect (ok, error, "table steps: push: no step has been taken since the last push");
+  error = nullptr;
+  ok = prefetch ({ 1, -1 }, &error);
+  expect (ok, error, "table steps: an id is negative");
+  n_bags.clear ();
+  prefetch ({ 1 });
+  error = nullptr;
+  ok = prefetch ({ 1 }, &error);
+  expect (ok, error, "table steps: two steps ahead: the prefetched step must be taken first");
+  n_bags.pop_back ();
+  take ();
+  prefetch ({ 1 });
+  error = nullptr;
+  ok = tps_table_steps_take (steps, &vectors, &error);
+  expect (ok, error, "table steps: take: the step before was not pushed");
+}
+
+TEST_F (Counting, AFailedPushIsReportedByTheCallThatWaitsForIt)
+{
+  g_autoptr (GError) error = nullptr;
+  float value;
+  TpsStepVectors vectors = { &value, 1 };
+
+  start (Mode::AT_ONCE, 0);
+  client->push_error = "no such server";
+  prefetch ({ 1 });
+  take ();
+  prefetch ({ 1 });
+  push ();
+  EXPECT_FALSE (tps_table_steps_take (steps, &vectors, &error));
+  EXPECT_STREQ (error->message, "push of step 0: no such server");
+  EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
+}
+
+TEST_F (Counting, AnUnknownRowIsReportedByTheLookup)
+{
+  g_autoptr (GError) error = nullptr;
+  float value;
+  TpsStepVectors vectors = { &value, 1 };
+
+  start (Mode::AT_ONCE, 0);
+  prefetch ({ ROWS });
+  EXPECT_FALSE (tps_table_steps_take (steps, &vectors, &error));
+  EXPECT_NE (std::string (error->message).find ("40 is not in [0, 40)"), std::string::npos)
+      << error->message;
+}
+
+TEST (TableSteps, OptionsAreChecked)
+{
+  Store store = make_store ({ 1 }, TPS_INITIALIZER_ZEROS,
+                            tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1));
+  StoreClient client (store.get (), Mode::AT_ONCE);
+
+  for (const auto &[dims, bound] :
+       std::vector<std::pair<std::vector<gsize>, guint>> { { {}, 0 }, { { 0 }, 0 }, { { 1 }, 65 } })
+    {
+      g_autoptr (GError) error = nullptr;
+
+      EXPECT_EQ (make_steps (&client, dims, bound, &error), nullptr);
+      EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+    }
+}
+
+TEST (TableSteps, TheReleaseWaitsForPushesInFlight)
+{
+  Store store = make_store ({ 1 }, TPS_INITIALIZER_ZEROS,
+                            tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1));
+  StoreClient client (store.get (), Mode::HELD);
+  TpsTableSteps *steps = make_steps (&client, { 1 }, 1);
+  const gint64 ids[] = { 3 }, offsets[] = { 0 };
+  float value = -1;
+  TpsStepBags bags = { ids, 1, offsets, 1 };
+  TpsStepVectors vectors = { &value, 1 };
+
+  ASSERT_TRUE (tps_table_steps_prefetch (steps, &bags, nullptr));
+  ASSERT_TRUE (tps_table_steps_take (steps, &vectors, nullptr));
+  ASSERT_TRUE (tps_table_steps_push (steps, &vectors, nullptr));
+  tps_table_steps_free (steps);
+  EXPECT_EQ (client.pushes.size (), 1u);
+}
+
+}
