@@ -33,6 +33,7 @@ typedef struct
   TpsExchange base;
   gint32 trainer;
   TpsMutex lock;
+  TpsCond unpumped;
   Server *servers; /* [n_servers] */
 } RemoteExchange;
 
@@ -58,16 +59,13 @@ finish (Push *push, TpsGradient *average, const GError *error)
 static void on_answer (gpointer user_data, TpsReader *result, TpsWireType type,
                        const GError *error);
 
-/* Starts waiting pushes. A call that fails at once ends within this loop, so calls do not nest. */
+/* Starts waiting pushes, with the lock held; it is released meanwhile. A call that fails at once ends
+ * within this loop, so calls do not nest. */
 static void
 pump (RemoteExchange *exchange, Server *server)
 {
-  tps_mutex_lock (&exchange->lock);
   if (server->is_pumped)
-    {
-      tps_mutex_unlock (&exchange->lock);
-      return;
-    }
+    return;
   server->is_pumped = TRUE;
   while (server->n_in_flight < MAX_IN_FLIGHT && !g_queue_is_empty (&server->waiting))
     {
@@ -80,7 +78,7 @@ pump (RemoteExchange *exchange, Server *server)
       tps_mutex_lock (&exchange->lock);
     }
   server->is_pumped = FALSE;
-  tps_mutex_unlock (&exchange->lock);
+  tps_cond_broadcast (&exchange->unpumped);
 }
 
 /* The next push starts before `done`, which may take long. */
@@ -94,8 +92,8 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 
   tps_mutex_lock (&exchange->lock);
   push->server->n_in_flight--;
-  tps_mutex_unlock (&exchange->lock);
   pump (exchange, push->server);
+  tps_mutex_unlock (&exchange->lock);
   if (error == NULL
       && tps_rpc_read_answer (&tps_average_gradient_rpc, result, type, &average, &unclear))
     finish (push, &average, NULL);
@@ -123,8 +121,8 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   push->user_data = user_data;
   tps_mutex_lock (&exchange->lock);
   g_queue_push_tail (&push->server->waiting, push);
-  tps_mutex_unlock (&exchange->lock);
   pump (exchange, &exchange->servers[server]);
+  tps_mutex_unlock (&exchange->lock);
 }
 
 /* Copies a tensor into shared device memory. If there is no room, the tensor is sent through the
@@ -163,14 +161,27 @@ remote_exchange_cancel (TpsExchange *base)
     finish (g_queue_pop_head (&waiting), NULL, error);
 }
 
+/* The last push may end before the thread that started it has left pump(). */
+static void
+wait_for_pumps (RemoteExchange *exchange)
+{
+  tps_mutex_lock (&exchange->lock);
+  for (guint i = 0; i < exchange->base.n_servers; i++)
+    while (exchange->servers[i].is_pumped)
+      tps_cond_wait (&exchange->unpumped, &exchange->lock);
+  tps_mutex_unlock (&exchange->lock);
+}
+
 static void
 remote_exchange_free (TpsExchange *base)
 {
   RemoteExchange *exchange = (RemoteExchange *) base;
 
   remote_exchange_cancel (base);
+  wait_for_pumps (exchange);
   for (guint i = 0; i < base->n_servers; i++)
     tps_client_free (exchange->servers[i].client);
+  tps_cond_clear (&exchange->unpumped);
   tps_mutex_clear (&exchange->lock);
   g_free (exchange->servers);
   g_free (exchange);
@@ -194,6 +205,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
   exchange->trainer = options->trainer;
   exchange->servers = g_new0 (Server, options->n_addresses);
   tps_mutex_init (&exchange->lock);
+  tps_cond_init (&exchange->unpumped);
   for (guint i = 0; i < options->n_addresses; i++)
     {
       TpsClientOptions client = { .address = options->addresses[i],

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "runtime/machine/tuning.h"
 #include "tests/integration/server/server_process.h"
+#include "tests/runtime/base/one_core.h"
 
 namespace thriftps_test {
 namespace {
@@ -66,28 +66,12 @@ protected:
   SetUp () override
   {
     unsetenv ("THRIFTPS_SPIN_US");
-    ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }
   void
   TearDown () override
   {
     unsetenv ("THRIFTPS_SPIN_US");
-    EXPECT_EQ (sched_setaffinity (0, sizeof all_, &all_), 0);
   }
-
-  void
-  RunOnOneCore ()
-  {
-    cpu_set_t one;
-    int core = 0;
-    while (!CPU_ISSET (core, &all_))
-      core++;
-    CPU_ZERO (&one);
-    CPU_SET (core, &one);
-    ASSERT_EQ (sched_setaffinity (0, sizeof one, &one), 0);
-  }
-
-  cpu_set_t all_;
 };
 
 TEST_F (TuningListTest, HasTheMachineAndEveryValueWithItsRule)
@@ -114,7 +98,7 @@ TEST_F (TuningListTest, HasTheMachineAndEveryValueWithItsRule)
 
 TEST_F (TuningListTest, IsThatOfTheCoresOfTheProcess)
 {
-  RunOnOneCore ();
+  OneCore one_core;
   std::map<std::string, Line> lines = ReadList ({ "--tuning" });
 
   EXPECT_EQ (lines["cores"].value, "1");

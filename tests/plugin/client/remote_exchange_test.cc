@@ -6,10 +6,13 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <sched.h>
+#include <thread>
 #include <vector>
 
 #include "plugin/client/remote_exchange.h"
 #include "tests/plugin/client/client_fixture.h"
+#include "tests/runtime/base/one_core.h"
 #include "tests/runtime/fake_device/fake_device.h"
 
 namespace tps_test {
@@ -300,15 +303,21 @@ TEST_F (RemoteExchange, RetryBeyondTheDeadlineIsNotWaitedFor)
 /* The contract's number of gradients in flight, and more. */
 constexpr int IN_FLIGHT = 32, MANY = 40;
 
+/* Gradients that are sent while the connection comes up may overtake each other, so the first one is
+ * sent alone. */
 TEST_F (RemoteExchange, ManyGradientsAreSentInOrderAsRepliesArrive)
 {
   std::vector<Average> results (MANY);
   std::vector<int> seqids;
+  Average first;
 
+  push (&first, later ());
+  Connection connection = listener_.accept ();
+  connection.send (average (connection.read_call ().seqid, { 1 }));
+  first.wait ();
   for (int i = 0; i < MANY; i++)
     exchange_->ops->average_gradient (exchange_, 0, 5, i, &gradient_, later (), Average::done,
                                       &results[static_cast<size_t> (i)]);
-  Connection connection = listener_.accept ();
   for (int i = 0; i < MANY; i++)
     {
       if (i >= IN_FLIGHT)
@@ -434,6 +443,31 @@ TEST_F (RemoteExchange, FreeEndsCallsInFlight)
   free_exchange ();
   result.wait ();
   EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
+}
+
+/* The answer may come before the call that sent the gradient has returned on its thread. On one core,
+ * each other thread takes precedence over an idle thread. */
+TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
+{
+  for (int i = 0; i < 20; i++)
+    {
+      thriftps_test::OneCore one_core;
+      Average result;
+
+      free_exchange ();
+      make_exchange (nullptr);
+      std::thread sender ([&] {
+        struct sched_param idle = {};
+
+        EXPECT_EQ (sched_setscheduler (0, SCHED_IDLE, &idle), 0);
+        push (&result, later ());
+      });
+      Connection connection = listener_.accept ();
+      connection.send (average (connection.read_call ().seqid, { 2 }));
+      result.wait ();
+      free_exchange ();
+      sender.join ();
+    }
 }
 
 TEST (RemoteExchangeOptions, BadAddressIsNamed)

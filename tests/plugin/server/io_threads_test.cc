@@ -15,6 +15,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/machine/tuning.h"
 #include "tests/plugin/server/test_service.h"
+#include "tests/runtime/base/one_core.h"
 
 namespace thriftps_test {
 namespace {
@@ -53,8 +54,6 @@ StartThreadOfSanitizer ()
     sched_yield ();
 }
 
-// A server that is created while the test may run on at most so many cores of those that the
-// machine allows.
 class IoThreadsTest : public ServerTest
 {
 protected:
@@ -63,15 +62,12 @@ protected:
   {
     StartThreadOfSanitizer ();
     n_without_name_ = CountThreadsWithoutName ();
-    CPU_ZERO (&all_);
-    ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }
   void
   TearDown () override
   {
     if (server_ != nullptr)
       ServerTest::TearDown ();
-    EXPECT_EQ (sched_setaffinity (0, sizeof all_, &all_), 0);
     while (CountThreads ("tps-io-") > 0) // threads that were joined may still be listed
       sched_yield ();
   }
@@ -90,20 +86,7 @@ protected:
     return CountThreads ("tps-io-");
   }
 
-  void
-  RunOnOneCore ()
-  {
-    cpu_set_t one;
-    int core = 0;
-    while (!CPU_ISSET (core, &all_))
-      core++;
-    CPU_ZERO (&one);
-    CPU_SET (core, &one);
-    ASSERT_EQ (sched_setaffinity (0, sizeof one, &one), 0);
-  }
-
   int n_without_name_ = 0;
-  cpu_set_t all_;
   TpsServerOptions options_ = {};
 };
 
@@ -117,7 +100,7 @@ TEST_F (IoThreadsTest, AreAsManyAsTheCoresSuggest)
 
 TEST_F (IoThreadsTest, AreTwoOnOneCore)
 {
-  RunOnOneCore ();
+  OneCore one_core;
   ServerTest::SetUp ();
   EXPECT_EQ (CountIoThreads (), 2);
 }
