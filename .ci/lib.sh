@@ -8,10 +8,34 @@ counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 runs=()
 
-# run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME. A failure does not end the
-# script.
+# read_run_names SCRIPT ARGUMENT...: the names of the runs that shall take place; none = all. The
+# comment at the beginning of the script is its help; its last paragraph lists the names.
+wanted=()
+read_run_names () {
+  local script=$1 names name
+  shift
+  names=" $(sed -n '/^# Runs:/,/^[^#]/s/^# \(Runs: \)\?//p' "$script" | tr '\n' ' ') "
+  for name; do
+    if [ "$name" = --help ]; then
+      sed -n '2,/^[^#]/s/^# \?//p' "$script"
+      exit 0
+    elif [[ $names != *" $name "* ]]; then
+      echo "$script: there is no run \"$name\"; see $script --help" >&2
+      exit 2
+    fi
+  done
+  wanted=("$@")
+}
+
+is_wanted () {
+  [ ${#wanted[@]} = 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
+}
+
+# run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME, if it is wanted. A failure
+# does not end the script.
 run_tests () {
   local name=$1
+  is_wanted "$name" || return 0
   shift
   echo "== $name: ./bazelw test $*"
   runs+=("$name=$counts/$name.json")

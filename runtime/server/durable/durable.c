@@ -62,6 +62,7 @@ tps_durable_free (TpsDurable *durable)
   if (durable->owns_disk)
     tps_disk_free (durable->disk);
   g_clear_error (&durable->error);
+  tps_durable_numbers_clear (&durable->numbers);
   tps_snapshot_thread_clear (&durable->snapshots);
   tps_cond_clear (&durable->changed);
   tps_mutex_clear (&durable->lock);

@@ -303,8 +303,8 @@ TEST_F (RemoteExchange, RetryBeyondTheDeadlineIsNotWaitedFor)
 /* The contract's number of gradients in flight, and more. */
 constexpr int IN_FLIGHT = 32, MANY = 40;
 
-/* Gradients that are sent while the connection comes up may overtake each other, so the first one is
- * sent alone. */
+/* Gradients that are sent while the connection comes up may overtake each other, so the first one
+ * is sent alone. */
 TEST_F (RemoteExchange, ManyGradientsAreSentInOrderAsRepliesArrive)
 {
   std::vector<Average> results (MANY);
@@ -445,8 +445,8 @@ TEST_F (RemoteExchange, FreeEndsCallsInFlight)
   EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
 }
 
-/* The answer may come before the call that sent the gradient has returned on its thread. On one core,
- * each other thread takes precedence over an idle thread. */
+/* The answer may come before the call that sent the gradient has returned on its thread. On one
+ * core, each other thread takes precedence over an idle thread. */
 TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
 {
   for (int i = 0; i < 20; i++)

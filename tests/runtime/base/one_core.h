@@ -8,7 +8,8 @@
 
 namespace thriftps_test {
 
-// While it exists, its thread and the threads and processes that this thread starts run on one core.
+// While it exists, its thread and the threads and processes that this thread starts run on one
+// core.
 class OneCore
 {
 public:
@@ -25,7 +26,10 @@ public:
     CPU_SET (core, &one);
     EXPECT_EQ (sched_setaffinity (0, sizeof one, &one), 0);
   }
-  ~OneCore () { EXPECT_EQ (sched_setaffinity (0, sizeof all_, &all_), 0); }
+  ~OneCore ()
+  {
+    EXPECT_EQ (sched_setaffinity (0, sizeof all_, &all_), 0);
+  }
   OneCore (const OneCore &) = delete;
   OneCore &operator= (const OneCore &) = delete;
 
