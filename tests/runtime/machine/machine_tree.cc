@@ -94,28 +94,28 @@ UsualCaches (const std::string &own, const std::string &all, const std::string &
            { "3", "Unified", l3, all } };
 }
 
-TpsMachine
-ReadEpyc ()
+static TpsMachine
+ReadTwoCores (const std::string &vendor, const std::string &l2, const std::string &l3)
 {
   MachineTree tree;
 
   tree.SetOnline ("0-1");
-  tree.SetVendor ("AuthenticAMD");
-  tree.AddProcessor (0, "0", UsualCaches ("0", "0-1", "48K", "1024K", "32768K"));
-  tree.AddProcessor (1, "1", UsualCaches ("1", "0-1", "48K", "1024K", "32768K"));
+  tree.SetVendor (vendor);
+  tree.AddProcessor (0, "0", UsualCaches ("0", "0-1", "48K", l2, l3));
+  tree.AddProcessor (1, "1", UsualCaches ("1", "0-1", "48K", l2, l3));
   return tree.Read (2);
+}
+
+TpsMachine
+ReadEpyc ()
+{
+  return ReadTwoCores ("AuthenticAMD", "1024K", "32768K");
 }
 
 TpsMachine
 ReadXeon ()
 {
-  MachineTree tree;
-
-  tree.SetOnline ("0-1");
-  tree.SetVendor ("GenuineIntel");
-  tree.AddProcessor (0, "0", UsualCaches ("0", "0-1", "48K", "2048K", "491520K"));
-  tree.AddProcessor (1, "1", UsualCaches ("1", "0-1", "48K", "2048K", "491520K"));
-  return tree.Read (2);
+  return ReadTwoCores ("GenuineIntel", "2048K", "491520K");
 }
 
 TpsMachine

@@ -22,17 +22,6 @@ using testing::HasSubstr;
 const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
 const char *const COMPRESSIONS[] = { "none", "fp16", "bf16", "topk:0.2" };
 
-/* The digest of all trainers after one pass, which must agree. */
-std::string
-digest_of_run (Fleet *fleet, const Task &task)
-{
-  fleet->run (task);
-  std::string digest = fleet->digest (0);
-  for (guint r = 1; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->digest (r), digest) << task.hook << " " << task.compress << ", trainer " << r;
-  return digest;
-}
-
 class CompressedPasses : public testing::TestWithParam<guint>
 {
 };
@@ -55,7 +44,7 @@ TEST_P (CompressedPasses, AllHooksGiveAllTrainersTheSameBits)
             task.hook = hook;
             task.compress = compress;
             task.reduce = reduce;
-            std::string digest = digest_of_run (&fleet, task);
+            std::string digest = fleet.digest_of_run (task);
             EXPECT_EQ (digests.emplace (compress, digest).first->second, digest)
                 << hook << " " << compress << " " << reduce;
           }
@@ -74,10 +63,10 @@ TEST_P (CompressedPasses, AllBlocksAreTheWholeGradient)
 
       task.hook = hook;
       task.pass_name = std::string (hook) + "none";
-      std::string whole = digest_of_run (&fleet, task);
+      std::string whole = fleet.digest_of_run (task);
       task.compress = "topk:1";
       task.pass_name = std::string (hook) + "topk";
-      EXPECT_EQ (digest_of_run (&fleet, task), whole) << hook;
+      EXPECT_EQ (fleet.digest_of_run (task), whole) << hook;
     }
 }
 
@@ -88,9 +77,9 @@ TEST_P (CompressedPasses, EveryPassBeginsWithoutWhatTheLastOneKept)
 
   task.compress = "topk:0.1";
   task.pass_name = "first";
-  std::string first = digest_of_run (&fleet, task);
+  std::string first = fleet.digest_of_run (task);
   task.pass_name = "second";
-  EXPECT_EQ (digest_of_run (&fleet, task), first);
+  EXPECT_EQ (fleet.digest_of_run (task), first);
 }
 
 INSTANTIATE_TEST_SUITE_P (Counts, CompressedPasses, testing::Values (1u, 2u, 3u));

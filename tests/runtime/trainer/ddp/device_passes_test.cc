@@ -46,21 +46,6 @@ on_devices (guint n_trainers, const char *backend = "gloo")
   return task;
 }
 
-/* The digest of all trainers, which must agree. */
-std::string
-digest_of_run (Fleet *fleet, const Task &task, const std::string &what)
-{
-  fleet->run (task);
-  for (guint r = 0; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->wait (r), "SUCCEEDED") << what;
-  if (testing::Test::HasFailure ())
-    return "";
-  std::string digest = fleet->digest (0);
-  for (guint r = 1; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->digest (r), digest) << what << ", trainer " << r;
-  return digest;
-}
-
 class DevicePasses : public testing::TestWithParam<guint>
 {
 };
@@ -76,7 +61,7 @@ TEST_P (DevicePasses, AllHooksAndGroupsGiveTheSameBits)
 
       plain.sparse = sparse;
       if (has_bits_of_cpu ())
-        expected = digest_of_run (&fleet, plain, "the CPU");
+        expected = fleet.digest_of_run (plain, "the CPU");
       for (const std::string &backend : backends ())
         for (const char *hook : HOOKS)
           {
@@ -86,7 +71,7 @@ TEST_P (DevicePasses, AllHooksAndGroupsGiveTheSameBits)
             task.pass_name = backend + hook;
             task.hook = hook;
             task.sparse = sparse;
-            std::string digest = digest_of_run (&fleet, task, what);
+            std::string digest = fleet.digest_of_run (task, what);
             EXPECT_EQ (digest, expected.empty () ? digest : expected) << what;
             expected = digest;
           }
@@ -108,7 +93,7 @@ TEST (DevicePasses, SumsInsteadOfMeans)
         task.pass_name = backend + hook;
         task.hook = hook;
         task.reduce = "sum";
-        std::string digest = digest_of_run (&servers_sum, task, backend + ", " + hook);
+        std::string digest = servers_sum.digest_of_run (task, backend + ", " + hook);
         EXPECT_EQ (digest, expected.empty () ? digest : expected) << backend << ", " << hook;
         expected = digest;
       }
@@ -127,7 +112,7 @@ TEST (DevicePasses, TrainersOfTheCpuAndOfDevicesWorkTogether)
         task.backend = backend.c_str ();
         task.pass_name = backend + hook;
         task.hook = hook;
-        digest_of_run (&fleet, task, backend + ", " + hook);
+        fleet.digest_of_run (task, backend + ", " + hook);
       }
 }
 
@@ -145,10 +130,10 @@ TEST (DevicePasses, CompressedGradientsAreThoseOfTheCpu)
         plain.hook = task.hook = hook;
         plain.pass_name = "plain " + what;
         task.pass_name = what;
-        std::string digest = digest_of_run (&fleet, task, what);
+        std::string digest = fleet.digest_of_run (task, what);
         if (has_bits_of_cpu ())
           {
-            EXPECT_EQ (digest, digest_of_run (&fleet, plain, what)) << what;
+            EXPECT_EQ (digest, fleet.digest_of_run (plain, what)) << what;
           }
       }
 }
@@ -157,7 +142,7 @@ TEST (DevicePasses, SpansAreRecordedAsOnTheCpu)
 {
   Fleet fleet (2);
 
-  digest_of_run (&fleet, on_devices (2), "rpc_hook");
+  fleet.digest_of_run (on_devices (2), "rpc_hook");
   for (guint r = 0; r < 2; r++)
     {
       guint n_batches = r == 0 ? 3 : 2;
@@ -182,7 +167,7 @@ TEST (DevicePasses, MetricsNameTheGroupThatIsUsed)
 
       task.hook = "hybrid_hook";
       task.pass_name = backend;
-      digest_of_run (&fleet, task, backend);
+      fleet.digest_of_run (task, backend);
       EXPECT_GT (fleet.count (0, "hook_future_metric," + dense + "_dense_allreduce"), 0) << backend;
       EXPECT_EQ (fleet.count (0, "hook_c10d_metric," + sparse + "_sparse_allreduce"), 6) << backend;
     }
@@ -193,8 +178,8 @@ TEST (DevicePasses, TheLossShows)
   Fleet fleet (2), plain (2);
   g_auto (TpsTrainStatus) status = {}, expected = {};
 
-  digest_of_run (&fleet, on_devices (2), "device");
-  digest_of_run (&plain, Task (), "CPU");
+  fleet.digest_of_run (on_devices (2), "device");
+  plain.digest_of_run (Task (), "CPU");
   tps_trainer_get_status (fleet.trainer (0), &status);
   tps_trainer_get_status (plain.trainer (0), &expected);
   EXPECT_TRUE (status.has_loss);
@@ -212,7 +197,7 @@ TEST (DevicePasses, DevicesThatAreNotThereAreRefusedAtTheStart)
   EXPECT_THAT (fleet.start (task, 0),
                HasSubstr ("NOT_FOUND: unknown device \"cuda:7\"; known: cpu, cuda:0"));
   task.devices = { "" };
-  digest_of_run (&fleet, task, "no device named is the CPU");
+  fleet.digest_of_run (task, "no device named is the CPU");
 }
 
 TEST (DevicePasses, ATrainerThatComputesOnTheCpuOnlySaysSo)
@@ -261,7 +246,7 @@ TEST (DevicePasses, CancelEndsAPassThatWaitsAndTheNextOneWorks)
         tps_trainer_cancel (fleet.trainer (0));
         EXPECT_EQ (fleet.wait (0), "CANCELLED");
         task.pass_name = "complete " + backend + hook;
-        digest_of_run (&fleet, task, backend + ", " + hook);
+        fleet.digest_of_run (task, backend + ", " + hook);
       }
 }
 

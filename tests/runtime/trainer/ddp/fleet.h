@@ -207,6 +207,21 @@ public:
     return std::string (reinterpret_cast<char *> (status.parameters_digest), 16);
   }
 
+  /* Runs a pass that succeeds; returns its digest, in which all trainers must agree. */
+  std::string
+  digest_of_run (const Task &task, const std::string &what = "")
+  {
+    SCOPED_TRACE (what + " " + task.hook + " " + task.compress);
+    run (task);
+    for (guint r = 0; r < n_trainers (); r++)
+      EXPECT_EQ (wait (r), "SUCCEEDED") << "trainer " << r;
+    if (testing::Test::HasFailure ())
+      return "";
+    for (guint r = 1; r < n_trainers (); r++)
+      EXPECT_EQ (digest (r), digest (0)) << "trainer " << r;
+    return digest (0);
+  }
+
   size_t
   n_keys ()
   {

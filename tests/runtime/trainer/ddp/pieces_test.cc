@@ -17,17 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-/* The digest of all trainers after one pass, which must agree. */
-std::string
-digest_of_run (Fleet *fleet, const Task &task)
-{
-  fleet->run (task);
-  std::string digest = fleet->digest (0);
-  for (guint r = 1; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->digest (r), digest) << task.hook << " " << task.compress << ", trainer " << r;
-  return digest;
-}
-
 class PiecePasses : public testing::TestWithParam<guint>
 {
 };
@@ -50,12 +39,12 @@ TEST_P (PiecePasses, GiveTheBitsOfWholeBuckets)
               task.compress = compress;
               task.reduce = reduce;
               task.pass_name = std::string (hook) + compress;
-              std::string whole = digest_of_run (&fleet, task);
+              std::string whole = fleet.digest_of_run (task);
               for (gint64 piece_bytes : { 64, 200, 1000 })
                 {
                   task.piece_bytes = piece_bytes;
                   task.pass_name += "+";
-                  EXPECT_EQ (digest_of_run (&fleet, task), whole)
+                  EXPECT_EQ (fleet.digest_of_run (task), whole)
                       << hook << " " << compress << " " << reduce << " " << piece_bytes;
                 }
             }
