@@ -101,11 +101,14 @@ TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
  * may close before it is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
+/* FALSE: that connection has closed. It closes before TpsService.connection_closed is called. */
+gboolean tps_call_is_connected (TpsCall *call);
+
 /* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process
- * more than 64 KiB. Functions that may take more than about 10 ms belong to the long lane
- * (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun, the call
- * is cancelled: a worker calls `release (user_data)` (NULL = nothing to release) instead, and the
- * call ends. */
+ * more than TpsTuning.inline_bytes. Functions that may take more than about 10 ms belong to the
+ * long lane (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun,
+ * the call is cancelled: a worker calls `release (user_data)` (NULL = nothing to release) instead,
+ * and the call ends. */
 void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
                              void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
                              GDestroyNotify release);

@@ -72,6 +72,12 @@ tps_call_get_connection (TpsCall *call)
 }
 
 gboolean
+tps_call_is_connected (TpsCall *call)
+{
+  return call->ops->is_wanted == NULL || call->ops->is_wanted (call->carried);
+}
+
+gboolean
 tps_call_may_wait (TpsCall *call)
 {
   return call->ops->may_wait (call->carried);

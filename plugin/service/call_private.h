@@ -45,11 +45,9 @@ struct TpsCall
 
 /* FALSE: a reply would not be sent. */
 static inline gboolean
-tps_call_wants_reply (const TpsCall *call)
+tps_call_wants_reply (TpsCall *call)
 {
-  if (call->message->kind == TPS_MESSAGE_ONEWAY)
-    return FALSE;
-  return call->ops->is_wanted == NULL || call->ops->is_wanted (call->carried);
+  return call->message->kind != TPS_MESSAGE_ONEWAY && tps_call_is_connected (call);
 }
 
 static inline TpsBudget *

@@ -187,12 +187,19 @@ answer_model (gpointer data, TpsModelVersion *model, const GError *error)
     tps_call_reply_value (call, &model);
 }
 
+static gboolean
+is_connected (gpointer call)
+{
+  return tps_call_is_connected (call);
+}
+
 static void
 handle_update_and_fetch_model (TpsCall *call, gpointer service)
 {
   const TpsParameterServers *servers = service;
   g_auto (TpsUpdateModelArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
+  TpsModelPush push;
 
   if (!tps_call_read_arguments (call, &arguments, &error))
     {
@@ -200,13 +207,16 @@ handle_update_and_fetch_model (TpsCall *call, gpointer service)
       return;
     }
   tps_call_enter_phase (call, TPS_PHASE_WAIT);
-  if (tps_call_get_connection (call) != NULL)
-    tps_model_server_note_connection (servers->updating, arguments.trainer,
-                                      tps_call_get_connection (call));
-  tps_model_server_update_and_fetch (
-      servers->updating, arguments.trainer, arguments.gradients.tensors,
-      arguments.gradients.n_tensors, arguments.push.client, arguments.push.sequence,
-      arguments.version, tps_call_may_wait (call), answer_model, call);
+  push = (TpsModelPush) { .trainer = arguments.trainer,
+                          .n_gradients = arguments.gradients.n_tensors,
+                          .gradients = arguments.gradients.tensors,
+                          .client = arguments.push.client,
+                          .sequence = arguments.push.sequence,
+                          .version = arguments.version,
+                          .may_wait = tps_call_may_wait (call),
+                          .connection = tps_call_get_connection (call),
+                          .is_connected = is_connected };
+  tps_model_server_update_and_fetch (servers->updating, &push, answer_model, call);
 }
 
 static void

@@ -53,6 +53,37 @@ answer_call (TpsModelCall *call, GError *error)
   tps_answer_give (&call->answer, tps_model_call_answer);
 }
 
+/* ---- connections ---- */
+
+static gboolean
+has_quorum (const TpsModelServer *server)
+{
+  return server->options.min_trainers > 0
+         && server->options.min_trainers < server->options.n_trainers;
+}
+
+/* Whether the call has a connection, which has not closed. If the lock is held, a connection that
+ * is open now is closed by tps_model_server_connection_closed() later. */
+static gboolean
+is_open (const TpsModelCall *call)
+{
+  return call->connection != NULL
+         && (call->is_connected == NULL || call->is_connected (call->user_data));
+}
+
+/* The machine has accepted the push. The lock is held. */
+static void
+note_push (TpsModelCall *call, gboolean is_repeat, TpsUpdatingOutput *output)
+{
+  TpsModelServer *server = call->server;
+
+  if (is_open (call))
+    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection,
+                               is_repeat);
+  else if (call->connection != NULL)
+    tps_updating_lose (server->updating, call->ticket.trainer, tps_clock_now_ns (), output);
+}
+
 /* ---- push ids ---- */
 
 static GError *
@@ -72,6 +103,8 @@ answer_with_version (TpsModelCall *call, gint64 version)
   TpsModelVersion *model;
 
   tps_mutex_lock (&server->shell.lock);
+  if (is_open (call))
+    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection, TRUE);
   model = tps_kept_versions_find (&server->kept, version);
   if (model != NULL)
     call->model = tps_model_version_ref (model);
@@ -90,14 +123,17 @@ on_first_ended (gpointer user_data, gint64 version, const GError *error)
     answer_with_version (call, version);
 }
 
-/* Notes the model at the arrival of the call. */
+/* Notes the model at the arrival of the call, and that its trainer is not lost: even a repeat,
+ * which takes part in no update, shows this. */
 static void
-note_incarnation (TpsModelCall *call)
+note_arrival (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
 
   tps_mutex_lock (&server->shell.lock);
   call->incarnation = server->incarnation;
+  if (call->connection != NULL)
+    tps_updating_find (server->updating, call->ticket.trainer);
   tps_mutex_unlock (&server->shell.lock);
 }
 
@@ -250,6 +286,8 @@ take_part (TpsModelCall *call)
   if (error == NULL)
     {
       tps_updating_push (server->updating, &call->ticket, tps_clock_now_ns (), &output);
+      if (call->ticket.error == NULL && output.undecided == NULL)
+        note_push (call, !output.has_taken, &output);
       step = tps_model_step_begin (server, &output);
     }
   tps_mutex_unlock (&server->shell.lock);
@@ -268,53 +306,55 @@ prepare (TpsModelCall *call)
     take_part (call);
 }
 
-void
-tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTensor *gradients,
-                                   guint n_gradients, const gchar *client, gint64 sequence,
-                                   gint64 version, gboolean may_wait, TpsModelDone done,
-                                   gpointer user_data)
+/* Connections matter only if an update can do without some trainers. */
+static gboolean
+needs_connection (const TpsModelServer *server, gint32 trainer)
+{
+  return has_quorum (server) && trainer >= 0 && (guint) trainer < server->options.n_trainers;
+}
+
+static TpsModelCall *
+model_call_new (TpsModelServer *server, const TpsModelPush *push, TpsModelDone done,
+                gpointer user_data)
 {
   TpsModelCall *call = g_new0 (TpsModelCall, 1);
 
-  call->ticket = (TpsUpdateTicket) { .trainer = trainer,
-                                     .version = version,
-                                     .may_wait = may_wait,
-                                     .n_gradients = n_gradients,
-                                     .gradients = g_new0 (TpsTensor, n_gradients) };
-  for (guint i = 0; i < n_gradients; i++)
-    tps_tensor_move (&call->ticket.gradients[i], &gradients[i]);
+  call->ticket = (TpsUpdateTicket) { .trainer = push->trainer,
+                                     .version = push->version,
+                                     .may_wait = push->may_wait,
+                                     .n_gradients = push->n_gradients,
+                                     .gradients = g_new0 (TpsTensor, push->n_gradients) };
+  for (guint i = 0; i < push->n_gradients; i++)
+    tps_tensor_move (&call->ticket.gradients[i], &push->gradients[i]);
   call->server = server;
-  call->client = g_strdup (client);
-  call->sequence = sequence;
+  call->client = g_strdup (push->client);
+  call->sequence = push->sequence;
+  if (needs_connection (server, push->trainer))
+    {
+      call->connection = push->connection;
+      call->is_connected = push->is_connected;
+    }
   call->done = done;
   call->user_data = user_data;
+  return call;
+}
+
+void
+tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
+                                   TpsModelDone done, gpointer user_data)
+{
+  TpsModelCall *call = model_call_new (server, push, done, user_data);
+  TpsUpdateTicket *ticket = &call->ticket;
+
   tps_gauge_add (server->numbers.waiting, 1);
   if (call->client != NULL)
-    note_incarnation (call);
-  if (count_bytes (call->ticket.gradients, n_gradients) <= tps_tuning_get ()->inline_bytes)
-    compute_digest (&call->ticket);
+    note_arrival (call);
+  if (count_bytes (ticket->gradients, ticket->n_gradients) <= tps_tuning_get ()->inline_bytes)
+    compute_digest (ticket);
   prepare (call);
 }
 
 /* ---- trainers that leave ---- */
-
-static gboolean
-has_quorum (const TpsModelServer *server)
-{
-  return server->options.min_trainers > 0
-         && server->options.min_trainers < server->options.n_trainers;
-}
-
-void
-tps_model_server_note_connection (TpsModelServer *server, gint32 trainer, gconstpointer connection)
-{
-  if (!has_quorum (server) || trainer < 0 || (guint) trainer >= server->options.n_trainers)
-    return;
-  tps_mutex_lock (&server->shell.lock);
-  if (!server->shell.is_shut_down)
-    tps_trainer_presence_note (&server->presence, trainer, connection);
-  tps_mutex_unlock (&server->shell.lock);
-}
 
 /* The lock is held. */
 static void

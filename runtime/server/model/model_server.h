@@ -64,24 +64,33 @@ gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *pa
 /* A reference; NULL with NOT_FOUND. */
 TpsModelVersion *tps_model_server_get_model (TpsModelServer *server, GError **error);
 
-/* Takes ownership of `gradients` [n]. `client` NULL = no push id. Never blocks; `done` may be
- * called before this returns. `may_wait` FALSE: a call that would have to wait for other trainers
- * is not accepted and fails with UNAVAILABLE. */
-void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
-                                        TpsTensor *gradients, guint n_gradients,
-                                        const gchar *client, gint64 sequence, gint64 version,
-                                        gboolean may_wait, TpsModelDone done, gpointer user_data);
+typedef struct
+{
+  gint32 trainer;
+  guint n_gradients;
+  TpsTensor *gradients; /* [n_gradients]; the call takes their contents */
+  const gchar *client;  /* NULL = no push id */
+  gint64 sequence;
+  gint64 version; /* of the model for which the gradients were computed; 0 = not given */
+  /* FALSE: a call that would have to wait for other trainers fails with UNAVAILABLE. */
+  gboolean may_wait;
 
-/* The trainer is about to push over a connection, which is a name only. Must precede each call of
- * tps_model_server_update_and_fetch() that comes over a connection. Does nothing if every trainer
- * is needed. Thread: any. */
-void tps_model_server_note_connection (TpsModelServer *server, gint32 trainer,
-                                       gconstpointer connection);
+  /* The name of the connection over which the push came; NULL = there is none that could close. */
+  gconstpointer connection;
+  /* Whether it is still open. Called with the call's `user_data`, before its answer. Must not
+   * block. */
+  gboolean (*is_connected) (gpointer user_data);
+} TpsModelPush;
 
-/* The connection has closed. Trainers that pushed last over it are lost until they push again, if
- * they have pushed more than once over it, or are waiting for an answer: clients with a connection
- * for each call close it after the answer. An update does not wait for lost trainers if
- * `min_trainers` have come. Never blocks. Thread: any. */
+/* Never blocks; `done` may be called before this returns. */
+void tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
+                                        TpsModelDone done, gpointer user_data);
+
+/* The connection has closed, and is_connected() of its calls returns FALSE. Trainers whose last
+ * accepted push came over it are lost until they push again, if more than one of their pushes over
+ * it has been accepted, or if they are waiting for an answer: clients with a connection for each
+ * call close it after the answer. An update does not wait for lost trainers if `min_trainers` have
+ * come. Never blocks. Thread: any. */
 void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection);
 
 /* Applies the record of a command that changed the model, unless a restored snapshot contains it;

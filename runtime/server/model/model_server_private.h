@@ -39,9 +39,11 @@ typedef struct
   TpsModelServer *server;
   gchar *client; /* NULL = the push has no id */
   gint64 sequence;
-  gint64 incarnation;     /* of the model when the call came; 0 = there was none */
-  gint64 lsn;             /* of the update that is the answer */
-  gboolean is_in_window;  /* the call must be ended in the window */
+  gint64 incarnation;    /* of the model when the call came; 0 = there was none */
+  gint64 lsn;            /* of the update that is the answer */
+  gboolean is_in_window; /* the call must be ended in the window */
+  gconstpointer connection;
+  gboolean (*is_connected) (gpointer user_data);
   TpsModelVersion *model; /* the answer if there is no error */
   TpsModelDone done;
   gpointer user_data;

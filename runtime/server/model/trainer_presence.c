@@ -57,7 +57,8 @@ attach (TpsTrainerPresence *presence, Entry *entry, gconstpointer connection)
 }
 
 void
-tps_trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer, gconstpointer connection)
+tps_trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer, gconstpointer connection,
+                           gboolean is_repeat)
 {
   Entry *entry = g_hash_table_lookup (presence->by_trainer, GINT_TO_POINTER (trainer));
 
@@ -73,7 +74,8 @@ tps_trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer, gconstp
       detach (presence, entry);
       attach (presence, entry, connection);
     }
-  entry->n_pushes++;
+  if (!is_repeat)
+    entry->n_pushes++;
 }
 
 GArray *

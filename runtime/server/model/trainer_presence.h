@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The connection over which each trainer has pushed last. Its end tells a server with a quorum that
- * the trainer is gone. The table has at most one entry for each trainer.
+/* The connection over which the last accepted push of each trainer came. Its end tells a server
+ * with a quorum that the trainer is gone. The table has at most one entry for each trainer.
  *
  * Thread: one at a time.
  */
@@ -25,14 +25,14 @@ void tps_trainer_presence_clear (TpsTrainerPresence *presence);
 /* Forgets all trainers. */
 void tps_trainer_presence_reset (TpsTrainerPresence *presence);
 
-/* The trainer pushes over `connection`, which is a name only. */
+/* A push of the trainer over `connection`, which is a name only, was accepted. */
 void tps_trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer,
-                                gconstpointer connection);
+                                gconstpointer connection, gboolean is_repeat);
 
 typedef struct
 {
   gint32 trainer;
-  guint n_pushes; /* over this connection */
+  guint n_pushes; /* over this connection, without repeats */
 } TpsDepartedTrainer;
 
 /* The connection has closed: forgets the trainers that pushed last over it, and returns them, an

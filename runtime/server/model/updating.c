@@ -520,6 +520,12 @@ tps_updating_lose (TpsUpdating *updating, gint32 trainer, gint64 now_ns, TpsUpda
   close_if_complete (updating, now_ns, output);
 }
 
+void
+tps_updating_find (TpsUpdating *updating, gint32 trainer)
+{
+  set_lost (updating, (guint) trainer, FALSE);
+}
+
 gboolean
 tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer)
 {

@@ -26,7 +26,7 @@
  * round; it is not closed before the current update is complete. The contributions of an aborted
  * round are forgotten; the next push opens another round.
  *
- * A trainer is lost from tps_updating_lose() until it comes again.
+ * A trainer is lost from tps_updating_lose() to its next push or tps_updating_find().
  *
  * Versions: the model has version 1 when it is set, and one more after each update. The age of a
  * gradient of version v is (the version that the current round starts from) - v. It is STALE beyond
@@ -150,6 +150,9 @@ void tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 n
  * contribution that it has made counts. */
 void tps_updating_lose (TpsUpdating *updating, gint32 trainer, gint64 now_ns,
                         TpsUpdatingOutput *output);
+
+/* The trainer comes again, with a push that need not reach this machine. */
+void tps_updating_find (TpsUpdating *updating, gint32 trainer);
 
 /* Whether the trainer has a contribution in a round that has not ended. */
 gboolean tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer);

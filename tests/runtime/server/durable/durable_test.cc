@@ -308,8 +308,13 @@ struct Update
   {
     auto gradients = updating_test::to_tensors ({ { 4 } }, { { value, 0, -value, 1 } });
 
-    tps_model_server_update_and_fetch (server.model, 0, gradients.data (), 1, "trainer", sequence,
-                                       0, TRUE, ended, this);
+    TpsModelPush push = {};
+    push.n_gradients = 1;
+    push.gradients = gradients.data ();
+    push.client = "trainer";
+    push.sequence = sequence;
+    push.may_wait = TRUE;
+    tps_model_server_update_and_fetch (server.model, &push, ended, this);
     std::unique_lock<std::mutex> guard (lock);
     changed.wait (guard, [this] { return has_ended; });
   }

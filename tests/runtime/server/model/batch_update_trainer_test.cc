@@ -74,8 +74,13 @@ local_update (TpsModelClient *base, const TpsTensor *gradients, guint n_gradient
 
   for (guint i = 0; i < n_gradients; i++)
     tps_tensor_init_ref (&copies[i], &gradients[i]);
-  tps_model_server_update_and_fetch (self->server, self->trainer, copies.data (), n_gradients,
-                                     nullptr, 0, version, TRUE, done, user_data);
+  TpsModelPush push = {};
+  push.trainer = self->trainer;
+  push.n_gradients = n_gradients;
+  push.gradients = copies.data ();
+  push.version = version;
+  push.may_wait = TRUE;
+  tps_model_server_update_and_fetch (self->server, &push, done, user_data);
 }
 
 void
@@ -437,8 +442,14 @@ TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
         auto gradients = to_tensors ({ { 30, 100 }, { 30 } }, zeros);
         std::atomic<bool> is_done { false };
 
+        TpsModelPush push = {};
+        push.trainer = 1;
+        push.n_gradients = 2;
+        push.gradients = gradients.data ();
+        push.version = 1;
+        push.may_wait = TRUE;
         tps_model_server_update_and_fetch (
-            static_cast<TpsModelServer *> (server), 1, gradients.data (), 2, nullptr, 0, 1, TRUE,
+            static_cast<TpsModelServer *> (server), &push,
             [] (gpointer done, TpsModelVersion *, const GError *) {
               *static_cast<std::atomic<bool> *> (done) = true;
             },

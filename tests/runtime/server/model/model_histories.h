@@ -176,11 +176,16 @@ public:
         gint64 *version = nullptr)
   {
     auto gradients = to_tensors (kShapes, values);
+    TpsModelPush push = {};
     Answer answer;
 
-    tps_model_server_update_and_fetch (server, trainer, gradients.data (),
-                                       static_cast<guint> (gradients.size ()), client, sequence, 0,
-                                       TRUE, Answer::done, &answer);
+    push.trainer = trainer;
+    push.n_gradients = static_cast<guint> (gradients.size ());
+    push.gradients = gradients.data ();
+    push.client = client;
+    push.sequence = sequence;
+    push.may_wait = TRUE;
+    tps_model_server_update_and_fetch (server, &push, Answer::done, &answer);
     answer.wait ();
     if (version != nullptr)
       *version = answer.version;

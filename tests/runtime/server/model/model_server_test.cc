@@ -66,10 +66,17 @@ public:
     return n_;
   }
 
+  static gboolean
+  is_connected (gpointer user_data)
+  {
+    return *static_cast<Answer *> (user_data)->connection;
+  }
+
   int code = 0;
   gint64 version = 0;
   std::string message;
   Values values;
+  const std::atomic<bool> *connection = nullptr;
 
 private:
   std::mutex lock_;
@@ -84,6 +91,7 @@ struct Push
   const char *client = nullptr;
   gint64 sequence = 0;
   gint64 version = 0;
+  const std::atomic<bool> *connection = nullptr; /* whether it is open */
 };
 
 const Shapes SMALL = { { 3, 2 }, { 3 } };
@@ -141,9 +149,18 @@ protected:
 
       answer = &answers_.emplace_back ();
     }
-    tps_model_server_update_and_fetch (server_, push.trainer, tensors.data (),
-                                       static_cast<guint> (tensors.size ()), push.client,
-                                       push.sequence, push.version, may_wait, Answer::done, answer);
+    answer->connection = push.connection;
+    TpsModelPush arguments = {};
+    arguments.trainer = push.trainer;
+    arguments.n_gradients = static_cast<guint> (tensors.size ());
+    arguments.gradients = tensors.data ();
+    arguments.client = push.client;
+    arguments.sequence = push.sequence;
+    arguments.version = push.version;
+    arguments.may_wait = may_wait;
+    arguments.connection = push.connection;
+    arguments.is_connected = Answer::is_connected;
+    tps_model_server_update_and_fetch (server_, &arguments, Answer::done, answer);
     return *answer;
   }
 
@@ -345,47 +362,117 @@ TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
   EXPECT_EQ (late.wait ().values, naive.values ());
 }
 
-/* The deadline is never reached. */
-TEST_F (ModelServer, aQuorumIsAppliedWhenTheOthersAreLost)
+/* A server with a quorum of 2, whose deadline is never reached. */
+class ModelServerWithQuorum : public ModelServer
 {
-  const char connections[4] = {};
-  Values values = draw_values (SMALL, &random_);
+protected:
+  void
+  SetUp () override
+  {
+    options_.min_trainers = 2;
+    options_.round_timeout_ns = G_GINT64_CONSTANT (3600) * 1000000000;
+    start ();
+    ASSERT_EQ (init (SMALL, values_), 0);
+  }
 
-  options_.min_trainers = 2;
-  options_.round_timeout_ns = G_GINT64_CONSTANT (3600) * 1000000000;
-  start ();
-  ASSERT_EQ (init (SMALL, values), 0);
-  auto push_over = [&] (int trainer, int connection) -> Answer & {
-    tps_model_server_note_connection (server_, trainer, &connections[connection]);
-    return push ({ trainer, values });
-  };
+  Answer &
+  push_over (int trainer, int connection, const char *client = nullptr, gint64 sequence = 0)
+  {
+    return push ({ trainer, values_, client, sequence, 0, &connections_[connection] });
+  }
+
+  void
+  close (int connection)
+  {
+    connections_[connection] = false;
+    tps_model_server_connection_closed (server_, &connections_[connection]);
+  }
+
+  Values values_ = draw_values (SMALL, &random_);
+  std::atomic<bool> connections_[5] = { true, true, true, true, true };
+};
+
+TEST_F (ModelServerWithQuorum, appliesItWhenTheOthersAreLost)
+{
   push_over (0, 0);
   Answer &first = push_over (1, 1);
   push_over (2, 2);
   EXPECT_EQ (first.wait ().version, 2);
   /* Trainer 2 may have a connection for each call. */
-  tps_model_server_connection_closed (server_, &connections[2]);
+  close (2);
   Answer &second = push_over (0, 0);
   push_over (1, 1);
   EXPECT_EQ (second.count (), 0);
-  push_over (2, 2);
+  push_over (2, 3);
   EXPECT_EQ (second.wait ().version, 3);
   /* Trainer 1 has pushed twice over its connection. */
-  push_over (2, 2);
+  push_over (2, 3);
   Answer &third = push_over (0, 0);
   EXPECT_EQ (third.count (), 0);
-  tps_model_server_connection_closed (server_, &connections[1]);
+  close (1);
   EXPECT_EQ (third.wait ().version, 4);
-  tps_model_server_connection_closed (server_, &connections[2]);
-  push_over (1, 3);
-  Answer &fourth = push_over (0, 0);
-  EXPECT_EQ (fourth.wait ().version, 5);
-  /* Trainer 1 has another connection, which closes before the answer. */
-  push_over (1, 1);
-  tps_model_server_connection_closed (server_, &connections[1]);
+  close (3);
+  push_over (1, 4);
+  EXPECT_EQ (push_over (0, 0).wait ().version, 5);
+  /* Trainer 1 waits for the answer when its connection closes. */
+  push_over (1, 4);
+  close (4);
   EXPECT_EQ (push_over (0, 0).wait ().version, 6);
+}
+
+TEST_F (ModelServerWithQuorum, findsALostTrainerByTheRepeatOfItsPush)
+{
+  push_over (1, 1, "c", 7);
+  close (1);
+  Answer &repeat = push_over (1, 3, "c", 7); /* the first call is still running */
+  push_over (0, 0);
+  Answer &first = push_over (2, 2);
+  EXPECT_EQ (first.wait ().version, 2);
+  EXPECT_EQ (repeat.wait ().version, 2);
+  push_over (0, 0);
+  Answer &second = push_over (2, 2);
+  EXPECT_EQ (second.count (), 0) << "trainer 1 was not waited for";
+  /* It is lost again, and repeats a push that was applied. */
+  push_over (1, 3, "c", 8);
+  EXPECT_EQ (second.wait ().version, 3);
+  push_over (1, 3, "c", 9);
+  close (3);
+  push_over (0, 0);
+  EXPECT_EQ (push_over (1, 4, "c", 8).wait ().version, 3);
+  Answer &third = push_over (2, 2);
+  EXPECT_EQ (third.wait ().version, 4);
+  push_over (0, 0);
+  Answer &fourth = push_over (2, 2);
+  EXPECT_EQ (fourth.count (), 0) << "trainer 1 was not waited for";
+  push_over (1, 4);
+  EXPECT_EQ (fourth.wait ().version, 5);
+}
+
+TEST_F (ModelServerWithQuorum, doesNotLoseTrainersByPushesThatItRefuses)
+{
+  Values wrong = { { 1 } };
+
+  shapes_ = { { 1 } };
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ (push ({ 1, wrong, nullptr, 0, 0, &connections_[1] }).wait ().code,
+               TPS_ERROR_INVALID_ARGUMENT);
+  shapes_ = SMALL;
+  close (1); /* somebody else's */
+  push_over (0, 0);
+  Answer &first = push_over (2, 2);
+  EXPECT_EQ (first.count (), 0);
+  push_over (1, 3);
+  EXPECT_EQ (first.wait ().version, 2);
+}
+
+TEST_F (ModelServerWithQuorum, losesATrainerWhoseConnectionClosedBeforeItsPush)
+{
+  close (1);
+  push_over (1, 1); /* decoded by a worker meanwhile */
   push_over (2, 2);
-  EXPECT_EQ (push_over (0, 0).wait ().version, 7);
+  EXPECT_EQ (push_over (0, 0).wait ().version, 2) << "its contribution counts";
+  push_over (2, 2);
+  EXPECT_EQ (push_over (0, 0).wait ().version, 3);
 }
 
 TEST_F (ModelServer, aResetAbortsForgetsAndBeginsAgain)

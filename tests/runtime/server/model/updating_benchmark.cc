@@ -130,11 +130,17 @@ run_round (TpsModelServer *server, int n_trainers, gint64 n_elems, gint64 sequen
   Stopwatch watch;
   for (int i = 0; i < n_trainers; i++)
     {
+      TpsModelPush push = {};
       char client[32];
 
       snprintf (client, sizeof client, "trainer%d", i);
-      tps_model_server_update_and_fetch (server, i, &gradients[(size_t) i], 1, client, sequence, 0,
-                                         TRUE, Answers::done, answers);
+      push.trainer = i;
+      push.n_gradients = 1;
+      push.gradients = &gradients[(size_t) i];
+      push.client = client;
+      push.sequence = sequence;
+      push.may_wait = TRUE;
+      tps_model_server_update_and_fetch (server, &push, Answers::done, answers);
     }
   answers->wait (n_trainers);
   watch.stop (times);
