@@ -445,6 +445,8 @@ tps_plugin_free (TpsPlugin *plugin)
   if (plugin->durable != NULL)
     tps_durable_stop (plugin->durable);
   remove_numbers (plugin);
+  if (plugin->workers != NULL)
+    tps_worker_pool_settle (plugin->workers);
   g_clear_pointer (&plugin->trainer, tps_trainer_free);
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);

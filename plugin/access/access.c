@@ -184,11 +184,15 @@ tps_access_unref (TpsAccess *access)
 void
 tps_access_set_counters (TpsAccess *access, TpsCounters *counters)
 {
-  g_clear_pointer (&access->counters, tps_counters_unref);
-  access->counters = tps_counters_ref (counters);
-  access->accepted = tps_counters_use_counter (counters, &authentications, "done", NULL);
-  access->refused = tps_counters_use_counter (counters, &authentications, "failed", NULL);
-  access->others = new_audit (counters, "other");
+  tps_mutex_lock (&access->lock);
+  if (access->counters == NULL)
+    {
+      access->counters = tps_counters_ref (counters);
+      access->accepted = tps_counters_use_counter (counters, &authentications, "done", NULL);
+      access->refused = tps_counters_use_counter (counters, &authentications, "failed", NULL);
+      access->others = new_audit (counters, "other");
+    }
+  tps_mutex_unlock (&access->lock);
 }
 
 static gboolean

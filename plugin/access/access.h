@@ -45,7 +45,8 @@ gboolean tps_access_reload (TpsAccess *access, GError **error);
 void tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method);
 
 /* Sets the counters of authentications, and of calls and refusals per principal; takes a reference.
- * Must be called before the first connection. */
+ * The first counters stay, because principals refer to them: servers that share an access count
+ * together. Must be called before the first connection. */
 void tps_access_set_counters (TpsAccess *access, TpsCounters *counters);
 
 /* Applies the limits of tenants in the file of rules to `quotas`, now and after each reload; takes

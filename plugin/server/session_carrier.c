@@ -135,26 +135,33 @@ run_throttle (gpointer data)
   g_free (throttle);
 }
 
+static void
+post_throttle (TpsSession *session, gint64 until_ns)
+{
+  Throttle *throttle = g_new (Throttle, 1);
+
+  *throttle = (Throttle) { tps_session_ref (session), until_ns };
+  tps_loop_post (session->io->loop, run_throttle, throttle);
+}
+
 /* The pause bounds the rate of calls of a peer that ignores refusals. Thread: any, because workers
  * refuse calls with long arguments. The call of a closed connection may outlive the server and its
- * loops, so it must not use `io`. */
+ * loops, so `io` is used under the lock with which the connection closes. */
 static void
 throttle_session (gpointer carried, gint wait_ms)
 {
   TpsSession *session = get_session (carried);
   gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
-  Throttle *throttle;
+  gboolean is_open, is_here;
 
-  if (!is_wanted (carried))
-    return;
-  if (tps_loop_is_current (session->io->loop))
-    {
-      begin_throttle (session, until_ns);
-      return;
-    }
-  throttle = g_new (Throttle, 1);
-  *throttle = (Throttle) { tps_session_ref (session), until_ns };
-  tps_loop_post (session->io->loop, run_throttle, throttle);
+  tps_mutex_lock (&session->lock);
+  is_open = !atomic_load (&session->closed);
+  is_here = is_open && tps_loop_is_current (session->io->loop);
+  if (is_open && !is_here)
+    post_throttle (session, until_ns);
+  tps_mutex_unlock (&session->lock);
+  if (is_here)
+    begin_throttle (session, until_ns);
 }
 
 /* The limit is also that of wrong tokens. */

@@ -91,7 +91,9 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
 {
   TpsSession *session = data;
 
+  tps_mutex_lock (&session->lock);
   atomic_store (&session->closed, TRUE);
+  tps_mutex_unlock (&session->lock);
   if (session->throttle_timer != 0)
     tps_loop_cancel_timer (session->io->loop, session->throttle_timer);
   end_calls (session);

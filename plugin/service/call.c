@@ -266,8 +266,16 @@ tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form)
 void
 tps_call_reply_message (TpsCall *call, TpsWriter *reply)
 {
+  gboolean is_wanted = tps_call_wants_reply (call);
+
+  if (reply == NULL && is_wanted)
+    {
+      tps_call_reply_exception (call, TPS_EXCEPTION_INTERNAL_ERROR,
+                                "the service has written no reply: is the method oneway?");
+      return;
+    }
   note_phase (call, TPS_PHASE_REPLY);
-  if (reply != NULL && !tps_call_wants_reply (call))
+  if (reply != NULL && !is_wanted)
     g_clear_pointer (&reply, tps_writer_free);
   if (reply != NULL && call->message->transferred)
     tps_writer_message_end_transferred (reply, NULL);

@@ -234,6 +234,12 @@ answer_read_log (gpointer user_data, const TpsLogBatch *batch, const GError *err
                            &(TpsLender) { records, ref_records, unref_records });
 }
 
+static gboolean
+is_connected (gpointer read)
+{
+  return tps_call_is_connected (((const ReadLog *) read)->call);
+}
+
 static void
 handle_read_log (TpsCall *call, gpointer durable)
 {
@@ -257,6 +263,7 @@ handle_read_log (TpsCall *call, gpointer durable)
                    .deadline_ns = tps_clock_now_ns ()
                                   + (gint64) MIN (arguments.wait_ms, MAX_WAIT_MS) * 1000000,
                    .owner = tps_call_get_connection (call),
+                   .is_connected = is_connected,
                    .done = answer_read_log,
                    .user_data = read,
                });

@@ -129,12 +129,19 @@ answer_get (gpointer data, GBytes *value, const GError *error)
     tps_call_reply_error (call, error);
 }
 
+static gboolean
+is_connected (gpointer call)
+{
+  return tps_call_is_connected (call);
+}
+
 static void
 wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArguments *arguments)
 {
   gint64 timeout_ms = MIN (arguments->timeout_ms, TPS_RENDEZVOUS_MAX_WAIT_MS);
   TpsRendezvousWait wait = {
     .owner = tps_call_get_connection (call),
+    .is_connected = is_connected,
     .deadline_ns = tps_clock_now_ns () + timeout_ms * 1000000,
     .done = answer_get,
     .user_data = call,

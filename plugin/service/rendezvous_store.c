@@ -210,6 +210,15 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
   return value;
 }
 
+static gboolean
+check_connected (const TpsRendezvousWait *wait, GError **error)
+{
+  if (wait->is_connected == NULL || wait->is_connected (wait->user_data))
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
+  return FALSE;
+}
+
 void
 tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
                           const TpsRendezvousWait *wait)
@@ -226,7 +235,7 @@ tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
           value = g_tree_lookup (store->values, key);
           if (value != NULL)
             g_bytes_ref (value);
-          else
+          else if (check_connected (wait, &error))
             waits = tps_rendezvous_waiters_add (&store->waiters, key, wait, &error);
         }
       tps_mutex_unlock (&store->lock);

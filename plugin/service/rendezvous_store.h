@@ -33,6 +33,9 @@ typedef struct
   gint64 deadline_ns;
   TpsRendezvousDone done;
   gpointer user_data;
+  /* Optional, NULL = yes: whether `owner` may still be dropped later. Called with a lock held; must
+   * not block. */
+  gboolean (*is_connected) (gpointer user_data);
 } TpsRendezvousWait;
 
 /* `client` NULL = no push id. */
@@ -59,8 +62,8 @@ gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, 
 GBytes *tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error);
 
 /* Waits for the key; `done` may be called before this returns. A put wakes only the waiters for its
- * key. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with
- * retry_after_ms (too many waiters). */
+ * key. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, CONNECTION_LOST, UNAVAILABLE,
+ * RESOURCE_EXHAUSTED with retry_after_ms (too many waiters). */
 void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
                                const TpsRendezvousWait *wait);
 

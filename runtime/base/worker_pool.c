@@ -68,6 +68,16 @@ tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load)
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
+/* The pool's lock is held. */
+static gboolean
+is_settled (const TpsWorkerPool *pool)
+{
+  TpsWorkerLoad load;
+
+  tps_worker_pool_get_load (pool, &load);
+  return load.n_waiting == 0 && load.n_running == 0;
+}
+
 /* The pool's lock is held; it is released while the job runs. */
 static void
 run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
@@ -93,6 +103,8 @@ run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
   if (job != NULL)
     count_job (&pool->n_ended);
   lane->n_running--;
+  if (pool->n_settling > 0 && is_settled (pool))
+    tps_cond_broadcast (&pool->settled);
 }
 
 static void *
@@ -172,6 +184,7 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
   pool->threads = g_new0 (TpsThread, n_threads);
   tps_mutex_init (&pool->lock);
   tps_cond_init (&pool->work);
+  tps_cond_init (&pool->settled);
   tps_timers_init (&pool->timers);
   for (guint i = 0; i < TPS_N_LANES; i++)
     {
@@ -211,6 +224,17 @@ tps_worker_pool_free (TpsWorkerPool *pool)
   for (guint i = 0; i < pool->n_started; i++)
     tps_sync_check (pthread_join (pool->threads[i], NULL));
   tps_worker_pool_unref (pool);
+}
+
+void
+tps_worker_pool_settle (TpsWorkerPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->n_settling++;
+  while (!is_settled (pool))
+    tps_cond_wait (&pool->settled, &pool->lock);
+  pool->n_settling--;
+  tps_mutex_unlock (&pool->lock);
 }
 
 guint

@@ -87,6 +87,8 @@ struct TpsWorkerPool
 
   TpsMutex lock; /* guards everything below */
   TpsCond work;  /* a job has been queued, or `stopping` has been set */
+  TpsCond settled;
+  guint n_settling; /* threads in tps_worker_pool_settle() */
   TpsLaneJobs lanes[TPS_N_LANES];
   TpsJobGroup group; /* of all queues without a group of their own */
   guint n_idle;
@@ -117,6 +119,7 @@ tps_worker_pool_unref (TpsWorkerPool *pool)
   if (!tps_refcount_dec (&pool->refcount))
     return;
   tps_timers_clear (&pool->timers);
+  tps_cond_clear (&pool->settled);
   tps_cond_clear (&pool->work);
   tps_mutex_clear (&pool->lock);
   g_free (pool->threads);

@@ -11,6 +11,8 @@
 /* The memory of a request and its call. */
 #define REQUEST_BYTES ((gsize) 1024)
 
+#define CONNECTION_CLOSED "the connection has closed"
+
 typedef struct
 {
   GList link; /* in one of the queues */
@@ -249,6 +251,11 @@ enter (TpsLogFeed *feed, const TpsLogFeedRequest *request, GError **error)
                            "the log cannot be read: the server is shutting down");
       return REFUSED;
     }
+  if (request->is_connected != NULL && !request->is_connected (request->user_data))
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, CONNECTION_CLOSED);
+      return REFUSED;
+    }
   atomic_fetch_add (&feed->n_waiting, 1);
   durable_lsn = tps_log_get_durable_lsn (feed->log);
   if (!check_lsn (feed, request->lsn, durable_lsn, error))
@@ -302,7 +309,7 @@ tps_log_feed_drop_owner (TpsLogFeed *feed, gconstpointer owner)
   move_waiters (&feed->ready, &dropped, is_of_owner, owner);
   charge_waiters (feed);
   tps_mutex_unlock (&feed->shell.lock);
-  end_all (&dropped, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
+  end_all (&dropped, TPS_ERROR_CONNECTION_LOST, CONNECTION_CLOSED);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

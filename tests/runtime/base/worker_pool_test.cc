@@ -211,6 +211,21 @@ TEST (WorkerPool, JobsOfJobsRunEvenWhileItEnds)
   EXPECT_EQ (nested.n, 100);
 }
 
+TEST (WorkerPool, SettlesWithTheLastJobOfAJob)
+{
+  Nested nested = { tps_worker_pool_new ("test", 2), { 0 }, 0 };
+
+  tps_worker_pool_settle (nested.pool);
+  for (int i = 1; i <= 3; i++)
+    {
+      nested.depth = 100;
+      tps_worker_pool_submit (nested.pool, submit_nested, &nested);
+      tps_worker_pool_settle (nested.pool);
+      EXPECT_EQ (nested.n, 100 * i);
+    }
+  tps_worker_pool_free (nested.pool);
+}
+
 TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
