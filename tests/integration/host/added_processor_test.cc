@@ -316,6 +316,11 @@ TEST_P (AddedProcessor, CallsThatAreLargerThanAFrameComeInChunks)
   EXPECT_FALSE (tps_client_call_sync (client, "Journal", "no_such_method", WriteBlob, &bytes,
                                       deadline_ns, ReadBlob, &seen, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND)) << error->message;
+  g_clear_error (&error);
+  /* A oneway method writes no reply, but the message says that its sender waits for one. */
+  EXPECT_FALSE (tps_client_call_sync (client, "Journal", "note", WriteBlob, &bytes, deadline_ns,
+                                      ReadBlob, &seen, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INTERNAL)) << error->message;
 }
 
 TEST_P (AddedProcessor, UnknownMethodsAndWrongTypesAreAnswered)
@@ -328,6 +333,16 @@ TEST_P (AddedProcessor, UnknownMethodsAndWrongTypesAreAnswered)
   EXPECT_NE (ExceptionText (peer->call ("Journal:count", wire::structure ({ { 1, strings } })),
                             kProtocolError)
                  .find ("expected"),
+             std::string::npos);
+  EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("still here"))), "still here");
+}
+
+TEST_P (AddedProcessor, OnewayMethodThatIsCalledForAReplyIsAnswered)
+{
+  Start ();
+  auto peer = Connect ();
+  EXPECT_NE (ExceptionText (peer->call ("Journal:note", Text ("x")), kInternalError)
+                 .find ("has written no reply"),
              std::string::npos);
   EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("still here"))), "still here");
 }
