@@ -33,7 +33,7 @@ tps_dlrm_direct_clear (TpsDlrmDirect *direct)
   tps_table_call_clear (&direct->push);
   for (guint t = 0; t < TPS_CLICK_TABLES; t++)
     g_free (direct->offsets[t]);
-  g_free (direct->gradients);
+  g_clear_pointer (&direct->gradients, g_free);
 }
 
 static TpsTensorView

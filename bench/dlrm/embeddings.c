@@ -32,9 +32,7 @@ tps_dlrm_embeddings_init (TpsDlrmEmbeddings *embeddings, TpsTableClient *client,
                           const TpsDlrmOptions *options, gsize max_samples, gboolean is_direct,
                           GError **error)
 {
-  *embeddings = (TpsDlrmEmbeddings) { .shape = options->shape,
-                                      .dim = (gsize) options->dim,
-                                      .max_samples = max_samples };
+  *embeddings = (TpsDlrmEmbeddings) { .shape = options->shape, .dim = (gsize) options->dim };
   if (is_direct)
     {
       tps_dlrm_direct_init (&embeddings->direct, client, &options->shape, embeddings->dim,
@@ -58,7 +56,7 @@ tps_dlrm_embeddings_clear (TpsDlrmEmbeddings *embeddings)
     tps_dlrm_direct_clear (&embeddings->direct);
   g_clear_pointer (&embeddings->steps, tps_table_steps_free);
   for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    g_free (embeddings->offsets[t]);
+    g_clear_pointer (&embeddings->offsets[t], g_free);
 }
 
 gboolean

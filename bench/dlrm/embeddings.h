@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsClickShape shape;
-  gsize dim, max_samples;
+  gsize dim;
   TpsTableSteps *steps; /* NULL = direct calls */
   TpsDlrmDirect direct;
   gint64 *offsets[TPS_CLICK_TABLES]; /* [max_samples] */
@@ -27,6 +27,7 @@ typedef struct
 gboolean tps_dlrm_embeddings_init (TpsDlrmEmbeddings *embeddings, TpsTableClient *client,
                                    const TpsDlrmOptions *options, gsize max_samples,
                                    gboolean is_direct, GError **error);
+/* Cancels calls in flight. May be called again. */
 void tps_dlrm_embeddings_clear (TpsDlrmEmbeddings *embeddings);
 
 /* Starts the lookup of a batch, unless it has been started. With direct calls, it does nothing.

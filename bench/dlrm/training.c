@@ -210,6 +210,8 @@ tps_dlrm_training_run (TpsDlrmTraining *training, guint64 first, guint n_steps, 
   g_autofree TpsClickBatch *batches = g_new0 (TpsClickBatch, n_steps);
   gboolean ok = run_steps (training, first, n_steps, batches, pass, seconds, error);
 
+  if (!ok) /* calls in flight borrow the batches */
+    tps_dlrm_embeddings_clear (&training->embeddings);
   for (guint i = 0; i < n_steps; i++)
     tps_click_batch_clear (&batches[i]);
   return ok;

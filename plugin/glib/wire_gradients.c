@@ -30,6 +30,8 @@ read_sparse (const TpsWireSparseTensor *wire, const gchar *name, TpsGradient *gr
 
   gradient->kind = TPS_GRADIENT_SPARSE;
   gradient->weight = 1;
+  if (shape == NULL)
+    return tps_field_refuse (&path, error, "has no shape");
   if (!read_field (wire->indices, name, "indices", &gradient->indices, error)
       || !read_field (wire->values, name, "values", &gradient->values, error)
       || !tps_sparse_check (&path, &gradient->values.shape, (const gint64 *) (gpointer) shape->data,

@@ -31,6 +31,11 @@ tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTens
                    "%s.shared is set, but this message has no shared memory", name);
       return FALSE;
     }
+  if (wire->shape == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s has no shape", name);
+      return FALSE;
+    }
   if (!tps_shape_init (&seen.shape, (gint) wire->dtype, wire->shape->len,
                        (const gint64 *) (gconstpointer) wire->shape->data, name, error)
       || !check_bytes (wire, &seen.shape, name, error))
@@ -66,9 +71,11 @@ tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *t
 TpsWireTensor *
 tps_tensor_view_to_wire (TpsTensorView view)
 {
-  TpsWireTensor *wire = g_object_new (TPS_WIRE_TYPE_TENSOR, NULL);
   gsize n_bytes = tps_shape_n_bytes (&view.shape);
+  TpsWireTensor *wire;
 
+  g_return_val_if_fail (n_bytes <= G_MAXUINT, NULL);
+  wire = g_object_new (TPS_WIRE_TYPE_TENSOR, NULL);
   wire->dtype = (TpsWireDType) view.shape.dtype;
   wire->__isset_dtype = TRUE;
   g_array_append_vals (wire->shape, view.shape.dims, view.shape.n_dims);

@@ -38,6 +38,7 @@ gboolean tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name
 gboolean tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *tensor,
                                GError **error);
 
+/* Copies the elements, at most G_MAXUINT bytes: a GByteArray has no more. */
 TpsWireTensor *tps_tensor_view_to_wire (TpsTensorView view);
 
 /* -- gradients -- */

@@ -33,5 +33,8 @@ __tsan_default_suppressions (void)
       /* The thread that frees a Gloo buffer waits, by the count of a shared_ptr, until the device's
        * thread has released it. */
       "race:gloo::transport::tcp::UnboundBuffer::\n"
-      "race:gloo::transport::tcp::Pair::read\n";
+      "race:gloo::transport::tcp::Pair::read\n"
+      /* fuse_unmount() closes the device from which the thread of fuse_loop() reads; this ends that
+       * thread. */
+      "race:libfuse3.so.3\n";
 }

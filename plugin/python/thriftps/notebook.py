@@ -127,11 +127,17 @@ def _to_mean(values: Sequence[float]) -> float:
     return sum(finite) / len(finite) if finite else math.nan
 
 
+def _to_ends(line: List[Tuple[float, float]]) -> List[Tuple[float, float]]:
+    """The points of a line, at least two."""
+    return line * 2 if len(line) == 1 else line
+
+
 def _to_lines(points: List[Tuple[float, float]]) -> str:
-    """SVG lines through the points, with a gap for each point whose value is NaN."""
+    """SVG lines through the points, with a gap for each point whose value is NaN. The square ends
+    of a line make a point between two gaps visible."""
     return "".join(
-        '<polyline fill="none" stroke="#06c" points="%s"/>'
-        % " ".join("%.1f,%.1f" % point for point in line)
+        '<polyline fill="none" stroke="#06c" stroke-linecap="square" points="%s"/>'
+        % " ".join("%.1f,%.1f" % point for point in _to_ends(list(line)))
         for is_finite, line in groupby(points, lambda point: math.isfinite(point[1]))
         if is_finite
     )

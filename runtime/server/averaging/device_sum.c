@@ -2,7 +2,7 @@
 
 /* A lane is a stream with memory for one sum. Idle lanes wait in a list for the next sum, since a
  * stream and memory of a device take longer to make than a small sum takes. When the device has no
- * memory left, that of idle lanes is freed. */
+ * memory left, that of idle lanes of the same server is freed. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -13,7 +13,10 @@ struct TpsDeviceSums
 {
   TpsDevice *device;
   TpsMutex lock;
-  TpsDeviceSum *idle; /* under the lock */
+
+  /* Under the lock. */
+  TpsDeviceSum *idle;
+  guint n_frees; /* of the memory of idle lanes */
 };
 
 struct TpsDeviceSum
@@ -47,11 +50,23 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
-/* TRUE: there was some. */
+static guint
+count_frees (TpsDeviceSums *sums)
+{
+  guint n_frees;
+
+  tps_mutex_lock (&sums->lock);
+  n_frees = sums->n_frees;
+  tps_mutex_unlock (&sums->lock);
+  return n_frees;
+}
+
+/* Returns whether idle memory was freed after the first `n_frees` times, by any thread. */
 static gboolean
-free_idle_memory (TpsDeviceSums *sums)
+free_idle_memory (TpsDeviceSums *sums, guint n_frees)
 {
   gboolean was_there = FALSE;
+  gboolean was_freed;
 
   tps_mutex_lock (&sums->lock);
   for (TpsDeviceSum *lane = sums->idle; lane != NULL; lane = lane->next)
@@ -60,20 +75,24 @@ free_idle_memory (TpsDeviceSums *sums)
       g_clear_pointer (&lane->staged, tps_buffer_unref);
       g_clear_pointer (&lane->sum, tps_buffer_unref);
     }
+  sums->n_frees += (guint) was_there;
+  was_freed = sums->n_frees != n_frees;
   tps_mutex_unlock (&sums->lock);
-  return was_there;
+  return was_freed;
 }
 
 static TpsBuffer *
 allocate (TpsDeviceSums *sums, gsize n_bytes, GError **error)
 {
   TpsDevice *device = sums->device;
+  guint n_frees = count_frees (sums);
   GError *refusal = NULL;
   TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
 
   if (buffer != NULL)
     return buffer;
-  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED) && free_idle_memory (sums))
+  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
+      && free_idle_memory (sums, n_frees))
     {
       g_clear_error (&refusal);
       return device->ops->alloc (device, n_bytes, error);

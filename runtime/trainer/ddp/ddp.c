@@ -296,16 +296,30 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
     }
 }
 
-/* Runs on the staging thread. */
+static GError *
+dup_error (TpsDdp *ddp)
+{
+  GError *error;
+
+  tps_mutex_lock (&ddp->lock);
+  error = ddp->error != NULL ? g_error_copy (ddp->error) : NULL;
+  tps_mutex_unlock (&ddp->lock);
+  return error;
+}
+
+/* Runs on the staging thread. If the device hangs, the pass gives up after DRAIN_NS and frees the
+ * hook's context, so a bucket of a failed step must not reach the hook. */
 static void
 launch_staged (gpointer user_data)
 {
   TpsBucketSlot *slot = user_data;
   TpsDdp *ddp = slot->call.user_data;
-  g_autoptr (GError) error = NULL;
-  TpsBucketCall *call = prepare_call (ddp, slot, &error);
+  g_autoptr (GError) error = dup_error (ddp);
+  TpsBucketCall *call = error == NULL ? prepare_call (ddp, slot, &error) : NULL;
 
-  if (call == NULL)
+  if (error == NULL)
+    error = dup_error (ddp);
+  if (error != NULL)
     finish_bucket (ddp, slot, NULL, error);
   else
     ddp->options.hook->reduce (ddp->options.context, call);

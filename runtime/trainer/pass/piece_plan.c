@@ -26,7 +26,7 @@ get_piece_bytes (const TpsPiecePlanOptions *options)
 static guint
 count_pieces (const TpsPieceBucket *bucket, gint64 piece_bytes)
 {
-  gint64 n_pieces = (bucket->n_wire_bytes + piece_bytes - 1) / piece_bytes;
+  gint64 n_pieces = (bucket->n_wire_bytes - 1) / piece_bytes + 1; /* no sum, which may overflow */
 
   return (guint) CLAMP (n_pieces, 1, MAX (bucket->n_units / get_step (bucket), 1));
 }

@@ -262,6 +262,21 @@ release_replies (const TpsTableSteps *steps, Slot *slot)
     }
 }
 
+static gboolean
+check_bags (const TpsStepBags *bags, GError **error)
+{
+  for (gsize i = 0; i < bags->n_ids; i++)
+    if (bags->ids[i] < 0)
+      return refuse ("an id is negative", error);
+  if (bags->n_bags == 0 && bags->n_ids > 0)
+    return refuse ("there are ids but no bags", error);
+  for (gsize i = 0; i < bags->n_bags; i++)
+    if (i == 0 ? bags->offsets[0] != 0
+               : bags->offsets[i] < bags->offsets[i - 1] || bags->offsets[i] > (gint64) bags->n_ids)
+      return refuse ("offsets do not ascend from 0 to at most the number of ids", error);
+  return TRUE;
+}
+
 gboolean
 tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError **error)
 {
@@ -270,9 +285,8 @@ tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError 
   if (steps->n_prefetched > steps->n_taken)
     return refuse ("two steps ahead: the prefetched step must be taken first", error);
   for (guint t = 0; t < steps->n_tables; t++)
-    for (gsize i = 0; i < bags[t].n_ids; i++)
-      if (bags[t].ids[i] < 0)
-        return refuse ("an id is negative", error);
+    if (!check_bags (&bags[t], error))
+      return FALSE;
   /* The slot's last push belongs to a step that take() has waited for. */
   for (guint t = 0; t < steps->n_tables; t++)
     {

@@ -56,7 +56,8 @@ void tps_table_steps_free (TpsTableSteps *steps);
 
 /* Starts the lookup of the next step. `bags` [n_tables]; their arrays stay borrowed until the push
  * of that step has ended. At most one step may be prefetched beyond the step that was taken last.
- * Does not block on the network. Errors: INVALID_ARGUMENT (two steps are ahead; a negative id). */
+ * Does not block on the network. Errors: INVALID_ARGUMENT (two steps are ahead; a negative id;
+ * offsets that do not ascend from 0 to at most n_ids, or ids of no bag). */
 gboolean tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError **error);
 
 /* Waits for the rows of the prefetched step, and writes its pooled vectors, [n_tables]. Errors:

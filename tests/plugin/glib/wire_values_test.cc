@@ -205,6 +205,14 @@ TEST_F (WireValues, GradientThatIsWrongIsNamed)
   g_array_set_size (wire->sparse->shape, 1);
   EXPECT_EQ (RefuseGradient (wire),
              "gradient.sparse.shape is not of the form [rows, dim], both >= 0");
+  GArray *shape = wire->sparse->values->shape;
+  wire->sparse->values->shape = nullptr;
+  EXPECT_EQ (RefuseGradient (wire), "gradient.sparse.values has no shape");
+  wire->sparse->values->shape = shape;
+  shape = wire->sparse->shape;
+  wire->sparse->shape = nullptr;
+  EXPECT_EQ (RefuseGradient (wire), "gradient.sparse has no shape");
+  wire->sparse->shape = shape;
   g_byte_array_set_size (wire->sparse->values->data, 3);
   EXPECT_EQ (RefuseGradient (wire),
              "gradient.sparse.values.data has 3 bytes, FLOAT32 [2, 2] needs 16");

@@ -130,11 +130,23 @@ tps_device_lane_free (TpsDeviceLane *lane)
   tps_mutex_unlock (&lanes->lock);
 }
 
-/* TRUE: there was some. */
+static guint
+count_frees (TpsDeviceLanes *lanes)
+{
+  guint n_frees;
+
+  tps_mutex_lock (&lanes->lock);
+  n_frees = lanes->n_frees;
+  tps_mutex_unlock (&lanes->lock);
+  return n_frees;
+}
+
+/* Returns whether idle memory was freed after the first `n_frees` times, by any thread. */
 static gboolean
-free_idle_memory (TpsDeviceLanes *lanes)
+free_idle_memory (TpsDeviceLanes *lanes, guint n_frees)
 {
   gboolean was_there = FALSE;
+  gboolean was_freed;
 
   tps_mutex_lock (&lanes->lock);
   for (TpsDeviceLane *lane = lanes->idle; lane != NULL; lane = lane->next)
@@ -142,21 +154,24 @@ free_idle_memory (TpsDeviceLanes *lanes)
       was_there |= lane->memory != NULL;
       g_clear_pointer (&lane->memory, tps_buffer_unref);
     }
+  lanes->n_frees += (guint) was_there;
+  was_freed = lanes->n_frees != n_frees;
   tps_mutex_unlock (&lanes->lock);
-  return was_there;
+  return was_freed;
 }
 
 TpsBuffer *
 tps_device_lanes_alloc (TpsDeviceLanes *lanes, gsize n_bytes, GError **error)
 {
   TpsDevice *device = lanes->device;
+  guint n_frees = count_frees (lanes);
   GError *refusal = NULL;
   TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
 
   if (buffer != NULL)
     return buffer;
   if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
-      && free_idle_memory (lanes))
+      && free_idle_memory (lanes, n_frees))
     {
       g_clear_error (&refusal);
       return device->ops->alloc (device, n_bytes, error);
@@ -188,9 +203,11 @@ provide_staged (TpsDeviceLane *lane, gsize n_bytes, GError **error)
   if (suffices (lane->staged, n_bytes))
     return TRUE;
   drop_staged (lane);
-  if (!tps_charge_set (&lane->charge, add_spare (n_bytes), error))
+  if (tps_charge_set (&lane->charge, add_spare (n_bytes), NULL))
+    n_bytes = add_spare (n_bytes);
+  else if (!tps_charge_set (&lane->charge, n_bytes, error))
     return FALSE;
-  lane->staged = device->ops->alloc_host (device, add_spare (n_bytes), error);
+  lane->staged = device->ops->alloc_host (device, n_bytes, error);
   if (lane->staged == NULL)
     tps_charge_clear (&lane->charge);
   return lane->staged != NULL;

@@ -29,7 +29,10 @@ typedef struct
   TpsBudget *scratch; /* of staged memory; a reference, NULL = no limit */
   guint reclaimer;    /* of idle lanes */
   TpsMutex lock;
-  TpsDeviceLane *idle; /* under the lock */
+
+  /* Under the lock. */
+  TpsDeviceLane *idle;
+  guint n_frees; /* of the memory of idle lanes */
 } TpsDeviceLanes;
 
 struct TpsDeviceLane

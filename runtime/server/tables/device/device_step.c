@@ -8,9 +8,9 @@
  *             stays on the device
  *   commit    the optimizer on the table's stream, after the sums of all tables
  *
- * All of this is only enqueued, and the host waits once, at the end. It waits earlier in two rare
- * cases: if MAX is one of several gradients of a table, and if the replay of a record finds rows
- * that contain the step.
+ * All of this is only enqueued, and the host waits once, at the end. It waits earlier in three rare
+ * cases: if MAX is one of several gradients of a table, if the replay of a record finds rows that
+ * contain the step, and if the lane needs more memory than its last calls did.
  *
  * A single gradient is spread and added up in one operation. If a table has several gradients, all
  * contributions are listed first, as bags of one row each, so that they are added in the same order

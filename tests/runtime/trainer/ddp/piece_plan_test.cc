@@ -114,6 +114,15 @@ TEST (PiecePlan, WithoutASizeEachBucketIsOnePieceWithItsNumberAtItsOwner)
     }
 }
 
+TEST (PiecePlan, PiecesOfAnySizeAreThoseOfTheLargestBucketAtMost)
+{
+  std::mt19937 dice (3);
+  std::vector<TpsPieceBucket> buckets = random_buckets (&dice);
+  g_autoptr (TpsPiecePlan) plan = plan_of (buckets, 2, G_MAXINT64);
+
+  EXPECT_EQ (plan->n_pieces, buckets.size ());
+}
+
 TEST (PiecePlan, ATrainerWithAServerOfItsOwnSendsEverythingThere)
 {
   std::mt19937 dice (3);

@@ -351,6 +351,19 @@ TEST_F (Counting, CallsOutOfOrderAreRefused)
   error = nullptr;
   ok = prefetch ({ 1, -1 }, &error);
   expect (ok, error, "table steps: an id is negative");
+  for (const std::vector<gint64> &wrong :
+       std::vector<std::vector<gint64>> { {}, { 1 }, { 0, 3 }, { 0, 2, 1 }, { -1 } })
+    {
+      const gint64 ids[] = { 5, 6 };
+      TpsStepBags bags = { ids, 2, wrong.data (), wrong.size () };
+
+      error = nullptr;
+      ok = tps_table_steps_prefetch (steps, &bags, &error);
+      expect (ok, error,
+              wrong.empty ()
+                  ? "table steps: there are ids but no bags"
+                  : "table steps: offsets do not ascend from 0 to at most the number of ids");
+    }
   n_bags.clear ();
   prefetch ({ 1 });
   error = nullptr;
