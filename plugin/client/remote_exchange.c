@@ -59,8 +59,8 @@ finish (Push *push, TpsGradient *average, const GError *error)
 static void on_answer (gpointer user_data, TpsReader *result, TpsWireType type,
                        const GError *error);
 
-/* Starts waiting pushes. Must be called with the lock held, which is released meanwhile. A call
- * that fails at once ends within this loop, so calls do not nest. */
+/* Starts waiting pushes, in their order: one thread at a time. Must be called with the lock held,
+ * which is released meanwhile. */
 static void
 pump (RemoteExchange *exchange, Server *server)
 {

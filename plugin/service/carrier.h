@@ -112,8 +112,8 @@ void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
 /* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, of which
- * it takes a reference. NULL (the default) = that of tps_chunks_set_services(). Must be called
- * before the first message. */
+ * it takes a reference. The default is that of tps_chunks_set_services(). Must be called before the
+ * first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
 /* For Chunks: that dispatcher of the call's own one, borrowed until the call is answered; NULL =
