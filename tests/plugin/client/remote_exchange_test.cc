@@ -462,8 +462,8 @@ TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
       std::future<void> sender = std::async (std::launch::async, [&] {
         stay = [&] {
           result.wait ();
-          is_freed.wait_for (
-              std::chrono::milliseconds (200)); /* it ought to wait for this thread */
+          /* In time, because the exchange must not be freed before this thread has left. */
+          is_freed.wait_for (std::chrono::milliseconds (200));
         };
         push (&result, later ());
         stay = nullptr;
