@@ -191,8 +191,8 @@ protected:
   {
     TpsQuotasOptions quotas = {};
     TpsAccessOptions access = {};
-    g_autofree gchar *name = g_strdup_printf ("tps-crowd-rules-%d.json", getpid ());
-    g_autofree gchar *rules = g_build_filename (g_get_tmp_dir (), name, nullptr);
+    g_autofree gchar *rules = nullptr;
+    close (g_file_open_tmp ("tps-crowd-rules-XXXXXX.json", &rules, nullptr));
     workers_ = tps_worker_pool_new ("crowd", 1);
     quotas.tenants.workers = workers_;
     quotas_ = tps_quotas_new (&quotas);

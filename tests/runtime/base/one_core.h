@@ -3,15 +3,17 @@
 #pragma once
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <random>
+
 #include <gtest/gtest.h>
 
 namespace thriftps_test {
 
 // While it exists, its thread and the threads and processes that this thread starts run on one
-// core. The process id selects this core, so that tests that run at the same time do not share it.
+// core. It is a random one, so that tests that run at the same time seldom share it. (In sandboxes
+// they have the same process id.)
 class OneCore
 {
 public:
@@ -22,7 +24,9 @@ public:
 
     CPU_ZERO (&all_);
     EXPECT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
-    for (int left = getpid () % std::max (CPU_COUNT (&all_), 1); left >= 0; left--)
+    int n_cores = std::max (CPU_COUNT (&all_), 1);
+    for (unsigned left = std::random_device () () % static_cast<unsigned> (n_cores) + 1; left > 0;
+         left--)
       do
         core++;
       while (core < CPU_SETSIZE - 1 && !CPU_ISSET (core, &all_));
