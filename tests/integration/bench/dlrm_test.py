@@ -137,20 +137,26 @@ class Dlrm(launcher.TestCase):
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
 
-    def find_trainer(self, run, rank):
-        """The pid of a trainer."""
+    def kill_trainer(self, run, rank):
+        """Whether a living trainer was killed."""
         for pid in run.living():
-            with open("/proc/%d/cmdline" % pid, encoding="utf-8") as file:
-                if "--role=trainer\0--rank=%d\0" % rank in file.read():
-                    return pid
-        return None
+            try:
+                with open("/proc/%d/cmdline" % pid, encoding="utf-8") as file:
+                    is_it = "--role=trainer\0--rank=%d\0" % rank in file.read()
+                if is_it:
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+            except (FileNotFoundError, ProcessLookupError):  # a process that has just ended
+                pass
+        return False
 
     def test_a_killed_trainer_ends_the_run(self):
         for rank in (0, 1):
             run = self.start("--smoke", "--repeats=1000", "--trainers=2")
             launcher.eventually(lambda each=run: "takes about" in each.stderr(),
                                 "all processes are ready")
-            os.kill(self.find_trainer(run, rank), signal.SIGKILL)
+            launcher.eventually(lambda each=run, which=rank: self.kill_trainer(each, which),
+                                "the trainer is there")
             result = run.finish()
             self.assertEqual(result.code, 1, result)
             self.assertIn("servers", result.stderr)

@@ -456,20 +456,24 @@ TEST_P (AddedProcessor, LeaksNothing)
 {
   const int n_warm = kSanitized ? 50 : 5000;
   const int n_calls = kSanitized ? 500 : 30000;
-  size_t before = 0;
+  size_t before = 0, after = SIZE_MAX;
+  int seqid = 0;
   Start ();
   auto peer = Connect ();
-  for (int i = 0; i < n_warm + n_calls; i++)
+  /* A leak would be visible in each round. Other growth, as of the heaps of threads, ends. */
+  for (int round = 0; round < 3 && after >= before + (1600u << 10); round++)
     {
-      if (i == n_warm)
-        before = ResidentBytes ();
-      Answer answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("a") } }), i);
-      ASSERT_TRUE (answer.message && answer.message->kind == wire::Reply) << answer.why;
+      for (int i = round == 0 ? -n_warm : 0; i < n_calls; i++)
+        {
+          if (i == 0)
+            before = ResidentBytes ();
+          Answer answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("a") } }),
+                                      seqid++);
+          ASSERT_TRUE (answer.message && answer.message->kind == wire::Reply) << answer.why;
+        }
+      after = kSanitized ? before : ResidentBytes ();
     }
-  if (!kSanitized)
-    {
-      EXPECT_LT (ResidentBytes (), before + (1600u << 10));
-    }
+  EXPECT_LT (after, before + (1600u << 10));
 }
 
 } // namespace

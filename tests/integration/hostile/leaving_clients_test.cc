@@ -117,9 +117,14 @@ protected:
     auto first = NewClient (tcp_), second = NewClient (unix_);
     RawClient &one = *first, &two = *second;
     batch_ += 2000; // beyond the batches of the storm
-    one.Send ("ParameterServer:average_gradient", 1, Push (0, batch_, 1000000, 2.0f));
-    Message average = two.Call ("ParameterServer:average_gradient",
-                                Push (1, batch_, 1000000, 4.0f));
+    // Both messages are made before the round begins, because it lasts one second.
+    std::string first_push = ManyCalls ("ParameterServer:average_gradient",
+                                        Push (0, batch_, 1000000, 2.0f), 1);
+    std::string second_push = ManyCalls ("ParameterServer:average_gradient",
+                                         Push (1, batch_, 1000000, 4.0f), 1);
+    ASSERT_TRUE (one.SendBytes (first_push));
+    ASSERT_TRUE (two.SendBytes (second_push));
+    Message average = two.Receive ();
     ASSERT_EQ (ErrorCode (average), 0) << ErrorText (average);
     EXPECT_EQ (Average (average)[999999], 3.0f);
     EXPECT_EQ (Average (one.Receive ())[0], 3.0f);

@@ -73,7 +73,7 @@ protected:
       GTEST_SKIP () << "needs root and control groups of version 1, with memory limits";
     server_ = std::make_unique<ServerProcess> (
         std::vector<std::string> { group_.Procs (), "plugin/app/thriftps_server",
-                                   "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=10",
+                                   "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=30",
                                    "--log-level=error" },
         "tests/integration/memory_limit/in_group.sh");
     address_ = server_->ReadAddress ();

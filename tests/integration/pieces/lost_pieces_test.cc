@@ -171,6 +171,7 @@ class LostPieces : public testing::TestWithParam<Cut>
 TEST_P (LostPieces, DoNotChangeTheBits)
 {
   const World whole (0, GetParam (), -1);
+  int n_unbroken = 0;
 
   /* More pieces than a server reads from one connection before it answers. */
   for (int at = 1;; at += 7)
@@ -183,8 +184,13 @@ TEST_P (LostPieces, DoNotChangeTheBits)
           EXPECT_GT (at, 128) << "frames of the pass were cut";
           break;
         }
-      EXPECT_EQ (cut.proxy.n_connections (), 2);
+      if (cut.proxy.n_connections () == 1)
+        n_unbroken++;
+      else
+        EXPECT_EQ (cut.proxy.n_connections (), 2);
     }
+  /* After the last frame the answer may arrive before the connection is cut. */
+  EXPECT_LE (n_unbroken, GetParam () == Cut::AFTER_REQUEST ? 1 : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P (Cuts, LostPieces,

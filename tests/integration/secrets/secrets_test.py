@@ -5,6 +5,7 @@ The private key of a server is only in the one place where OpenSSL has it. The t
 nowhere after the call that it came with.
 """
 
+import errno
 import os
 import re
 import signal
@@ -95,7 +96,8 @@ class Process:
             return file.read()
 
     def regions(self):
-        """The bytes of each part of its memory that it may write to."""
+        """The bytes of each part of its memory that it may write to. An OSError with EIO: it has
+        given one of them back meanwhile."""
         maps = self.read_file("maps").decode().splitlines()
         with open("/proc/%d/mem" % self.process.pid, "rb", 0) as memory:
             for line in maps:
@@ -122,13 +124,22 @@ class Keys(unittest.TestCase):
             for text in (log.read(), process.read_file("cmdline"), process.read_file("environ")):
                 for line in lines:
                     self.assertNotIn(line, text)
-        n_numbers = 0
-        for region in process.regions():
-            for line in lines:
-                self.assertNotIn(line[:N_BYTES], region)
-            for secret in (number[:N_BYTES], number[::-1][:N_BYTES]):
-                n_numbers += region.count(secret)
-        self.assertEqual(n_numbers, 1)
+        self.assertEqual(self.count_numbers(process, lines, number), 1)
+
+    def count_numbers(self, process, lines, number):
+        for is_last in [False] * 20 + [True]:
+            n_numbers = 0
+            try:
+                for region in process.regions():
+                    for line in lines:
+                        self.assertNotIn(line[:N_BYTES], region)
+                    for secret in (number[:N_BYTES], number[::-1][:N_BYTES]):
+                        n_numbers += region.count(secret)
+                return n_numbers
+            except OSError as error:
+                if error.errno != errno.EIO or is_last:
+                    raise
+        return None
 
     def run_server(self, arguments, name):
         with tempfile.TemporaryDirectory() as folder:

@@ -441,7 +441,10 @@ TEST (ThriftpsServer, EndsOnSigtermWhileItStarts)
   ASSERT_EQ (mkfifo (path.c_str (), 0600), 0);
   ServerProcess server ({ "--log-file=" + path });
   while (!Catches (server.pid (), SIGTERM))
-    std::this_thread::yield ();
+    {
+      ASSERT_EQ (waitpid (server.pid (), nullptr, WNOHANG), 0) << "the server has ended";
+      std::this_thread::yield ();
+    }
   server.Signal (SIGTERM);
   EXPECT_EQ (server.Wait (), 0);
 }

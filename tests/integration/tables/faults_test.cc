@@ -143,7 +143,7 @@ TEST_F (LostAnswers, AnswersLostUntilTheDeadlineAreReportedWithWhatWasApplied)
 
   bags.pooling = TPS_POOLING_SUM;
   proxies_[1]->lose_answers (1000000);
-  EXPECT_FALSE (push (spec, bags, in_ms (500)));
+  EXPECT_FALSE (push (spec, bags, in_ms (2000)));
   EXPECT_TRUE (code () == TPS_ERROR_CONNECTION_LOST || code () == TPS_ERROR_DEADLINE_EXCEEDED);
   EXPECT_EQ (text ().find ("server 1 (" + addresses_[1] + "): "), 0u) << text ();
   EXPECT_NE (text ().find ("; applied on 1 of 2 servers"), std::string::npos) << text ();
@@ -175,7 +175,8 @@ class Caller
 {
 public:
   static constexpr gint64 PATIENCE_MS = 4000;
-  static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 300; /* the call is retried until then */
+  /* The call is retried until then. The other server must reply before. */
+  static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 2000;
   static constexpr int N_FAILURES = 3;
 
   Caller (const std::vector<std::string> &addresses, bool pushes, std::atomic<int> &n_calls)
@@ -283,9 +284,10 @@ TEST_F (TablesTest, StoppedServerIsNamed)
   bags.offsets = { 0 };
   bags.gradient.resize (4);
   servers_[2]->stop ();
-  EXPECT_FALSE (look_up (bags, in_ms (300), &pooled));
+  /* The other servers must reply before these deadlines. */
+  EXPECT_FALSE (look_up (bags, in_ms (2000), &pooled));
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
-  EXPECT_FALSE (push (spec, bags, in_ms (300)));
+  EXPECT_FALSE (push (spec, bags, in_ms (2000)));
   EXPECT_NE (text ().find ("; applied on 2 of 3 servers"), std::string::npos) << text ();
   /* Bags without rows of that server are served. */
   bags.indices.clear ();

@@ -186,11 +186,12 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 /* The C client waits for the time in the refusal, then retries. */
 TEST_F (TenantsTest, AClientThatIsToldToComeBackLaterDoesSo)
 {
-  start (R"({ "quiet": { "calls_per_s": 100, "calls_burst": 5, "rows_per_s": 100000 } })");
+  start (R"({ "quiet": { "calls_per_s": 5, "calls_burst": 5, "rows_per_s": 100000 } })");
   g_autoptr (TpsRemoteTables) quiet = connect (true);
 
   ASSERT_EQ (create (quiet, "users"), "");
-  for (int i = 0; i < 20; i++)
+  /* Many lookups, because on a busy machine some may be too slow to be refused. */
+  for (int i = 0; i < 1000 && status ("quiet").n_refused[TPS_QUOTA_CALLS] == 0; i++)
     ASSERT_EQ (look_up (quiet, "users", 10, deadline ()), "");
   EXPECT_GT (status ("quiet").n_refused[TPS_QUOTA_CALLS], 0u);
   EXPECT_GT (status ("quiet").throttled_ms, 0u);

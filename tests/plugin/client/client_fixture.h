@@ -192,6 +192,20 @@ protected:
                      Outcome::done, outcome);
   }
 
+  /* The client's connection, after a first call, whose number is 1. Later calls of one thread keep
+   * their order; calls that are made while the connection comes up may overtake each other. */
+  Connection
+  accept_after_a_call (Listener &listener)
+  {
+    Outcome first;
+
+    call (&first, 1, later ());
+    Connection connection = listener.accept ();
+    connection.send (reply_i64 ("square", connection.read_call ().seqid, 1));
+    first.wait ();
+    return connection;
+  }
+
   void
   push (Outcome *outcome, const std::string *bytes, gint64 deadline_ns)
   {

@@ -114,8 +114,9 @@ TEST_F (FairnessTest, AConnectionWithManyCallsDelaysItsOwn)
   while (tps_server_get_n_calls (server_) < kInFlight)
     std::this_thread::yield ();
   modest.Send ("Test:work", 1, IntField (1));
-  while (tps_server_get_n_calls (server_) < kInFlight + 1)
-    std::this_thread::yield ();
+  TpsWorkerLoad load = {};
+  while (tps_server_get_n_calls (server_) < kInFlight + 1 || load.n_waiting < kInFlight)
+    tps_worker_pool_get_load (tps_server_get_workers (server_), &load);
   service_.LetGo ();
   EXPECT_EQ (IntResult (modest.Receive ()), 1);
   std::vector<gint32> begun = service_.Begun ();

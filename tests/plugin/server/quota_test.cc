@@ -191,7 +191,8 @@ protected:
   {
     TpsQuotasOptions quotas = {};
     TpsAccessOptions access = {};
-    g_autofree gchar *rules = g_build_filename (g_get_tmp_dir (), "tps-crowd-rules.json", nullptr);
+    g_autofree gchar *rules = nullptr;
+    close (g_file_open_tmp ("tps-crowd-rules-XXXXXX.json", &rules, nullptr));
     workers_ = tps_worker_pool_new ("crowd", 1);
     quotas.tenants.workers = workers_;
     quotas_ = tps_quotas_new (&quotas);
@@ -239,8 +240,10 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
     }
   for (int i = 0; i < n_quiet; i++)
     quiet.Send ("Test:work", i, IntField (i));
-  while (tps_server_get_n_calls (server_) < n_crowd + n_quiet)
-    std::this_thread::yield ();
+  TpsWorkerLoad load = {};
+  while (tps_server_get_n_calls (server_) < n_crowd + n_quiet
+         || load.n_waiting < n_crowd + n_quiet - 1) // one of them is running
+    tps_worker_pool_get_load (workers_, &load);
   service_.LetGo ();
   for (int i = 0; i < n_quiet; i++)
     EXPECT_LT (IntResult (quiet.Receive ()), n_quiet);

@@ -4,24 +4,32 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <random>
+
 #include <gtest/gtest.h>
 
 namespace thriftps_test {
 
 // While it exists, its thread and the threads and processes that this thread starts run on one
-// core.
+// core. It is a random one, so that tests that run at the same time seldom share it. (In sandboxes
+// they have the same process id.)
 class OneCore
 {
 public:
   OneCore ()
   {
     cpu_set_t one;
-    int core = 0;
+    int core = -1;
 
     CPU_ZERO (&all_);
     EXPECT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
-    while (core < CPU_SETSIZE - 1 && !CPU_ISSET (core, &all_))
-      core++;
+    int n_cores = std::max (CPU_COUNT (&all_), 1);
+    for (unsigned left = std::random_device () () % static_cast<unsigned> (n_cores) + 1; left > 0;
+         left--)
+      do
+        core++;
+      while (core < CPU_SETSIZE - 1 && !CPU_ISSET (core, &all_));
     CPU_ZERO (&one);
     CPU_SET (core, &one);
     EXPECT_EQ (sched_setaffinity (0, sizeof one, &one), 0);

@@ -189,27 +189,27 @@ TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
   Outcome squares[2], push_outcome;
   gint fd = -1;
 
+  Connection connection = accept_after_a_call (server_.listener);
   for (TensorOutcome *outcome : { &first, &second })
     tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
                      outcome);
   for (Outcome &square : squares)
     call (&square, 1, later ());
-  Connection connection = server_.listener.accept ();
-  for (int seqid = 1; seqid <= 4; seqid++)
+  for (int seqid = 2; seqid <= 5; seqid++)
     ASSERT_EQ (server_.read_call (connection).seqid, seqid);
-  push (&push_outcome, &unread, later ()); /* 5 */
-  connection.send (reply ("pull", 1, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
+  push (&push_outcome, &unread, later ()); /* 6 */
+  connection.send (reply ("pull", 2, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
   first.outcome.wait ();
-  connection.send (reply_i64 ("square", 3, 1));
-  squares[0].wait ();
-  server_.serve["Node:describe"](connection, { "Node:describe", 1, 6, "", "" });
   connection.send (reply_i64 ("square", 4, 1));
+  squares[0].wait ();
+  server_.serve["Node:describe"](connection, { "Node:describe", 1, 7, "", "" });
+  connection.send (reply_i64 ("square", 5, 1));
   squares[1].wait ();
   server_.segments[1] = tps_segment_create (TPS_SEGMENT_ANSWERS, MIB, &fd, nullptr);
   memset (tps_segment_get_data (server_.segments[1]), 7, MIB);
   connection.send_with_descriptors (
-      ScriptedServer::opened ({ "Memory:open_segment", 1, 7, "", "" }, 1, MIB)
-          + reply ("pull", 2, field (12, 0, shared_tensor (1, 0))),
+      ScriptedServer::opened ({ "Memory:open_segment", 1, 8, "", "" }, 1, MIB)
+          + reply ("pull", 3, field (12, 0, shared_tensor (1, 0))),
       { fd });
   close (fd);
   second.outcome.wait ();

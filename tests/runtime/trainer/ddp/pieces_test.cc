@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P (Counts, PiecePasses, testing::Values (1u, 2u, 3u));
 /* The first round has another shape for the second trainer that comes. */
 TEST (Pieces, TrainersWithOtherPiecesAreRefused)
 {
-  Fleet fleet (2, 1, SECOND_NS);
+  Fleet fleet (2, 1, 5 * SECOND_NS);
   Task whole, pieces;
 
   pieces.piece_bytes = 64;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <random>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -22,12 +23,16 @@ namespace {
 constexpr guint N_RANKS = 3;
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (60000000000);
 
-/* The first of `n` consecutive free ports. */
+/* The first of `n` consecutive free ports. The search begins at a random place, so that tests that
+ * run at the same time seldom find the same ports. */
 guint16
 find_free_ports (guint n)
 {
-  for (guint first = 20000; first < 32000; first += n)
+  const guint n_places = 12000 / n, begin = std::random_device () () % n_places;
+
+  for (guint i = 0; i < n_places; i++)
     {
+      const guint first = 20000 + (begin + i) % n_places * n;
       guint n_free = 0;
 
       for (; n_free < n; n_free++)

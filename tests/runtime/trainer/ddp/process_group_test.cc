@@ -228,6 +228,8 @@ TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
 INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
 
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (20000000000);
+/* Where a rank is silent until the timeout, which is also that for joining. */
+constexpr gint64 SILENCE_NS = G_GINT64_CONSTANT (4000000000);
 
 /* Whether sums use memory that the ranks share, or sockets. */
 class Sums : public testing::TestWithParam<bool>
@@ -283,8 +285,7 @@ TEST_P (Sums, FailAtOnceAndNameTheRankThatHasLeft)
 
 TEST_P (Sums, NameTheRankThatIsSilent)
 {
-  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, G_GINT64_CONSTANT (1000000000),
-                                                            GetParam ());
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, SILENCE_NS, GetParam ());
   std::vector<float> data (10, 1.0f), more (10, 1.0f);
   Waiter first, second;
 
@@ -334,7 +335,7 @@ TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
 
 TEST (Gloo, ASilentPeerBreaksTheGroupAtTheTimeOut)
 {
-  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, G_GINT64_CONSTANT (1000000000));
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, SILENCE_NS);
   std::vector<float> data (10, 1.0f);
 
   std::string error = all_reduce (groups[0], &data);

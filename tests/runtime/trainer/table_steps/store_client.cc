@@ -102,6 +102,8 @@ StoreClient::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
     run ();
   else
     self->threads_.emplace_back ([=] {
+      if (self->before_push)
+        self->before_push ();
       std::unique_lock<std::mutex> lock (self->pushing_);
 
       self->applied_.wait (lock, [=] { return self->n_applied_ == number; });

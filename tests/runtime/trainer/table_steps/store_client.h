@@ -45,6 +45,7 @@ public:
   /* Applies the oldest push that is held. */
   void release_push ();
 
+  std::function<void ()> before_push; /* if set, each push in THREADS begins with it */
   std::string push_error;             /* set: all later pushes fail with it */
   std::vector<guint> lookups, pushes; /* the number of queries of each call */
   gsize n_ids_looked_up = 0, n_ids_pushed = 0;

@@ -3,10 +3,12 @@
 #include "runtime/trainer/table_steps/table_steps.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -427,18 +429,28 @@ TEST (TableSteps, TheReleaseWaitsForPushesInFlight)
 {
   Store store = make_store ({ 1 }, TPS_INITIALIZER_ZEROS,
                             tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1));
-  StoreClient client (store.get (), Mode::HELD);
+  StoreClient client (store.get (), Mode::THREADS);
   TpsTableSteps *steps = make_steps (&client, { 1 }, 1);
   const gint64 ids[] = { 3 }, offsets[] = { 0 };
-  float value = -1;
+  float value;
   TpsStepBags bags = { ids, 1, offsets, 1 };
   TpsStepVectors vectors = { &value, 1 };
+  TpsBagQuery query = { "t0",
+                        { { TPS_DTYPE_INT64, 1, { 1 } }, ids },
+                        { { TPS_DTYPE_INT64, 1, { 1 } }, offsets },
+                        TPS_POOLING_SUM,
+                        {} };
+  g_auto (TpsTensor) row = {};
 
+  /* So that the release begins before the push takes effect. */
+  client.before_push = [] { std::this_thread::sleep_for (std::chrono::milliseconds (200)); };
   ASSERT_TRUE (tps_table_steps_prefetch (steps, &bags, nullptr));
   ASSERT_TRUE (tps_table_steps_take (steps, &vectors, nullptr));
+  value = -1;
   ASSERT_TRUE (tps_table_steps_push (steps, &vectors, nullptr));
   tps_table_steps_free (steps);
-  EXPECT_EQ (client.pushes.size (), 1u);
+  ASSERT_TRUE (tps_table_store_lookup_bags (store.get (), &query, 1, &row, nullptr));
+  EXPECT_EQ (*static_cast<float *> (tps_tensor_data (&row)), 1);
 }
 
 }
