@@ -6,10 +6,12 @@
  * A client connects with its first call, and reconnects with the first call after a lost
  * connection. Calls that were in flight on a lost connection fail with CONNECTION_LOST; the caller
  * decides whether to send them again. Messages are framed, multiplexed ("Service:method") and in
- * binary protocol. Each call has its own sequence id, so that replies may arrive in any order. A
- * message that exceeds the server's frame limit is sent in chunks if the server has the service
- * Chunks (thrift/chunks.thrift). A reply that fits into no frame is received in chunks. Chunked
- * requests and replies continue after lost connections, until the deadline of the call.
+ * binary protocol. The calls of one thread over one connection are sent in their order, except that
+ * later ones may overtake those in chunks. Each call has its own sequence id, so that replies may
+ * arrive in any order. A message that exceeds the server's frame limit is sent in chunks if the
+ * server has the service Chunks (thrift/chunks.thrift). A reply that fits into no frame is received
+ * in chunks. Chunked requests and replies continue after lost connections, until the deadline of
+ * the call.
  *
  * Callbacks run on the client's I/O thread and must not block. All functions may be called from any
  * thread, unless their comment says otherwise.

@@ -248,6 +248,8 @@ on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
                     error != NULL ? error->message : "the peer closed it");
 }
 
+/* Returns NULL if there is no unsent call. Callers send by themselves from then on, and not before,
+ * so that the calls of a thread are sent in their order. */
 static TpsClientCall *
 pop_unsent (TpsClientLink *link)
 {
@@ -261,6 +263,8 @@ pop_unsent (TpsClientLink *link)
       call = node->data;
       call->queue = NULL;
     }
+  else
+    link->up = TRUE;
   tps_mutex_unlock (&link->client->lock);
   return call;
 }
@@ -338,9 +342,6 @@ link_go_up (TpsClientLink *link, gint fd)
   tps_connection_start (link->connection);
   limit_opening (link);
   send_token (link);
-  tps_mutex_lock (&client->lock);
-  link->up = TRUE;
-  tps_mutex_unlock (&client->lock);
   while ((call = pop_unsent (link)) != NULL)
     tps_client_call_send (call, link->connection);
 }

@@ -141,7 +141,7 @@ TEST_F (ClientFailures, TooManyCallsAreRefusedAndTheOthersGoOn)
   refused.wait ();
   EXPECT_EQ (refused.code (), TPS_ERROR_RESOURCE_EXHAUSTED);
   Connection connection = listener.accept ();
-  for (int i = 0; i < 2; i++) /* they come in any order */
+  for (int i = 0; i < 2; i++)
     connection.send (reply_i64 ("square", connection.read_call ().seqid, 5));
   for (Outcome *outcome : { &first, &second })
     {

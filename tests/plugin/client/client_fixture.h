@@ -192,8 +192,7 @@ protected:
                      Outcome::done, outcome);
   }
 
-  /* The client's connection, after a first call, whose number is 1. Later calls of one thread keep
-   * their order; calls that are made while the connection comes up may overtake each other. */
+  /* The client's connection, after a first call, whose number is 1. */
   Connection
   accept_after_a_call (Listener &listener)
   {
