@@ -48,7 +48,7 @@ TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GErr
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
 /* Waits until no job is queued or running. A service that jobs use may be freed afterwards, if
- * nobody submits jobs for it any more: a job may still be in a function of the service after the
+ * no more jobs are submitted for it: a job may still be in a function of the service after the
  * call for which it runs has been answered. Must not be called from a job. Thread: any. */
 void tps_worker_pool_settle (TpsWorkerPool *pool);
 

@@ -8,15 +8,14 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/device/idle_memory.h"
 
 struct TpsDeviceSums
 {
   TpsDevice *device;
+  TpsIdleMemory idle_memory; /* of the idle */
   TpsMutex lock;
-
-  /* Under the lock. */
-  TpsDeviceSum *idle;
-  guint n_frees; /* of the memory of idle lanes */
+  TpsDeviceSum *idle; /* under the lock */
 };
 
 struct TpsDeviceSum
@@ -50,23 +49,11 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
-static guint
-count_frees (TpsDeviceSums *sums)
-{
-  guint n_frees;
-
-  tps_mutex_lock (&sums->lock);
-  n_frees = sums->n_frees;
-  tps_mutex_unlock (&sums->lock);
-  return n_frees;
-}
-
-/* Returns whether idle memory was freed after the first `n_frees` times, by any thread. */
 static gboolean
-free_idle_memory (TpsDeviceSums *sums, guint n_frees)
+free_idle_memory (gpointer user_data)
 {
+  TpsDeviceSums *sums = user_data;
   gboolean was_there = FALSE;
-  gboolean was_freed;
 
   tps_mutex_lock (&sums->lock);
   for (TpsDeviceSum *lane = sums->idle; lane != NULL; lane = lane->next)
@@ -75,30 +62,8 @@ free_idle_memory (TpsDeviceSums *sums, guint n_frees)
       g_clear_pointer (&lane->staged, tps_buffer_unref);
       g_clear_pointer (&lane->sum, tps_buffer_unref);
     }
-  sums->n_frees += (guint) was_there;
-  was_freed = sums->n_frees != n_frees;
   tps_mutex_unlock (&sums->lock);
-  return was_freed;
-}
-
-static TpsBuffer *
-allocate (TpsDeviceSums *sums, gsize n_bytes, GError **error)
-{
-  TpsDevice *device = sums->device;
-  guint n_frees = count_frees (sums);
-  GError *refusal = NULL;
-  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
-
-  if (buffer != NULL)
-    return buffer;
-  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
-      && free_idle_memory (sums, n_frees))
-    {
-      g_clear_error (&refusal);
-      return device->ops->alloc (device, n_bytes, error);
-    }
-  g_propagate_error (error, refusal);
-  return NULL;
+  return was_there;
 }
 
 /* Ensures that the buffer is large enough; its content is lost. */
@@ -108,7 +73,7 @@ provide (TpsBuffer **buffer, TpsDeviceSums *sums, gsize n_bytes, GError **error)
   if (*buffer != NULL && tps_buffer_get_size (*buffer) >= n_bytes)
     return TRUE;
   g_clear_pointer (buffer, tps_buffer_unref);
-  *buffer = allocate (sums, n_bytes, error);
+  *buffer = tps_idle_memory_alloc (&sums->idle_memory, n_bytes, error);
   return *buffer != NULL;
 }
 
@@ -158,6 +123,7 @@ tps_device_sums_new (TpsDevice *device)
 
   sums->device = device;
   tps_mutex_init (&sums->lock);
+  tps_idle_memory_init (&sums->idle_memory, device, free_idle_memory, sums);
   return sums;
 }
 
@@ -175,6 +141,7 @@ tps_device_sums_free (TpsDeviceSums *sums)
       next = lane->next;
       free_lane (lane);
     }
+  tps_idle_memory_clear (&sums->idle_memory);
   tps_mutex_clear (&sums->lock);
   g_free (sums);
 }
@@ -254,7 +221,7 @@ tps_device_sum_average_there (TpsDeviceSum *sum, gdouble divisor, GError **error
 {
   TpsDevice *device = sum->sums->device;
   gsize n_bytes = sum->n_elems * tps_dtype_size (sum->dtype);
-  g_autoptr (TpsBuffer) average = allocate (sum->sums, n_bytes, error);
+  g_autoptr (TpsBuffer) average = tps_idle_memory_alloc (&sum->sums->idle_memory, n_bytes, error);
 
   if (average == NULL)
     return NULL;

@@ -33,6 +33,22 @@ reclaim_staged (gpointer user_data, gsize n_bytes)
   return n_freed;
 }
 
+static gboolean
+free_idle_memory (gpointer user_data)
+{
+  TpsDeviceLanes *lanes = user_data;
+  gboolean was_there = FALSE;
+
+  tps_mutex_lock (&lanes->lock);
+  for (TpsDeviceLane *lane = lanes->idle; lane != NULL; lane = lane->next)
+    {
+      was_there |= lane->memory != NULL;
+      g_clear_pointer (&lane->memory, tps_buffer_unref);
+    }
+  tps_mutex_unlock (&lanes->lock);
+  return was_there;
+}
+
 TpsDeviceLanes *
 tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *scratch, TpsBudget *kept)
 {
@@ -41,6 +57,7 @@ tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *scratch,
   lanes->device = device;
   lanes->answers = tps_pinned_pool_new (device, answers, kept, MAX_KEPT_BYTES);
   tps_mutex_init (&lanes->lock);
+  tps_idle_memory_init (&lanes->idle_memory, device, free_idle_memory, lanes);
   if (scratch != NULL)
     {
       lanes->scratch = tps_budget_ref (scratch);
@@ -76,6 +93,7 @@ tps_device_lanes_free (TpsDeviceLanes *lanes)
     }
   g_clear_pointer (&lanes->scratch, tps_budget_unref);
   tps_buffer_pool_unref (lanes->answers);
+  tps_idle_memory_clear (&lanes->idle_memory);
   tps_mutex_clear (&lanes->lock);
   g_free (lanes);
 }
@@ -130,56 +148,6 @@ tps_device_lane_free (TpsDeviceLane *lane)
   tps_mutex_unlock (&lanes->lock);
 }
 
-static guint
-count_frees (TpsDeviceLanes *lanes)
-{
-  guint n_frees;
-
-  tps_mutex_lock (&lanes->lock);
-  n_frees = lanes->n_frees;
-  tps_mutex_unlock (&lanes->lock);
-  return n_frees;
-}
-
-/* Returns whether idle memory was freed after the first `n_frees` times, by any thread. */
-static gboolean
-free_idle_memory (TpsDeviceLanes *lanes, guint n_frees)
-{
-  gboolean was_there = FALSE;
-  gboolean was_freed;
-
-  tps_mutex_lock (&lanes->lock);
-  for (TpsDeviceLane *lane = lanes->idle; lane != NULL; lane = lane->next)
-    {
-      was_there |= lane->memory != NULL;
-      g_clear_pointer (&lane->memory, tps_buffer_unref);
-    }
-  lanes->n_frees += (guint) was_there;
-  was_freed = lanes->n_frees != n_frees;
-  tps_mutex_unlock (&lanes->lock);
-  return was_freed;
-}
-
-TpsBuffer *
-tps_device_lanes_alloc (TpsDeviceLanes *lanes, gsize n_bytes, GError **error)
-{
-  TpsDevice *device = lanes->device;
-  guint n_frees = count_frees (lanes);
-  GError *refusal = NULL;
-  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
-
-  if (buffer != NULL)
-    return buffer;
-  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
-      && free_idle_memory (lanes, n_frees))
-    {
-      g_clear_error (&refusal);
-      return device->ops->alloc (device, n_bytes, error);
-    }
-  g_propagate_error (error, refusal);
-  return NULL;
-}
-
 /* A quarter more than requested, so that slowly growing calls do not allocate each time. */
 static gsize
 add_spare (gsize n_bytes)
@@ -219,7 +187,7 @@ provide_memory (TpsDeviceLane *lane, gsize n_bytes, GError **error)
   if (suffices (lane->memory, n_bytes))
     return TRUE;
   g_clear_pointer (&lane->memory, tps_buffer_unref);
-  lane->memory = tps_device_lanes_alloc (lane->lanes, add_spare (n_bytes), error);
+  lane->memory = tps_idle_memory_alloc (&lane->lanes->idle_memory, add_spare (n_bytes), error);
   return lane->memory != NULL;
 }
 

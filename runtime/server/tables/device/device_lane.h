@@ -13,8 +13,8 @@
 
 #pragma once
 
-#include "runtime/device/backend.h"
 #include "runtime/base/sync.h"
+#include "runtime/device/idle_memory.h"
 
 G_BEGIN_DECLS
 
@@ -26,13 +26,11 @@ typedef struct
   TpsDevice *device;
   /* Host memory that receives large copies from the device without staging. */
   TpsBufferPool *answers;
-  TpsBudget *scratch; /* of staged memory; a reference, NULL = no limit */
-  guint reclaimer;    /* of idle lanes */
+  TpsBudget *scratch;        /* of staged memory; a reference, NULL = no limit */
+  guint reclaimer;           /* of idle lanes */
+  TpsIdleMemory idle_memory; /* the device's, of idle lanes */
   TpsMutex lock;
-
-  /* Under the lock. */
-  TpsDeviceLane *idle;
-  guint n_frees; /* of the memory of idle lanes */
+  TpsDeviceLane *idle; /* under the lock */
 } TpsDeviceLanes;
 
 struct TpsDeviceLane
@@ -62,10 +60,6 @@ void tps_device_lane_free (TpsDeviceLane *lane);
  * no work may be in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
                                   guint n_events, GError **error);
-
-/* Memory of the device. If there is none, the memory of idle lanes is freed first. Errors:
- * DEVICE_LOST, RESOURCE_EXHAUSTED. */
-TpsBuffer *tps_device_lanes_alloc (TpsDeviceLanes *lanes, gsize n_bytes, GError **error);
 
 /* Appends `n_bytes` to a block of `*n_block_bytes`; returns their offset. */
 static inline gsize

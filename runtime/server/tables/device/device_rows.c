@@ -131,8 +131,9 @@ allocate_floats (const TpsDeviceRows *rows, gboolean is_host_memory, gsize n_flo
 {
   TpsDevice *device = rows->lanes->device;
 
-  return is_host_memory ? device->ops->alloc_host (device, n_floats * sizeof (gfloat), error)
-                        : tps_device_lanes_alloc (rows->lanes, n_floats * sizeof (gfloat), error);
+  return is_host_memory
+             ? device->ops->alloc_host (device, n_floats * sizeof (gfloat), error)
+             : tps_idle_memory_alloc (&rows->lanes->idle_memory, n_floats * sizeof (gfloat), error);
 }
 
 static gboolean
