@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The digest of a request, XXH3-128 over its parts in order. It distinguishes a repeat from another
- * request that was given the same push id by mistake. It is no defence against forgery. Digests are
- * meaningful within one process only; they are never sent.
+ * request that was given the same push id by mistake. It is no defence against forgery. Snapshots
+ * store digests; they are never sent.
  *
  *   TpsPushHash *hash = tps_push_hash_new ();
  *   tps_push_hash_add_string (hash, table);
@@ -11,6 +11,8 @@
  */
 
 #pragma once
+
+#include <string.h>
 
 #include "runtime/server/push_window.h"
 #include "runtime/tensor/tensor.h"
@@ -36,5 +38,11 @@ TpsPushDigest tps_push_hash_end (TpsPushHash *hash);
 
 /* The digest of plain bytes, such as a block of a tensor. Thread: any. */
 TpsPushDigest tps_push_digest_of_bytes (gconstpointer bytes, gsize n_bytes);
+
+static inline gboolean
+tps_push_digest_is_same (const TpsPushDigest *a, const TpsPushDigest *b)
+{
+  return memcmp (a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
 
 G_END_DECLS

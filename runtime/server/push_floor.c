@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/slab.h"
 #include "runtime/server/push_digest.h"
 
 typedef struct
@@ -21,6 +22,7 @@ struct TpsPushFloors
   guint max_floors;
   gint64 idle_ns;
   TpsCharge charge;
+  TpsSlab records;     /* of Entry */
   GHashTable *entries; /* a set of Entry */
   GQueue recent;       /* of Entry, least recently used first */
   GQueue sides[2];     /* of Entry */
@@ -93,19 +95,12 @@ tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget)
   floors->max_floors = max_floors;
   floors->idle_ns = idle_ns;
   floors->charge.budget = budget;
-  floors->entries = g_hash_table_new_full (hash_entry, is_same_entry, g_free, NULL);
+  tps_slab_init (&floors->records, sizeof (Entry));
+  floors->entries = g_hash_table_new (hash_entry, is_same_entry);
   g_queue_init (&floors->recent);
   g_queue_init (&floors->sides[0]);
   g_queue_init (&floors->sides[1]);
   return floors;
-}
-
-void
-tps_push_floors_free (TpsPushFloors *floors)
-{
-  g_hash_table_unref (floors->entries);
-  tps_charge_clear (&floors->charge);
-  g_free (floors);
 }
 
 static void
@@ -114,7 +109,18 @@ remove_entry (TpsPushFloors *floors, Entry *entry)
   g_queue_unlink (&floors->recent, &entry->link);
   g_queue_unlink (&floors->sides[entry->side], &entry->export_link);
   g_hash_table_remove (floors->entries, entry);
+  tps_slab_give (&floors->records, entry);
   tps_charge_set (&floors->charge, floors->charge.n_bytes - TPS_PUSH_FLOOR_BYTES, NULL);
+}
+
+void
+tps_push_floors_free (TpsPushFloors *floors)
+{
+  while (floors->recent.head != NULL)
+    remove_entry (floors, floors->recent.head->data);
+  g_hash_table_unref (floors->entries);
+  tps_slab_clear (&floors->records);
+  g_free (floors);
 }
 
 static void
@@ -166,7 +172,7 @@ add_entry (TpsPushFloors *floors, const Entry *made, TpsBudget *payer, gint64 no
       || !tps_budget_move (payer, floors->charge.budget, TPS_PUSH_FLOOR_BYTES))
     return FALSE;
   floors->charge.n_bytes += TPS_PUSH_FLOOR_BYTES;
-  entry = g_new (Entry, 1);
+  entry = tps_slab_take (&floors->records);
   *entry = *made;
   entry->link.data = entry->export_link.data = entry;
   g_queue_push_tail_link (&floors->recent, &entry->link);

@@ -7,28 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/push_digest.h"
 #include "runtime/server/push_window_private.h"
 
-/* For entries of hash tables, headers of blocks, and the running pushes of a client. */
-#define CLIENT_OVERHEAD_BYTES 256
-#define MIN_CAPACITY 8
-
-typedef struct
-{
-  TpsPushEnded ended;
-  gpointer user_data;
-  TpsPushDigest digest;
-} Waiter;
-
-/* A push that is being applied. */
-typedef struct
-{
-  gint64 sequence;
-  gint64 incarnation;
-  gboolean has_digest;
-  TpsPushDigest digest;
-  GArray *waiters; /* of Waiter; NULL = there are none */
-} Running;
+/* For the entry of the hash table, headers of blocks, and running pushes beside the first one. */
+#define CLIENT_OVERHEAD_BYTES 64
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -46,10 +29,11 @@ free_client (TpsPushWindow *window, TpsPushClient *client)
 {
   gsize n_bytes = client->n_bytes;
 
-  g_free (client->pushes);
-  g_array_unref (client->running);
-  g_free (client->name);
-  g_free (client);
+  if (client->pushes != client->few)
+    g_free (client->pushes);
+  if (client->name != client->short_name)
+    g_free (client->name);
+  tps_slab_give (&window->records, client);
   tps_budget_release (window->options.budget, n_bytes);
 }
 
@@ -120,7 +104,7 @@ give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
     {
       TpsPushClient *client = item->data;
 
-      if (client != keep && client->running->len == 0)
+      if (client != keep && client->running.n == 0)
         return shrink_to_floor (window, client, now_ns);
     }
   return FALSE;
@@ -157,19 +141,6 @@ find_push (const TpsPushClient *client, gint64 sequence)
   if (place == client->n_pushes || client->pushes[place].sequence != sequence)
     return NULL;
   return &client->pushes[place];
-}
-
-static Running *
-find_running (const TpsPushClient *client, gint64 sequence)
-{
-  for (guint i = 0; i < client->running->len; i++)
-    {
-      Running *running = &g_array_index (client->running, Running, i);
-
-      if (running->sequence == sequence)
-        return running;
-    }
-  return NULL;
 }
 
 /* Unsigned, so that no distance overflows. */
@@ -216,21 +187,25 @@ forget_old (TpsPushWindow *window, TpsPushClient *client)
 static gboolean
 grow (TpsPushWindow *window, TpsPushClient *client)
 {
-  return tps_push_client_reserve (window, client, client->n_pushes + client->running->len + 1);
+  return tps_push_client_reserve (window, client, client->n_pushes + client->running.n + 1);
 }
 
 gboolean
 tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
 {
-  guint capacity = MAX (client->capacity, MIN_CAPACITY);
+  guint capacity = client->capacity;
+  gboolean is_first = client->pushes == client->few;
 
   while (capacity < n)
     capacity *= 2;
   if (capacity == client->capacity)
     return TRUE;
-  if (!charge (window, client, (capacity - client->capacity) * sizeof (TpsRememberedPush)))
+  if (!charge (window, client,
+               (capacity - (is_first ? 0 : client->capacity)) * sizeof (TpsRememberedPush)))
     return FALSE;
-  client->pushes = g_renew (TpsRememberedPush, client->pushes, capacity);
+  client->pushes = g_renew (TpsRememberedPush, is_first ? NULL : client->pushes, capacity);
+  if (is_first)
+    memcpy (client->pushes, client->few, client->n_pushes * sizeof client->few[0]);
   client->capacity = capacity;
   return TRUE;
 }
@@ -273,8 +248,8 @@ start_again (TpsPushWindow *window, TpsPushClient *client)
 }
 
 static void
-remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, gint64 answer,
-          gint64 lsn)
+remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *running,
+          gint64 answer, gint64 lsn)
 {
   TpsRememberedPush push = { running->sequence, answer, lsn, running->digest };
   gint64 last_lsn = client->last_lsn;
@@ -312,18 +287,10 @@ remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, 
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
-static GError *
-new_duplicate_error (const gchar *client, gint64 sequence)
-{
-  return g_error_new (TPS_ERROR, TPS_ERROR_DUPLICATE,
-                      "push %" G_GINT64_FORMAT " of client %s was used for another request",
-                      sequence, client);
-}
-
 static TpsPushVerdict
 refuse_duplicate (const TpsPushRequest *request, GError **error)
 {
-  g_propagate_error (error, new_duplicate_error (request->client, request->sequence));
+  g_propagate_error (error, tps_push_new_duplicate_error (request->client, request->sequence));
   return TPS_PUSH_REFUSED;
 }
 
@@ -355,19 +322,13 @@ judge_by_floor (const TpsPushFloor *floor, const TpsPushRequest *request, GError
   return TPS_PUSH_REFUSED;
 }
 
-static gboolean
-is_same (const TpsPushDigest *a, const TpsPushDigest *b)
-{
-  return memcmp (a->bytes, b->bytes, sizeof a->bytes) == 0;
-}
-
 static TpsPushVerdict
-judge_running (const Running *running, const TpsPushRequest *request, GError **error)
+judge_running (const TpsRunningPush *running, const TpsPushRequest *request, GError **error)
 {
   TPS_PLANT ("running-taken-for-applied", return TPS_PUSH_REPEAT);
   if (request->digest == NULL)
     return TPS_PUSH_UNDECIDED;
-  if (running->has_digest && !is_same (&running->digest, request->digest))
+  if (running->has_digest && !tps_push_digest_is_same (&running->digest, request->digest))
     return refuse_duplicate (request, error);
   return TPS_PUSH_RUNNING;
 }
@@ -379,17 +340,17 @@ judge_applied (const TpsRememberedPush *push, const TpsPushRequest *request, gin
 {
   if (request->digest == NULL)
     return TPS_PUSH_UNDECIDED;
-  if (!is_same (&push->digest, request->digest))
+  if (!tps_push_digest_is_same (&push->digest, request->digest))
     return refuse_duplicate (request, error);
   *answer = push->answer;
   return TPS_PUSH_REPEAT;
 }
 
 static TpsPushVerdict
-judge (const TpsPushWindow *window, const TpsPushClient *client, const TpsPushRequest *request,
+judge (const TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
        gint64 *answer, GError **error)
 {
-  const Running *running = find_running (client, request->sequence);
+  const TpsRunningPush *running = tps_running_pushes_find (&client->running, request->sequence);
   const TpsRememberedPush *push;
 
   if (running != NULL)
@@ -422,17 +383,20 @@ TpsPushClient *
 tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor,
                             TpsExportSide side)
 {
-  TpsPushClient *client = g_new0 (TpsPushClient, 1);
+  TpsPushClient *client = tps_slab_take (&window->records);
+  gsize n_name = strlen (name) + 1;
 
-  client->name = g_strdup (name);
+  client->name = n_name <= sizeof client->short_name ? client->short_name : g_malloc (n_name);
+  memcpy (client->name, name, n_name);
+  client->pushes = client->few;
+  client->capacity = G_N_ELEMENTS (client->few);
   client->link.data = client->export_link.data = client;
   client->side = side;
-  client->running = g_array_new (FALSE, FALSE, sizeof (Running));
   client->floor = *floor;
   client->is_floor_kept = tps_push_floor_is_set (floor);
   client->last_lsn = MAX (floor->now.lsn, floor->earlier.lsn);
   while (window->recent.length >= window->options.max_clients
-         || !charge (window, client, sizeof *client + strlen (name) + CLIENT_OVERHEAD_BYTES))
+         || !charge (window, client, sizeof *client + n_name + CLIENT_OVERHEAD_BYTES))
     if (!give_up_one (window, NULL))
       {
         free_client (window, client);
@@ -448,19 +412,19 @@ static TpsPushVerdict
 begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
            GError **error)
 {
-  Running running = { .sequence = request->sequence,
-                      .incarnation = request->incarnation,
-                      .has_digest = request->digest != NULL };
+  TpsRunningPush running = { .sequence = request->sequence,
+                             .incarnation = request->incarnation,
+                             .has_digest = request->digest != NULL };
 
   if (running.has_digest)
     running.digest = *request->digest;
   if (!make_room (window, client))
     {
-      if (client->running->len == 0 && !is_needed (client))
+      if (client->running.n == 0 && !is_needed (client))
         drop_client (window, client);
       return refuse_client (window, request, error);
     }
-  g_array_append_val (client->running, running);
+  tps_running_pushes_add (&client->running, &running);
   return TPS_PUSH_NEW;
 }
 
@@ -510,6 +474,7 @@ tps_push_window_new (const TpsPushWindowOptions *options)
   g_queue_init (&window->recent);
   g_queue_init (&window->sides[0]);
   g_queue_init (&window->sides[1]);
+  tps_slab_init (&window->records, sizeof (TpsPushClient));
   window->floor_budget = tps_budget_new (
       own->budget, "push floors", own->budget != NULL ? tps_budget_get_max (own->budget) / 2 : 0);
   window->floors = tps_push_floors_new (own->max_floors, own->floor_idle_ns, window->floor_budget);
@@ -532,21 +497,12 @@ tps_push_window_free (TpsPushWindow *window)
   while (window->recent.head != NULL)
     drop_client (window, window->recent.head->data);
   g_hash_table_unref (window->clients);
+  tps_slab_clear (&window->records);
   tps_push_floors_free (window->floors);
   tps_budget_unref (window->floor_budget);
   tps_budget_unref (window->options.budget);
   tps_mutex_clear (&window->lock);
   g_free (window);
-}
-
-static void
-add_waiter (Running *running, const TpsPushRequest *request)
-{
-  Waiter waiter = { request->ended, request->user_data, *request->digest };
-
-  if (running->waiters == NULL)
-    running->waiters = g_array_new (FALSE, FALSE, sizeof (Waiter));
-  g_array_append_val (running->waiters, waiter);
 }
 
 static TpsPushVerdict
@@ -557,7 +513,8 @@ begin_known (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest 
 
   touch_client (window, client);
   if (verdict == TPS_PUSH_RUNNING)
-    add_waiter (find_running (client, request->sequence), request);
+    tps_running_push_add_waiter (tps_running_pushes_find (&client->running, request->sequence),
+                                 request);
   return verdict == TPS_PUSH_NEW ? begin_new (window, client, request, error) : verdict;
 }
 
@@ -580,71 +537,44 @@ void
 tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
                             const TpsPushDigest *digest)
 {
-  Running *running;
+  TpsPushClient *known;
+  TpsRunningPush *running;
 
   tps_mutex_lock (&window->lock);
-  running = find_running (g_hash_table_lookup (window->clients, client), sequence);
+  known = g_hash_table_lookup (window->clients, client);
+  running = tps_running_pushes_find (&known->running, sequence);
   running->has_digest = TRUE;
   running->digest = *digest;
   tps_mutex_unlock (&window->lock);
-}
-
-static Running
-take_running (TpsPushClient *client, gint64 sequence)
-{
-  Running *running = find_running (client, sequence);
-  Running taken = *running;
-
-  g_array_remove_index_fast (client->running,
-                             (guint) (running - &g_array_index (client->running, Running, 0)));
-  return taken;
-}
-
-/* Calls the waiters of a push that has left the window, and frees their list. */
-static void
-tell_waiters (const Running *running, const gchar *client, gint64 answer, const GError *error)
-{
-  if (running->waiters == NULL)
-    return;
-  for (guint i = 0; i < running->waiters->len; i++)
-    {
-      const Waiter *waiter = &g_array_index (running->waiters, Waiter, i);
-      g_autoptr (GError) other = NULL;
-
-      if (error == NULL && !is_same (&waiter->digest, &running->digest))
-        other = new_duplicate_error (client, running->sequence);
-      waiter->ended (waiter->user_data, answer, error != NULL ? error : other);
-    }
-  g_array_unref (running->waiters);
 }
 
 void
 tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence, gint64 answer,
                      gint64 lsn)
 {
-  Running running;
+  TpsRunningPush running;
   TpsPushClient *known;
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
-  running = take_running (known, sequence);
+  running = tps_running_pushes_take (&known->running, sequence);
   remember (window, known, &running, answer, lsn);
   tps_mutex_unlock (&window->lock);
-  tell_waiters (&running, client, answer, NULL);
+  tps_running_push_tell (&running, client, answer, NULL);
 }
 
 void
 tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                       const GError *error)
 {
-  Running running;
+  TpsRunningPush running;
   TpsPushClient *known;
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
-  running = take_running (known, sequence);
-  if (known->running->len == 0 && !is_needed (known))
+  running = tps_running_pushes_take (&known->running, sequence);
+  if (known->running.n == 0 && !is_needed (known))
     drop_client (window, known); /* it has no pushes yet */
   tps_mutex_unlock (&window->lock);
-  tell_waiters (&running, client, 0, error);
+  tps_running_push_tell (&running, client, 0, error);
 }

@@ -4,8 +4,10 @@
 
 #pragma once
 
+#include "runtime/base/slab.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/push_floor.h"
+#include "runtime/server/push_running.h"
 #include "runtime/server/push_window.h"
 
 G_BEGIN_DECLS
@@ -20,19 +22,26 @@ typedef struct
   TpsPushDigest digest;
 } TpsRememberedPush;
 
+#define TPS_PUSH_FEW 8
+#define TPS_PUSH_SHORT_NAME 40
+
+/* A record of a slab. Most clients need no other memory: their name is short, and they have few
+ * pushes. */
 typedef struct
 {
-  gchar *name;
+  gchar *name;       /* `short_name`, or allocated */
   GList link;        /* in `recent` */
   GList export_link; /* in sides[side] */
   TpsExportSide side;
   TpsRememberedPush *pushes; /* [n_pushes], ascending; the last one is the newest */
-  guint n_pushes, capacity;
-  GArray *running;        /* of pushes that are being applied; a client has few at a time */
+  guint n_pushes, capacity;  /* `pushes` is `few`, or allocated */
+  TpsRunningPushes running;
   TpsPushFloor floor;     /* covers the pushes that were forgotten */
   gboolean is_floor_kept; /* `floors` has it too: no push was applied since */
   gint64 last_lsn;        /* of all applied pushes */
   gsize n_bytes;          /* charged */
+  gchar short_name[TPS_PUSH_SHORT_NAME];
+  TpsRememberedPush few[TPS_PUSH_FEW];
 } TpsPushClient;
 
 struct TpsPushWindow
@@ -42,6 +51,7 @@ struct TpsPushWindow
   GHashTable *clients; /* by name */
   GQueue recent;       /* of TpsPushClient, least recently used first */
   GQueue sides[2];     /* of TpsPushClient */
+  TpsSlab records;     /* of TpsPushClient */
   TpsBudget *floor_budget;
   TpsPushFloors *floors;
   gsize n_remembered;
