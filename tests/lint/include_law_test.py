@@ -130,8 +130,8 @@ LAYERS = (
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders.split()}
 
 # Packages whose targets, or some of them, may be public.
-PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/python", "cuda",
-                   "thrift", "third_party")
+PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/net/tls",
+                   "plugin/python", "cuda", "thrift", "third_party")
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
 # Folders whose files still call each other in cycles. This list must only become shorter.
