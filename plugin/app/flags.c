@@ -210,7 +210,7 @@ static const TpsOption options[] = {
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Largest frame; larger messages come in chunks" },
   { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
-    .meaning = "0.9 of the memory",
+    .meaning = "the memory, less a tenth of it and at least 96 MiB",
     .help =
         "All memory that clients make the server hold; the other limits on memory may add up to "
         "more" },

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 
 #include "plugin/app/flags.h"
 #include "plugin/app/flags_report.h"
+#include "plugin/app/memory_trimmer.h"
 #include "plugin/app/server_log.h"
 #include "plugin/app/service_manager.h"
 #include "plugin/app/tuning_list.h"
@@ -33,18 +33,8 @@
 
 #define END_MS 4700 /* after a signal the process ends by then, even with calls that still run */
 
-#define MMAP_THRESHOLD_BYTES (512 << 10)
-
-/* The interval at which memory is released and the service manager gets its messages. */
+/* The interval at which memory is given back and the service manager gets its messages. */
 #define TURN_MS 250
-/* The least that is worth a walk through the allocator. */
-#define MIN_TRIM_BYTES (16 << 20)
-/* Half of the kept buffers is given back every five seconds. Buffers in constant use are soon kept
- * again. */
-#define RECLAIM_TURNS 20
-#define MIN_RECLAIM_BYTES (1 << 20)
-/* Between the fall of the budgets and a second trim. */
-#define SETTLE_TURNS 40
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
@@ -408,44 +398,12 @@ reload (const Program *program)
   tps_service_manager_end_reload (program->manager);
 }
 
-/* Gives freed memory back to the system, turn by turn. */
-typedef struct
-{
-  TpsBudget *process;
-  TpsBudget *kept;
-  gsize highest; /* that the process held since the last trim */
-  guint n_turns;
-  guint n_turns_to_settle; /* 0 = no trim is due then */
-} Trimmer;
-
-static void
-give_back_memory (Trimmer *trimmer)
-{
-  gsize kept = tps_budget_get_held (trimmer->kept);
-  gsize held;
-
-  if (++trimmer->n_turns % RECLAIM_TURNS == 0 && kept >= MIN_RECLAIM_BYTES)
-    tps_budget_reclaim (trimmer->kept, kept / 2);
-  held = tps_budget_get_held (trimmer->process);
-  trimmer->highest = MAX (trimmer->highest, held);
-  /* Many small blocks leave holes in the allocator's arenas, which no budget counts. Connections
-   * and caches of threads release theirs some time after the budgets have fallen. */
-  if (trimmer->highest - held >= MIN_TRIM_BYTES)
-    {
-      malloc_trim (0);
-      trimmer->highest = held;
-      trimmer->n_turns_to_settle = SETTLE_TURNS;
-    }
-  else if (trimmer->n_turns_to_settle > 0 && --trimmer->n_turns_to_settle == 0)
-    malloc_trim (0);
-}
-
 /* FALSE: the recovery failed. */
 static gboolean
 wait_for_signal (const Program *program)
 {
   const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
-  Trimmer trimmer = { .process = budgets->process, .kept = budgets->kept };
+  TpsMemoryTrimmer trimmer = tps_memory_trimmer (budgets);
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
   pthread_t guard;
   guint8 byte = SIGHUP;
@@ -454,7 +412,7 @@ wait_for_signal (const Program *program)
     {
       while (poll (&readable, 1, TURN_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
         {
-          give_back_memory (&trimmer);
+          tps_memory_trimmer_turn (&trimmer);
           tps_service_manager_turn (program->manager);
         }
       if (byte == SIGHUP)
@@ -520,15 +478,6 @@ print_token (const gchar *text)
   printf ("%s\n%s\n", token, line);
 }
 
-/* Freed memory goes back to the system at once. By default glibc raises both thresholds when large
- * blocks are freed, and each of its arenas then keeps up to 64 MiB beside all budgets. */
-static void
-set_allocator (void)
-{
-  mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-  mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -538,7 +487,7 @@ main (int argc, char **argv)
   TpsTraceStream *log; /* the writer of the log needs it to the end */
 
   ensure_standard_streams ();
-  set_allocator ();
+  tps_memory_trimmer_set_allocator ();
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))
     fail (2, error->message);

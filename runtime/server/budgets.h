@@ -50,10 +50,14 @@ typedef struct
 /* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). */
 typedef struct
 {
-  gsize max_memory_bytes;  /* of the process; 0 = 0.9 of the memory */
+  gsize
+      max_memory_bytes; /* of the process; 0 = the memory, less a tenth of it and at least 96 MiB */
   gsize max_pending_bytes; /* 0 = a quarter of the memory; averages get as much again */
   gsize max_table_bytes;   /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
+
+/* The default of `max_memory_bytes`, on a machine or in a control group with this memory. */
+gsize tps_budgets_get_default_process_bytes (gsize memory);
 
 /* The caller owns the struct. `limits` NULL = the defaults. A user that may outlive the struct must
  * keep its own reference to each budget that it charges. */

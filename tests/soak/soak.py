@@ -36,6 +36,8 @@ def why_not():
     """The reason why this cannot run here, or None."""
     if os.geteuid() != 0:
         return "a control group needs root"
+    if os.getpriority(os.PRIO_PROCESS, 0) > 9:
+        return "attackers need a lower priority than this process, which has nearly the lowest one"
     if not os.access(os.path.join(GROUPS, "memory.limit_in_bytes"), os.R_OK):
         return "there are no memory control groups of version 1 in " + GROUPS
     return None
@@ -136,7 +138,7 @@ def attackers(server, seed, names, problems, show):
     for process in processes:
         process.start()
         # The well-behaved clients must get the processor, because their time is measured.
-        os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     try:
         yield
     finally:

@@ -15,10 +15,22 @@ TEST (BudgetsTest, DefaultsAreSharesOfTheMemory)
   g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
   gsize memory = tps_host_memory_get_total ();
 
-  EXPECT_EQ (tps_budget_get_max (budgets->process), (gsize) (memory * 0.9));
+  EXPECT_EQ (tps_budget_get_max (budgets->process), tps_budgets_get_default_process_bytes (memory));
   EXPECT_EQ (tps_budget_get_max (budgets->pending), memory / 4);
   EXPECT_EQ (tps_budget_get_max (budgets->averages), memory / 4);
   EXPECT_EQ (tps_budget_get_max (budgets->tables), (gsize) (memory * 0.8));
+}
+
+// Code, threads and holes of the allocator do not become smaller in a small group.
+TEST (BudgetsTest, TheProcessLeavesMemoryThatNoBudgetCounts)
+{
+  constexpr gsize kMib = 1 << 20;
+
+  EXPECT_EQ (tps_budgets_get_default_process_bytes (10000 * kMib), 9000 * kMib);
+  EXPECT_EQ (tps_budgets_get_default_process_bytes (960 * kMib), 864 * kMib);
+  EXPECT_EQ (tps_budgets_get_default_process_bytes (400 * kMib), 304 * kMib);
+  EXPECT_EQ (tps_budgets_get_default_process_bytes (100 * kMib), 50 * kMib);
+  EXPECT_EQ (tps_budgets_get_default_process_bytes (1), 1u);
 }
 
 TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
