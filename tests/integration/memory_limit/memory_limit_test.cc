@@ -10,6 +10,7 @@
 #include <list>
 
 #include "plugin/wire/wire_embedding_table.h"
+#include "runtime/server/budgets.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/gradient_call.h"
 #include "tests/plugin/server/raw_client.h"
@@ -241,7 +242,8 @@ TEST_P (MemoryLimit, RepliesThatNobodyReadsAreCharged)
 TEST_P (MemoryLimit, AFullTableLeavesNoRoomForALargeAverage)
 {
   constexpr gint64 kElems = 20 << 20;
-  gint64 n_table = static_cast<gint64> (static_cast<double> (GetParam () * kMiB) * 0.8 * 0.97);
+  gsize process = tps_budgets_get_default_process_bytes (GetParam () * kMiB);
+  gint64 n_table = static_cast<gint64> (static_cast<double> (process) / 0.9 * 0.8 * 0.97);
   std::string floats (4 * kElems, '\0');
   RawClient one (address_), other (address_);
 
