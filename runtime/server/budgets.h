@@ -47,7 +47,8 @@ typedef struct
   guint collector;
 } TpsBudgets;
 
-/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). */
+/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(); below
+ * 960 MiB they all shrink in proportion to `max_memory_bytes`. */
 typedef struct
 {
   gsize

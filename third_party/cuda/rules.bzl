@@ -83,7 +83,7 @@ def _compile(ctx, source, compilation):
         outputs = [compiled, resources],
         arguments = [toolkit.root, compiled.path, resources.path] + flags + ["-c", source.path],
         # nvcc prints the report of ptxas on stderr; it is shown only after an error.
-        # Processes in sandboxes have the same numbers, after which nvcc names its temporary files.
+        # nvcc names temporary files by its process number. Sandboxes share /tmp and these numbers.
         command = "export TMPDIR=$(mktemp -d); trap 'rm -rf \"$TMPDIR\"' EXIT; " +
                   "root=$1 object=$2 report=$3; shift 3; " +
                   "\"$root\"/bin/nvcc \"$@\" -o \"$object\" 2>\"$report\" || { cat \"$report\" >&2; exit 1; }",
