@@ -19,6 +19,8 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of the model server's buffers, kept for reuse */
+
 typedef enum
 {
   SERVES_NODE = 1 << 0,
@@ -184,6 +186,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
 {
   TpsParameterServerOptions averaging = options->parameter_server;
   TpsModelServerOptions updating = options->model_server;
+  g_autoptr (TpsBufferPool) models = NULL; /* outside of the default pool, which is the host's */
 
   averaging.metrics = plugin->metrics;
   averaging.budgets = plugin->budgets;
@@ -198,6 +201,9 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
     updating.workers = plugin->workers;
   if (updating.sequencer == NULL)
     updating.sequencer = plugin->sequencer;
+  if (updating.buffers == NULL && !options->has_process)
+    updating.buffers = models = tps_buffer_pool_new (plugin->budgets->passes, plugin->budgets->kept,
+                                                     MAX_KEPT_BYTES);
   updating.pushes.budget = plugin->budgets->windows;
   if (updating.n_trainers == 0)
     updating.n_trainers = averaging.n_trainers;

@@ -112,7 +112,7 @@ typedef struct
   /* Devices in Node.describe, ended by NULL; borrowed. NULL = the CPU and
    * parameter_server.device. */
   const gchar *const *devices;
-  /* `workers` and `metrics` may be NULL, which selects the plugin's own. */
+  /* `workers`, `metrics` and `buffers` may be NULL, which selects the plugin's own. */
   TpsParameterServerOptions parameter_server;
   /* As parameter_server. If `n_trainers` or `round_timeout_ns` is 0, that of parameter_server
    * applies. */
@@ -120,7 +120,8 @@ typedef struct
   /* limits of memory and connections that peers can use; all zero = the defaults */
   TpsBudgetLimits limits;
   /* The process belongs to the plugin alone: buffers of the default pool are charged to the
-   * budgets, and the metrics include those of the process. */
+   * budgets, and the metrics include those of the process. Without it, memory of the Trainer
+   * service has no limit. */
   gboolean has_process;
   TpsTablePlace table_place;   /* of tables that specify none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */

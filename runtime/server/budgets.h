@@ -15,8 +15,8 @@
  *   ├── windows       push windows, which recognise repeated pushes
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
- *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server
- *                     the default pool, with the models of the updating server
+ *   ├── passes        the models of the updating server; in thriftps_server the whole default pool,
+ *                     with passes of trainers: model, gradients, buckets, replies
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget
  *                     would be refused
  */

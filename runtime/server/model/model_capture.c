@@ -135,8 +135,8 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
     {
       gsize n_bytes = get_state_bytes (server);
 
-      *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (
-                                         tps_buffer_pool_get_default (), MAX (n_bytes, 1)) };
+      *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
+                                                                       MAX (n_bytes, 1)) };
       if (capture->state == NULL)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
@@ -227,7 +227,8 @@ tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture
   if (capture->incarnation == 0)
     return TRUE;
   model = tps_trained_model_new_restored (capture->versions[capture->n_versions - 1],
-                                          &capture->optimizer, &capture->beginning, error);
+                                          &capture->optimizer, &capture->beginning,
+                                          server->options.buffers, error);
   if (model == NULL)
     return FALSE;
   state = tps_trained_model_get_state (model, &n_floats);

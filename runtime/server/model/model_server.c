@@ -83,7 +83,8 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
   gboolean ok;
 
   if (tps_sequencer_may_admit (server->sequencer, count_bytes (parameters, n_parameters), error))
-    model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
+    model = tps_trained_model_new (parameters, n_parameters, optimizer, server->options.buffers,
+                                   error);
   for (guint i = 0; i < n_parameters; i++)
     tps_named_tensor_clear (&parameters[i]);
   if (model == NULL)
@@ -151,6 +152,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
     return NULL;
   server = g_new0 (TpsModelServer, 1);
   server->options = *options;
+  server->options.buffers = tps_buffer_pool_ref (
+      options->buffers != NULL ? options->buffers : tps_buffer_pool_get_default ());
   server->workers = options->workers;
   server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
                                              : tps_metrics_new (NULL, NULL);
@@ -239,6 +242,7 @@ tps_model_server_free (TpsModelServer *server)
     tps_sequencer_free (server->sequencer);
   tps_update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
+  tps_buffer_pool_unref (server->options.buffers);
   tps_shell_clear (&server->shell);
   tps_mutex_clear (&server->init_lock);
   tps_cond_clear (&server->captured);

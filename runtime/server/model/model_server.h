@@ -37,7 +37,9 @@ typedef struct
   TpsPushWindowOptions pushes;
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  TpsMetrics *metrics;     /* a reference is taken; NULL = its own */
+  /* for models and the optimizer's state; a reference is taken; NULL = the default pool */
+  TpsBufferPool *buffers;
+  TpsMetrics *metrics; /* a reference is taken; NULL = its own */
   /* Optional: reports progress, for logs. Called outside the lock, from any thread, in order. */
   void (*got_update) (gpointer user_data, guint n_before, guint n_trainers);
   void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);

@@ -44,6 +44,7 @@ struct TpsTrainedModel
   gsize max_elems; /* of a block */
   gsize n_state;   /* floats */
   gsize n_hashes;  /* blocks of the digest */
+  TpsBufferPool *buffers;
   TpsBuffer *state;
   TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
   TpsPushDigest beginning; /* of version 1 and the optimizer */
@@ -52,15 +53,15 @@ struct TpsTrainedModel
 /* ---- versions ---- */
 
 static gboolean
-allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
+allocate (const TpsTrainedModel *model, const TpsShape *shape, TpsTensor *tensor, GError **error)
 {
   gsize n_bytes = tps_shape_n_bytes (shape);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (model->buffers, n_bytes, error);
 
   if (buffer == NULL)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for a version of the model: %" G_GSIZE_FORMAT " bytes", n_bytes);
+      g_prefix_error (error,
+                      "no memory for a version of the model: %" G_GSIZE_FORMAT " bytes: ", n_bytes);
       return FALSE;
     }
   tps_tensor_init_take (tensor, shape, buffer, 0);
@@ -69,14 +70,15 @@ allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
 
 /* A version with the same names and shapes; its elements must still be written. */
 static TpsModelVersion *
-version_new (gint64 number, const TpsNamedTensor *like, guint n_parameters, GError **error)
+version_new (const TpsTrainedModel *model, gint64 number, const TpsNamedTensor *like,
+             guint n_parameters, GError **error)
 {
   TpsModelVersion *version = tps_model_version_new (number, n_parameters);
 
   for (guint i = 0; i < n_parameters; i++)
     {
       version->parameters[i].name = g_strdup (like[i].name);
-      if (allocate (&like[i].tensor.shape, &version->parameters[i].tensor, error))
+      if (allocate (model, &like[i].tensor.shape, &version->parameters[i].tensor, error))
         continue;
       tps_model_version_unref (version);
       return NULL;
@@ -163,7 +165,7 @@ set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n
 {
   TpsPushHash *hash;
 
-  model->newest = version_new (1, parameters, n_parameters, error);
+  model->newest = version_new (model, 1, parameters, n_parameters, error);
   if (model->newest == NULL)
     return FALSE;
   hash = tps_push_hash_new ();
@@ -188,11 +190,11 @@ allocate_state (TpsTrainedModel *model, GError **error)
 {
   gsize n_bytes = model->n_state * sizeof (gfloat);
 
-  model->state = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  model->state = tps_buffer_pool_get (model->buffers, n_bytes, error);
   if (model->state == NULL)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for the optimizer's state: %" G_GSIZE_FORMAT " bytes", n_bytes);
+      g_prefix_error (error,
+                      "no memory for the optimizer's state: %" G_GSIZE_FORMAT " bytes: ", n_bytes);
       return FALSE;
     }
   memset (tps_buffer_get_data (model->state), 0, n_bytes);
@@ -200,20 +202,21 @@ allocate_state (TpsTrainedModel *model, GError **error)
 }
 
 static TpsTrainedModel *
-model_alloc (const TpsOptimizerSpec *optimizer)
+model_alloc (const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers)
 {
   TpsTrainedModel *model = g_new0 (TpsTrainedModel, 1);
 
   tps_refcount_init (&model->refcount);
   model->optimizer = *optimizer;
   model->arithmetic = tps_cpu_optimizer_get (optimizer->kind);
+  model->buffers = tps_buffer_pool_ref (buffers);
   model->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
   return model;
 }
 
 TpsTrainedModel *
 tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
-                       const TpsOptimizerSpec *optimizer, GError **error)
+                       const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers, GError **error)
 {
   TpsOptimizerSpec resolved = *optimizer;
   g_autoptr (TpsTrainedModel) model = NULL;
@@ -221,7 +224,7 @@ tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
   if (!check_parameters (parameters, n_parameters, error)
       || !tps_optimizer_spec_resolve (&resolved, "optimizer", error))
     return NULL;
-  model = model_alloc (&resolved);
+  model = model_alloc (&resolved, buffers);
   if (!set_beginning (model, parameters, n_parameters, error) || !allocate_state (model, error))
     return NULL;
   return g_steal_pointer (&model);
@@ -242,6 +245,7 @@ tps_trained_model_unref (TpsTrainedModel *model)
   g_clear_pointer (&model->newest, tps_model_version_unref);
   g_clear_pointer (&model->state, tps_buffer_unref);
   g_clear_pointer (&model->spare, tps_buffer_unref);
+  tps_buffer_pool_unref (model->buffers);
   g_array_unref (model->blocks);
   g_free (model);
 }
@@ -306,13 +310,14 @@ tps_trained_model_drop_spare (TpsTrainedModel *model)
 
 TpsTrainedModel *
 tps_trained_model_new_restored (TpsModelVersion *newest, const TpsOptimizerSpec *optimizer,
-                                const TpsPushDigest *beginning, GError **error)
+                                const TpsPushDigest *beginning, TpsBufferPool *buffers,
+                                GError **error)
 {
   g_autoptr (TpsTrainedModel) model = NULL;
 
   if (!check_parameters (newest->parameters, newest->n_parameters, error))
     return NULL;
-  model = model_alloc (optimizer);
+  model = model_alloc (optimizer, buffers);
   model->newest = tps_model_version_ref (newest);
   model->beginning = *beginning;
   for (guint i = 0; i < newest->n_parameters; i++)
@@ -348,7 +353,7 @@ provide_scratch (const TpsTrainedModel *model, guint n_gradients, guint n_thread
   if (model->max_elems <= BLOCK_ELEMS || n_gradients == 1)
     return TRUE;
   n_slot_bytes -= n_slot_bytes % TPS_BUFFER_ALIGNMENT;
-  memory = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_threads * n_slot_bytes, error);
+  memory = tps_buffer_pool_get (model->buffers, n_threads * n_slot_bytes, error);
   if (memory == NULL)
     return FALSE;
   *scratch = g_new0 (TpsModelScratch, 1);
@@ -395,7 +400,7 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
 
   if (!provide_scratch (model, n_gradients, n_threads, &scratch, error))
     return FALSE;
-  version = version_new (old->version + 1, old->parameters, old->n_parameters, error);
+  version = version_new (model, old->version + 1, old->parameters, old->n_parameters, error);
   if (version == NULL)
     {
       g_clear_pointer (&scratch, scratch_free);

@@ -24,10 +24,12 @@ G_BEGIN_DECLS
 
 typedef struct TpsTrainedModel TpsTrainedModel;
 
-/* Copies `parameters` into version 1. `optimizer` need not be resolved. Errors: INVALID_ARGUMENT
- * (none, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
+/* Copies `parameters` into version 1. `optimizer` need not be resolved. Versions, the optimizer's
+ * state and scratch memory come from `buffers`, of which a reference is taken. Errors:
+ * INVALID_ARGUMENT (none, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
-                                        const TpsOptimizerSpec *optimizer, GError **error);
+                                        const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers,
+                                        GError **error);
 TpsTrainedModel *tps_trained_model_ref (TpsTrainedModel *model);
 void tps_trained_model_unref (TpsTrainedModel *model);
 
@@ -57,7 +59,8 @@ void tps_trained_model_drop_spare (TpsTrainedModel *model);
  * must fill it. `optimizer` is resolved. Errors: as tps_trained_model_new(). */
 TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
                                                  const TpsOptimizerSpec *optimizer,
-                                                 const TpsPushDigest *beginning, GError **error);
+                                                 const TpsPushDigest *beginning,
+                                                 TpsBufferPool *buffers, GError **error);
 
 /* Resolved; borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);

@@ -73,6 +73,42 @@ TEST (Plugin, RefusesServicesThatItCannotMake)
   EXPECT_THAT (message, testing::HasSubstr ("trainer_links"));
 }
 
+bool
+InitModel (const Plugin &plugin, gint64 n_elems, GError **error)
+{
+  TpsOptimizerSpec optimizer = {};
+  TpsNamedTensor parameter = {};
+  TpsShape shape;
+  tps_shape_init (&shape, TPS_DTYPE_FLOAT32, 1, &n_elems, "weight", nullptr);
+  optimizer.kind = TPS_OPTIMIZER_SGD;
+  optimizer.learning_rate = 0.1;
+  parameter.name = g_strdup ("weight");
+  tps_tensor_init_zeroed (&parameter.tensor, &shape);
+  return tps_model_server_init_model (tps_plugin_get_model_server (plugin.get ()), &parameter, 1,
+                                      &optimizer, error);
+}
+
+// The default pool belongs to the host of an embedded server and has no limit.
+TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
+{
+  TpsPluginOptions options = {};
+  g_autoptr (GError) error = nullptr;
+  options.n_workers = 1;
+  options.parameter_server.n_trainers = 1;
+  options.limits.max_memory_bytes = (gsize) 64 << 20;
+  Plugin plugin (tps_plugin_new (&options, nullptr), tps_plugin_free);
+  TpsBudget *budget = tps_plugin_get_budgets (plugin.get ())->passes;
+  ASSERT_TRUE (InitModel (plugin, 1 << 20, &error)) << error->message;
+  EXPECT_GE (tps_budget_get_held (budget), (gsize) 4 << 20);
+  TpsModelServer *server = tps_plugin_get_model_server (plugin.get ());
+  ASSERT_TRUE (tps_model_server_reset_state (server, nullptr));
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+  EXPECT_FALSE (InitModel (plugin, 17 << 20, &error));
+  ASSERT_NE (error, nullptr);
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+}
+
 // run_transfer ("t") after a chunk with the whole call: calls in chunks also reach the default
 // service.
 TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)

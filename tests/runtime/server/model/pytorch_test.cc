@@ -67,7 +67,8 @@ TEST (PyTorch, threeTrainersAndFourUpdatesAgree)
   Shapes shapes = { { 3, 10 }, { 3 } };
   auto parameters = to_parameters (
       shapes, { torch.floats (name + "weight"), torch.floats (name + "bias") });
-  g_autoptr (TpsTrainedModel) model = tps_trained_model_new (parameters.data (), 2, &sgd, nullptr);
+  g_autoptr (TpsTrainedModel) model = tps_trained_model_new (
+      parameters.data (), 2, &sgd, tps_buffer_pool_get_default (), nullptr);
 
   for (guint step = 0; step < N_STEPS; step++)
     {

@@ -43,7 +43,7 @@ protected:
 
     shapes_ = shapes;
     model_ = tps_trained_model_new (parameters.data (), static_cast<guint> (parameters.size ()),
-                                    &spec, nullptr);
+                                    &spec, tps_buffer_pool_get_default (), nullptr);
     for (auto &parameter : parameters)
       tps_named_tensor_clear (&parameter);
   }
@@ -102,8 +102,9 @@ protected:
   refusal (std::vector<TpsNamedTensor> parameters, const TpsOptimizerSpec &spec)
   {
     g_autoptr (GError) error = nullptr;
-    TpsTrainedModel *model = tps_trained_model_new (
-        parameters.data (), static_cast<guint> (parameters.size ()), &spec, &error);
+    TpsTrainedModel *model = tps_trained_model_new (parameters.data (),
+                                                    static_cast<guint> (parameters.size ()), &spec,
+                                                    tps_buffer_pool_get_default (), &error);
 
     for (auto &parameter : parameters)
       tps_named_tensor_clear (&parameter);
@@ -253,8 +254,9 @@ TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
   begin (shapes, values, sgd (0.1, 0.9));
   auto began_the_same = [&] (const Shapes &s, const Values &v, const TpsOptimizerSpec &spec) {
     auto parameters = to_parameters (s, v);
-    g_autoptr (TpsTrainedModel) other = tps_trained_model_new (
-        parameters.data (), static_cast<guint> (parameters.size ()), &spec, nullptr);
+    g_autoptr (TpsTrainedModel)
+        other = tps_trained_model_new (parameters.data (), static_cast<guint> (parameters.size ()),
+                                       &spec, tps_buffer_pool_get_default (), nullptr);
 
     for (auto &parameter : parameters)
       tps_named_tensor_clear (&parameter);
