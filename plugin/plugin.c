@@ -267,6 +267,16 @@ make_chunks (TpsPlugin *plugin)
   plugin->chunks = tps_chunks_new (&chunks);
 }
 
+static void
+make_trainer (TpsPlugin *plugin, const TpsPluginOptions *options)
+{
+  TpsTrainerLinks links = *options->trainer_links;
+
+  if (links.budget == NULL && !options->has_process)
+    links.budget = plugin->budgets->passes;
+  plugin->trainer = tps_trainer_new (&links, plugin->metrics);
+}
+
 static gboolean
 make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -278,7 +288,7 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   if (plugin->serves & SERVES_RENDEZVOUS)
     plugin->rendezvous = tps_rendezvous_new (plugin->workers, plugin->budgets);
   if (plugin->serves & SERVES_TRAINER)
-    plugin->trainer = tps_trainer_new (options->trainer_links, plugin->metrics);
+    make_trainer (plugin, options);
   make_chunks (plugin);
   return TRUE;
 }

@@ -120,8 +120,7 @@ typedef struct
   /* limits of memory and connections that peers can use; all zero = the defaults */
   TpsBudgetLimits limits;
   /* The process belongs to the plugin alone: buffers of the default pool are charged to the
-   * budgets, and the metrics include those of the process. Without it, memory of the Trainer
-   * service has no limit. */
+   * budgets, and the metrics include those of the process. */
   gboolean has_process;
   TpsTablePlace table_place;   /* of tables that specify none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */

@@ -1,28 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of metrics. Each row is the median of several rounds; each round checks its own sums. */
+/* The cost of metrics. Each run checks its own sums. */
 
-#include <stdlib.h>
-
+#include "bench/engine/benchmark.h"
+#include "runtime/base/error.h"
 #include "runtime/base/exposition.h"
 #include "runtime/base/sync.h"
 
-#define N_ROUNDS 15
+#define NAME "metrics"
+#define SYSTEM "thriftps"
 #define N_OPERATIONS 4000000
 #define N_SCRAPES 20
 #define SMOKE_PART 400
-#define HISTOGRAM_LINES 22 /* of one series with the default bounds */
-
-static gint n_threads = 1;
-static gint n_series = 10000;
-static gboolean is_smoke;
-
-static const GOptionEntry flags[] = {
-  { "threads", 0, 0, G_OPTION_ARG_INT, &n_threads, "Threads that change the same numbers", "N" },
-  { "series", 0, 0, G_OPTION_ARG_INT, &n_series, "Series of a scrape", "N" },
-  { "smoke", 0, 0, G_OPTION_ARG_NONE, &is_smoke, "A small run", NULL },
-  { NULL },
-};
+#define HISTOGRAM_LINES 22           /* of one series with the default bounds */
+#define USUAL_OPERATION_S 0.00000005 /* for the estimate; and of a series in a scrape */
+#define USUAL_SERIES_S 0.00000015
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -103,21 +95,36 @@ static const Operation operations[] = {
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static int
-compare_doubles (const void *a, const void *b)
+typedef struct
 {
-  gdouble left = *(const gdouble *) a;
-  gdouble right = *(const gdouble *) b;
+  TpsRunFlags run;
+  gint n_threads;
+  gint n_series;
+} Options;
 
-  return left < right ? -1 : left > right;
-}
-
-static gdouble
-find_median (gdouble *values, guint n)
+typedef struct
 {
-  qsort (values, n, sizeof *values, compare_doubles);
-  return values[n / 2];
-}
+  const gchar *name;
+  TpsExpositionFormat format;
+} Scrape;
+
+static const Scrape scrapes[] = {
+  { "scrape text", TPS_EXPOSITION_TEXT },
+  { "scrape openmetrics", TPS_EXPOSITION_OPENMETRICS },
+  { "scrape protobuf", TPS_EXPOSITION_PROTOBUF },
+};
+
+typedef struct
+{
+  Options options;
+  TpsFigures *figures;
+  TpsCounters *counters; /* of the operations */
+  Numbers numbers;
+  TpsCounters *series;                        /* of the scrapes */
+  gsize n_body_bytes[G_N_ELEMENTS (scrapes)]; /* 0 = not scraped yet */
+} Bench;
+
+static const TpsQuantity nanoseconds = { "", "ns" }, microseconds = { "", "us" };
 
 typedef struct
 {
@@ -137,52 +144,47 @@ run_work (void *data)
 
 /* Returns nanoseconds per operation. */
 static gdouble
-run_round (const Operation *operation, Numbers *numbers)
+time_round (const Operation *operation, Numbers *numbers, guint n_threads)
 {
   g_autofree TpsThread *threads = g_new (TpsThread, n_threads);
   Work work = { operation, numbers };
   gint64 start_ns = tps_clock_now_ns ();
 
-  for (gint i = 0; i < n_threads; i++)
+  for (guint i = 0; i < n_threads; i++)
     tps_sync_check (pthread_create (&threads[i], NULL, run_work, &work));
-  for (gint i = 0; i < n_threads; i++)
+  for (guint i = 0; i < n_threads; i++)
     tps_sync_check (pthread_join (threads[i], NULL));
   return (gdouble) (tps_clock_now_ns () - start_ns) / numbers->n_operations;
 }
 
-static void
-print_row (const gchar *name, const gchar *unit, gdouble *values, guint64 n_wrong)
+static gboolean
+refuse (const gchar *name, const gchar *what, GError **error)
 {
-  gdouble median = find_median (values, N_ROUNDS);
-
-  g_print ("%-20s %10.2f %10.2f %10.2f  %-4s %8" G_GUINT64_FORMAT "\n", name, median, values[0],
-           values[N_ROUNDS - 1], unit, n_wrong);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %s", name, what);
+  return FALSE;
 }
 
-/* Returns the number of wrong results. */
-static guint64
-measure_operation (const Operation *operation, Numbers *numbers)
+static gboolean
+run_operation (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
-  gdouble values[N_ROUNDS];
-  guint64 n_wrong = 0;
-  guint64 n_of_round = (guint64) n_threads * numbers->n_operations;
+  Bench *bench = data;
+  const Operation *operation = &operations[GPOINTER_TO_UINT (row)];
+  Numbers *numbers = &bench->numbers;
+  guint64 n_before = tps_counter_get (numbers->requests);
+  guint64 n_of_round = (guint64) bench->options.n_threads * numbers->n_operations;
+  gdouble ns;
 
-  for (guint i = 0; i < N_ROUNDS; i++)
-    {
-      guint64 n_before = tps_counter_get (numbers->requests);
-
-      last_ns = tps_clock_now_ns ();
-      values[i] = run_round (operation, numbers);
-      n_wrong += tps_counter_get (numbers->requests) - n_before
-                 != (operation->counts ? n_of_round : 0);
-      numbers->n_recorded += operation->records ? n_of_round : 0;
-      n_wrong += tps_histogram_get_count (numbers->durations) != numbers->n_recorded;
-    }
-  print_row (operation->name, "ns", values, n_wrong);
-  return n_wrong;
+  last_ns = tps_clock_now_ns ();
+  ns = time_round (operation, numbers, (guint) bench->options.n_threads);
+  if (tps_counter_get (numbers->requests) - n_before != (operation->counts ? n_of_round : 0))
+    return refuse (operation->name, "the counter has lost additions", error);
+  numbers->n_recorded += operation->records ? n_of_round : 0;
+  if (tps_histogram_get_count (numbers->durations) != numbers->n_recorded)
+    return refuse (operation->name, "the histogram has lost durations", error);
+  if (!is_warm_up)
+    tps_figures_add (bench->figures, SYSTEM, operation->name, &nanoseconds, ns);
+  return TRUE;
 }
-
-/* ---- scrapes --------------------------------------------------------------------------------- */
 
 static const TpsFamily counts = {
   .name = "bench_total", .help = "Of the benchmark.", .labels = { "number" }, .max_series = 100000
@@ -194,10 +196,10 @@ static const TpsFamily durations = { .name = "bench_seconds",
                                      .max_series = 100000 };
 
 static void
-fill (TpsCounters *counters)
+fill (TpsCounters *counters, guint n_series)
 {
-  guint n_histograms = (guint) n_series / 5 / HISTOGRAM_LINES;
-  guint n_counters = (guint) n_series - n_histograms * HISTOGRAM_LINES;
+  guint n_histograms = n_series / 5 / HISTOGRAM_LINES;
+  guint n_counters = n_series - n_histograms * HISTOGRAM_LINES;
   gchar name[16];
 
   for (guint i = 0; i < n_counters; i++)
@@ -216,76 +218,158 @@ fill (TpsCounters *counters)
     }
 }
 
-static guint64
-measure_scrape (TpsCounters *counters, const gchar *name, TpsExpositionFormat format)
+static gboolean
+run_scrape (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
-  gdouble values[N_ROUNDS];
-  guint n_scrapes = is_smoke ? 1 : N_SCRAPES;
-  gsize n_bytes = 0;
-  guint64 n_wrong = 0;
+  Bench *bench = data;
+  const Scrape *scrape = &scrapes[GPOINTER_TO_UINT (row)];
+  gsize *n_bytes = &bench->n_body_bytes[GPOINTER_TO_UINT (row)];
+  guint n_scrapes = bench->options.run.smoke ? 1 : N_SCRAPES;
+  gint64 start_ns = tps_clock_now_ns ();
 
-  for (guint i = 0; i < N_ROUNDS; i++)
+  for (guint i = 0; i < n_scrapes; i++)
     {
-      gint64 start_ns = tps_clock_now_ns ();
+      g_autofree gchar *body = NULL;
+      GString *text = tps_exposition_write (bench->series, scrape->format);
+      gsize n_before = *n_bytes;
 
-      for (guint j = 0; j < n_scrapes; j++)
-        {
-          GString *body = tps_exposition_write (counters, format);
-
-          n_wrong += n_bytes != 0 && body->len != n_bytes;
-          n_bytes = body->len;
-          g_string_free (body, TRUE);
-        }
-      values[i] = (gdouble) (tps_clock_now_ns () - start_ns) / 1000 / n_scrapes;
+      *n_bytes = text->len;
+      body = g_string_free (text, FALSE);
+      if (n_before != 0 && n_before != *n_bytes)
+        return refuse (scrape->name, "the bodies of the same metrics differ in their size", error);
     }
-  print_row (name, "us", values, n_wrong);
-  return n_wrong;
-}
-
-static guint64
-measure_scrapes (void)
-{
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-
-  fill (counters);
-  return measure_scrape (counters, "scrape text", TPS_EXPOSITION_TEXT)
-         + measure_scrape (counters, "scrape openmetrics", TPS_EXPOSITION_OPENMETRICS)
-         + measure_scrape (counters, "scrape protobuf", TPS_EXPOSITION_PROTOBUF);
+  if (!is_warm_up)
+    tps_figures_add (bench->figures, SYSTEM, scrape->name, &microseconds,
+                     (gdouble) (tps_clock_now_ns () - start_ns) / 1000 / n_scrapes);
+  return TRUE;
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static guint64
-measure (void)
+static GPtrArray *
+describe (gpointer user_data)
 {
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  Numbers numbers = {
-    .requests = tps_counters_use_counter (counters, &counts, "requests", NULL),
-    .request_bytes = tps_counters_use_counter (counters, &counts, "request bytes", NULL),
-    .reply_bytes = tps_counters_use_counter (counters, &counts, "reply bytes", NULL),
-    .durations = tps_counters_use_histogram (counters, &durations, "durations", NULL),
-    .n_operations = is_smoke ? N_OPERATIONS / SMOKE_PART : N_OPERATIONS,
-  };
-  guint64 n_wrong = 0;
+  const Options *options = &((Bench *) user_data)->options;
+  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
 
-  g_print ("%-20s %10s %10s %10s  %-4s %8s\n", "operation", "median", "min", "max", "unit",
-           "wrong");
+  tps_flags_add_number (described, "threads", options->n_threads);
+  tps_flags_add_number (described, "series", options->n_series);
+  return described;
+}
+
+static void
+add_row (Bench *bench, TpsEngine *engine, const gchar *title, TpsTaskRun run, guint row,
+         gdouble seconds)
+{
+  TpsTask task = { .title = title,
+                   .run = run,
+                   .bench = bench,
+                   .row = GUINT_TO_POINTER (row),
+                   .warm_up_s = seconds,
+                   .measured_s = seconds };
+
+  tps_engine_begin_row (engine);
+  tps_engine_add (engine, &task);
+}
+
+static gboolean
+prepare (gpointer user_data, TpsBenchRun *run, GError **error)
+{
+  Bench *bench = user_data;
+  guint n_series = (guint) bench->options.n_series;
+  guint n_operations = bench->options.run.smoke ? N_OPERATIONS / SMOKE_PART : N_OPERATIONS;
+
+  bench->figures = run->figures;
+  bench->counters = tps_counters_new ();
+  bench->numbers = (Numbers) {
+    .requests = tps_counters_use_counter (bench->counters, &counts, "requests", NULL),
+    .request_bytes = tps_counters_use_counter (bench->counters, &counts, "request bytes", NULL),
+    .reply_bytes = tps_counters_use_counter (bench->counters, &counts, "reply bytes", NULL),
+    .durations = tps_counters_use_histogram (bench->counters, &durations, "durations", NULL),
+    .n_operations = n_operations,
+  };
+  bench->series = tps_counters_new ();
+  fill (bench->series, n_series);
   for (guint i = 0; i < G_N_ELEMENTS (operations); i++)
-    n_wrong += measure_operation (&operations[i], &numbers);
-  return n_wrong + measure_scrapes ();
+    add_row (bench, run->engine, operations[i].name, run_operation, i,
+             n_operations * USUAL_OPERATION_S);
+  for (guint i = 0; i < G_N_ELEMENTS (scrapes); i++)
+    add_row (bench, run->engine, scrapes[i].name, run_scrape, i,
+             n_series * N_SCRAPES * USUAL_SERIES_S);
+  return TRUE;
+}
+
+static void
+stop (gpointer user_data)
+{
+  Bench *bench = user_data;
+
+  g_clear_pointer (&bench->counters, tps_counters_unref);
+  g_clear_pointer (&bench->series, tps_counters_unref);
+}
+
+static gchar *
+name_row (const gchar *system, const gchar *row)
+{
+  return g_strdup (row);
+}
+
+static const TpsFigureColumn columns[] = {
+  { "p50", "", NULL, 50 },
+  { "min", "", NULL, 0 },
+  { "max", "", NULL, 100 },
+  { NULL, NULL, NULL, 0 },
+};
+
+static const TpsFigureStyle style = {
+  .name = name_row, .label = name_row, .columns = columns, .has_units = TRUE
+};
+
+static gboolean
+parse (Options *o, gint argc, gchar **argv, GError **error)
+{
+  static const gchar *const none[] = { NULL };
+  const GOptionEntry entries[] = {
+    { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads, "threads that change the same numbers (1)",
+      "N" },
+    { "series", 0, 0, G_OPTION_ARG_INT, &o->n_series, "series of a scrape (10000)", "N" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  g_auto (GStrv) given = NULL;
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+
+  *o = (Options) { .n_threads = 1, .n_series = 10000 };
+  g_option_context_set_summary (context, "Measures the cost of metrics: counting a call, and "
+                                         "writing a scrape.");
+  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
+  g_option_context_add_main_entries (context, entries, NULL);
+  tps_run_flags_add (context, &o->run, NULL);
+  if (!tps_flags_parse (context, argc, argv, &given, error))
+    return FALSE;
+  if (o->run.repeats == TPS_FLAGS_NOT_GIVEN)
+    o->run.repeats = o->run.smoke ? 3 : 15;
+  return tps_run_flags_finish (&o->run, none, error)
+         && tps_flags_check_number ("threads", o->n_threads, 1, 1024, error)
+         && tps_flags_check_number ("series", o->n_series, 0, 100000, error);
 }
 
 gint
 main (gint argc, gchar **argv)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- the cost of metrics");
+  static const TpsBenchmark benchmark = {
+    .name = NAME, .describe = describe, .prepare = prepare, .stop = stop, .style = &style
+  };
   g_autoptr (GError) error = NULL;
+  Bench bench = { 0 };
+  gint status;
 
-  g_option_context_add_main_entries (context, flags, NULL);
-  if (!g_option_context_parse (context, &argc, &argv, &error) || n_threads < 1 || n_series < 0)
-    {
-      g_printerr ("metrics: %s\n", error != NULL ? error->message : "a number is too small");
-      return 2;
-    }
-  return measure () > 0 ? 1 : 0;
+  tps_benchmark_init ();
+  if (!parse (&bench.options, argc, argv, &error))
+    status = tps_benchmark_refuse (NAME, error);
+  else if (bench.options.run.version)
+    status = tps_benchmark_print_version (NAME);
+  else
+    status = tps_benchmark_run (&benchmark, &bench.options.run, &bench);
+  tps_run_flags_clear (&bench.options.run);
+  return status;
 }

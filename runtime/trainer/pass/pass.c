@@ -18,6 +18,7 @@ tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metr
   pass->plan = plan;
   pass->metrics = tps_metrics_ref (metrics);
   pass->control = tps_pass_control_new (links, plan);
+  pass->budget = links->budget != NULL ? tps_budget_ref (links->budget) : NULL;
   return pass;
 }
 
@@ -37,6 +38,8 @@ release_memory (TpsPass *pass)
   tps_tensor_clear (&pass->output_gradient);
   g_clear_pointer (&pass->loss, tps_buffer_unref);
   g_array_set_size (pass->plan->batches, 0);
+  tps_budget_release (pass->budget, pass->n_charged);
+  pass->n_charged = 0;
 }
 
 void
@@ -47,6 +50,7 @@ tps_pass_free (TpsPass *pass)
   tps_pass_disconnect (pass);
   release_memory (pass);
   tps_pass_control_free (pass->control);
+  tps_budget_unref (pass->budget);
   tps_metrics_unref (pass->metrics);
   tps_train_plan_free (pass->plan);
   g_free (pass);

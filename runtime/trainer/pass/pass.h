@@ -94,6 +94,9 @@ struct TpsPass
   TpsBuffer *loss;
   TpsDeviceSpans *spans; /* NULL on the CPU */
 
+  TpsBudget *budget; /* of the links: NULL = the default pool's */
+  gsize n_charged;   /* to `budget`, until the memory is released */
+
   TpsPassControl *control;
 };
 

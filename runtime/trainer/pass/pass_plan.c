@@ -139,12 +139,14 @@ create_model (TpsPass *pass, GError **error)
   return pass->model != NULL;
 }
 
-/* Checks the size of the parameters with their gradients and averages. Memory is charged when it is
- * allocated; this check refuses a pass that cannot fit before it begins. */
+/* Charges the size of the parameters with their gradients and averages. The default pool charges
+ * memory when it is allocated; there, the check refuses a pass that cannot fit before it begins. */
 static gboolean
-check_memory (const TpsPass *pass, GError **error)
+check_memory (TpsPass *pass, GError **error)
 {
-  TpsBudget *budget = tps_buffer_pool_get_budget (tps_buffer_pool_get_default ());
+  TpsBudget *budget = pass->budget != NULL
+                          ? pass->budget
+                          : tps_buffer_pool_get_budget (tps_buffer_pool_get_default ());
   gsize n_bytes = 0;
 
   if (!pass->device->is_host)
@@ -161,7 +163,10 @@ check_memory (const TpsPass *pass, GError **error)
                       pass->plan->model_class, n_bytes);
       return FALSE;
     }
-  tps_budget_release (budget, n_bytes);
+  if (pass->budget != NULL)
+    pass->n_charged = n_bytes;
+  else
+    tps_budget_release (budget, n_bytes);
   return TRUE;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/trainer/ports/exchange.h"
+#include "runtime/base/budget.h"
 #include "runtime/base/metrics.h"
 #include "runtime/trainer/ports/store.h"
 #include "runtime/trainer/pass/train_plan.h"
@@ -31,6 +32,9 @@ typedef struct
   gpointer user_data;
   /* The address of this process for the process groups of other trainers; NULL = 127.0.0.1. */
   const gchar *host;
+  /* Each pass charges its model with gradients and averages to it from its beginning to its end.
+   * Borrowed; NULL = memory is charged when it is allocated, to the default pool's budget. */
+  TpsBudget *budget;
   guint16 first_port, last_port; /* of its process groups; 0 = any */
   gboolean
       /* refuse passes with a process group of several trainers: PERMISSION_DENIED */

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/plugin/server/test_service.h"
+#include "tests/runtime/base/trace_capture.h"
 
 namespace thriftps_test {
 namespace {
@@ -201,6 +202,7 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
 // Their number is also limited: connections beyond the limit are closed at once.
 TEST_F (HalfCloseTest, ClientsThatLeftAreFewAtATime)
 {
+  TraceCapture capture;
   for (guint i = 0; i < 4 * kHalfClosed; i++)
     {
       NewBusyClient (tcp_).reset ();
@@ -208,12 +210,14 @@ TEST_F (HalfCloseTest, ClientsThatLeftAreFewAtATime)
     }
   WaitForConnections (kHalfClosed);
   EXPECT_EQ (service_.NHeld (), 4 * kHalfClosed * kInFlight);
+  EXPECT_THAT (capture.WaitFor ("half_closed_refused"), testing::HasSubstr ("max_half_closed=8"));
   ReleaseAll ();
   WaitForConnections (0);
 }
 
 TEST_F (HalfCloseTest, ClientsThatResetTheirConnectionGoAtOnce)
 {
+  TraceCapture capture;
   for (guint i = 0; i < 2 * kConnections; i++)
     {
       auto client = NewBusyClient (tcp_);
@@ -223,6 +227,7 @@ TEST_F (HalfCloseTest, ClientsThatResetTheirConnectionGoAtOnce)
       WaitForConnections (0);
     }
   ReleaseAll ();
+  EXPECT_THAT (capture.WaitFor ("connection_lost"), testing::HasSubstr ("reason="));
 }
 
 TEST_F (HalfCloseTest, ClientsOfAUnixSocketThatLeftGoAtOnce)

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/model/models.h"
 
 namespace updating_test {
@@ -338,12 +339,17 @@ TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
 
 TEST_F (ModelServer, theDeadlineAbortsNamingWhoIsMissing)
 {
+  thriftps_test::TraceCapture capture;
+
   options_.round_timeout_ns = 20 * 1000 * 1000;
   start ();
   ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
   Answer &a = push ({ 1, draw_values (SMALL, &random_) }).wait ();
   EXPECT_EQ (a.code, TPS_ERROR_ABORTED);
   EXPECT_THAT (a.message, HasSubstr ("missing: trainers 0, 2"));
+  EXPECT_THAT (
+      capture.Lines ("update_expired"),
+      ElementsAre ("warning update_expired version=1 trainers=3 missing=\"trainers 0, 2\""));
 }
 
 TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
@@ -351,6 +357,7 @@ TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
   Values first = draw_values (LARGE, &random_);
   std::vector<Values> gradients = { draw_values (LARGE, &random_), draw_values (LARGE, &random_) };
   NaiveModel naive (first, 0.1f, 0.9f);
+  thriftps_test::TraceCapture capture;
 
   options_.min_trainers = 2;
   options_.round_timeout_ns = 200 * 1000 * 1000;
@@ -360,6 +367,8 @@ TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
   Answer &late = push ({ 2, gradients[1] }), &early = push ({ 0, gradients[0] });
   EXPECT_EQ (early.wait ().version, 2) << early.message;
   EXPECT_EQ (late.wait ().values, naive.values ());
+  EXPECT_THAT (capture.Lines ("update_incomplete"),
+               ElementsAre ("info update_incomplete version=1 trainers=3 arrived=2 lost=0"));
 }
 
 /* A server with a quorum of 2, whose deadline is never reached. */

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;
@@ -82,6 +83,8 @@ protected:
 
 TEST (TableStore, CreatesListsAndDrops)
 {
+  using Lines = std::vector<std::string>;
+  thriftps_test::TraceCapture capture;
   Store store;
   size_t bytes_of_a, bytes_of_b;
   GArray *specs;
@@ -102,6 +105,10 @@ TEST (TableStore, CreatesListsAndDrops)
 
   EXPECT_EQ (store.drop ("b"), "");
   EXPECT_EQ (store.drop ("b"), "NOT_FOUND table: there is no table b");
+  EXPECT_EQ (capture.Lines ("table_created"),
+             (Lines { "info table_created table=b rows=10 dim=4 dtype=FLOAT32 device=cpu",
+                      "info table_created table=a rows=100 dim=8 dtype=FLOAT32 device=cpu" }));
+  EXPECT_EQ (capture.Lines ("table_dropped"), (Lines { "info table_dropped table=b" }));
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), bytes_of_a);
   EXPECT_EQ (store.lookup ({ { "b", { 0 }, { 0 } } }, nullptr),
              "NOT_FOUND queries[0].table: there is no table b");

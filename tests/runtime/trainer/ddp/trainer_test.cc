@@ -10,6 +10,7 @@
 
 #include "runtime/trainer/pass/pass.h"
 #include "tests/oracle/vectors.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/trainer/ddp/fleet.h"
 
 namespace {
@@ -283,19 +284,12 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   digest_of_run (&fleet, Task ());
 }
 
-/* Gradients that other trainers would receive unencrypted must not leave a process that requires
- * encryption. */
-TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
+/* The caller must clear the status. */
+TpsTrainStatus
+wait_for_end (TpsTrainer *trainer)
 {
-  Fleet fleet (2);
-  TpsTrainerLinks links = fleet.links (0);
-  links.no_plain_groups = TRUE;
-  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
-  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
-  Task task;
-  task.hook = "allreduce_hook";
-  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (task, 0), nullptr));
-  g_auto (TpsTrainStatus) status = {};
+  TpsTrainStatus status = {};
+
   do
     {
       tps_train_status_clear (&status);
@@ -303,10 +297,51 @@ TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
       std::this_thread::yield ();
     }
   while (status.state == TPS_TRAIN_RUNNING);
+  return status;
+}
+
+/* Gradients that other trainers would receive unencrypted must not leave a process that requires
+ * encryption. */
+TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
+{
+  Fleet fleet (2);
+  TpsTrainerLinks links = fleet.links (0);
+  thriftps_test::TraceCapture capture;
+  links.no_plain_groups = TRUE;
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
+  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
+  Task task;
+  task.hook = "allreduce_hook";
+  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (task, 0), nullptr));
+  g_auto (TpsTrainStatus) status = wait_for_end (trainer);
   EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
   ASSERT_NE (status.error, nullptr);
   EXPECT_EQ (status.error->code, TPS_ERROR_PERMISSION_DENIED);
   EXPECT_THAT (status.error->message, HasSubstr ("--allow-plain-collectives"));
+  EXPECT_THAT (capture.WaitFor ("pass_failed"), HasSubstr ("rank=0 cancelled=false reason="));
+}
+
+/* Where the default pool belongs to others, the pass itself charges its model. */
+TEST (Trainer, ChargesItsModelToTheBudgetOfItsLinks)
+{
+  Fleet fleet (1);
+  TpsTrainerLinks links = fleet.links (0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "passes", 16);
+  thriftps_test::TraceCapture capture;
+  links.budget = budget;
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
+  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
+  g_autoptr (GError) error = nullptr;
+  EXPECT_FALSE (tps_trainer_train (trainer, fleet.make_plan (Task (), 0), &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+  tps_budget_set_max (budget, (gsize) 1 << 30);
+  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (Task (), 0), nullptr));
+  g_auto (TpsTrainStatus) status = wait_for_end (trainer);
+  EXPECT_EQ (status.state, TPS_TRAIN_SUCCEEDED);
+  EXPECT_THAT (capture.WaitFor ("pass_ended"), HasSubstr ("rank=0 cancelled=false"));
+  EXPECT_GT (tps_budget_get_peak (budget), 16u);
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
 }
 
 TEST (Trainer, MayBeFreedWhileItsPassRuns)
