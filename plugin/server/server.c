@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "plugin/net/descriptor_table.h"
 #include "plugin/server/acceptor.h"
 #include "plugin/server/connection_report.h"
 #include "plugin/server/core.h"
@@ -35,6 +36,7 @@ static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRA
 #define RUNNING_CALLS_NS (3 * NS_PER_S)
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S)
 #define MIN_HALF_CLOSED 8
+#define N_OTHER_DESCRIPTORS 256 /* of files and threads, an estimate */
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
 #define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
@@ -434,6 +436,14 @@ trace_start (TpsServer *server)
              tps_field_uint ("max_connections", server->core->limits.max_connections));
 }
 
+/* Each connection may have a descriptor of its peer besides its own, for a segment. */
+static void
+reserve_descriptors (const TpsServerLimits *limits)
+{
+  tps_descriptor_table_enlarge (2 * ((gsize) limits->max_connections + limits->max_half_closed)
+                                + N_OTHER_DESCRIPTORS);
+}
+
 static gboolean
 start (TpsServer *server, GError **error)
 {
@@ -444,6 +454,7 @@ start (TpsServer *server, GError **error)
   add_chunk_service (server);
   if (!make_dispatchers (server, error))
     return FALSE;
+  reserve_descriptors (&server->core->limits);
   if (start_loops (server, error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {

@@ -4,61 +4,33 @@
 
 #include "plugin/wire/wire_rendezvous.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
+#include "runtime/server/shell.h"
 
 struct TpsRendezvous
 {
   TpsRendezvousStore *store;
-  TpsWorkerPool *workers;
-
-  /* Guards the timer, of which there is at most one, for the earliest deadline. Taken before the
-   * store's lock. */
-  TpsMutex lock;
-  TpsCond fired;
-  guint64 timer_id; /* 0 = none */
-  gint64 timer_ns;
-  guint n_firing;
-  gboolean closing;
+  TpsShell shell; /* for the timer; its lock is taken before the store's */
 };
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-static void on_timer (gpointer data);
-
-/* Sets the timer to the earliest deadline. A timer that is about to fire sets the next one. The
- * lock is held. */
+/* The lock is held. */
 static void
 arm_timer (TpsRendezvous *rendezvous)
 {
-  gint64 next_ns = tps_rendezvous_store_get_next_deadline_ns (rendezvous->store);
-
-  if (rendezvous->closing || next_ns == G_MAXINT64)
-    return;
-  if (rendezvous->timer_id != 0)
-    {
-      if (rendezvous->timer_ns <= next_ns
-          || !tps_worker_pool_cancel_timer (rendezvous->workers, rendezvous->timer_id))
-        return;
-      rendezvous->n_firing--;
-    }
-  rendezvous->timer_ns = next_ns;
-  rendezvous->n_firing++;
-  rendezvous->timer_id = tps_worker_pool_add_timer (rendezvous->workers, next_ns, on_timer,
-                                                    rendezvous);
+  tps_shell_set_deadline (&rendezvous->shell,
+                          tps_rendezvous_store_get_next_deadline_ns (rendezvous->store));
 }
 
 static void
-on_timer (gpointer data)
+expire (gpointer data)
 {
   TpsRendezvous *rendezvous = data;
 
   tps_rendezvous_store_expire (rendezvous->store, tps_clock_now_ns ());
-  tps_mutex_lock (&rendezvous->lock);
-  rendezvous->timer_id = 0;
+  tps_mutex_lock (&rendezvous->shell.lock);
   arm_timer (rendezvous);
-  rendezvous->n_firing--;
-  tps_cond_broadcast (&rendezvous->fired);
-  tps_mutex_unlock (&rendezvous->lock);
+  tps_mutex_unlock (&rendezvous->shell.lock);
 }
 
 TpsRendezvous *
@@ -67,9 +39,7 @@ tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets)
   TpsRendezvous *rendezvous = g_new0 (TpsRendezvous, 1);
 
   rendezvous->store = tps_rendezvous_store_new (budgets);
-  rendezvous->workers = workers;
-  tps_mutex_init (&rendezvous->lock);
-  tps_cond_init (&rendezvous->fired);
+  tps_shell_init (&rendezvous->shell, workers, expire, rendezvous);
   return rendezvous;
 }
 
@@ -77,17 +47,12 @@ void
 tps_rendezvous_free (TpsRendezvous *rendezvous)
 {
   tps_rendezvous_store_shut_down (rendezvous->store);
-  tps_mutex_lock (&rendezvous->lock);
-  rendezvous->closing = TRUE;
-  if (rendezvous->timer_id != 0
-      && tps_worker_pool_cancel_timer (rendezvous->workers, rendezvous->timer_id))
-    rendezvous->n_firing--;
-  while (rendezvous->n_firing > 0)
-    tps_cond_wait (&rendezvous->fired, &rendezvous->lock);
-  tps_mutex_unlock (&rendezvous->lock);
+  tps_mutex_lock (&rendezvous->shell.lock);
+  tps_shell_shut_down (&rendezvous->shell);
+  tps_mutex_unlock (&rendezvous->shell.lock);
+  tps_shell_drain (&rendezvous->shell);
+  tps_shell_clear (&rendezvous->shell);
   tps_rendezvous_store_free (rendezvous->store);
-  tps_cond_clear (&rendezvous->fired);
-  tps_mutex_clear (&rendezvous->lock);
   g_free (rendezvous);
 }
 
@@ -149,9 +114,9 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
 
   tps_call_enter_phase (call, TPS_PHASE_WAIT);
   tps_rendezvous_store_get (rendezvous->store, arguments->key, &wait);
-  tps_mutex_lock (&rendezvous->lock);
+  tps_mutex_lock (&rendezvous->shell.lock);
   arm_timer (rendezvous);
-  tps_mutex_unlock (&rendezvous->lock);
+  tps_mutex_unlock (&rendezvous->shell.lock);
 }
 
 /* Whether the call may wait for a missing key; sets the error if not. */

@@ -30,9 +30,9 @@ forget (const Feed *feed)
 {
   TpsTransfer *forgotten;
 
-  tps_mutex_lock (&feed->chunks->lock);
+  tps_mutex_lock (&feed->chunks->shell.lock);
   forgotten = tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
-  tps_mutex_unlock (&feed->chunks->lock);
+  tps_mutex_unlock (&feed->chunks->shell.lock);
   g_clear_pointer (&forgotten, tps_transfer_unref);
 }
 
@@ -49,11 +49,11 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
       forget (feed);
       return FALSE;
     }
-  tps_mutex_lock (&feed->chunks->lock);
+  tps_mutex_lock (&feed->chunks->shell.lock);
   tps_transfer_advance (feed->transfer);
   is_there = tps_transfer_store_touch (feed->chunks->store, feed->transfer, tps_clock_now_ns (),
                                        error);
-  tps_mutex_unlock (&feed->chunks->lock);
+  tps_mutex_unlock (&feed->chunks->shell.lock);
   return is_there;
 }
 
@@ -63,11 +63,11 @@ next_put (Feed *feed)
 {
   Put *put;
 
-  tps_mutex_lock (&feed->chunks->lock);
+  tps_mutex_lock (&feed->chunks->shell.lock);
   put = g_queue_pop_head (&feed->puts);
   if (put == NULL)
     g_hash_table_remove (feed->chunks->feeds, feed->transfer);
-  tps_mutex_unlock (&feed->chunks->lock);
+  tps_mutex_unlock (&feed->chunks->shell.lock);
   if (put != NULL)
     return put;
   tps_transfer_unref (feed->transfer);
@@ -131,9 +131,9 @@ tps_chunks_handle_put_chunk (TpsCall *call, gpointer service)
   put->call = call;
   if (tps_call_read_arguments (call, &put->chunk, &error))
     {
-      tps_mutex_lock (&chunks->lock);
+      tps_mutex_lock (&chunks->shell.lock);
       feed = join_feed (chunks, put, &is_new, &error);
-      tps_mutex_unlock (&chunks->lock);
+      tps_mutex_unlock (&chunks->shell.lock);
     }
   if (feed == NULL)
     {

@@ -82,14 +82,14 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   TpsTransferState state = TPS_TRANSFER_RECEIVING;
   TpsTransfer *transfer;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   transfer = tps_chunks_find (chunks, call, name, error);
   if (transfer != NULL)
     state = tps_transfer_get_state (transfer);
   if (state == TPS_TRANSFER_ANSWERED)
     tps_transfer_store_touch (chunks->store, tps_transfer_ref (transfer), tps_clock_now_ns (),
                               NULL);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
     return transfer;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -168,11 +168,11 @@ finish_run (gpointer carried, TpsWriter *reply)
   Run *run = carried;
   TpsChunks *chunks = run->chunks;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   g_hash_table_remove (chunks->runs, run->transfer);
   tps_transfer_store_answer (chunks->store, run->transfer, reply, tps_clock_now_ns ());
   tps_chunks_arm_timer (chunks);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   for (guint i = 0; i < run->askers->len; i++)
     reply_answered (chunks, run->askers->pdata[i], run->transfer);
   g_ptr_array_unref (run->askers);
@@ -282,10 +282,10 @@ dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
 {
   g_autoptr (GError) refuse = NULL;
 
-  tps_mutex_lock (&chunks->lock);
-  if (chunks->closing)
+  tps_mutex_lock (&chunks->shell.lock);
+  if (chunks->shell.is_shut_down)
     refuse = g_error_copy (chunks->closing_error);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   tps_call_enter_phase (run->lender, TPS_PHASE_WAIT);
   tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
 }
@@ -322,9 +322,9 @@ run_transfer (TpsChunks *chunks, TpsCall *call, const gchar *name)
   TpsMessage *message = NULL;
   Run *run = NULL;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   answered = enter_run (chunks, call, name, &message, &run, &error);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   if (message != NULL)
     dispatch (chunks, message, run);
   else if (answered != NULL)

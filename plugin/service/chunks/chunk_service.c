@@ -9,57 +9,47 @@
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-static void on_timer (gpointer data);
-
-/* A use of a transfer only postpones its expiry, so one timer is enough. */
+/* A use of a transfer only postpones its expiry. */
 void
 tps_chunks_arm_timer (TpsChunks *chunks)
 {
-  gint64 next_ns = tps_transfer_store_get_next_expiry_ns (chunks->store);
-
-  if (chunks->closing || chunks->timer_id != 0 || next_ns == G_MAXINT64)
-    return;
-  chunks->timer_fires = TRUE;
-  chunks->timer_id = tps_worker_pool_add_timer (chunks->workers, next_ns, on_timer, chunks);
+  tps_shell_set_deadline (&chunks->shell, tps_transfer_store_get_next_expiry_ns (chunks->store));
 }
 
-/* On a worker, because freeing many transfers takes long. The service must not be freed before
- * them. */
+typedef struct
+{
+  TpsChunks *chunks;
+  GPtrArray *transfers;
+} Forgotten;
+
 static void
-forget_expired (gpointer data)
+free_forgotten (gpointer data)
+{
+  Forgotten *forgotten = data;
+
+  g_ptr_array_unref (forgotten->transfers);
+  tps_shell_end (&forgotten->chunks->shell);
+  g_free (forgotten);
+}
+
+/* Expired transfers lose their names and places at once. A worker frees their memory, which takes
+ * long. */
+static void
+expire (gpointer data)
 {
   TpsChunks *chunks = data;
-  GPtrArray *forgotten;
+  Forgotten *forgotten = g_new0 (Forgotten, 1);
 
-  tps_mutex_lock (&chunks->lock);
-  forgotten = tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
-  tps_mutex_unlock (&chunks->lock);
-  g_ptr_array_unref (forgotten);
-  tps_mutex_lock (&chunks->lock);
-  chunks->timer_id = 0;
-  chunks->timer_fires = FALSE;
+  forgotten->chunks = chunks;
+  tps_mutex_lock (&chunks->shell.lock);
+  forgotten->transfers = tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
+  tps_shell_begin (&chunks->shell);
   tps_chunks_arm_timer (chunks);
-  tps_cond_broadcast (&chunks->fired);
-  tps_mutex_unlock (&chunks->lock);
-}
-
-static void
-on_timer (gpointer data)
-{
-  TpsChunks *chunks = data;
-
-  tps_worker_pool_submit (chunks->workers, forget_expired, chunks);
-}
-
-/* No timer is set from now on. The lock is held. */
-static void
-close_timer (TpsChunks *chunks)
-{
-  chunks->closing = TRUE;
-  if (chunks->timer_id == 0 || !tps_worker_pool_cancel_timer (chunks->workers, chunks->timer_id))
-    return;
-  chunks->timer_id = 0;
-  chunks->timer_fires = FALSE;
+  tps_mutex_unlock (&chunks->shell.lock);
+  if (forgotten->transfers->len > 0)
+    tps_worker_pool_submit (chunks->workers, free_forgotten, forgotten);
+  else
+    free_forgotten (forgotten);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -69,6 +59,7 @@ tps_chunks_new (const TpsChunksOptions *options)
 {
   TpsTransferStoreOptions store = { .max_transfers = options->max_transfers,
                                     .max_bytes = options->max_bytes,
+                                    .idle_ns = options->idle_ns,
                                     .budget = tps_budgets_or_none (options->budgets)->transfers };
   TpsChunks *chunks = g_new0 (TpsChunks, 1);
 
@@ -86,19 +77,26 @@ tps_chunks_new (const TpsChunksOptions *options)
   chunks->store = tps_transfer_store_new (&store);
   chunks->feeds = g_hash_table_new (NULL, NULL);
   chunks->runs = g_hash_table_new (NULL, NULL);
-  tps_mutex_init (&chunks->lock);
-  tps_cond_init (&chunks->fired);
+  tps_shell_init (&chunks->shell, chunks->workers, expire, chunks);
   return chunks;
+}
+
+/* Running calls are ended by their own services. */
+static void
+shut_down (gpointer object)
+{
+  TpsChunks *chunks = object;
+
+  tps_mutex_lock (&chunks->shell.lock);
+  tps_shell_shut_down (&chunks->shell);
+  tps_mutex_unlock (&chunks->shell.lock);
 }
 
 void
 tps_chunks_free (TpsChunks *chunks)
 {
-  tps_mutex_lock (&chunks->lock);
-  close_timer (chunks);
-  while (chunks->timer_fires)
-    tps_cond_wait (&chunks->fired, &chunks->lock);
-  tps_mutex_unlock (&chunks->lock);
+  shut_down (chunks);
+  tps_shell_drain (&chunks->shell);
   tps_transfer_store_free (chunks->store);
   tps_budget_unref (chunks->replies);
   g_hash_table_unref (chunks->feeds);
@@ -107,8 +105,7 @@ tps_chunks_free (TpsChunks *chunks)
   g_clear_pointer (&chunks->metrics, tps_metrics_unref);
   g_clear_pointer (&chunks->access, tps_access_unref);
   g_error_free (chunks->closing_error);
-  tps_cond_clear (&chunks->fired);
-  tps_mutex_clear (&chunks->lock);
+  tps_shell_clear (&chunks->shell);
   g_free (chunks);
 }
 
@@ -138,10 +135,10 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
   tps_dispatcher_set_metrics (dispatcher, chunks->metrics);
   if (chunks->access != NULL)
     tps_dispatcher_set_access (dispatcher, chunks->access);
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   replaced = chunks->dispatcher;
   chunks->dispatcher = dispatcher;
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   g_clear_pointer (&replaced, tps_dispatcher_unref);
   return TRUE;
 }
@@ -194,9 +191,9 @@ tps_chunks_get_n_transfers (TpsChunks *chunks)
 {
   guint n_transfers;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   n_transfers = tps_transfer_store_get_n_transfers (chunks->store);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   return n_transfers;
 }
 
@@ -208,8 +205,8 @@ begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, 
 {
   TpsTransfer *transfer = NULL;
 
-  tps_mutex_lock (&chunks->lock);
-  if (chunks->closing)
+  tps_mutex_lock (&chunks->shell.lock);
+  if (chunks->shell.is_shut_down)
     g_propagate_error (error, g_error_copy (chunks->closing_error));
   else
     transfer = make_or_find (chunks, call, arguments, error);
@@ -218,7 +215,7 @@ begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, 
       *n_received = tps_transfer_get_n_received (transfer);
       tps_chunks_arm_timer (chunks);
     }
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   return transfer != NULL;
 }
 
@@ -241,10 +238,10 @@ end (TpsChunks *chunks, TpsCall *call, const gchar *name)
 {
   TpsTransfer *ended = NULL;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   if (tps_chunks_find (chunks, call, name, NULL) != NULL)
     ended = tps_transfer_store_end (chunks->store, name);
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   return ended;
 }
 
@@ -274,25 +271,13 @@ handle_end_transfer (TpsCall *call, gpointer service)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* Running calls are ended by their own services. The workers are not needed any more: they may be
- * freed before this object. */
-static void
-shut_down (gpointer object)
-{
-  TpsChunks *chunks = object;
-
-  tps_mutex_lock (&chunks->lock);
-  close_timer (chunks);
-  tps_mutex_unlock (&chunks->lock);
-}
-
 static gboolean
 keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GError **error)
 {
   TpsChunks *chunks = object;
   TpsTransfer *transfer;
 
-  tps_mutex_lock (&chunks->lock);
+  tps_mutex_lock (&chunks->shell.lock);
   transfer = tps_transfer_store_keep (chunks->store, reply, tps_clock_now_ns (), error);
   if (transfer != NULL)
     {
@@ -300,7 +285,7 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
       *name = g_strdup (tps_transfer_get_name (transfer));
       tps_chunks_arm_timer (chunks);
     }
-  tps_mutex_unlock (&chunks->lock);
+  tps_mutex_unlock (&chunks->shell.lock);
   return transfer != NULL;
 }
 

@@ -24,6 +24,7 @@ typedef struct
   gsize max_bytes;
   const TpsBudgets *budgets; /* `transfers` is charged; a reference is taken; NULL = no limits */
   guint max_transfers;       /* 0 = 256 */
+  gint64 idle_ns;            /* a transfer without progress for so long is forgotten; 0 = 60 s */
   /* Counts the calls that come in chunks; a reference is taken; NULL = none are counted. */
   TpsMetrics *metrics;
   TpsAccess *access;        /* a reference is taken; NULL = rights are checked for each call */

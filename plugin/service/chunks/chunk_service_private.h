@@ -24,7 +24,7 @@
 
 #include "plugin/chunks/transfer_store.h"
 #include "plugin/service/chunks/chunk_service.h"
-#include "runtime/base/sync.h"
+#include "runtime/server/shell.h"
 
 G_BEGIN_DECLS
 
@@ -37,19 +37,15 @@ struct TpsChunks
   TpsBudget *replies;  /* of calls that came in transfers; a reference */
   GError *closing_error;
 
-  TpsMutex lock; /* guards all fields below */
-  TpsCond fired;
+  TpsShell shell;            /* its lock guards all fields below */
   TpsDispatcher *dispatcher; /* of tps_chunks_set_services(); NULL = none */
   TpsTransferStore *store;
-  GHashTable *feeds;    /* by transfer: Feed, while chunks are queued or processed */
-  GHashTable *runs;     /* by transfer: Run, while it runs */
-  guint64 timer_id;     /* 0 = none */
-  gboolean timer_fires; /* until its function has ended */
-  gboolean closing;
+  GHashTable *feeds; /* by transfer: Feed, while chunks are queued or processed */
+  GHashTable *runs;  /* by transfer: Run, while it runs */
 };
 
-/* Sets the expiry timer. Must be called after a transfer has begun or has been answered. The lock
- * must be held. */
+/* Sets the deadline of the next expiry. Must be called after a transfer has begun or has been
+ * answered. The lock must be held. */
 void tps_chunks_arm_timer (TpsChunks *chunks);
 
 /* A transfer that the caller may use; borrowed. The lock must be held. Errors: NOT_FOUND, also for

@@ -5,6 +5,8 @@
 the digest of the parameters after a pass must not depend on the path of the gradients.
 """
 
+import re
+
 import junit
 import launcher
 import report
@@ -75,6 +77,22 @@ class Hooks(launcher.TestCase):
                 found = {self.digest("--ddp-hook=" + hook, *large, *flags)
                          for flags in ((), ("--no-shared-memory",), ("--transport=tcp",))}
                 self.assertEqual(len(found), 1)
+
+    def segments(self, hook, *flags):
+        """The names of the shared memory that trainer0 has mapped while it trains."""
+        run = self.start(*launcher.TINY, "--model=Bucket64KiB", "--data=DummyDataBucket",
+                         "--batch-size=4", "--epochs=1000000", "--ddp-hook=" + hook, *flags)
+        launcher.eventually(run.progress, "it trains")
+        with open("/proc/%d/maps" % run.roles()["trainer0"], encoding="utf-8") as file:
+            found = set(re.findall("memfd:(thriftps-[a-z]+)", file.read()))
+        run.kill()
+        return found
+
+    def test_shared_memory_can_be_switched_off(self):
+        for hook in ("rpc_hook", "allreduce_hook"):
+            with self.subTest(hook=hook):
+                self.assertEqual(len(self.segments(hook)), 1)
+                self.assertEqual(self.segments(hook, "--no-shared-memory"), set())
 
     def test_bucket_sizes_change_nothing(self):
         self.assertEqual(self.digest(),

@@ -48,8 +48,8 @@ class TestCase(launcher.TestCase):
         self._network.ip(self._switch, "link set port%d down" % number)
 
     def start_on(self, number, *flags, names=None, **environment):
-        """A parameter_server on host `number`. `names`: other lines for its /etc/hosts, {name:
-        address}."""
+        """The program of the test case on host `number`. `names`: other lines for its /etc/hosts,
+        {name: address}."""
         known = {"localhost": "127.0.0.1"}
         known.update(("host%d" % n, "10.99.0.%d" % n) for n in range(1, N_HOSTS + 1))
         known.update(names or {})

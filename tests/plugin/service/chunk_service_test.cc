@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <future>
+#include <thread>
 
 #include "runtime/base/error.h"
 #include "runtime/server/quota/quotas.h"
@@ -61,7 +62,7 @@ struct Answer
 class ChunkService : public testing::Test
 {
 protected:
-  ChunkService ()
+  explicit ChunkService (gint64 idle_ns = 0)
   {
     TpsChunksOptions options = {};
     TpsService service;
@@ -70,6 +71,7 @@ protected:
     budgets.transfers = tps_budget_new (nullptr, "transfers", 16 << 20);
     options.workers = workers;
     options.budgets = &budgets;
+    options.idle_ns = idle_ns;
     chunks = tps_chunks_new (&options);
     set_services ({ "Service" });
     service = tps_chunk_service (chunks);
@@ -211,6 +213,7 @@ protected:
   }
 
   TpsChunks *chunks;
+  TpsWorkerPool *workers;
   std::deque<std::function<void ()>> jobs;
   int n_calls = 0;
   std::string reply; /* to "method"; empty = void */
@@ -280,10 +283,37 @@ private:
     tps_writer_string (out, static_cast<const std::string *> (text)->c_str ());
   }
 
-  TpsWorkerPool *workers;
   TpsDispatcher *dispatcher;
   std::deque<Answer> answers;
 };
+
+class ChunkServiceWithoutPatience : public ChunkService
+{
+protected:
+  ChunkServiceWithoutPatience () : ChunkService (1)
+  {
+  }
+};
+
+/* Deadlines do not queue behind work; only the release of memory does. */
+TEST_F (ChunkServiceWithoutPatience, transfersExpireWhileAllWorkersAreBusy)
+{
+  std::promise<void> end_work;
+  std::promise<void> has_begun;
+  auto work = [&] {
+    has_begun.set_value ();
+    end_work.get_future ().wait ();
+  };
+  std::function<void ()> func = work;
+
+  tps_worker_pool_submit (
+      workers, [] (gpointer data) { (*static_cast<std::function<void ()> *> (data)) (); }, &func);
+  has_begun.get_future ().wait ();
+  ASSERT_TRUE (is_fine (begin ("t", 10, 1)));
+  while (tps_chunks_get_n_transfers (chunks) > 0)
+    std::this_thread::yield ();
+  end_work.set_value ();
+}
 
 /* Its client may start again, whereas an acknowledged last chunk would make it run a transfer that
  * no longer exists. */
