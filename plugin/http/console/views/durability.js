@@ -48,6 +48,7 @@ function factsOf(durability) {
     [isRecovering ? "Applied" : "Written since the start", formatBytes(log_bytes)],
     ...(isRecovering ? [["Recovery takes another", formatSeconds(recovery_remaining_s)]] : []),
     ...snapshotFacts(snapshot, end_lsn),
+    ["A snapshot is being written", formatYes(durability.is_writing_snapshot)],
     ["Name of the log", formatText(log)],
   ];
 }
@@ -58,8 +59,7 @@ function snapshotFacts(snapshot, end_lsn) {
     ["It holds", `up to LSN ${formatCount(snapshot.lsn)}`],
     ["Its size", formatBytes(snapshot.bytes)],
     ["Commands since then", formatCount(Math.max(end_lsn - snapshot.lsn, 0))],
-    ["Another one is being written", formatYes(snapshot.is_writing)],
-  ];
+      ];
 }
 
 function makeRecovery() {

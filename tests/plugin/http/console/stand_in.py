@@ -84,8 +84,9 @@ class StandIn(http.server.ThreadingHTTPServer):
         all_entries = list(getattr(data, key)(self.elapsed_s))
         begin = int(query.get("after", ["0"])[0])
         end = begin + PAGE
+        following = end if key == "connections" else str(end)
         return {"time_s": data.START_S + self.elapsed_s, "total": len(all_entries),
-                "next": str(end) if end < len(all_entries) else None, "bytes": 1 << 33,
+                "next": following if end < len(all_entries) else None, "bytes": 1 << 33,
                 "max_bytes": 1 << 35, key: all_entries[begin:end]}
 
 
@@ -164,9 +165,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        self.send_event("hello", {"name": "server0", "version": "0.1.0",
-                                  "start_time_s": data.START_S,
-                                  "latency_bounds_us": data.LATENCY_BOUNDS_US})
+        self.send_event("hello", data.HELLO)
         for second in range(server.elapsed_s - N_PAST, server.elapsed_s):
             if not 300 < server.elapsed_s - second < 340:  # a gap
                 self.send_event("sample", data.sample(second, second), second)

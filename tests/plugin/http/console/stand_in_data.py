@@ -40,7 +40,7 @@ def tables(elapsed_s):
         rate = int(10 ** dice.uniform(0, 3.5))
         yield {
             "name": table_name(i), "rows": 2 * rows, "local_rows": rows, "dim": dim,
-            "dtype": "FLOAT32", "optimizer": dice.choice(("ADAGRAD", "SGD", "ADAM", None)),
+            "dtype": "FLOAT32", "optimizer": dice.choice(("ADAGRAD", "SGD", "ADAM", "FTRL")),
             "shard": {"kind": ("whole", "range", "hash")[i % 3],
                       "first_row": rows if i % 3 == 1 else None, "index": 1, "count": 2},
             "place": "cuda:0" if i % 7 == 0 else "cpu", "durability": "commit",
@@ -81,6 +81,10 @@ def latency(time_s, calls):
     return counts
 
 
+HELLO = {"name": "server0", "version": "0.1.0", "start_time_s": START_S,
+         "latency_bounds_us": LATENCY_BOUNDS_US}
+
+
 def sample(number, elapsed_s):
     """The sample of the second `elapsed_s` after the start."""
     time_s = START_S + elapsed_s
@@ -90,7 +94,8 @@ def sample(number, elapsed_s):
     calls = sum(counts)
     total = sum(each for _, each, _ in METHODS)
     return {
-        "time_s": time_s, "interval_s": 1.0, "state": "ready", "calls": calls,
+        "time_s": time_s, "interval_s": 1.0, "state": "ready", "reasons": [], "warnings": [],
+        "calls": calls,
         "failures": dice.randrange(1, 40) if elapsed_s % 50 < 3 else 0,
         "received_bytes": rate * 4100, "sent_bytes": rate * 61000, "connections": N_CONNECTIONS,
         "in_flight": dice.randrange(40, 300), "latency": counts,
@@ -99,7 +104,8 @@ def sample(number, elapsed_s):
                      "p50_ms": p50_ms * dice.uniform(0.9, 1.1), "p99_ms": 6 * p50_ms}
                     for name, each, p50_ms in METHODS],
         "tables": [],
-        "budgets": {"process": int((9 + math.sin(elapsed_s / 200)) * GIB), "pending": 1 << 28},
+        "budgets": {"process": int((9 + math.sin(elapsed_s / 200)) * GIB),
+                    "pending requests": 1 << 28, "HTTP": 1 << 20},
         "workers": {"running": 2, "queued": 5},
         "rounds": {"open": 12, "oldest_s": 21.5, "waiting": 756, "version": 42},
         "durability": {"phase": "live", "lsn": int(elapsed_s * 2600),
@@ -135,6 +141,7 @@ def status(elapsed_s):
     return {
         "time_s": START_S + elapsed_s, "start_time_s": START_S, "name": "server0",
         "version": "0.1.0", "state": "ready", "reasons": [], "warnings": [],
+        "log_levels": "info,tables=debug",
         "totals": {"connections": N_CONNECTIONS, "max_connections": 1024, "accepted": 4181,
                    "refused": 3, "in_flight": newest["in_flight"],
                    "requests": int(13000 * elapsed_s), "failures": 812, "cancelled": 7,
@@ -151,15 +158,16 @@ def status(elapsed_s):
             "phase": "live", "log": "0123456789abcdef0123456789abcdef",
             "lsn": newest["durability"]["lsn"], "end_lsn": newest["durability"]["end_lsn"],
             "log_bytes": newest["durability"]["log_bytes"], "recovery_bytes": None,
-            "recovery_remaining_s": None,
+            "recovery_remaining_s": None, "is_writing_snapshot": True,
             "snapshot": {"name": "snapshot-00000000000009183200", "lsn": 9183200,
-                         "bytes": int(7.4 * GIB), "is_writing": True}},
+                         "bytes": int(7.4 * GIB), "tables": N_TABLES, "increments": 3}},
         "quotas": [
-            {"tenant": tenant, "in_flight": 3 + i, "refused": 12 * i,
-             "limits": [{"kind": "calls/s", "used": 812.5 + i, "max": 1000.0},
-                        {"kind": "rows/s", "used": 98000.0 / (i + 1), "max": 100000.0},
-                        {"kind": "bytes in/s", "used": 3e6 * (i + 1), "max": 5e7},
-                        {"kind": "table bytes", "used": 7.0 * GIB, "max": None}]}
+            {"tenant": tenant, "in_flight": 3 + i, "table_bytes": 7 * GIB, "refused": 12 * i,
+             "throttled_s": 1.25 * i,
+             "limits": [{"kind": "calls_per_s", "used": 812 + i, "max": 1000},
+                        {"kind": "rows_per_s", "used": 98000 // (i + 1), "max": 100000},
+                        {"kind": "bytes_in_per_s", "used": 3000000 * (i + 1), "max": 50000000},
+                        {"kind": "table_bytes", "used": 7 * GIB, "max": 16 * GIB}]}
             for i, tenant in enumerate(("search", "ads", IMAGE))],
         "http": {"connections": 2, "streams": 1, "requests": 81, "refused": 0},
     }
@@ -176,7 +184,8 @@ def slow(elapsed_s):
                   "reply_ms": dice.uniform(0.1, 6)}
         longest = max(phases, key=phases.get)
         calls.append({
-            "time_s": START_S + elapsed_s - i, "method": name, "peer": "10.0.0.7:40312",
+            "time_s": START_S + elapsed_s - i, "method": name,
+            "table": table_name(i) if "Embedding" in name else None, "peer": "10.0.0.7:40312",
             "principal": HOSTILE[i] if i < 3 else "trainer-%d" % i,
             "duration_ms": sum(phases.values()), "phases": phases, "phase": longest[:-3],
             "code": "DEADLINE_EXCEEDED" if i % 9 == 0 else None,
@@ -208,7 +217,7 @@ def empty(path, elapsed_s):
     """Replies of a server that has just started and is empty."""
     usual = status(elapsed_s)
     return {
-        "/tables": {"time_s": START_S, "total": 0, "next": None, "bytes": 0, "max_bytes": None,
+        "/tables": {"time_s": START_S, "total": 0, "next": None, "bytes": 0, "max_bytes": 1 << 35,
                     "tables": []},
         "/connections": {"time_s": START_S, "total": 0, "next": None, "connections": []},
         "/rounds": {"time_s": START_S, "averaging": None, "model": None, "stragglers": []},
