@@ -86,8 +86,10 @@ struct DurabilityInfo {
   // The last command that has been replayed (RECOVERING) or that is on the disk (other phases).
   2: i64 lsn
   3: i64 end_lsn                  // the last command to be replayed, or the last one made
-  4: i64 bytes                    // bytes of the log that were replayed, or written since the start
-  5: optional i64 end_bytes       // bytes of the log that are to be replayed
+  // RECOVERING: bytes of the snapshot and the log that were read. Other phases: bytes of the log
+  // that were written since the start.
+  4: i64 bytes
+  5: optional i64 end_bytes       // bytes of the snapshot and the log that are to be read
   6: optional i64 remaining_ms    // estimated time until the end of the recovery
 }
 

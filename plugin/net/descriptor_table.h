@@ -14,8 +14,8 @@
 G_BEGIN_DECLS
 
 /* Enlarges the table for `n_descriptors`, or for as many as the process may have open
- * (RLIMIT_NOFILE), at most 2^20. May block for a grace period. The table never shrinks. It stays as it is if no
- * descriptor is free. Thread: any. */
+ * (RLIMIT_NOFILE), at most 2^20. May block for a grace period. The table never shrinks. It stays as
+ * it is if no descriptor is free. Thread: any. */
 void tps_descriptor_table_enlarge (gsize n_descriptors);
 
 G_END_DECLS

@@ -126,8 +126,8 @@ typedef struct
   TpsDurablePhase phase;
   gint64 lsn;          /* of the last command that was applied again or is on the disk */
   gint64 end_lsn;      /* of the last command to be applied, or that was admitted */
-  gint64 n_bytes_done; /* of the log: applied again, or written since the start */
-  gint64 n_bytes;      /* of the log: to be applied, or 0 */
+  gint64 n_bytes_done; /* of snapshot and log: restored; or of the log: written since the start */
+  gint64 n_bytes;      /* of snapshot and log: to be restored, or 0 */
   gint64 remaining_ms; /* an estimate, of the recovery; -1 = there is none */
 } TpsDurableStatus;
 

@@ -39,7 +39,7 @@ static const TpsFamily written_bytes = {
 
 static const TpsFamily recovery_bytes = {
   .name = "recovery_remaining_bytes",
-  .help = "Bytes of the log that the recovery has yet to apply.",
+  .help = "Bytes of the snapshot and the log that the recovery has yet to read.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

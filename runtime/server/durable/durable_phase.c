@@ -112,8 +112,8 @@ tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
     .phase = tps_durable_get_phase (durable),
     .lsn = atomic_load (&recovery->lsn),
     .end_lsn = recovery->last_lsn,
-    .n_bytes_done = atomic_load (&recovery->n_bytes_done),
-    .n_bytes = recovery->n_bytes,
+    .n_bytes_done = tps_recovery_get_bytes_done (recovery),
+    .n_bytes = tps_recovery_get_all_bytes (recovery),
     .remaining_ms = tps_recovery_estimate_ms (recovery, tps_clock_now_ns ()),
   };
 }

@@ -85,6 +85,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   durable->recovery.stops = &durable->stops;
   durable->recovery.last_lsn = found.last_lsn;
   durable->recovery.n_bytes = found.n_bytes;
+  durable->recovery.n_snapshot_bytes = (gint64) durable->snapshot.n_bytes;
   return TRUE;
 }
 
@@ -108,6 +109,14 @@ restore_copy (TpsDurable *durable, GError **error)
          && tps_durable_write_snapshot (durable, FALSE, error);
 }
 
+static void
+note_restored (gpointer user_data, guint64 n_done, guint64 n_bytes)
+{
+  TpsDurable *durable = user_data;
+
+  tps_recovery_note_restored (&durable->recovery, n_done);
+}
+
 static gboolean
 restore_snapshot (TpsDurable *durable, GError **error)
 {
@@ -117,10 +126,14 @@ restore_snapshot (TpsDurable *durable, GError **error)
     return restore_copy (durable, error);
   if (durable->snapshot.name[0] == '\0')
     return TRUE;
+  options.progress = note_restored;
   tps_trace (&snapshot_restored, tps_field_text ("name", durable->snapshot.name),
              tps_field_int ("lsn", durable->snapshot.lsn),
              tps_field_uint ("bytes", durable->snapshot.n_bytes));
-  return tps_snapshot_restore (&options, &durable->snapshot, error);
+  if (!tps_snapshot_restore (&options, &durable->snapshot, error))
+    return FALSE;
+  tps_recovery_note_restored (&durable->recovery, durable->snapshot.n_bytes);
+  return TRUE;
 }
 
 static void
@@ -131,7 +144,7 @@ end_recovery (TpsDurable *durable, const GError *error)
   if (error == NULL)
     tps_trace (
         &recovery_done, tps_field_int ("lsn", recovery->last_lsn),
-        tps_field_int ("bytes", recovery->n_bytes),
+        tps_field_int ("bytes", tps_recovery_get_all_bytes (recovery)),
         tps_field_real ("seconds", (gdouble) (tps_clock_now_ns () - recovery->started_ns) / 1e9));
   else
     tps_trace (&recovery_failed,
@@ -153,6 +166,7 @@ recover (void *user_data)
   TpsDurable *durable = user_data;
   g_autoptr (GError) error = NULL;
 
+  tps_recovery_begin (&durable->recovery);
   if (restore_snapshot (durable, &error) && tps_recovery_run (&durable->recovery, &error))
     tps_snapshot_thread_begin (&durable->snapshots, tps_clock_now_ns (), 0);
   end_recovery (durable, error);

@@ -65,22 +65,59 @@ apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const T
   return FALSE;
 }
 
+/* ---- progress ------------------------------------------------------------------------------- */
+
+gint64
+tps_recovery_get_all_bytes (const TpsRecovery *recovery)
+{
+  return recovery->n_snapshot_bytes + recovery->n_bytes;
+}
+
+gint64
+tps_recovery_get_bytes_done (const TpsRecovery *recovery)
+{
+  return atomic_load (&recovery->n_restored) + atomic_load (&recovery->n_bytes_done);
+}
+
 static void
 trace_progress (TpsRecovery *recovery, TpsTraceEvent *event)
 {
+  recovery->traced_ns = tps_clock_now_ns ();
   tps_trace (
       event, tps_field_int ("lsn", atomic_load (&recovery->lsn)),
       tps_field_int ("last_lsn", recovery->last_lsn),
-      tps_field_int ("bytes", atomic_load (&recovery->n_bytes_done)),
-      tps_field_int ("all_bytes", recovery->n_bytes),
-      tps_field_int ("remaining_ms", tps_recovery_estimate_ms (recovery, tps_clock_now_ns ())));
+      tps_field_int ("bytes", tps_recovery_get_bytes_done (recovery)),
+      tps_field_int ("all_bytes", tps_recovery_get_all_bytes (recovery)),
+      tps_field_int ("remaining_ms", tps_recovery_estimate_ms (recovery, recovery->traced_ns)));
 }
+
+static void
+trace_progress_if_due (TpsRecovery *recovery)
+{
+  if (tps_clock_now_ns () - recovery->traced_ns >= PROGRESS_NS)
+    trace_progress (recovery, &recovery_progress);
+}
+
+void
+tps_recovery_begin (TpsRecovery *recovery)
+{
+  if (recovery->n_snapshot_bytes > 0 || recovery->last_lsn >= recovery->first_lsn)
+    trace_progress (recovery, &recovery_started);
+}
+
+void
+tps_recovery_note_restored (TpsRecovery *recovery, guint64 n_done)
+{
+  atomic_store (&recovery->n_restored, MIN ((gint64) n_done, recovery->n_snapshot_bytes));
+  trace_progress_if_due (recovery);
+}
+
+/* ---- the log -------------------------------------------------------------------------------- */
 
 static gboolean
 apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
 {
   TpsLogRecord record;
-  gint64 traced_ns = recovery->started_ns;
 
   while (atomic_load (&recovery->lsn) < recovery->last_lsn)
     {
@@ -94,10 +131,7 @@ apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
         return FALSE;
       atomic_store (&recovery->lsn, record.lsn);
       atomic_fetch_add (&recovery->n_bytes_done, (gint64) record.n_bytes);
-      if (tps_clock_now_ns () - traced_ns < PROGRESS_NS)
-        continue;
-      traced_ns = tps_clock_now_ns ();
-      trace_progress (recovery, &recovery_progress);
+      trace_progress_if_due (recovery);
     }
   TPS_PLANT ("lsn-reused",
              tps_sequencer_set_lsn (recovery->targets->sequencer, recovery->last_lsn - 1));
@@ -113,7 +147,6 @@ tps_recovery_run (TpsRecovery *recovery, GError **error)
   TPS_PLANT ("replay-without-last-record", recovery->last_lsn--);
   if (recovery->last_lsn < recovery->first_lsn)
     return TRUE;
-  trace_progress (recovery, &recovery_started);
   cursor = tps_log_cursor_new (recovery->log, recovery->first_lsn, error);
   return cursor != NULL && apply_all (recovery, cursor, error);
 }
@@ -121,8 +154,8 @@ tps_recovery_run (TpsRecovery *recovery, GError **error)
 gint64
 tps_recovery_estimate_ms (TpsRecovery *recovery, gint64 now_ns)
 {
-  gint64 n_done = atomic_load (&recovery->n_bytes_done);
-  gdouble left = (gdouble) MAX (recovery->n_bytes - n_done, 0);
+  gint64 n_done = tps_recovery_get_bytes_done (recovery);
+  gdouble left = (gdouble) MAX (tps_recovery_get_all_bytes (recovery) - n_done, 0);
 
   if (n_done == 0)
     return -1;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Applies a log again. Internal to this folder. */
+/* Applies a log again, after a snapshot has been read. Internal to this folder. */
 
 #pragma once
 
@@ -14,15 +14,28 @@ typedef struct
 {
   TpsLog *log;
   const TpsDurableTargets *targets;
-  gint64 first_lsn;   /* of the first record to apply; earlier ones have taken effect */
-  gint64 last_lsn;    /* of the last one */
-  gint64 n_bytes;     /* of the log, approximately */
-  atomic_bool *stops; /* set by other threads to end the recovery */
+  gint64 first_lsn;        /* of the first record to apply; earlier ones have taken effect */
+  gint64 last_lsn;         /* of the last one */
+  gint64 n_bytes;          /* of the log, approximately */
+  gint64 n_snapshot_bytes; /* of the snapshot, which is read before the log; 0 = there is none */
+  atomic_bool *stops;      /* set by other threads to end the recovery */
 
   /* Progress, which other threads read. */
-  atomic_llong lsn, n_bytes_done;
+  atomic_llong lsn, n_bytes_done; /* of the log */
+  atomic_llong n_restored;        /* bytes of the snapshot */
   gint64 started_ns;
+  gint64 traced_ns; /* for the thread of the recovery */
 } TpsRecovery;
+
+/* Traces the start. Must be called before the snapshot is read. */
+void tps_recovery_begin (TpsRecovery *recovery);
+
+/* Sets the number of bytes of the snapshot that have been read. */
+void tps_recovery_note_restored (TpsRecovery *recovery, guint64 n_done);
+
+/* The bytes of the snapshot and of the log: all, and those that have been read. Thread: any. */
+gint64 tps_recovery_get_all_bytes (const TpsRecovery *recovery);
+gint64 tps_recovery_get_bytes_done (const TpsRecovery *recovery);
 
 /* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record whose effect differs from
  * the first time); of tables and model, naming the LSN. */

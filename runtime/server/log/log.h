@@ -92,8 +92,9 @@ typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error)
 /* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until
  * done(), which is called once, also after failures:
  *   NONE      at once; only the LSN of the command is recorded: readers see a hole
- *   INTERVAL  when the record has been copied; it is on the disk at most `interval_ns` later, with
- *             all commands before it
+ *   INTERVAL  when the record has been copied; but when it is on the disk, with all commands before
+ *             it, while one that ended `interval_ns` ago or earlier is not. So a crash undoes
+ *             commands that ended within one interval, and none before them
  *   COMMIT    when the record is on the disk
  * Thread: one call at a time. */
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,

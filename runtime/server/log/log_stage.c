@@ -17,7 +17,9 @@ tps_log_stage_empty (TpsLogStage *stage)
   stage->n_records = 0;
   stage->is_full = FALSE;
   stage->is_urgent = FALSE;
+  stage->write_ns = G_MAXINT64;
   stage->due_ns = G_MAXINT64;
+  stage->has_held = FALSE;
   stage->large = NULL;
 }
 
@@ -80,7 +82,7 @@ add_record (TpsLogStage *stage, const TpsLogEntry *entry)
 }
 
 gboolean
-tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
+tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, const TpsLogInterval *interval,
                    gboolean *has_copied)
 {
   *has_copied = FALSE;
@@ -97,7 +99,16 @@ tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
       return TRUE;
     }
   if (entry->durability == TPS_DURABILITY_INTERVAL)
-    stage->due_ns = MIN (stage->due_ns, due_ns);
+    {
+      stage->write_ns = MIN (stage->write_ns, interval->write_ns);
+      stage->due_ns = MIN (stage->due_ns, interval->due_ns);
+      if (interval->must_wait)
+        {
+          stage->has_held = TRUE;
+          g_array_append_val (stage->waiting, *entry);
+          return TRUE;
+        }
+    }
   *has_copied = TRUE;
   return TRUE;
 }

@@ -31,7 +31,10 @@ typedef struct
   gint64 first_lsn, last_lsn;
   gboolean is_full;   /* an entry did not fit; the stage is not empty */
   gboolean is_urgent; /* a caller waits for the disk */
-  gint64 due_ns;      /* the time by which it must be written; G_MAXINT64 = none */
+  /* Records of TPS_DURABILITY_INTERVAL: the time to begin to write, and the time by which the first
+   * one should be on the disk; G_MAXINT64 = there is none. */
+  gint64 write_ns, due_ns;
+  gboolean has_held; /* a record of TPS_DURABILITY_INTERVAL waits for the disk */
   /* A record that is longer than the buffer: the only one of its group. It is encoded while it
    * is written. */
   const TpsCommand *large;
@@ -39,6 +42,13 @@ typedef struct
   GArray *waiting;    /* of TpsLogEntry: done() is to be called when the group is on the disk */
   TpsRecordPlan plan; /* of the record that is being encoded */
 } TpsLogStage;
+
+/* What holds for a record of TPS_DURABILITY_INTERVAL that is added now. */
+typedef struct
+{
+  gint64 write_ns, due_ns; /* see TpsLogStage */
+  gboolean must_wait;      /* earlier ones are overdue, so it waits for the disk */
+} TpsLogInterval;
 
 /* `capacity` must be a multiple of TPS_DISK_BLOCK. */
 void tps_log_stage_init (TpsLogStage *stage, gsize capacity);
@@ -50,10 +60,9 @@ gboolean tps_log_stage_is_empty (const TpsLogStage *stage);
 gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 
 /* Encodes the entry's record after the others. FALSE: it does not fit, and the stage is full.
- * `has_copied`: the command is not needed any more, and the entry does not wait for the disk.
- * `due_ns`: the time by which a record of TPS_DURABILITY_INTERVAL must be on the disk. */
-gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
-                            gboolean *has_copied);
+ * `has_copied`: the command is not needed any more, and the entry does not wait for the disk. */
+gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry,
+                            const TpsLogInterval *interval, gboolean *has_copied);
 
 /* Discards the records in the stage, and the waiting entries. */
 void tps_log_stage_empty (TpsLogStage *stage);

@@ -124,7 +124,7 @@ static gboolean
 is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
 {
   return !tps_log_stage_is_empty (stage)
-         && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->due_ns);
+         && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->write_ns);
 }
 
 /* After a full disk, the next attempt comes after a delay. */
@@ -134,14 +134,22 @@ may_try (const TpsLogWriter *writer, gint64 now_ns)
   return writer->no_room == NULL || now_ns >= writer->retry_ns || writer->is_closing;
 }
 
+/* Only one thread makes a segment: a group that needs the next one waits while it is made. */
+static gboolean
+has_segment (const TpsLogWriter *writer, const TpsLogStage *stage)
+{
+  return !writer->is_making || tps_log_stage_get_bytes (stage) <= writer->room;
+}
+
 static gboolean
 can_write (const TpsLogWriter *writer, gint64 now_ns)
 {
   if (writer->is_writing)
     return FALSE;
   if (writer->sealed != NULL)
-    return may_try (writer, now_ns);
-  return !writer->is_staging && is_due (writer, writer->filling, now_ns);
+    return may_try (writer, now_ns) && has_segment (writer, writer->sealed);
+  return !writer->is_staging && is_due (writer, writer->filling, now_ns)
+         && has_segment (writer, writer->filling);
 }
 
 /* A command that is too long for a stage is copied while it is written; later commands must not end
@@ -156,7 +164,7 @@ can_stage (const TpsLogWriter *writer)
 static gboolean
 can_make_spare (const TpsLogWriter *writer, gint64 now_ns)
 {
-  return writer->wants_spare && !writer->is_writing && !writer->is_closing
+  return writer->wants_spare && !writer->is_making && !writer->makes_own && !writer->is_closing
          && may_try (writer, now_ns);
 }
 
@@ -169,7 +177,7 @@ has_anything (const TpsLogWriter *writer)
 static gboolean
 is_at_work (const TpsLogWriter *writer)
 {
-  return writer->is_staging || writer->is_writing || writer->is_ending;
+  return writer->is_staging || writer->is_writing || writer->is_ending || writer->is_making;
 }
 
 static Step
@@ -193,9 +201,10 @@ get_wake_ns (const TpsLogWriter *writer)
 
   if (writer->failure != NULL || writer->is_writing)
     return wake_ns; /* the writing thread continues here */
-  if (writer->sealed == NULL && !writer->is_staging)
-    wake_ns = writer->filling->due_ns;
-  if (writer->no_room != NULL && (writer->sealed != NULL || writer->wants_spare))
+  if (writer->sealed == NULL && !writer->is_staging && has_segment (writer, writer->filling))
+    wake_ns = writer->filling->write_ns;
+  if (writer->no_room != NULL && !writer->is_making
+      && (writer->sealed != NULL || writer->wants_spare))
     wake_ns = MIN (wake_ns, writer->retry_ns);
   return wake_ns;
 }
@@ -211,10 +220,31 @@ drop_taken (TpsLogWriter *writer)
   writer->n_taken = 0;
 }
 
+static gboolean
+is_overdue (const TpsLogStage *stage, gint64 now_ns)
+{
+  return stage->has_held || now_ns >= stage->due_ns;
+}
+
+/* A crash must not undo replies of more than one interval. Writing begins after half of it. While
+ * the disk takes longer than the other half, later records wait for the disk. They also wait until
+ * the held ones before them have ended, so that the order of the replies stays. */
+static TpsLogInterval
+get_interval (const TpsLogWriter *writer, gint64 now_ns)
+{
+  gboolean must_wait = is_overdue (writer->filling, now_ns) || writer->ends_held
+                       || (writer->sealed != NULL && is_overdue (writer->sealed, now_ns));
+
+  return (TpsLogInterval) { .write_ns = must_wait ? now_ns : now_ns + writer->interval_ns / 2,
+                            .due_ns = now_ns + writer->interval_ns,
+                            .must_wait = must_wait };
+}
+
 /* FALSE: the stage is full, or the queue is empty. */
 static gboolean
 stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
 {
+  TpsLogInterval interval = get_interval (writer, now_ns);
   TpsLogEntry entry;
   gboolean is_taken, has_copied;
 
@@ -222,7 +252,7 @@ stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
     return FALSE;
   entry = g_array_index (writer->queue, TpsLogEntry, writer->n_taken);
   tps_mutex_unlock (&writer->lock);
-  is_taken = tps_log_stage_add (stage, &entry, now_ns + writer->interval_ns, &has_copied);
+  is_taken = tps_log_stage_add (stage, &entry, &interval, &has_copied);
   if (has_copied)
     entry.done (entry.user_data, entry.lsn, NULL);
   tps_mutex_lock (&writer->lock);
@@ -246,10 +276,9 @@ run_stage (TpsLogWriter *writer, gint64 now_ns)
     tps_cond_signal (&writer->changed);
 }
 
-/* Updates the room after an operation on the segments. `error` may be NULL; takes ownership of
- * it. */
+/* No thread writes, or this one does. */
 static void
-note_segments (TpsLogWriter *writer, GError *error, gint64 now_ns)
+note_room (TpsLogWriter *writer)
 {
   const TpsSegmentWriter *segments = &writer->segments;
   gint64 used = segments->current.offset;
@@ -257,6 +286,12 @@ note_segments (TpsLogWriter *writer, GError *error, gint64 now_ns)
   writer->room = tps_segment_writer_get_room (segments);
   writer->wants_spare = segments->spare.file == NULL && used >= segments->current.size / 2;
   writer->needs_spare = writer->wants_spare && used >= segments->current.size / 4 * 3;
+}
+
+/* Notes the result of an operation on the segments. `error` may be NULL; takes ownership of it. */
+static void
+note_result (TpsLogWriter *writer, GError *error, gint64 now_ns)
+{
   if (error != NULL || !writer->wants_spare)
     g_clear_error (&writer->no_room);
   if (error == NULL)
@@ -267,21 +302,34 @@ note_segments (TpsLogWriter *writer, GError *error, gint64 now_ns)
       writer->no_room = error;
       writer->retry_ns = now_ns + TPS_LOG_RETRY_NS;
     }
-  else
+  else if (writer->failure == NULL)
     writer->failure = error;
+  else
+    g_error_free (error);
 }
 
+/* To reserve room and to sync takes long, so the other thread may write to the current segment
+ * meanwhile. */
 static void
 run_spare (TpsLogWriter *writer, gint64 now_ns)
 {
+  guint64 number = writer->segments.current.head.number + 1;
+  TpsOpenSegment spare;
   GError *error = NULL;
 
-  writer->is_writing = TRUE;
+  writer->is_making = TRUE;
   tps_mutex_unlock (&writer->lock);
-  tps_segment_writer_make_spare (&writer->segments, &error);
+  tps_segment_writer_make_segment (&writer->segments, number, &spare, &error);
   tps_mutex_lock (&writer->lock);
-  note_segments (writer, error, now_ns);
-  writer->is_writing = FALSE;
+  writer->is_making = FALSE;
+  writer->segments.spare = spare;
+  if (writer->is_writing)
+    writer->wants_spare = spare.file == NULL; /* the writing thread notes the room */
+  else
+    note_room (writer);
+  note_result (writer, error, now_ns);
+  if (has_anything (writer) || writer->is_closing)
+    tps_cond_broadcast (&writer->changed);
 }
 
 /* A failed write is final, even if the disk is full: its room had been reserved. */
@@ -344,6 +392,7 @@ end_written (TpsLogWriter *writer)
   writer->ending = waiting;
   writer->is_ending = TRUE;
   writer->ends_large = stage->large != NULL;
+  writer->ends_held = stage->has_held;
   tps_log_stage_empty (stage);
   writer->sealed = NULL;
   writer->is_writing = FALSE;
@@ -360,7 +409,7 @@ end_written (TpsLogWriter *writer)
   if (writer->n_end_waiters > 0 || writer->ends_large || writer->failure != NULL
       || writer->is_closing)
     tps_cond_broadcast (&writer->changed);
-  writer->is_ending = writer->ends_large = FALSE;
+  writer->is_ending = writer->ends_large = writer->ends_held = FALSE;
 }
 
 static void
@@ -375,11 +424,14 @@ run_write (TpsLogWriter *writer, gint64 now_ns)
       writer->sealed = writer->filling;
       writer->filling = other_stage (writer);
     }
+  writer->makes_own = tps_log_stage_get_bytes (writer->sealed) > writer->room;
   tps_mutex_unlock (&writer->lock);
   is_written = write_sealed (writer, &error);
   TPS_PLANT ("sync-error-ignored", is_written = TRUE; g_clear_error (&error));
   tps_mutex_lock (&writer->lock);
-  note_segments (writer, error, now_ns);
+  writer->makes_own = FALSE;
+  note_room (writer);
+  note_result (writer, error, now_ns);
   if (is_written)
     end_written (writer);
   else

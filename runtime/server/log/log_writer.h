@@ -10,12 +10,12 @@
  *           wait for the disk
  *   WRITE   writes the filled stage and syncs it, and ends its waiting entries; the next stage may
  *           be written meanwhile
- *   SPARE   makes the next segment
+ *   SPARE   makes the next segment; groups may be written to the current one meanwhile
  *   FAIL    after a failure: ends everything with its error
  *
- * At most one thread stages, one writes, and one ends, at a time. tps_log_writer_run() takes one
- * step after the other and sleeps when there is none. Tests call tps_log_writer_step() instead,
- * with a clock of their own.
+ * At most one thread stages, one writes, one makes a segment, and one ends, at a time.
+ * tps_log_writer_run() takes one step after the other and sleeps when there is none. Tests call
+ * tps_log_writer_step() instead, with a clock of their own.
  */
 
 #pragma once
@@ -38,8 +38,11 @@ typedef struct
   guint n_taken;
   gboolean is_staging; /* a thread uses the stage that is filled */
   gboolean is_writing; /* a thread uses `sealed`, and the segments */
+  gboolean is_making;  /* a thread makes the next segment */
+  gboolean makes_own;  /* a thread writes a group for which it makes the next segment itself */
   gboolean is_ending;  /* a thread uses `ending`, and calls done() */
   gboolean ends_large; /* `ending` has a command that was too long for a stage */
+  gboolean ends_held;  /* `ending` has records of TPS_DURABILITY_INTERVAL */
   guint n_end_waiters; /* threads that wait for the end of that */
   gboolean is_closing;
   TpsLogStage *filling; /* one of the two */
@@ -47,7 +50,7 @@ typedef struct
   GError *failure;      /* final */
   GError *no_room;      /* until a segment can be made */
   gint64 retry_ns;      /* the time of the next attempt */
-  gint64 room;          /* bytes, without a further segment */
+  gint64 room; /* bytes, without a further segment; while a thread writes, as before that */
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
   gboolean needs_spare; /* it is nearly full */
   gint64 durable_lsn;

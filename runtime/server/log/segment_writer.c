@@ -45,7 +45,8 @@ write_head (TpsOpenSegment *segment, GError **error)
 }
 
 static gboolean
-make_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *path, GError **error)
+make_file (const TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *path,
+           GError **error)
 {
   TpsDisk *disk = get_disk (writer);
 
@@ -56,31 +57,35 @@ make_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *pa
 }
 
 gboolean
-tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error)
+tps_segment_writer_make_segment (const TpsSegmentWriter *writer, guint64 number,
+                                 TpsOpenSegment *segment, GError **error)
 {
   TpsDisk *disk = get_disk (writer);
-  guint64 number = writer->current.head.number + 1;
-  TpsOpenSegment segment = { .size = writer->segment_bytes, .offset = TPS_LOG_FIRST_GROUP };
   g_autofree gchar *path = path_of (writer, number);
 
-  if (writer->spare.file != NULL)
-    return TRUE;
-  segment.head = (TpsSegmentHead) {
+  *segment = (TpsOpenSegment) { .size = writer->segment_bytes, .offset = TPS_LOG_FIRST_GROUP };
+  segment->head = (TpsSegmentHead) {
     .id = writer->folder->id,
     .number = number,
     .stamp = (guint64) g_random_int () << 32 | g_random_int (),
   };
-  if (make_segment (writer, &segment, path, error))
+  if (make_file (writer, segment, path, error))
+    return TRUE;
+  if (segment->file != NULL)
     {
-      writer->spare = segment;
-      return TRUE;
-    }
-  if (segment.file != NULL)
-    {
-      disk->close (segment.file);
+      disk->close (segment->file);
       disk->remove (disk, path, NULL);
     }
+  *segment = (TpsOpenSegment) { 0 };
   return FALSE;
+}
+
+gboolean
+tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error)
+{
+  return writer->spare.file != NULL
+         || tps_segment_writer_make_segment (writer, writer->current.head.number + 1,
+                                             &writer->spare, error);
 }
 
 /* ---- the next segment ------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 /* The segment to which groups are written, and the next one. That one is made in advance, so that a
  * full disk is noticed while there is still room.
  *
- * Thread: one at a time.
+ * Thread: one at a time, except tps_segment_writer_make_segment().
  */
 
 #pragma once
@@ -37,8 +37,13 @@ void tps_segment_writer_init (TpsSegmentWriter *writer, const TpsLogFolder *fold
 /* Closes the files. If the disk works, unused reserved room is released. */
 void tps_segment_writer_clear (TpsSegmentWriter *writer, gboolean is_sound);
 
-/* Makes the segment after the current one, unless it exists. Errors: RESOURCE_EXHAUSTED, after
- * which it may be tried again; all others are final. */
+/* Makes the segment `number`, which no other thread may make meanwhile, with its room reserved, and
+ * syncs it. The caller must store it as the spare. Errors: RESOURCE_EXHAUSTED, after which it may
+ * be tried again; all others are final. Thread: any, also while another one writes. */
+gboolean tps_segment_writer_make_segment (const TpsSegmentWriter *writer, guint64 number,
+                                          TpsOpenSegment *segment, GError **error);
+
+/* The same for the segment after the current one, unless it exists, as the spare. */
 gboolean tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error);
 
 /* Ensures that the current segment has room for a group of `n_bytes`; otherwise the next segment

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/durable/durable_fixture.h"
 #include "tests/runtime/server/model/models.h"
 
@@ -296,6 +297,28 @@ TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
       start ();
       EXPECT_EQ (server->row ("emb"), all (static_cast<int> (n_pushes)));
     }
+}
+
+/* Reading the snapshot may take longer than the log. */
+TEST_F (Durable, aRecoveryCountsTheBytesOfTheSnapshotAndOfTheLog)
+{
+  Pushes pushes ("emb");
+  thriftps_test::TraceCapture capture;
+  TpsSnapshotInfo info;
+  gboolean is_writing;
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  EXPECT_EQ (Snapshot (*server).message, "");
+  pushes.send (*server);
+  pushes.wait ();
+  tps_durable_get_snapshot (server->durable, &info, &is_writing);
+  start ();
+  std::string line = capture.WaitFor ("recovery_started");
+  EXPECT_THAT (line, HasSubstr (" bytes=0 "));
+  std::string all_bytes = line.substr (line.find ("all_bytes=") + strlen ("all_"));
+  all_bytes = all_bytes.substr (0, all_bytes.find (' '));
+  EXPECT_GT (std::stoull (all_bytes.substr (strlen ("bytes="))), info.n_bytes);
+  EXPECT_THAT (capture.Lines ("recovery_done").back (), HasSubstr (" " + all_bytes + " "));
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

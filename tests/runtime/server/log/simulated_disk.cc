@@ -319,6 +319,8 @@ SimulatedDisk::make_functions ()
     return static_cast<gint64> (reinterpret_cast<File *> (base)->inode->data.size ());
   };
   disk.preallocate = [] (TpsDiskFile *base, gint64 n_bytes, GError **error) -> gboolean {
+    if (std::function<void ()> during = of (base->disk)->during_preallocate_)
+      during ();
     auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
     SimulatedDisk *self = of (base->disk);

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,12 @@ public:
   void fail_write (uint64_t n);
   /* The total space of all files. */
   void set_capacity (uint64_t n_bytes);
+  /* Runs inside each preallocate() from now on. Not while other threads use the disk. */
+  void
+  set_during_preallocate (std::function<void ()> function)
+  {
+    during_preallocate_ = std::move (function);
+  }
 
   bool is_off () const;
   uint64_t get_operations () const;
@@ -105,6 +112,7 @@ private:
   uint64_t n_writes_ = 0, fail_write_at_ = UINT64_MAX;
   uint64_t capacity_ = UINT64_MAX;
   bool is_off_ = false;
+  std::function<void ()> during_preallocate_;
 };
 
 } // namespace thriftps

@@ -139,9 +139,9 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 0);
   tps_log_writer_step (&log_->writer, 600, &wake_ns);
-  EXPECT_EQ (wake_ns, 1500) << "the interval, from the first record";
+  EXPECT_EQ (wake_ns, 1000) << "half of the interval, from the first record";
 
-  take_all_steps (log_, 1500);
+  take_all_steps (log_, 1000);
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
   EXPECT_THAT (read_lsns (log_, 1), ElementsAre (-1, 2));
 
@@ -280,6 +280,63 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   take_all_steps (log_, 7 + kSecond);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 6));
   EXPECT_TRUE (tps_log_may_append (log_, 10000, nullptr));
+}
+
+/* Reserving a segment's room takes long on a busy disk. */
+TEST_F (LogTest, GroupsAreWrittenWhileTheNextSegmentIsMade)
+{
+  gint64 wake_ns;
+
+  ASSERT_TRUE (open ());
+  for (int i = 0; i < 3; i++)
+    append_rows (11000);
+  disk_.set_during_preallocate ([&] {
+    disk_.set_during_preallocate (nullptr);
+    EXPECT_EQ (ends_.lsns.size (), 3u);
+    append_rows (11000);
+    append_rows (11000);
+    take_all_steps (log_);
+    EXPECT_EQ (ends_.lsns.size (), 5u) << "these fit into the current segment";
+    append_rows (11000);
+    take_all_steps (log_);
+    EXPECT_EQ (ends_.lsns.size (), 5u) << "this one does not";
+    EXPECT_FALSE (tps_log_writer_step (&log_->writer, 1, &wake_ns));
+    EXPECT_EQ (wake_ns, G_MAXINT64) << "the thread that makes the segment wakes the other one";
+  });
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 6));
+  close ();
+  ASSERT_TRUE (open ());
+  EXPECT_EQ (found_.last_lsn, 6);
+}
+
+/* Otherwise a crash would undo the replies of more than one interval. */
+TEST_F (LogTest, AStuckDiskHoldsTheRepliesOfLaterIntervals)
+{
+  ASSERT_TRUE (open ());
+  disk_.set_capacity (1 << 10);
+  for (int i = 0; i < 6; i++)
+    append_rows (11000);
+  take_all_steps (log_, 7);
+  ASSERT_EQ (ends_.lsns.size (), 5u) << "the sixth waits for room";
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 100);
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 1099);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 7, 8));
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_NONE);
+  take_all_steps (log_, 1100);
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 1101);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 7, 8, 10)) << "10 promises nothing";
+  disk_.set_capacity (1 << 20);
+  take_all_steps (log_, 7 + kSecond);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 7, 8, 10, 6, 9, 11));
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 7 + kSecond);
+  EXPECT_EQ (ends_.lsns.back (), 12) << "at once again";
+  EXPECT_LT (tps_log_get_durable_lsn (log_), 12);
 }
 
 TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
