@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/growing_array.h"
 
 #define FIRST_HEAD_BYTES 256
 
@@ -86,9 +87,8 @@ static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
   TpsMessage *message = scanner->message;
-  GByteArray *head = message->head;
   gsize wanted = scanner->n_head + n_bytes;
-  gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) head->len * 2);
+  gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) message->head->len * 2);
 
   if (wanted > scanner->max_head_bytes)
     return refuse_head (scanner, in);
@@ -98,14 +98,17 @@ grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
   if (message->n_bytes_refused == 0
       && !tps_message_charge (message, n_bytes_new - message->n_bytes_head, NULL))
     tps_scan_refuse_memory (scanner, n_bytes_new);
+  if (message->n_bytes_refused == 0)
+    {
+      message->n_bytes_head = n_bytes_new;
+      if (!tps_byte_array_try_set_size (&message->head, (guint) n_bytes_new))
+        tps_scan_refuse_memory (scanner, n_bytes_new);
+    }
   if (message->n_bytes_refused > 0)
     {
       scanner->n_head = 0;
-      n_bytes_new = MAX (FIRST_HEAD_BYTES, head->len);
+      g_byte_array_set_size (message->head, MAX (FIRST_HEAD_BYTES, message->head->len));
     }
-  else
-    message->n_bytes_head = n_bytes_new;
-  g_byte_array_set_size (head, (guint) n_bytes_new);
   return TRUE;
 }
 
@@ -127,13 +130,14 @@ tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes
 static gboolean
 append (TpsScanner *scanner, const TpsScanInput *in, const guint8 *bytes, gsize n_bytes)
 {
-  GByteArray *head = scanner->message->head;
+  TpsMessage *message = scanner->message;
 
-  if (G_UNLIKELY (n_bytes > head->len - scanner->n_head) && !grow_head (scanner, in, n_bytes))
+  if (G_UNLIKELY (n_bytes > message->head->len - scanner->n_head)
+      && !grow_head (scanner, in, n_bytes))
     return FALSE;
-  if (G_UNLIKELY (scanner->message->n_bytes_refused > 0))
+  if (G_UNLIKELY (message->n_bytes_refused > 0))
     return TRUE;
-  memcpy (head->data + scanner->n_head, bytes, n_bytes);
+  memcpy (message->head->data + scanner->n_head, bytes, n_bytes);
   scanner->n_head += n_bytes;
   return TRUE;
 }

@@ -150,6 +150,26 @@ tps_writer_set_budget (TpsWriter *out, TpsBudget *budget)
   charge_all (out, out->n_allocated, NULL);
 }
 
+static gboolean
+grow_to (TpsWriter *out, gsize n_allocated, GError **error)
+{
+  guint8 *head;
+
+  if (!charge_all (out, n_allocated, error))
+    return FALSE;
+  head = g_try_realloc (out->head, n_allocated);
+  if (head == NULL)
+    {
+      charge_all (out, out->n_allocated, NULL);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for a message of %" G_GSIZE_FORMAT " bytes", n_allocated);
+      return FALSE;
+    }
+  out->n_allocated = n_allocated;
+  out->head = head;
+  return TRUE;
+}
+
 gboolean
 tps_writer_grow (TpsWriter *out, gsize n_bytes)
 {
@@ -158,12 +178,8 @@ tps_writer_grow (TpsWriter *out, gsize n_bytes)
 
   while (n_bytes > n_allocated - out->n_head)
     n_allocated *= 2;
-  if (out->failure == NULL && charge_all (out, n_allocated, &error))
-    {
-      out->n_allocated = n_allocated;
-      out->head = g_realloc (out->head, n_allocated);
-      return TRUE;
-    }
+  if (out->failure == NULL && grow_to (out, n_allocated, &error))
+    return TRUE;
   if (error != NULL)
     tps_writer_fail (out, error);
   out->n_head = 0;

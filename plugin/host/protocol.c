@@ -373,6 +373,21 @@ DEFINE_READ (read_i32, gint32, tps_typed_reader_i32)
 DEFINE_READ (read_i64, gint64, tps_typed_reader_i64)
 DEFINE_READ (read_double, gdouble, tps_typed_reader_double)
 
+/* With a NUL after the bytes if `is_text`. NULL: no memory. */
+static gpointer
+copy (const TpsBytesView *view, gboolean is_text)
+{
+  guint8 *bytes = g_try_malloc (view->n_bytes + (is_text ? 1 : 0));
+
+  if (bytes == NULL)
+    return NULL;
+  if (view->n_bytes > 0)
+    memcpy (bytes, view->data, view->n_bytes);
+  if (is_text)
+    bytes[view->n_bytes] = '\0';
+  return bytes;
+}
+
 /* Never NULL on success: generated code hashes strings that are keys. */
 static gint32
 read_string (ThriftProtocol *base, gchar **value, GError **error)
@@ -384,8 +399,8 @@ read_string (ThriftProtocol *base, gchar **value, GError **error)
   if (in == NULL)
     return -1;
   view = tps_typed_reader_binary (in);
-  *value = view.n_bytes > 0 ? g_strndup ((const gchar *) view.data, view.n_bytes) : g_strdup ("");
-  return 0;
+  *value = copy (&view, TRUE);
+  return *value != NULL ? 0 : fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for a string");
 }
 
 static gint32
@@ -399,7 +414,12 @@ read_binary (ThriftProtocol *base, gpointer *data, guint32 *n_bytes, GError **er
   if (in == NULL)
     return -1;
   view = tps_typed_reader_binary (in);
-  *data = g_memdup2 (view.data, view.n_bytes);
+  if (view.n_bytes > 0)
+    {
+      *data = copy (&view, FALSE);
+      if (*data == NULL)
+        return fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for a binary");
+    }
   *n_bytes = (guint32) view.n_bytes;
   return 0;
 }

@@ -82,7 +82,9 @@ handle_get_metrics (TpsCall *call, gpointer service)
   gboolean with_samples = FALSE;
   TpsLender lender = { .ref = ref_summaries, .unref = unref_summaries };
 
-  if (!tps_call_read_arguments (call, &with_samples, &error))
+  if (!tps_call_read_arguments (call, &with_samples, &error)
+      || (node->metrics != NULL
+          && !tps_call_charge (call, tps_metrics_get_summary_bytes (node->metrics), &error)))
     {
       tps_call_reply_error (call, error);
       return;

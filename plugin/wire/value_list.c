@@ -2,6 +2,8 @@
 
 #include "plugin/wire/value_kinds.h"
 
+#include "runtime/base/growing_array.h"
+
 /* The layout of TPS_LIST_COUNTED. */
 typedef struct
 {
@@ -36,12 +38,15 @@ static gboolean
 read_counted (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
               Counted *value, GError **error)
 {
-  GArray *elems = g_array_new (FALSE, TRUE, (guint) list->elem_size);
-  gboolean ok = read_elems (list, in, path, n_elems, elems, error);
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      gpointer elem = tps_growing_array_add (&value->elems, &value->n_elems, list->elem_size,
+                                             error);
 
-  value->n_elems = elems->len;
-  value->elems = g_array_free (elems, FALSE);
-  return ok;
+      if (elem == NULL || !read_elem (list, in, path, i, elem, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 static gboolean

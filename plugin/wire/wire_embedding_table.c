@@ -4,6 +4,8 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 
+#include "runtime/base/growing_array.h"
+
 #define SERVICE "EmbeddingTable"
 
 /* ---- tensors of queries --------------------------------------------------------------------- */
@@ -152,29 +154,36 @@ borrow_query (const TpsBagQuery *query)
 
 /* ---- lists of them -------------------------------------------------------------------------- */
 
-typedef void (*TakeBags) (GArray *elems, WireGradient *wire, GPtrArray *owned);
-
-/* Reads a list and appends its elements to `elems`, which grows with them: an element of one byte
- * on the wire may have hundreds of bytes here. */
-static gboolean
-read_bags (TpsReader *in, const TpsFieldPath *path, const TpsStruct *type, TakeBags take,
-           GArray *elems, GPtrArray *owned, GError **error)
+typedef struct
 {
-  guint32 n_elems;
+  const TpsStruct *type;
+  gsize elem_size;
+  void (*take) (WireGradient *wire, gpointer elem, GPtrArray *owned);
+} BagsType;
 
-  if (!tps_field_list_begin (in, path, TPS_WIRE_STRUCT, &n_elems, error))
+/* Reads a list of structs of `bags->type` into an array of elements of `bags->elem_size` bytes. */
+static gboolean
+read_bags (TpsReader *in, const TpsFieldPath *path, const BagsType *bags, gpointer *elems,
+           guint *n_elems, GPtrArray *owned, GError **error)
+{
+  guint32 n_wanted;
+
+  if (!tps_field_list_begin (in, path, TPS_WIRE_STRUCT, &n_wanted, error))
     return FALSE;
-  for (guint32 i = 0; i < n_elems; i++)
+  for (guint32 i = 0; i < n_wanted; i++)
     {
       TpsFieldPath at = { .parent = path, .index = i };
       WireGradient wire = { 0 };
+      gpointer elem = NULL;
 
-      if (!tps_struct_read (type, in, &at, &wire, error))
+      if (tps_struct_read (bags->type, in, &at, &wire, error))
+        elem = tps_growing_array_add (elems, n_elems, bags->elem_size, error);
+      if (elem == NULL)
         {
           clear_wire (&wire);
           return FALSE;
         }
-      take (elems, &wire, owned);
+      bags->take (&wire, elem, owned);
     }
   return TRUE;
 }
@@ -186,24 +195,24 @@ new_owned (void)
 }
 
 static void
-append_query (GArray *queries, WireGradient *wire, GPtrArray *owned)
+take_lookup (WireGradient *wire, gpointer query, GPtrArray *owned)
 {
-  g_array_set_size (queries, queries->len + 1);
-  take_query (&wire->query, &g_array_index (queries, TpsBagQuery, queries->len - 1), owned);
+  take_query (&wire->query, query, owned);
 }
+
+static const BagsType lookups = { &query_struct, sizeof (TpsBagQuery), take_lookup };
 
 static gboolean
 read_queries (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
               GError **error)
 {
   TpsLookupBagsArguments *arguments = object;
-  GArray *queries = g_array_new (FALSE, TRUE, sizeof (TpsBagQuery));
+  gpointer queries = NULL;
   gboolean ok;
 
   arguments->owned = new_owned ();
-  ok = read_bags (in, path, &query_struct, append_query, queries, arguments->owned, error);
-  arguments->n_queries = queries->len;
-  arguments->queries = (TpsBagQuery *) (gpointer) g_array_free (queries, FALSE);
+  ok = read_bags (in, path, &lookups, &queries, &arguments->n_queries, arguments->owned, error);
+  arguments->queries = queries;
   return ok;
 }
 
@@ -222,28 +231,27 @@ write_queries (TpsWriter *out, const TpsField *field, gconstpointer object)
 }
 
 static void
-append_gradient (GArray *gradients, WireGradient *wire, GPtrArray *owned)
+take_gradient (WireGradient *wire, gpointer elem, GPtrArray *owned)
 {
-  TpsBagGradient *gradient;
+  TpsBagGradient *gradient = elem;
 
-  g_array_set_size (gradients, gradients->len + 1);
-  gradient = &g_array_index (gradients, TpsBagGradient, gradients->len - 1);
   take_query (&wire->query, &gradient->query, owned);
   take_view (&wire->gradient, &gradient->gradient, owned);
 }
+
+static const BagsType updates = { &gradient_struct, sizeof (TpsBagGradient), take_gradient };
 
 static gboolean
 read_gradients (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
                 GError **error)
 {
   TpsApplyBagGradientsArguments *arguments = object;
-  GArray *gradients = g_array_new (FALSE, TRUE, sizeof (TpsBagGradient));
+  gpointer gradients = NULL;
   gboolean ok;
 
   arguments->owned = new_owned ();
-  ok = read_bags (in, path, &gradient_struct, append_gradient, gradients, arguments->owned, error);
-  arguments->n_gradients = gradients->len;
-  arguments->gradients = (TpsBagGradient *) (gpointer) g_array_free (gradients, FALSE);
+  ok = read_bags (in, path, &updates, &gradients, &arguments->n_gradients, arguments->owned, error);
+  arguments->gradients = gradients;
   return ok;
 }
 

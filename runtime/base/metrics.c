@@ -470,6 +470,34 @@ copy_all (TpsMetrics *metrics, GPtrArray *summaries)
       }
 }
 
+/* The samples, a copy that is sorted, and the summary. */
+static gsize
+get_series_bytes (const Type *type)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < type->series->len; i++)
+    {
+      const Series *series = type->series->pdata[i];
+
+      n_bytes += sizeof (TpsMetricSummary) + strlen (type->name) + strlen (series->name) + 2
+                 + (gsize) (series->end - series->first) * 2 * sizeof (gdouble);
+    }
+  return n_bytes;
+}
+
+gsize
+tps_metrics_get_summary_bytes (TpsMetrics *metrics)
+{
+  gsize n_bytes = 0;
+
+  tps_mutex_lock (&metrics->lock);
+  for (guint i = 0; i < metrics->types->len; i++)
+    n_bytes += get_series_bytes (metrics->types->pdata[i]);
+  tps_mutex_unlock (&metrics->lock);
+  return n_bytes;
+}
+
 GPtrArray *
 tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples)
 {

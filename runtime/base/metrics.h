@@ -69,6 +69,9 @@ void tps_metrics_clear (TpsMetrics *metrics);
  * any. */
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
+/* The memory that tps_metrics_summarize() needs now, in bytes. Thread: any. */
+gsize tps_metrics_get_summary_bytes (TpsMetrics *metrics);
+
 /* A summary of `n_samples` > 0 values; copies them. The caller owns it. */
 TpsMetricSummary *tps_metric_summary_new (const gchar *type, const gchar *name,
                                           const gdouble *samples_ms, guint n_samples);

@@ -7,10 +7,13 @@
 #include <memory>
 #include <thread>
 
+#include "plugin/service/node_service.h"
 #include "tests/plugin/server/test_service.h"
 
 namespace thriftps_test {
 namespace {
+
+constexpr int kResourceExhausted = 7;
 
 class BoundsTest : public ServerTest
 {
@@ -116,6 +119,43 @@ TEST_F (UnreadTest, SmallRepliesNeedNoRoom)
   ASSERT_TRUE (tps_budget_charge (budgets_->replies, 4 << 20, nullptr));
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
   tps_budget_release (budgets_->replies, 4 << 20);
+}
+
+class MetricsTest : public BoundsTest
+{
+protected:
+  void
+  AddServices () override
+  {
+    node_.metrics = metrics_;
+    TpsService service = tps_node_service (&node_);
+    tps_server_add_service (server_, &service);
+  }
+  void
+  TearDown () override
+  {
+    BoundsTest::TearDown ();
+    tps_metrics_unref (metrics_);
+  }
+
+  TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
+  TpsNode node_ = {};
+};
+
+TEST_F (MetricsTest, SummariesAreCharged)
+{
+  WriteFields with_samples = [] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BOOL);
+    tps_writer_bool (out, TRUE);
+  };
+  for (int series = 0; series < 5; series++)
+    for (int i = 0; i < TPS_METRICS_MAX_SAMPLES; i++)
+      tps_metrics_record (metrics_, "rounds", ("series" + std::to_string (series)).c_str (), 1);
+  RawClient client (tcp_);
+  Message refused = client.Call ("Node:get_metrics", with_samples);
+  EXPECT_EQ (ErrorCode (refused), kResourceExhausted) << ErrorText (refused);
+  tps_metrics_clear (metrics_);
+  EXPECT_EQ (ErrorCode (client.Call ("Node:get_metrics", with_samples)), 0);
 }
 
 TEST_F (BoundsTest, ReadsNoMoreThanItsCallsInFlight)

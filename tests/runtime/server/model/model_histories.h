@@ -126,21 +126,16 @@ struct Answer
   gint64 version = 0;
 };
 
+/* If the sequencer is `shared`, its observer must store the records. */
 class Server
 {
 public:
-  explicit Server (guint n_trainers) : workers (tps_worker_pool_new ("model", 2))
+  explicit Server (guint n_trainers, TpsSequencer *shared = nullptr)
+      : workers (tps_worker_pool_new ("model", 2)), owns_sequencer_ (shared == nullptr)
   {
     TpsModelServerOptions options {};
-    TpsSequencerOptions ordering {};
 
-    ordering.workers = workers;
-    ordering.user_data = this;
-    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
-      static_cast<Server *> (self)->records.emplace_back (new Record (ordered->command));
-      tps_ordered_release (ordered, nullptr);
-    };
-    sequencer = tps_sequencer_new (&ordering);
+    sequencer = shared != nullptr ? shared : make_sequencer ();
     options.n_trainers = n_trainers;
     options.min_trainers = 1;
     options.round_timeout_ns = 5 * 1000 * 1000;
@@ -154,7 +149,8 @@ public:
   {
     tps_model_server_free (server);
     tps_worker_pool_free (workers);
-    tps_sequencer_free (sequencer);
+    if (owns_sequencer_)
+      tps_sequencer_free (sequencer);
   }
 
   void
@@ -210,6 +206,23 @@ public:
   TpsSequencer *sequencer;
   TpsModelServer *server;
   std::vector<std::unique_ptr<Record>> records;
+
+private:
+  TpsSequencer *
+  make_sequencer ()
+  {
+    TpsSequencerOptions options {};
+
+    options.workers = workers;
+    options.user_data = this;
+    options.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new Record (ordered->command));
+      tps_ordered_release (ordered, nullptr);
+    };
+    return tps_sequencer_new (&options);
+  }
+
+  bool owns_sequencer_;
 };
 
 inline void

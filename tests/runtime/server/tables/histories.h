@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/server/sequencer.h"
 #include "tests/runtime/fake_device/fake_device.h"
 #include "tests/runtime/server/tables/recorded_command.h"
@@ -38,6 +39,23 @@ number_of (const char *variable, unsigned long otherwise)
   const char *text = getenv (variable);
 
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
+}
+
+/* Whether small pushes and lookups are cut into parts for several threads from now on, as large
+ * ones are. No thread may use a store meanwhile. */
+inline void
+cut_small_calls (bool cuts)
+{
+  static const TpsTuning *usual = tps_tuning_get ();
+  static const TpsTuning small = [] {
+    TpsTuning tuning = *tps_tuning_get ();
+
+    tuning.wake_bytes = tuning.part_bytes = tuning.short_step_bytes = tuning.inline_bytes = 256;
+    tuning.max_helpers = 3;
+    return tuning;
+  }();
+
+  __atomic_store_n (&tps_tuning_chosen, cuts ? &small : usual, __ATOMIC_RELEASE);
 }
 
 /* Values whose sums depend on the order. */
@@ -137,23 +155,18 @@ private:
   bool has_devices_;
 };
 
-/* A store, its sequencer and the records that its observer received. */
+/* A store, its sequencer and the records that its observer received. If the sequencer is `shared`,
+ * its observer must store the records. */
 class Server
 {
 public:
-  explicit Server (unsigned n_workers, bool keeps_row_lsns = false)
+  explicit Server (unsigned n_workers, bool keeps_row_lsns = false, TpsSequencer *shared = nullptr)
+      : owns_sequencer_ (shared == nullptr)
   {
     TpsTableStoreOptions options {};
-    TpsSequencerOptions ordering {};
 
     workers = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
-    ordering.workers = workers;
-    ordering.user_data = this;
-    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
-      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (ordered->command));
-      tps_ordered_release (ordered, nullptr);
-    };
-    sequencer = tps_sequencer_new (&ordering);
+    sequencer = shared != nullptr ? shared : make_sequencer ();
     options.max_bytes = 64 << 20;
     options.sequencer = sequencer;
     options.workers = workers;
@@ -167,7 +180,8 @@ public:
     if (workers != nullptr)
       tps_worker_pool_free (workers);
     tps_table_store_free (store);
-    tps_sequencer_free (sequencer);
+    if (owns_sequencer_)
+      tps_sequencer_free (sequencer);
   }
 
   std::vector<std::string>
@@ -217,6 +231,23 @@ public:
   TpsSequencer *sequencer;
   TpsTableStore *store;
   std::vector<std::unique_ptr<RecordedCommand>> records; /* one at a time */
+
+private:
+  TpsSequencer *
+  make_sequencer ()
+  {
+    TpsSequencerOptions options {};
+
+    options.workers = workers;
+    options.user_data = this;
+    options.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (ordered->command));
+      tps_ordered_release (ordered, nullptr);
+    };
+    return tps_sequencer_new (&options);
+  }
+
+  bool owns_sequencer_;
 };
 
 /* The calls of one thread. Errors that other threads cause are expected: unknown tables, other

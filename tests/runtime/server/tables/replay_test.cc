@@ -18,6 +18,8 @@ run_history (uint64_t seed)
   Random random (seed);
   Plan plan (random);
   const bool keeps_row_lsns = random () % 2 == 0;
+
+  cut_small_calls (random () % 2 == 0);
   Server server (static_cast<unsigned> (random () % 4), keeps_row_lsns), other (0, keeps_row_lsns);
   std::vector<std::thread> threads;
   int n_threads = 2 + static_cast<int> (random () % 5);
@@ -36,6 +38,7 @@ run_history (uint64_t seed)
   for (std::thread &thread : threads)
     thread.join ();
   check_lsns (server);
+  cut_small_calls (false);
   replay (server, other);
   compare (server, other, plan);
 }

@@ -1,0 +1,21 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Arrays whose lengths a peer chooses. They grow with the elements that have arrived, never with
+ * announced ones, and fail where GArray would end the process. Thread: one at a time. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* `*elems` is the array, or NULL while `*n_elems` is 0; the caller frees it with g_free(). Appends
+ * a zeroed element of `elem_size` bytes and returns it; it may move the others. Errors:
+ * RESOURCE_EXHAUSTED, and the array stays as it is. */
+gpointer tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error);
+
+/* The same for bytes: sets the length of `*bytes`, which it may replace; additional bytes are
+ * undefined. FALSE: there is no memory, and the array stays as it is. */
+gboolean tps_byte_array_try_set_size (GByteArray **bytes, guint n_bytes);
+
+G_END_DECLS
