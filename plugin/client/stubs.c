@@ -2,9 +2,11 @@
 
 #include "plugin/client/stubs.h"
 
+#include "plugin/client/retry.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_trainer.h"
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 
 typedef struct
 {
@@ -32,6 +34,41 @@ call_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gp
   return tps_client_call_sync (client, rpc->service, rpc->name, tps_rpc_value_write_arguments,
                                &value, deadline_ns, read_answer, &answer, error);
 }
+
+/* ---- with retries ---------------------------------------------------------------------------- */
+
+typedef struct
+{
+  Answer answer;
+  TpsOutcome outcome;
+} Retried;
+
+static void
+end_retried (gpointer user_data, TpsReader *in, TpsWireType type, const GError *error)
+{
+  Retried *retried = user_data;
+  g_autoptr (GError) unreadable = NULL;
+
+  if (error == NULL)
+    read_answer (in, type, &retried->answer, &unreadable);
+  tps_outcome_set (&retried->outcome, error != NULL ? error : unreadable);
+}
+
+/* The same for a method that may be sent twice. Servers that have lost their connections, that
+ * recover or are busy are asked again until the deadline (retry.h). */
+static gboolean
+ask_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
+              gint64 deadline_ns, GError **error)
+{
+  Retried retried = { .answer = { rpc, result } };
+
+  tps_outcome_init (&retried.outcome);
+  tps_client_call_with_retries (client, rpc, arguments, TPS_RETRY_UNTIL_DEADLINE, deadline_ns,
+                                end_retried, &retried);
+  return tps_outcome_wait (&retried.outcome, error);
+}
+
+/* ---- the methods ----------------------------------------------------------------------------- */
 
 gboolean
 tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info, GError **error)
@@ -115,7 +152,7 @@ tps_remote_get_model (TpsClient *client, gint64 deadline_ns, GError **error)
 {
   TpsModelVersion *model = NULL;
 
-  call_and_wait (client, &tps_get_model_rpc, NULL, &model, deadline_ns, error);
+  ask_and_wait (client, &tps_get_model_rpc, NULL, &model, deadline_ns, error);
   return model;
 }
 
@@ -148,8 +185,8 @@ tps_remote_lookup_rows_with_lsns (TpsClient *client, const TpsLookupRowsArgument
 {
   g_auto (TpsRowsWithLsns) answered = { 0 };
 
-  if (!call_and_wait (client, &tps_lookup_rows_with_lsns_rpc, arguments, &answered, deadline_ns,
-                      error))
+  if (!ask_and_wait (client, &tps_lookup_rows_with_lsns_rpc, arguments, &answered, deadline_ns,
+                     error))
     return FALSE;
   *rows = answered;
   answered = (TpsRowsWithLsns) { 0 };
@@ -160,7 +197,10 @@ gboolean
 tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
                         gint64 deadline_ns, GError **error)
 {
-  return call_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
+  /* Without an LSN or an id, a repeat would undo what others assigned in between. */
+  if (arguments->lsn == 0 && arguments->push.client == NULL)
+    return call_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
+  return ask_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
 }
 
 gboolean
@@ -168,7 +208,7 @@ tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **e
 {
   gint64 answered = 0;
 
-  if (!call_and_wait (client, &tps_flush_rpc, NULL, &answered, deadline_ns, error))
+  if (!ask_and_wait (client, &tps_flush_rpc, NULL, &answered, deadline_ns, error))
     return FALSE;
   *lsn = answered;
   return TRUE;
@@ -180,7 +220,7 @@ tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments, gi
 {
   g_auto (TpsWireLogBatch) answered = { 0 };
 
-  if (!call_and_wait (client, &tps_read_log_rpc, arguments, &answered, deadline_ns, error))
+  if (!ask_and_wait (client, &tps_read_log_rpc, arguments, &answered, deadline_ns, error))
     return FALSE;
   *batch = answered;
   answered = (TpsWireLogBatch) { 0 };

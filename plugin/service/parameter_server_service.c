@@ -121,8 +121,8 @@ handle_reset_state (TpsCall *call, gpointer service)
   g_autoptr (GError) error = NULL;
 
   tps_parameter_server_reset_state (servers->averaging);
-  tps_model_server_reset_state (servers->updating, &error);
-  tps_trace (&state_reset, tps_field_text ("peer", tps_call_get_peer (call)));
+  if (tps_model_server_reset_state (servers->updating, &error))
+    tps_trace (&state_reset, tps_field_text ("peer", tps_call_get_peer (call)));
   tps_call_reply_done (call, error);
 }
 

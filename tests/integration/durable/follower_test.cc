@@ -4,6 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+
 #include "plugin/client/stubs.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -26,7 +31,7 @@ protected:
 
     EXPECT_TRUE (server_.start ());
     server_.wait_until_live ();
-    options.address = server_.address ().c_str ();
+    options.address = unix_.c_str ();
     client_ = tps_client_new (&options, nullptr);
     RawClient connection (server_.address ());
     create_counts (connection, 4);
@@ -37,6 +42,8 @@ protected:
   {
     tps_client_free (client_);
     g_clear_error (&error_);
+    rmdir (folder_);
+    g_free (folder_);
   }
 
   static gint64
@@ -78,7 +85,10 @@ protected:
     return std::vector<gint64> (lsns, lsns + 4);
   }
 
-  DataServer server_ { new_folder () };
+  /* An address that survives restarts. */
+  gchar *folder_ = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
+  std::string unix_ = std::string ("unix:") + folder_ + "/socket";
+  DataServer server_ { new_folder (), { "--listen=" + unix_ } };
   TpsClient *client_;
   GError *error_ = nullptr;
 };
@@ -143,6 +153,30 @@ TEST_F (CFollower, recordsAreCommands)
   TpsWireLogBatch none = {};
   EXPECT_FALSE (tps_remote_read_log (client_, &arguments, deadline (), &none, &error_));
   EXPECT_TRUE (g_error_matches (error_, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+}
+
+/* The client waits for the server, which recovers. */
+TEST_F (CFollower, callsAreRepeatedAfterARestart)
+{
+  TpsReadLogArguments arguments = { 1, 1 << 20, 60000 };
+  g_auto (TpsWireLogBatch) batch = {};
+  gint64 lsn = 0;
+  auto restart = [this] (const std::function<void ()> &call) {
+    server_.kill ();
+    std::thread caller (call);
+    EXPECT_TRUE (server_.start ()); /* on this thread: a server ends with the thread that made it */
+    caller.join ();
+  };
+
+  restart ([&] { EXPECT_TRUE (assign ({ 0 }, 7, 1)) << error_->message; });
+  restart ([&] { EXPECT_THAT (read_lsns (), ElementsAre (3, 2, 1, 2)); });
+  restart ([&] { EXPECT_TRUE (tps_remote_flush (client_, deadline (), &lsn, &error_)); });
+  EXPECT_EQ (lsn, 3);
+  restart ([&] {
+    EXPECT_TRUE (tps_remote_read_log (client_, &arguments, deadline (), &batch, &error_))
+        << error_->message;
+  });
+  EXPECT_EQ (batch.next_lsn, 4);
 }
 
 } // namespace thriftps_test
