@@ -83,20 +83,11 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
-/* For a table on a device it is only known whether it has changed at all. All commands up to the
- * LSN of the new snapshot have ended, and the table's progress contains them. */
-static gboolean
-has_changed_on_device (const Writing *writing)
-{
-  return writing->table->on_device != NULL
-         && writing->entry->progress.lsn > writing->chain->earlier->lsn;
-}
-
 /* Commands up to the earlier snapshot's LSN had ended before it read the first row, so it contains
  * all rows without a later LSN. FALSE: there is no memory, or the snapshot is cancelled, which the
  * next piece of work reports. */
 static gboolean
-find_changed (Writing *writing, guint8 **bits)
+find_changed_rows (Writing *writing, guint8 **bits)
 {
   TpsTable *table = writing->table;
   gsize n_rows = (gsize) table->spec.shard.n_rows;
@@ -115,6 +106,16 @@ find_changed (Writing *writing, guint8 **bits)
         return FALSE;
     }
   return TRUE;
+}
+
+/* Where rows have no LSNs of their own, it is only known whether the table has changed at all. All
+ * commands up to the LSN of the new snapshot have ended, and the table's progress contains them. */
+static gboolean
+find_changes (Writing *writing, guint8 **bits)
+{
+  if (tps_table_knows_changed_rows (writing->table))
+    return find_changed_rows (writing, bits);
+  return writing->entry->progress.lsn <= writing->chain->earlier->lsn;
 }
 
 /* Whether an increment is worth while, and the chain is short enough. */
@@ -150,9 +151,7 @@ begin_increment (Writing *writing, guint8 **bits)
     return FALSE;
   earlier = tps_manifest_find_table (manifest, writing->table->spec.name,
                                      writing->table->incarnation);
-  if (earlier == NULL || has_changed_on_device (writing)
-      || (writing->table->on_device == NULL && !find_changed (writing, bits))
-      || !may_grow (writing, earlier))
+  if (earlier == NULL || !find_changes (writing, bits) || !may_grow (writing, earlier))
     return FALSE;
   is_whole = writing->rows.n_changed == 0 && tps_manifest_table_get_n_increments (earlier) == 0;
   if (share_all (writing, earlier, is_whole))

@@ -561,7 +561,7 @@ tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
 
   if (file == NULL)
     return FALSE;
-  if (table->on_device != NULL
+  if (tps_table_is_filled_by_pieces (table)
           ? !tps_device_table_file_read (table, file, pace, error)
           : !read_lsns (table, file, pace, error) || !read_state (table, file, pace, error)
                 || !read_rows (table, file, pace, error))

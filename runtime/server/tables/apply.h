@@ -12,7 +12,6 @@
 #pragma once
 
 #include "runtime/server/command.h"
-#include "runtime/server/tables/device/device_step.h"
 #include "runtime/server/tables/host/scratch.h"
 #include "runtime/server/tables/host/table_step.h"
 #include "runtime/server/tables/table_calls.h"
@@ -24,13 +23,14 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsOpenQuery open;
-  gconstpointer gradient; /* [bags, dim] */
-  TpsDType dtype;         /* of the gradient */
-  guint step;             /* its step among those of the push */
-  gfloat *scaled;         /* MEAN: [bags, dim] */
-  gint64 *maxima;         /* MAX: slots of the maxima [bags, dim], -1 for none */
-  gboolean has_maxima;    /* from a record; they need not be found */
-  gsize n_parts;          /* MAX: those whose maxima must be found */
+  gconstpointer gradient;  /* [bags, dim] */
+  TpsDType dtype;          /* of the gradient */
+  guint step;              /* its step among those of the push */
+  gfloat *scaled;          /* MEAN: [bags, dim] */
+  gint64 *maxima;          /* MAX: slots of the maxima [bags, dim], -1 for none */
+  gboolean has_maxima;     /* from a record; they need not be found */
+  gboolean reports_maxima; /* `maxima` has space for those that run() finds */
+  gsize n_parts;           /* MAX: those whose maxima must be found */
   struct
   {
     gsize scaled, maxima, pooled, stages, ids, cells, groups;
@@ -55,15 +55,30 @@ typedef struct TpsApply
   const TpsTablePush *push;
   TpsScratch lists; /* of parts, steps, turns, records */
   TpsScratch scratch;
-  guint n_parts, n_steps, n_on_devices;
-  TpsDurability durability; /* the strongest of the tables */
+  guint n_parts, n_steps;
+  guint n_in[TPS_N_ROW_STORES]; /* parts whose tables are in each row store */
+  gboolean has_max;             /* one part is MAX at least */
+  TpsDurability durability;     /* the strongest of the tables */
   TpsApplyPart *parts;
   TpsApplyStep *steps;
-  TpsTurn *turns;                /* [n_steps] */
-  TpsCommandTable *tables;       /* [n_steps] */
-  TpsDeviceGradient *on_devices; /* [n_parts] */
-  const gint64 **maxima;         /* [n_parts], for the record; NULL = no part is MAX */
+  TpsTurn *turns;          /* [n_steps] */
+  TpsCommandTable *tables; /* [n_steps] */
+  const gint64 **maxima;   /* [n_parts], for the record; NULL = no part is MAX */
+  gsize on_devices;        /* an offset in the scratch: TpsDeviceGradient [n_parts] */
 } TpsApply;
+
+static inline gboolean
+tps_apply_part_is_max (const TpsApplyPart *part)
+{
+  return part->open.bags.pooling == TPS_POOLING_MAX;
+}
+
+/* The number of values of its gradient. */
+static inline gsize
+tps_apply_part_count_cells (const TpsApplyPart *part)
+{
+  return part->open.bags.n_bags * part->open.table->dim;
+}
 
 /* `push` is borrowed until clear(), which must follow in any case. Errors: see
  * tps_table_store_push(). */

@@ -1,24 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups. Everything is checked and all outputs have their memory before the first row is read.
- * Then bags are pooled, or rows copied, in parts that threads take. Queries on devices are begun
- * before that and completed after it. */
+/* Lookups. Everything is checked and all outputs have their memory before the first row is read by
+ * the row stores. */
+
+#include "runtime/server/tables/lookup.h"
 
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/parallel.h"
-#include "runtime/server/tables/device/device_lookup.h"
-#include "runtime/server/tables/host/scratch.h"
-#include "runtime/server/tables/table_calls.h"
+#include "runtime/server/tables/row_store.h"
 
 static gboolean
 allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
                  const TpsTable *table, const gchar *what, GError **error)
 {
   gint64 dims[2] = { (gint64) n_rows, (gint64) table->dim };
-  TpsBufferPool *pool = table->on_device != NULL ? table->on_device->lanes->answers
-                                                 : tps_table_store_get_answers (store);
+  TpsBufferPool *pool = table->row_store->get_answers (store, table);
   TpsShape shape;
   TpsBuffer *buffer;
 
@@ -45,193 +42,69 @@ allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize 
 
 /* -- bags -- */
 
-/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query. A
- * query on a device has no parts. */
-typedef struct
-{
-  TpsOpenQuery open;
-  gfloat *output;
-  gsize first_part, n_parts;
-  gsize stages; /* an offset in the scratch, for wide rows */
-} Lookup;
-
-typedef struct
-{
-  TpsScratch scratch;
-  TpsScratch stages; /* for each part of tables with wide rows */
-  TpsTableStore *store;
-  Lookup *lookups;
-  TpsDeviceQuery *on_devices; /* [n_lookups] */
-  guint n_lookups;
-  guint n_on_devices;
-  gsize n_parts;
-  gboolean is_shared; /* with workers */
-} LookupCall;
-
-/* The query that contains a part: the last one that begins at or before it. */
-static const Lookup *
-find_lookup (const LookupCall *call, gsize part)
-{
-  guint begin = 0;
-  guint end = call->n_lookups;
-
-  while (end - begin > 1)
-    {
-      guint middle = begin + (end - begin) / 2;
-
-      if (call->lookups[middle].first_part <= part)
-        begin = middle;
-      else
-        end = middle;
-    }
-  return &call->lookups[begin];
-}
-
-static void
-pool_part (gpointer user_data, gsize part)
-{
-  const LookupCall *call = user_data;
-  const Lookup *lookup = find_lookup (call, part);
-  const TpsTableBags *bags = &lookup->open.bags;
-  gsize share = part - lookup->first_part;
-  gsize begin = share * bags->n_bags / lookup->n_parts;
-  gsize end = (share + 1) * bags->n_bags / lookup->n_parts;
-  gsize stage_bytes = tps_table_pool_get_stage_bytes (bags->table);
-  gpointer stage = stage_bytes > 0
-                       ? tps_scratch_at (&call->stages, lookup->stages + share * stage_bytes)
-                       : NULL;
-
-  tps_table_pool_bags (bags, begin, end, lookup->output + begin * bags->table->dim, NULL, stage);
-}
-
-static gsize
-lookup_bytes (const TpsTableBags *bags)
-{
-  if (bags->table->on_device != NULL)
-    return 0;
-  return bags->n_indices * (bags->table->row_bytes + sizeof (gint64))
-         + bags->n_bags * bags->table->dim * sizeof (gfloat);
-}
-
-/* Each part of a table with wide rows has a stage of its own, so there are at most as many parts as
- * threads. */
-static gsize
-count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
-{
-  gsize max_parts = MAX (bags->n_bags, 1);
-
-  if (tps_table_pool_get_stage_bytes (bags->table) > 0)
-    max_parts = MIN (max_parts, workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1);
-  return CLAMP (n_parts, 1, max_parts);
-}
-
-/* Cuts large calls for several threads, counting all queries together. Reserves stages. */
-static void
-cut (LookupCall *call, TpsWorkerPool *workers)
-{
-  gsize n_bytes = 0;
-  gsize n_shares;
-
-  for (guint i = 0; i < call->n_lookups; i++)
-    n_bytes += lookup_bytes (&call->lookups[i].open.bags);
-  n_shares = tps_parallel_count_parts (workers, n_bytes, G_MAXSIZE);
-  for (guint i = 0; i < call->n_lookups; i++)
-    {
-      Lookup *lookup = &call->lookups[i];
-      const TpsTableBags *bags = &lookup->open.bags;
-      gdouble share = (gdouble) lookup_bytes (bags) / (gdouble) MAX (n_bytes, 1);
-
-      lookup->first_part = call->n_parts;
-      if (bags->table->on_device != NULL)
-        continue;
-      lookup->n_parts = count_parts (bags, (gsize) (share * (gdouble) n_shares), workers);
-      lookup->stages = tps_scratch_reserve (&call->stages, lookup->n_parts,
-                                            tps_table_pool_get_stage_bytes (bags->table));
-      call->n_parts += lookup->n_parts;
-    }
-  call->is_shared = n_shares > 1;
-}
-
 static gboolean
-open_lookup (Lookup *lookup, TpsTableStore *store, const TpsBagQuery *query, guint i,
-             TpsTensor *output, GError **error)
+open_query (TpsLookupQuery *query, TpsTableStore *store, const TpsBagQuery *from, guint i,
+            TpsTensor *output, GError **error)
 {
   gchar what[32];
 
   g_snprintf (what, sizeof what, "queries[%u]", i);
-  if (!tps_open_query_init (&lookup->open, store, query, what, error)
-      || !allocate_output (output, store, TPS_DTYPE_FLOAT32, lookup->open.bags.n_bags,
-                           lookup->open.table, what, error))
+  if (!tps_open_query_init (&query->open, store, from, what, error)
+      || !allocate_output (output, store, TPS_DTYPE_FLOAT32, query->open.bags.n_bags,
+                           query->open.table, what, error))
     return FALSE;
-  lookup->output = tps_tensor_data (output);
-  return TRUE;
-}
-
-static void
-pool_on_host (LookupCall *call)
-{
-  tps_parallel_run (call->is_shared ? tps_table_store_get_workers (call->store) : NULL,
-                    call->n_parts, pool_part, call);
-}
-
-static gboolean
-pool_all (LookupCall *call, GError **error)
-{
-  TpsDeviceLookup *on_devices;
-  guint n_queries = 0;
-
-  if (call->n_on_devices == 0)
-    {
-      pool_on_host (call);
-      return TRUE;
-    }
-  for (guint i = 0; i < call->n_lookups; i++)
-    if (call->lookups[i].open.table->on_device != NULL)
-      call->on_devices[n_queries++] = (TpsDeviceQuery) {
-        tps_table_bags_of_device (&call->lookups[i].open.bags), call->lookups[i].output
-      };
-  on_devices = tps_device_lookup_begin (call->on_devices, n_queries, error);
-  if (on_devices == NULL)
-    return FALSE;
-  pool_on_host (call);
-  return tps_device_lookup_end (on_devices, error);
-}
-
-static gboolean
-begin_call (LookupCall *call, GError **error)
-{
-  gsize lookups, on_devices;
-
-  tps_scratch_init (&call->scratch);
-  tps_scratch_init (&call->stages);
-  lookups = tps_scratch_reserve (&call->scratch, call->n_lookups, sizeof call->lookups[0]);
-  on_devices = tps_scratch_reserve (&call->scratch, call->n_lookups, sizeof call->on_devices[0]);
-  if (!tps_scratch_provide (&call->scratch, tps_table_store_get_scratch (call->store), "queries",
-                            error))
-    return FALSE;
-  call->lookups = tps_scratch_at (&call->scratch, lookups);
-  call->on_devices = tps_scratch_at (&call->scratch, on_devices);
-  memset (call->lookups, 0, call->n_lookups * sizeof call->lookups[0]);
+  query->output = tps_tensor_data (output);
   return TRUE;
 }
 
 static gboolean
-open_all (LookupCall *call, const TpsBagQuery *queries, TpsTensor *outputs, GError **error)
+begin_all (TpsLookup *lookup, GError **error)
+{
+  for (guint i = 0; i < TPS_N_ROW_STORES; i++)
+    if (lookup->n_in[i] > 0 && !tps_row_stores[i]->begin_lookup (lookup, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+end_all (TpsLookup *lookup, GError **error)
+{
+  for (guint i = 0; i < TPS_N_ROW_STORES; i++)
+    if (lookup->n_in[i] > 0 && !tps_row_stores[i]->end_lookup (lookup, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+provide_queries (TpsLookup *lookup, GError **error)
+{
+  TpsScratch *scratch = &lookup->scratch;
+  gsize queries = tps_scratch_reserve (scratch, lookup->n_queries, sizeof lookup->queries[0]);
+  gsize on_devices = tps_scratch_reserve (scratch, lookup->n_queries, sizeof lookup->on_devices[0]);
+
+  if (!tps_scratch_provide (scratch, tps_table_store_get_scratch (lookup->store), "queries", error))
+    return FALSE;
+  lookup->queries = tps_scratch_at (scratch, queries);
+  lookup->on_devices = tps_scratch_at (scratch, on_devices);
+  memset (lookup->queries, 0, lookup->n_queries * sizeof lookup->queries[0]);
+  return TRUE;
+}
+
+static gboolean
+open_all (TpsLookup *lookup, const TpsBagQuery *queries, TpsTensor *outputs, GError **error)
 {
   gsize n_bytes = 0;
 
-  for (guint i = 0; i < call->n_lookups; i++)
+  for (guint i = 0; i < lookup->n_queries; i++)
     {
-      Lookup *lookup = &call->lookups[i];
+      TpsLookupQuery *query = &lookup->queries[i];
 
-      if (!open_lookup (lookup, call->store, &queries[i], i, &outputs[i], error)
-          || !tps_table_store_count_rows (call->store, &lookup->open.bags, &n_bytes, error))
+      if (!open_query (query, lookup->store, &queries[i], i, &outputs[i], error)
+          || !tps_table_store_count_rows (lookup->store, &query->open.bags, &n_bytes, error))
         return FALSE;
-      call->n_on_devices += lookup->open.table->on_device != NULL;
+      lookup->n_in[query->open.table->row_store->number]++;
     }
-  cut (call, tps_table_store_get_workers (call->store));
-  return tps_scratch_provide (&call->stages, tps_table_store_get_scratch (call->store), "queries",
-                              error);
+  return TRUE;
 }
 
 static void
@@ -247,12 +120,12 @@ count_lookup (const TpsOpenQuery *open, gint64 duration_ns)
 }
 
 static void
-count_lookups (const LookupCall *call, gint64 began_ns)
+count_lookups (const TpsLookup *lookup, gint64 began_ns)
 {
   gint64 duration_ns = tps_table_store_get_elapsed_ns (began_ns);
 
-  for (guint i = 0; i < call->n_lookups; i++)
-    count_lookup (&call->lookups[i].open, duration_ns);
+  for (guint i = 0; i < lookup->n_queries; i++)
+    count_lookup (&lookup->queries[i].open, duration_ns);
 }
 
 gboolean
@@ -260,29 +133,32 @@ tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
                                    const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
                                    GError **error)
 {
-  LookupCall call;
+  TpsLookup lookup;
   gboolean ok;
 
-  call.store = store;
-  call.n_lookups = n_queries;
-  call.n_on_devices = 0;
-  call.n_parts = 0;
-  if (!begin_call (&call, error))
+  lookup.store = store;
+  lookup.n_queries = n_queries;
+  lookup.n_parts = 0;
+  memset (lookup.n_in, 0, sizeof lookup.n_in);
+  tps_scratch_init (&lookup.scratch);
+  tps_scratch_init (&lookup.stages);
+  if (!provide_queries (&lookup, error))
     {
-      tps_scratch_clear (&call.scratch);
+      tps_scratch_clear (&lookup.scratch);
       return FALSE;
     }
-  ok = open_all (&call, queries, outputs, error) && pool_all (&call, error);
+  ok = open_all (&lookup, queries, outputs, error) && begin_all (&lookup, error)
+       && end_all (&lookup, error);
   if (ok)
-    count_lookups (&call, began_ns);
+    count_lookups (&lookup, began_ns);
   for (guint i = 0; i < n_queries; i++)
     {
       if (!ok)
         tps_tensor_clear (&outputs[i]);
-      tps_open_query_clear (&call.lookups[i].open);
+      tps_open_query_clear (&lookup.queries[i].open);
     }
-  tps_scratch_clear (&call.stages);
-  tps_scratch_clear (&call.scratch);
+  tps_scratch_clear (&lookup.stages);
+  tps_scratch_clear (&lookup.scratch);
   return ok;
 }
 
@@ -294,71 +170,6 @@ tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, g
 }
 
 /* -- rows -- */
-
-typedef struct
-{
-  TpsTable *table;
-  const TpsTableSlots *slots;
-  gsize n_rows;
-  gsize n_parts;
-  guint8 *rows;
-  gint64 *lsns; /* NULL = not requested */
-} RowsCall;
-
-static void
-read_part (gpointer user_data, gsize part)
-{
-  const RowsCall *call = user_data;
-  gsize begin = part * call->n_rows / call->n_parts;
-  gsize end = (part + 1) * call->n_rows / call->n_parts;
-
-  guint8 *rows = call->rows + begin * call->table->row_bytes;
-
-  if (call->lsns != NULL)
-    tps_table_read_rows_with_lsns (call->table, call->slots->slots + begin, call->slots->base,
-                                   end - begin, rows, call->lsns + begin);
-  else
-    tps_table_read_rows (call->table, call->slots->slots + begin, call->slots->base, end - begin, 0,
-                         rows);
-}
-
-static void
-read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsTensor *lsns,
-          TpsWorkerPool *workers)
-{
-  RowsCall call = {
-    .table = table,
-    .slots = slots,
-    .n_rows = (gsize) rows->shape.dims[0],
-    .rows = tps_tensor_data (rows),
-    .lsns = lsns != NULL ? tps_tensor_data (lsns) : NULL,
-  };
-
-  if (call.n_rows == 0)
-    return;
-  call.n_parts = tps_parallel_count_parts (workers, 2 * call.n_rows * table->row_bytes,
-                                           call.n_rows);
-  tps_parallel_run (workers, call.n_parts, read_part, &call);
-}
-
-/* Reads each row as a bag. */
-static gboolean
-read_on_device (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, GError **error)
-{
-  gsize n_rows = (gsize) rows->shape.dims[0];
-  TpsDeviceQuery query = {
-    .bags = { .rows = table->on_device,
-              .slots = slots->slots,
-              .base = slots->base,
-              .n_indices = n_rows,
-              .n_bags = n_rows,
-              .pooling = TPS_POOLING_SUM },
-    .output = tps_tensor_data (rows),
-  };
-  TpsDeviceLookup *lookup = tps_device_lookup_begin (&query, 1, error);
-
-  return lookup != NULL && tps_device_lookup_end (lookup, error);
-}
 
 static gboolean
 check_lsns (const TpsTable *table, GError **error)
@@ -396,10 +207,7 @@ read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, gs
     return FALSE;
   if (lsns != NULL && !allocate_lsns (lsns, store, (gint64) n_rows, error))
     return FALSE;
-  if (table->on_device != NULL)
-    return read_on_device (table, slots, rows, error);
-  read_all (table, slots, rows, lsns, tps_table_store_get_workers (store));
-  return TRUE;
+  return table->row_store->read_rows (store, table, slots, rows, lsns, error);
 }
 
 static void

@@ -180,18 +180,3 @@ tps_table_store_get_elapsed_ns (gint64 began_ns)
   elapsed_ns = tps_clock_now_ns () - began_ns;
   return MAX (elapsed_ns, 0);
 }
-
-TpsDeviceBags
-tps_table_bags_of_device (const TpsTableBags *bags)
-{
-  return (TpsDeviceBags) {
-    .rows = bags->table->on_device,
-    .slots = bags->slots,
-    .base = bags->base,
-    .n_indices = bags->n_indices,
-    .offsets = bags->offsets,
-    .n_bags = bags->n_bags,
-    .weights = bags->weights,
-    .pooling = bags->pooling,
-  };
-}

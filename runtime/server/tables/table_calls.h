@@ -4,12 +4,13 @@
 
 #pragma once
 
-#include "runtime/server/tables/device/device_rows.h"
 #include "runtime/server/tables/host/bag_pool.h"
 #include "runtime/server/tables/table_snapshot.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
+
+#define TPS_N_ROW_STORES 2 /* see row_store.h */
 
 /* A reference to the table; tps_table_unref(). Errors: TPS_ERROR_NOT_FOUND naming it. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
@@ -58,9 +59,6 @@ gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *b
 
 /* The time since `began_ns`: one clock read; -1 if `began_ns` is 0. */
 gint64 tps_table_store_get_elapsed_ns (gint64 began_ns);
-
-/* Converts the bags of a table on a device. */
-TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);
 
 /* Checks that `indices` is a vector of INT64. `what` names it in messages, such as "indices:
  * FLOAT32 [3], a vector of INT64 is expected". */

@@ -5,7 +5,7 @@
 #include "runtime/server/tables/table_store_private.h"
 
 #include "runtime/base/error.h"
-#include "runtime/server/tables/table_snapshot.h"
+#include "runtime/server/tables/row_store.h"
 
 /* The lanes of a device, made on first use. They live as long as the store. */
 static TpsDeviceLanes *
@@ -68,12 +68,14 @@ tps_table_store_make_table (TpsTableStore *store, const TpsTableSpec *spec, gboo
                               .workers = store->workers,
                               .keeps_lsns = store->keeps_row_lsns,
                               .is_unfilled = is_unfilled };
-  TpsTable *table = g_str_equal (spec->place.device, TPS_TABLE_STORE_HOST)
-                        ? tps_table_new (spec, &options, error)
-                        : make_on_device (store, spec, &options, error);
+  gboolean is_on_host = g_str_equal (spec->place.device, TPS_TABLE_STORE_HOST);
+  TpsTable *table = is_on_host ? tps_table_new (spec, &options, error)
+                               : make_on_device (store, spec, &options, error);
 
-  if (table != NULL)
-    table->numbers = tps_table_numbers_new (store->counters, &table->spec);
+  if (table == NULL)
+    return NULL;
+  table->row_store = is_on_host ? &tps_rows_on_host : &tps_rows_on_device;
+  table->numbers = tps_table_numbers_new (store->counters, &table->spec);
   return table;
 }
 

@@ -39,7 +39,13 @@ TpsTable *tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpe
 gboolean tps_table_capture_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to,
                                  GError **error);
 
-/* The opposite, for an unfilled table on a device; by ascending slots. Errors: as above. */
+/* FALSE: only the LSN of the table's last step is known, and tps_table_find_changed_rows() must not
+ * be called. */
+gboolean tps_table_knows_changed_rows (const TpsTable *table);
+
+/* TRUE: an unfilled table must be filled by tps_table_fill_rows(), by ascending slots. FALSE: its
+ * memory is written to. Errors: as above. */
+gboolean tps_table_is_filled_by_pieces (const TpsTable *table);
 gboolean tps_table_fill_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *from,
                               GError **error);
 

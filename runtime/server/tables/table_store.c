@@ -12,6 +12,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/base/name_hash.h"
 #include "runtime/server/tables/table_calls.h"
+#include "runtime/server/tables/row_store.h"
 #include "runtime/server/tables/table_store_private.h"
 
 #define DEFAULT_SHARE 0.8
@@ -307,14 +308,6 @@ tps_table_store_get_max_bytes (TpsTableStore *store)
   return tps_budget_get_max (store->budget);
 }
 
-static gsize
-estimate_of (const TpsTable *table, gsize n_rows, gsize n_outputs)
-{
-  if (table->on_device != NULL)
-    return TPS_TABLE_STORE_WAITS;
-  return n_rows * (table->row_bytes + sizeof (gint64)) + n_outputs * table->dim * sizeof (gfloat);
-}
-
 /* The bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0 if there
  * is no table. */
 static gsize
@@ -327,7 +320,7 @@ estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs
     return 0;
   tps_rw_lock_read (&store->tables_lock);
   table = g_hash_table_lookup (store->tables, name);
-  n_bytes = table != NULL ? estimate_of (table, n_rows, n_outputs) : 0;
+  n_bytes = table != NULL ? table->row_store->estimate (table, n_rows, n_outputs) : 0;
   tps_rw_lock_unlock (&store->tables_lock);
   return n_bytes;
 }

@@ -47,6 +47,9 @@ typedef struct
   _Alignas(64) atomic_uint n_readers;
 } TpsTablePresence;
 
+/* What depends on the place of the rows; runtime/server/tables/row_store.h. */
+typedef struct TpsRowStore TpsRowStore;
+
 /* Fields are read-only, except those that the rows' locks and turns guard. */
 typedef struct
 {
@@ -61,6 +64,7 @@ typedef struct
   gsize dim;
   gsize row_bytes;
   gsize state_per_row;
+  const TpsRowStore *row_store; /* of a table in a store */
   /* the rows on a device; the fields below, except the progress, are unused then. NULL = rows in
    * the host's memory */
   TpsDeviceRows *on_device;

@@ -1,0 +1,39 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The queries of one lookup of bags. Internal to this folder. */
+
+#pragma once
+
+#include "runtime/server/tables/device/device_lookup.h"
+#include "runtime/server/tables/host/scratch.h"
+#include "runtime/server/tables/table_calls.h"
+
+G_BEGIN_DECLS
+
+/* Parts [first_part, first_part + n_parts) of the lookup are even shares of the bags of one query.
+ * A query on a device has no parts. */
+typedef struct
+{
+  TpsOpenQuery open;
+  gfloat *output; /* [n_bags, dim] */
+  gsize first_part, n_parts;
+  gsize stages; /* an offset in the scratch, for wide rows */
+} TpsLookupQuery;
+
+typedef struct
+{
+  TpsTableStore *store;
+  TpsScratch scratch;
+  TpsLookupQuery *queries; /* [n_queries] */
+  guint n_queries;
+  guint n_in[TPS_N_ROW_STORES]; /* queries of each row store */
+  /* of the host */
+  TpsScratch stages; /* for each part of tables with wide rows */
+  gsize n_parts;
+  gboolean is_shared; /* with workers */
+  /* of devices */
+  TpsDeviceQuery *on_devices; /* [n_queries] */
+  TpsDeviceLookup *running;
+} TpsLookup;
+
+G_END_DECLS
