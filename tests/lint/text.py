@@ -96,7 +96,7 @@ def check(path):
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
-    listed = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True,
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], stdout=subprocess.PIPE, text=True,
                             check=True).stdout
     paths = [path for path in listed.splitlines()
              if path.endswith(CODE + OTHERS + (".py",)) and not path.startswith(EXEMPT)

@@ -387,7 +387,7 @@ class Tokens(AccessTest):
                 self.assertEqual(owner.call("EmbeddingTable:drop_tables")[0], "exception")
 
     def test_three_wrong_tokens_close_the_connection(self):
-        with self.server() as server:
+        with self.server("--log-file=" + self.path("log")) as server:
             with self.wire(server, "reader") as wire:
                 session = wire.of(Session)
                 for _ in range(3):
@@ -398,6 +398,26 @@ class Tokens(AccessTest):
                         wire.call("Node:describe")
             with self.wire(server, "reader") as wire:
                 self.assertEqual(wire.call("Node:describe")[0], None)
+        self.assertRegex(self.read("log"), " tokens_refused peer=127[^ ]* failures=3\n")
+
+    def test_reloads_by_signal_are_logged(self):
+        with self.server("--log-file=" + self.path("log"), "--log-level=info") as server:
+            server.process.send_signal(signal.SIGHUP)
+            self.await_line(" access_reloaded ")
+            self.write("rules.json", "no rules")
+            server.process.send_signal(signal.SIGHUP)
+            self.await_line(" access_unchanged reason=")
+        self.assertIn(self.path("rules.json"), self.await_line(" access_unchanged reason="))
+
+    def await_line(self, text):
+        while True:
+            for line in self.read("log").splitlines():
+                if text in line:
+                    return line
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
 
     def test_headers_carry_tokens(self):
         with self.server() as server:

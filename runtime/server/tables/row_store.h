@@ -27,8 +27,8 @@ struct TpsRowStore
   /* The memory of outputs. */
   TpsBufferPool *(*get_answers) (TpsTableStore *store, const TpsTable *table);
 
-  /* Copies rows to `rows` [n, dim], which is allocated, and, if it is not NULL, their LSNs to `lsns`
-   * [n]. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+  /* Copies rows to `rows` [n, dim], which is allocated, and their LSNs to `lsns` [n] unless it is
+   * NULL. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
   gboolean (*read_rows) (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots,
                          TpsTensor *rows, TpsTensor *lsns, GError **error);
 

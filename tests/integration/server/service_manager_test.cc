@@ -97,6 +97,25 @@ TEST (ServiceManager, IsToldOfAReload)
   EXPECT_EQ (stat (log.c_str (), &status), 0);
 }
 
+// The old file stays in use, and gets the reason.
+TEST (ServiceManager, AReloadWithoutTheFolderOfTheLogIsLogged)
+{
+  NotifySocket manager (NotifySocket::InFolder ());
+  std::string folder = TemporaryFolder (), log = folder + "/log";
+  auto server = StartWith ("NOTIFY_SOCKET=" + manager.address (),
+                           "--listen=127.0.0.1:0 --log-file=" + log);
+  EXPECT_THAT (manager.Receive (), HasSubstr ("READY=1"));
+  ASSERT_EQ (rename (folder.c_str (), (folder + ".1").c_str ()), 0);
+  server->Signal (SIGHUP);
+  EXPECT_THAT (manager.Receive (), HasSubstr ("RELOADING=1"));
+  EXPECT_THAT (manager.Receive (), HasSubstr ("READY=1"));
+  server->Signal (SIGTERM);
+  EXPECT_EQ (server->Wait (), 0);
+  g_autofree gchar *text = nullptr;
+  ASSERT_TRUE (g_file_get_contents ((folder + ".1/log").c_str (), &text, nullptr, nullptr));
+  EXPECT_THAT (text, HasSubstr (" log_not_reopened reason="));
+}
+
 // ---- sockets that it passes ---------------------------------------------------------------------
 
 // Without close-on-exec, so that executed programs inherit it.

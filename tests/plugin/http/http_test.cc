@@ -21,6 +21,7 @@
 #include "plugin/net/address.h"
 #include "runtime/base/worker_pool.h"
 #include "tests/plugin/server/raw_client.h"
+#include "tests/runtime/base/trace_capture.h"
 
 namespace thriftps_test {
 namespace {
@@ -275,6 +276,7 @@ Bearer (const std::string &token)
 
 TEST (Http, AsksForTheRight)
 {
+  TraceCapture log;
   g_autofree gchar *line = nullptr, *other_line = nullptr;
   g_autofree gchar *token = tps_token_make ("monitor", nullptr, &line, nullptr);
   g_autofree gchar *other = tps_token_make ("trainer", nullptr, &other_line, nullptr);
@@ -294,6 +296,7 @@ TEST (Http, AsksForTheRight)
   EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 503"));
   std::string denied = servers.Get ("/status");
   EXPECT_THAT (denied, StartsWith ("HTTP/1.1 401"));
+  EXPECT_THAT (log.WaitFor ("http_denied"), HasSubstr (" path=/status "));
   EXPECT_THAT (denied, HasSubstr ("WWW-Authenticate: Bearer"));
   EXPECT_THAT (servers.Get ("/status", Bearer ("wrong")), StartsWith ("HTTP/1.1 401"));
   EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
@@ -380,13 +383,16 @@ TEST (Http, ABodyWithoutAnEndIsCut)
 
 TEST (Http, ARequestThatDoesNotComeIsCut)
 {
+  TraceCapture log;
   TpsHttpOptions options = {};
   options.request_ms = 50;
   Servers servers (options);
+  EXPECT_THAT (log.WaitFor ("http_listening"), HasSubstr ("address=" + servers.url ()));
   Socket silent (servers.url ()), slow (servers.url ());
   slow.Send ("GET /healthz HT");
   EXPECT_EQ (silent.Receive (), "");
   EXPECT_THAT (slow.Receive (), Not (HasSubstr ("200")));
+  EXPECT_THAT (log.WaitFor ("http_cut", 2), HasSubstr (" peer=127.0.0.1:"));
   // On a busy machine this request may be cut, too.
   while (servers.Get ("/healthz").find ("HTTP/1.1 200") != 0)
     ;
@@ -459,6 +465,7 @@ TEST (Http, AnswersAreCharged)
 
 TEST (Http, TooManyConnectionsAreToldSo)
 {
+  TraceCapture log;
   TpsHttpOptions options = {};
   options.max_connections = 2;
   Servers servers (options);
@@ -467,6 +474,7 @@ TEST (Http, TooManyConnectionsAreToldSo)
   std::string refused = Socket (servers.url ()).Receive ();
   EXPECT_THAT (refused, StartsWith ("HTTP/1.1 503"));
   EXPECT_THAT (refused, HasSubstr ("Retry-After"));
+  EXPECT_THAT (log.WaitFor ("http_refused"), HasSubstr ("connections"));
   first.reset ();
   std::string answer;
   while (answer.find (" 200 ") == std::string::npos) // until the server has noticed its end
@@ -611,6 +619,7 @@ TEST (Http, CallsGoOnWhileItsThreadIsStuck)
 // The watchdog of a service manager asks the same pulse.
 TEST (Http, IsNotHealthyWhileThreadsStandStill)
 {
+  TraceCapture log;
   std::promise<void> released;
   std::shared_future<void> release = released.get_future ().share ();
   TpsHttpOptions options = {};
@@ -627,6 +636,7 @@ TEST (Http, IsNotHealthyWhileThreadsStandStill)
     answer = servers.Get ("/healthz");
   while (answer.find (R"({"status":"stuck","missing":"workers"})") == std::string::npos);
   EXPECT_THAT (answer, StartsWith ("HTTP/1.1 503"));
+  EXPECT_THAT (log.WaitFor ("threads_stuck"), HasSubstr (" missing="));
   std::string stuck;
   while (stuck != "workers")
     {

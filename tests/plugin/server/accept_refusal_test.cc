@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/plugin/server/test_service.h"
+#include "tests/runtime/base/trace_capture.h"
 
 namespace {
 
@@ -75,6 +76,16 @@ TEST_F (AcceptRefusalTest, AcceptsAgainWhateverAcceptFailedWith)
       accept_errno = 0;
       EXPECT_EQ (IntResult (waiting.Call ("Test:echo", IntField (code))), code) << strerror (code);
     }
+}
+
+TEST_F (AcceptRefusalTest, AFailureOfAcceptIsLogged)
+{
+  TraceCapture log;
+  accept_errno = EMFILE;
+  RawClient waiting (tcp_);
+  EXPECT_NE (log.WaitFor ("accept_failed").find (strerror (EMFILE)), std::string::npos);
+  accept_errno = 0;
+  EXPECT_EQ (IntResult (waiting.Call ("Test:echo", IntField (1))), 1);
 }
 
 TEST_F (AcceptRefusalTest, AcceptsAgainThoughTheListenerCouldNotBeWatchedForAWhile)

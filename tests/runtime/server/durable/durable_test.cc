@@ -202,6 +202,7 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
 TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
 {
   Pushes kept ("emb"), lost ("emb"), refused ("emb");
+  thriftps_test::TraceCapture capture;
 
   EXPECT_EQ (server->create ("emb"), 0);
   kept.send (*server);
@@ -219,9 +220,35 @@ TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
   EXPECT_EQ (refused.code, TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (server->create ("more"), TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (server->phase (), TPS_DURABLE_READ_ONLY);
+  EXPECT_THAT (capture.WaitFor ("durability_changed"), HasSubstr ("a bad sector"));
+  EXPECT_NE (Snapshot (*server).message, "");
+  EXPECT_THAT (capture.WaitFor ("snapshot_failed"), HasSubstr ("a bad sector"));
   EXPECT_EQ (server->row ("emb"), all (2)) << "the lost push is still visible";
   start ();
   EXPECT_EQ (server->row ("emb"), all (1));
+}
+
+/* The group of the last push has several sectors, and one of them is not on the disk. */
+TEST_F (Durable, aTornTailIsLogged)
+{
+  Pushes pushes ("emb");
+  thriftps_test::TraceCapture capture;
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  pushes.send (*server);
+  pushes.wait ();
+  server.reset ();
+  std::string path = folder + "/log/00000000000000000001.log";
+  g_autofree gchar *contents = nullptr;
+  gsize n_bytes;
+  ASSERT_TRUE (g_file_get_contents (path.c_str (), &contents, &n_bytes, nullptr));
+  std::string log (contents, n_bytes);
+  size_t last = log.find_last_not_of ('\0') / 512 * 512;
+  log.replace (last, 512, 512, '\0');
+  ASSERT_TRUE (g_file_set_contents (path.c_str (), log.data (), (gssize) log.size (), nullptr));
+  start ();
+  EXPECT_THAT (capture.WaitFor ("log_torn"), testing::EndsWith (" last_lsn=1"));
+  EXPECT_EQ (server->row ("emb"), all (0));
 }
 
 TEST_F (Durable, aTableOfNoDurabilityIsThereAsItBegan)
@@ -318,6 +345,9 @@ TEST_F (Durable, aRecoveryCountsTheBytesOfTheSnapshotAndOfTheLog)
   std::string all_bytes = line.substr (line.find ("all_bytes=") + strlen ("all_"));
   all_bytes = all_bytes.substr (0, all_bytes.find (' '));
   EXPECT_GT (std::stoull (all_bytes.substr (strlen ("bytes="))), info.n_bytes);
+  std::string name = std::string (" name=") + info.name + " ";
+  EXPECT_THAT (capture.WaitFor ("snapshot_written"), HasSubstr (name));
+  EXPECT_THAT (capture.WaitFor ("snapshot_restored"), HasSubstr (name));
   EXPECT_THAT (capture.Lines ("recovery_done").back (), HasSubstr (" " + all_bytes + " "));
 }
 

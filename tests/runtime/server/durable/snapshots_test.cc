@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/server/durable/snapshot_thread.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/durable/durable_fixture.h"
 #include "tests/runtime/server/log/simulated_disk.h"
 
@@ -311,6 +312,7 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
 
   for (unsigned n = 1; is_cut && n < 1000; n++)
     {
+      thriftps_test::TraceCapture log;
       SimulatedDisk disk (n);
       TpsDurableOptions options = {};
 
@@ -321,6 +323,7 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
         disk.cut_after (n);
         is_cut = !server.recover ().empty ();
         EXPECT_EQ (is_cut, server.phase () == TPS_DURABLE_FAILED);
+        EXPECT_EQ (log.Lines ("recovery_failed").size (), is_cut ? 1u : 0u);
       }
       disk.restart ();
       Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
