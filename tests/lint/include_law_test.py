@@ -1,4 +1,4 @@
-"""The allowed directions of includes and of BUILD files, and two related rules.
+"""The allowed directions of includes and of BUILD files, and three related rules.
 
     bench --> plugin --> thrift (generated)
                 |
@@ -12,7 +12,7 @@ public.
 Angle brackets are for others' headers, quotes for ours, from the root of the tree
 ("runtime/tensor/tensor.h"). A .c file must include its own header first, which proves that
 the header is self-contained. Locks must be ours (runtime/base/sync.h), because GLib's are invisible
-to the thread sanitizer.
+to the thread sanitizer. The numbers of Thrift's fields are in the descriptors of plugin/wire only.
 """
 
 import os
@@ -156,6 +156,12 @@ GLIB_LOCKS = re.compile(
 )
 OWN_LOCKS = ("runtime", "plugin", "cuda")
 
+WRITES_FIELD = re.compile(r"\btps_writer_field \(")
+PRODUCT = ("runtime", "plugin", "cuda", "bench")
+# The writer itself, the descriptors' encoder, and the protocol of generated code.
+FIELD_WRITERS = ("plugin/frame/writer.h", "plugin/frame/writer_values.c",
+                 "plugin/wire/descriptor.h", "plugin/host/protocol.c")
+
 
 def folder_of(path):
     return path.split("/", 1)[0]
@@ -268,6 +274,16 @@ def find_violations(path, text, exists):
                 "%s: locks are those of runtime/base/sync.h" % match.group()
 
 
+def find_field_writers(path, text):
+    """Yields the calls that encode a field without a descriptor."""
+    if folder_of(path) not in PRODUCT or path in FIELD_WRITERS:
+        return
+    code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for match in WRITES_FIELD.finditer(code):
+        yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \
+            "writes a field by its number: use a descriptor (plugin/wire/descriptor.h)"
+
+
 def tree_files():
     for folder in FOLDERS:
         for parent, _, names in os.walk(os.path.join(ROOT, folder)):
@@ -335,7 +351,6 @@ class IncludeLaw(unittest.TestCase):
         self.assert_refused("plugin/a.c", "g_mutex_lock (&self->lock);\n")
         self.assert_allowed("runtime/a.c", "/* not GMutex */\nstatic TpsMutex lock;\n")
 
-
     def test_layers(self):
         files = {"runtime/base/a.h", "runtime/tensor/a.h", "runtime/new/a.h", "plugin/net/a.h",
                  "plugin/memory/a.h"}
@@ -364,6 +379,14 @@ class IncludeLaw(unittest.TestCase):
         for text in ('visibility = ["//visibility:public"]',
                      'visibility = [\n"//:__subpackages__"\n]'):
             self.assertEqual(len(list(find_open_targets("runtime/base", text))), 1)
+
+
+    def test_field_numbers(self):
+        call = "  tps_writer_field (out, 1, TPS_WIRE_I32);\n"
+        for path, n in (("plugin/client/a.c", 1), ("bench/a.c", 1), ("plugin/wire/a.c", 1),
+                        ("plugin/wire/descriptor.h", 0), ("tests/a.cc", 0)):
+            self.assertEqual(len(list(find_field_writers(path, call))), n, path)
+        self.assertEqual(list(find_field_writers("plugin/a.c", "/* tps_writer_field () */")), [])
 
 
 class Tree(unittest.TestCase):
@@ -415,8 +438,9 @@ class Tree(unittest.TestCase):
         found = []
         for path in sorted(files):
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
-                found += ["%s: %s" % hit
-                          for hit in find_violations(path, source.read(), files.__contains__)]
+                text = source.read()
+            found += ["%s: %s" % hit for hit in (*find_violations(path, text, files.__contains__),
+                                                 *find_field_writers(path, text))]
         if found:
             self.fail("%d violations\n%s" % (len(found), "\n".join(found)))
 
