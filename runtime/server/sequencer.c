@@ -170,35 +170,47 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* NULL: no record is complete. The lock is held. */
-static TpsOrdered *
-take_complete (TpsSequencer *sequencer)
+/* The first record that the observer has not seen is complete. The lock is held. */
+static gboolean
+has_complete (const TpsSequencer *sequencer)
 {
-  TpsOrdered *ordered = sequencer->first_admitted;
-
-  if (ordered == NULL || !ordered->is_complete)
-    return NULL;
-  sequencer->first_admitted = ordered->next_admitted;
-  return ordered;
+  return sequencer->first_admitted != NULL && sequencer->first_admitted->is_complete;
 }
 
-/* Passes complete records to the observer, unless another thread is doing so. The lock is held; it
- * is released during the calls. */
+static void observe_handed_over (gpointer sequencer);
+
+/* Passes complete records to the observer, which may end them. If there are always more, a worker
+ * continues. The lock is held; it is released during the calls. */
 static void
 observe (TpsSequencer *sequencer)
 {
-  TpsOrdered *ordered;
+  TpsWorkerPool *workers = sequencer->options.workers;
 
-  if (sequencer->is_observing)
-    return;
-  sequencer->is_observing = TRUE;
-  while ((ordered = take_complete (sequencer)) != NULL)
+  for (guint n = 0; has_complete (sequencer); n++)
     {
+      TpsOrdered *ordered = sequencer->first_admitted;
+
+      if (n == MAX_IN_A_ROW && workers != NULL)
+        {
+          tps_worker_pool_submit (workers, observe_handed_over, sequencer);
+          return;
+        }
+      sequencer->first_admitted = ordered->next_admitted;
       tps_mutex_unlock (&sequencer->lock);
       sequencer->options.observe (sequencer->options.user_data, ordered);
       tps_mutex_lock (&sequencer->lock);
     }
   sequencer->is_observing = FALSE;
+}
+
+static void
+observe_handed_over (gpointer user_data)
+{
+  TpsSequencer *sequencer = user_data;
+
+  tps_mutex_lock (&sequencer->lock);
+  observe (sequencer);
+  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* The observer owns a complete command, which another thread may end at once. */
@@ -212,7 +224,11 @@ tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
     }
   tps_mutex_lock (&sequencer->lock);
   ordered->is_complete = TRUE;
-  observe (sequencer);
+  if (!sequencer->is_observing)
+    {
+      sequencer->is_observing = TRUE;
+      observe (sequencer);
+    }
   tps_mutex_unlock (&sequencer->lock);
 }
 

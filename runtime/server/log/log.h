@@ -84,9 +84,9 @@ void tps_log_close (TpsLog *log);
 gboolean tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error);
 
 /* `lsn` is the command's; for a flush the durable LSN. `error` (borrowed) is NULL, or the reason
- * why the command is not durable. Called by a thread of the log without a lock, never from within
- * append(). Must not block. Calls for appends of one durability are made in LSN order, one at a
- * time. */
+ * why the command is not durable. Called without a lock, by a thread of the log; for NONE also from
+ * within append(). Must not block. Calls for appends of one durability are made in LSN order, one
+ * at a time. */
 typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error);
 
 /* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until

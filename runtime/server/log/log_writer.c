@@ -61,15 +61,53 @@ tps_log_writer_clear (TpsLogWriter *writer)
   tps_mutex_clear (&writer->lock);
 }
 
+/* ---- the stage that is filled; the lock is held ---------------------------------------------- */
+
+static gboolean
+has_queued (const TpsLogWriter *writer)
+{
+  return writer->n_taken < writer->queue->len;
+}
+
+/* A command that is too long for a stage is copied while it is written; later commands must not end
+ * before it. */
+static gboolean
+is_stage_free (const TpsLogWriter *writer)
+{
+  return !writer->is_staging && !writer->filling->is_full && !writer->ends_large
+         && (writer->sealed == NULL || writer->sealed->large == NULL);
+}
+
 /* ---- adding ---------------------------------------------------------------------------------- */
+
+/* A hole is a few bytes that nobody waits for, so the caller stages it: a thread of the log would
+ * have to be woken for each. FALSE: it must be queued. The lock is held. */
+static gboolean
+stage_hole (TpsLogWriter *writer, const TpsLogEntry *entry)
+{
+  const TpsLogInterval interval = { 0 };
+  gboolean has_copied;
+
+  return entry->command != NULL && entry->durability == TPS_DURABILITY_NONE
+         && writer->failure == NULL && !has_queued (writer) && is_stage_free (writer)
+         && tps_log_stage_add (writer->filling, entry, &interval, &has_copied);
+}
 
 void
 tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
 {
+  gboolean is_staged;
+
   tps_mutex_lock (&writer->lock);
-  g_array_append_val (writer->queue, *entry);
-  tps_cond_signal (&writer->changed);
+  is_staged = stage_hole (writer, entry);
+  if (!is_staged)
+    {
+      g_array_append_val (writer->queue, *entry);
+      tps_cond_signal (&writer->changed);
+    }
   tps_mutex_unlock (&writer->lock);
+  if (is_staged)
+    entry->done (entry->user_data, entry->lsn, NULL);
 }
 
 /* Bytes that have been added but not written are not counted exactly; they fit into the margin. */
@@ -88,6 +126,8 @@ tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
 {
   const GError *reason = NULL;
 
+  if (!__atomic_load_n (&writer->may_refuse, __ATOMIC_ACQUIRE))
+    return TRUE;
   tps_mutex_lock (&writer->lock);
   if (writer->failure != NULL)
     reason = writer->failure;
@@ -113,12 +153,6 @@ tps_log_writer_close (TpsLogWriter *writer)
 }
 
 /* ---- the next step; the lock is held --------------------------------------------------------- */
-
-static gboolean
-has_queued (const TpsLogWriter *writer)
-{
-  return writer->n_taken < writer->queue->len;
-}
 
 static gboolean
 is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
@@ -152,13 +186,10 @@ can_write (const TpsLogWriter *writer, gint64 now_ns)
          && has_segment (writer, writer->filling);
 }
 
-/* A command that is too long for a stage is copied while it is written; later commands must not end
- * before it. */
 static gboolean
 can_stage (const TpsLogWriter *writer)
 {
-  return !writer->is_staging && !writer->filling->is_full && has_queued (writer)
-         && !writer->ends_large && (writer->sealed == NULL || writer->sealed->large == NULL);
+  return has_queued (writer) && is_stage_free (writer);
 }
 
 static gboolean
@@ -294,6 +325,9 @@ note_result (TpsLogWriter *writer, GError *error, gint64 now_ns)
 {
   if (error != NULL || !writer->wants_spare)
     g_clear_error (&writer->no_room);
+  __atomic_store_n (&writer->may_refuse,
+                    error != NULL || writer->no_room != NULL || writer->failure != NULL,
+                    __ATOMIC_RELEASE);
   if (error == NULL)
     return;
   g_prefix_error (&error, "log: ");

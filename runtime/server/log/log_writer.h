@@ -7,7 +7,7 @@
  * There are two stages: while one is written, the other is filled. The steps:
  *
  *   STAGE   copies queued records into the stage that is being filled, and ends those that do not
- *           wait for the disk
+ *           wait for the disk; add() does so itself with a hole if nothing is queued
  *   WRITE   writes the filled stage and syncs it, and ends its waiting entries; the next stage may
  *           be written meanwhile
  *   SPARE   makes the next segment; groups may be written to the current one meanwhile
@@ -30,7 +30,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   gint64 interval_ns;
-  gsize stage_bytes; /* of each stage */
+  gsize stage_bytes;   /* of each stage */
+  gboolean may_refuse; /* there is a failure, or no room; atomic, changes with the lock held */
 
   TpsMutex lock; /* guards everything up to the next comment */
   TpsCond changed;
@@ -74,7 +75,8 @@ gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
 /* No step may be in progress. Waiting entries are not ended. */
 void tps_log_writer_clear (TpsLogWriter *writer);
 
-/* Queues an append or a flush. Thread: any. */
+/* Queues an append or a flush. It may end a command of TPS_DURABILITY_NONE. Thread: any, one append
+ * at a time. */
 void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
 
 /* See tps_log_may_append(). */

@@ -6,11 +6,13 @@
 
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/worker_pool.h"
 
 namespace thriftps {
 namespace {
@@ -321,6 +323,43 @@ TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)
   run (first);
   EXPECT_EQ (n_run, 200000);
   EXPECT_EQ (observed.size (), 200001u);
+}
+
+/* An I/O thread must not end the commands of others without bound. */
+TEST_F (Sequencer, aWorkerObservesWhenThereIsAlwaysMore)
+{
+  constexpr int n_commands = 1000;
+  struct Observer
+  {
+    TpsSequencer *sequencer = nullptr;
+    std::vector<std::unique_ptr<Command>> commands;
+    std::map<std::thread::id, int> n_observed; /* by thread */
+    int n = 0;
+    std::promise<void> done;
+  } observer;
+  TpsSequencerOptions options {};
+
+  options.workers = tps_worker_pool_new ("sequencer", 1);
+  options.user_data = &observer;
+  options.observe = [] (gpointer user_data, TpsOrdered *ordered) {
+    auto *self = static_cast<Observer *> (user_data);
+
+    self->n_observed[std::this_thread::get_id ()]++;
+    if (++self->n < n_commands) /* there is another one before this one has been observed */
+      tps_sequencer_run (self->sequencer, self->commands[self->n]->get ());
+    tps_ordered_release (ordered, nullptr);
+    if (self->n == n_commands)
+      self->done.set_value ();
+  };
+  sequencer = observer.sequencer = tps_sequencer_new (&options);
+  for (int i = 0; i < n_commands; i++)
+    observer.commands.emplace_back (new Command ({ &a }));
+  run (*observer.commands[0]);
+  observer.done.get_future ().wait ();
+  tps_worker_pool_free (options.workers);
+  EXPECT_LE (observer.n_observed[std::this_thread::get_id ()], 16);
+  for (const auto &command : observer.commands)
+    EXPECT_EQ (command->n_ended, 1);
 }
 
 /* Threads use three objects: the commands of each object have ascending LSNs, and the observer

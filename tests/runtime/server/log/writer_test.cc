@@ -133,8 +133,9 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
 
   ASSERT_TRUE (open ());
   append (TPS_DURABILITY_NONE);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "without a step";
   append (TPS_DURABILITY_INTERVAL);
-  EXPECT_THAT (ends_.lsns, IsEmpty ()) << "never from within append()";
+  EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "not from within append()";
   take_all_steps (log_, 500);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 0);
@@ -151,6 +152,32 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
   ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1600, &wake_ns));
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3));
   EXPECT_EQ (wake_ns, G_MAXINT64);
+}
+
+/* So the order of the LSNs stays, whatever is queued, full or failed. */
+TEST_F (LogTest, AHoleThatCannotBeStagedIsQueued)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT);
+  append (TPS_DURABILITY_NONE);
+  EXPECT_THAT (ends_.lsns, IsEmpty ()) << "the first one is not staged yet";
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (2, 1)) << "a hole does not wait for the disk";
+  size_t n = 2;
+  while (ends_.lsns.size () == n && n < 100000)
+    {
+      append (TPS_DURABILITY_NONE);
+      n++;
+    }
+  ASSERT_LT (n, 100000u) << "a stage is full some time";
+  append (TPS_DURABILITY_NONE);
+  EXPECT_EQ (ends_.lsns.size (), n - 1) << "queued behind the other one";
+  take_all_steps (log_);
+  EXPECT_EQ (ends_.lsns.size (), n + 1);
+  flush ();
+  take_all_steps (log_);
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), static_cast<gint64> (n + 1));
+  EXPECT_EQ (read_lsns (log_, 1).size (), n + 1);
 }
 
 TEST_F (LogTest, AFlushMakesDurableWhatWasAppendedBefore)
