@@ -1,4 +1,5 @@
-"""Reads a folder like torch.distributed.checkpoint (HuggingFaceStorageReader), in plain Python.
+"""Reads a folder like torch.distributed.checkpoint (HuggingFaceStorageReader), in plain Python, and
+with that reader too if PyTorch and safetensors are installed, or if READERS is in the environment.
 
     read_checkpoint.py FOLDER NAME EXPECTED [hash]
 
@@ -57,9 +58,32 @@ def join(key, parts):
     return joined
 
 
+def compare_with_torch(folder, all_parts, tensors):
+    try:
+        import safetensors  # pylint: disable=unused-import # the reader needs it
+        import torch
+        from torch.distributed.checkpoint import HuggingFaceStorageReader, load
+    except ImportError:
+        if "READERS" in os.environ:
+            raise
+        return
+    types = {"F32": torch.float32, "I64": torch.int64}
+    state = {}
+    for key, parts in all_parts.items():
+        _, shape, dtype, _ = parts[0]
+        n_rows = sum(part[1][0] for part in parts)
+        state[key] = torch.full([n_rows] + shape[1:], 7, dtype=types[dtype])
+    load(state, storage_reader=HuggingFaceStorageReader(folder), no_dist=True)
+    for key, value in state.items():
+        assert bytes(value.view(torch.uint8).flatten().tolist()) == tensors[key], key
+    print("read with torch.distributed.checkpoint too: %d tensors" % len(state))
+
+
 def main():
     folder, name, expected_path = sys.argv[1:4]
-    tensors = {key: join(key, parts) for key, parts in read_parts(folder).items()}
+    all_parts = read_parts(folder)
+    tensors = {key: join(key, parts) for key, parts in all_parts.items()}
+    compare_with_torch(folder, all_parts, tensors)
     with open(expected_path, "rb") as file:
         expected = file.read()
     weight = tensors[name + ".weight"]
