@@ -2,6 +2,7 @@
 """Spans of calls, from the traceparent of a caller to a collector of OTLP."""
 
 import base64
+import tempfile
 import time
 import unittest
 
@@ -115,9 +116,11 @@ class Spans(unittest.TestCase):
     def test_a_server_ends_without_its_collector(self):
         with Collector() as collector:
             url = collector.url
-        with Server("--otlp=" + url, "--log-level=error") as server, \
-                HeaderClient(server.address, Node, headers={"traceparent": SAMPLED}) as node:
-            node.call("describe")
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+            with Server("--otlp=" + url, "--log-file=" + log.name) as server, \
+                    HeaderClient(server.address, Node, headers={"traceparent": SAMPLED}) as node:
+                node.call("describe")
+            self.assertIn(" otlp_failed endpoint=" + url, log.read())
 
     def test_what_is_sent_is_what_the_published_definitions_say(self):
         try:

@@ -128,6 +128,7 @@ TEST (ServerLog, GoesToAFileAndNotToStderr)
   EXPECT_EQ (server.ReadErrors (), "");
   g_autofree gchar *text = nullptr;
   ASSERT_TRUE (g_file_get_contents (path.c_str (), &text, nullptr, nullptr));
+  EXPECT_THAT (text, HasSubstr (" INFO devices_found devices="));
   EXPECT_THAT (text, HasSubstr (" INFO server_listening address=" + address + "\n"));
   EXPECT_THAT (text, HasSubstr (" INFO server_stopped all_answered=true\n"));
 }

@@ -230,6 +230,16 @@ TEST_F (HalfCloseTest, ClientsThatResetTheirConnectionGoAtOnce)
   EXPECT_THAT (capture.WaitFor ("connection_lost"), testing::HasSubstr ("reason="));
 }
 
+TEST_F (HalfCloseTest, AnOrderlyEndIsLogged)
+{
+  TraceCapture capture;
+  {
+    RawClient client (tcp_);
+    EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+  }
+  EXPECT_THAT (capture.WaitFor ("connection_ended"), testing::HasSubstr ("peer=127.0.0.1:"));
+}
+
 TEST_F (HalfCloseTest, ClientsOfAUnixSocketThatLeftGoAtOnce)
 {
   for (guint i = 0; i < 2 * kConnections; i++)

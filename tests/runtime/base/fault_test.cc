@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/runtime/base/trace_capture.h"
+
 namespace {
 
 TpsFaultPlan *
@@ -34,6 +36,17 @@ draw (TpsFaultPlan *plan, int n, TpsFaultPoint point = TPS_FAULT_AT_REQUEST,
 }
 
 } // namespace
+
+/* The first test, since each event has a rate. */
+TEST (Fault, IsLogged)
+{
+  thriftps_test::TraceCapture log;
+  g_autoptr (TpsFaultPlan) plan = plan_of ({ "request:drop,on=push,after=1" });
+
+  EXPECT_EQ (draw (plan, 2, TPS_FAULT_AT_REQUEST, "push"), "-d");
+  ASSERT_EQ (log.Lines ().size (), 1u);
+  EXPECT_EQ (log.Lines ()[0], "warning fault_injected point=request action=drop name=push");
+}
 
 TEST (Fault, FollowsItsRules)
 {
