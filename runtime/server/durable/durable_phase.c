@@ -76,7 +76,7 @@ tps_durable_check_log (TpsDurable *durable, gsize n_bytes, GError **error)
 
   if (tps_log_may_append (durable->log, n_bytes, &refusal))
     {
-      if (tps_durable_get_phase (durable) == TPS_DURABLE_FULL)
+      if (tps_durable_get_phase (durable) == TPS_DURABLE_FULL && !tps_log_is_short (durable->log))
         tps_durable_enter (durable, TPS_DURABLE_LIVE, NULL);
       return TRUE;
     }

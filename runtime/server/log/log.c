@@ -161,6 +161,12 @@ tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error)
   return tps_log_writer_may_add (&log->writer, n_bytes, error);
 }
 
+gboolean
+tps_log_is_short (TpsLog *log)
+{
+  return tps_log_writer_may_refuse (&log->writer);
+}
+
 void
 tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability, TpsLogDone done,
                 gpointer user_data)

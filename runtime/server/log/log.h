@@ -83,6 +83,10 @@ void tps_log_close (TpsLog *log);
  * instructions. */
 gboolean tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error);
 
+/* TRUE: the disk is full or has failed, so commands may be refused, though short ones may still
+ * fit. Thread: any; takes no lock. */
+gboolean tps_log_is_short (TpsLog *log);
+
 /* `lsn` is the command's; for a flush the durable LSN. `error` (borrowed) is NULL, or the reason
  * why the command is not durable. Called without a lock, by a thread of the log; for NONE also from
  * within append(). Must not block. Calls for appends of one durability are made in LSN order, one

@@ -122,11 +122,17 @@ is_short_of_room (const TpsLogWriter *writer, gsize n_bytes)
 }
 
 gboolean
+tps_log_writer_may_refuse (const TpsLogWriter *writer)
+{
+  return __atomic_load_n (&writer->may_refuse, __ATOMIC_ACQUIRE);
+}
+
+gboolean
 tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
 {
   const GError *reason = NULL;
 
-  if (!__atomic_load_n (&writer->may_refuse, __ATOMIC_ACQUIRE))
+  if (!tps_log_writer_may_refuse (writer))
     return TRUE;
   tps_mutex_lock (&writer->lock);
   if (writer->failure != NULL)

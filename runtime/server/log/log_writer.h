@@ -79,6 +79,9 @@ void tps_log_writer_clear (TpsLogWriter *writer);
  * at a time. */
 void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
 
+/* See tps_log_is_short(). */
+gboolean tps_log_writer_may_refuse (const TpsLogWriter *writer);
+
 /* See tps_log_may_append(). */
 gboolean tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error);
 

@@ -199,6 +199,31 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   EXPECT_EQ (server->row ("emb"), expected);
 }
 
+/* Otherwise each query of the status would end the state, and each large push begin it. */
+TEST_F (Durable, aDiskIsFullWhileShortCommandsStillFit)
+{
+  Pushes pushes ("emb");
+  auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  disk.is_full = true;
+  while (tps_sequencer_may_admit (server->sequencer, kSegmentBytes, nullptr)
+         && std::chrono::steady_clock::now () < deadline)
+    {
+      pushes.send (*server);
+      pushes.wait ();
+    }
+  EXPECT_EQ (server->phase (), TPS_DURABLE_FULL);
+  pushes.send (*server);
+  pushes.wait ();
+  EXPECT_EQ (pushes.n_failed, 0);
+  EXPECT_EQ (server->phase (), TPS_DURABLE_FULL);
+  disk.is_full = false;
+  while (server->phase () != TPS_DURABLE_LIVE && std::chrono::steady_clock::now () < deadline)
+    std::this_thread::yield ();
+  EXPECT_TRUE (tps_sequencer_may_admit (server->sequencer, kSegmentBytes, nullptr));
+}
+
 TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
 {
   Pushes kept ("emb"), lost ("emb"), refused ("emb");
