@@ -3,12 +3,13 @@
 every transport and protocol."""
 
 import os
+import re
 import time
 import unittest
+import urllib.request
 
 import junit
-import peers
-from peers import TALKS, Client, ErrorTest, Server, Waiting, dense, sparse, tensor
+from peers import TALKS, WAIT_S, Client, ErrorTest, Server, Waiting, dense, sparse, tensor
 from thrift.Thrift import TApplicationException
 from thriftps.embedding_table import EmbeddingTable
 from thriftps.node.ttypes import ErrorCode
@@ -123,6 +124,22 @@ class InvalidArgument(ErrorTest):
             self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: store.add("text", 1, None))
 
 
+class RoundsServer(Server):
+    """A server whose gauge of waiting calls can be read."""
+
+    def __init__(self, *flags):
+        super().__init__("--http=127.0.0.1:0", *flags)
+        self.url = self.process.stdout.readline()[len("listening on "):].strip() + "/metrics"
+
+    def await_calls(self):
+        """Returns when a call takes part in a round: generated code begins calls in any order."""
+        waits = re.compile(r"^thriftps_rounds_waiting_calls{[^}]*} [1-9]", re.MULTILINE)
+        while True:
+            with urllib.request.urlopen(self.url, timeout=WAIT_S) as answer:
+                if waits.search(answer.read().decode()):
+                    return
+
+
 class Rounds(ErrorTest):
     """A server of two trainers, of which the second is mostly absent."""
 
@@ -151,17 +168,19 @@ class Rounds(ErrorTest):
 
     def test_reset_aborts(self):
         for way in TALKS:
-            with self.subTest(way=way), Server("--ntrainer=2") as server:
+            with self.subTest(way=way), RoundsServer("--ntrainer=2") as server:
                 with Waiting(server.address, 0, 0, 0, dense([1]), way) as waiting, \
                         Client(server.address, ParameterServer) as calls:
+                    server.await_calls()
                     calls.reset_state()
                     self.assert_fails(ErrorCode.ABORTED, waiting.wait)
 
     def test_newer_batch_aborts_and_names_the_missing(self):
         for way in TALKS:
-            with self.subTest(way=way), Server("--ntrainer=3") as server:
-                with Waiting(server.address, 0, 5, 0, dense([1]), way) as older, \
-                        Waiting(server.address, 1, 6, 0, dense([2]), way) as newer:
+            with self.subTest(way=way), RoundsServer("--ntrainer=3") as server, \
+                    Waiting(server.address, 0, 5, 0, dense([1]), way) as older:
+                server.await_calls()
+                with Waiting(server.address, 1, 6, 0, dense([2]), way) as newer:
                     self.assert_fails(ErrorCode.ABORTED, older.wait, "1", "2")
                     with Waiting(server.address, 0, 6, 0, dense([3])) as second, \
                             Client(server.address, ParameterServer) as third:
@@ -227,7 +246,7 @@ class Others(ErrorTest):
                     started = time.monotonic()
                     server.terminate()
                     self.assert_fails(ErrorCode.UNAVAILABLE, waiting.wait)
-                    self.assertEqual(server.process.wait(peers.WAIT_S), 0)
+                    self.assertEqual(server.process.wait(WAIT_S), 0)
                     self.assertLess(time.monotonic() - started, 20)
 
     def test_signal_right_after_the_start(self):
