@@ -4,13 +4,14 @@
 
 #include "bench/parameter_server/experiments.h"
 #include "bench/parameter_server/list.h"
+#include "bench/process/reachable.h"
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
 
 #define LEARNING_RATE 1e-4 /* from the originals */
-#define PIECE_KIB 128      /* over TCP */
+#define PIECE_KIB 128      /* between hosts */
 
 static void
 default_to (gint *value, gint number)
@@ -167,7 +168,7 @@ make_context (TpsBenchOptions *o, gboolean *list)
       "later buckets close after this many MiB (25)", "X" },
     { "piece-kib", 0, 0, G_OPTION_ARG_INT, &o->piece_kib,
       "buckets travel to servers in pieces of this size, so that the links are used in both "
-      "directions at once; 0: whole buckets (128 over TCP, 0 over Unix sockets)",
+      "directions at once; 0: whole buckets (128, or 0 if --master-addr is loopback)",
       "N" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
@@ -365,6 +366,13 @@ check_numbers (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_factor ("learning-rate", o->learning_rate, TRUE, error);
 }
 
+/* Processes on other hosts cannot reach a master on loopback. */
+static gboolean
+is_on_one_host (const TpsWorld *world)
+{
+  return g_str_equal (world->transport, "unix") || tps_reachable_is_loopback (world->master_addr);
+}
+
 static void
 resolve_paths (TpsBenchOptions *o)
 {
@@ -392,7 +400,7 @@ finish (TpsBenchOptions *o, GError **error)
   o->world.n_servers = tps_bench_options_count_servers (o);
   if (!tps_world_finish_flags (&o->world, error))
     return FALSE;
-  default_to (&o->piece_kib, g_str_equal (o->world.transport, "tcp") ? PIECE_KIB : 0);
+  default_to (&o->piece_kib, is_on_one_host (&o->world) ? 0 : PIECE_KIB);
   return check_world (o, error) && check_peer (o, error);
 }
 

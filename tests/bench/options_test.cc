@@ -91,6 +91,30 @@ TEST_F (Options, SharedMemoryCanBeSwitchedOff)
   EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "TCP");
 }
 
+TEST_F (Options, BucketsTravelInPiecesBetweenHostsOnly)
+{
+  for (const char *transport : { "--transport=unix", "--transport=tcp" })
+    {
+      ASSERT_EQ (Parse ({ transport }), TPS_BENCH_RUN);
+      EXPECT_EQ (options_.piece_kib, 0) << transport;
+      tps_bench_options_clear (&options_);
+    }
+  for (const char *master : { "127.0.0.1", "::1" })
+    {
+      ASSERT_EQ (Parse ({ "--rank=1", "--master-addr", master }), TPS_BENCH_RUN);
+      EXPECT_EQ (options_.piece_kib, 0) << master;
+      tps_bench_options_clear (&options_);
+    }
+  for (const char *master : { "10.0.0.1", "fd99::4", "host3" })
+    {
+      ASSERT_EQ (Parse ({ "--rank=1", "--master-addr", master }), TPS_BENCH_RUN);
+      EXPECT_EQ (options_.piece_kib, 128) << master;
+      tps_bench_options_clear (&options_);
+    }
+  ASSERT_EQ (Parse ({ "--rank=1", "--piece-kib=64" }), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.piece_kib, 64);
+}
+
 TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
 {
   ASSERT_EQ (Parse ({ "--batch_size=4", "--ddp_hook", "sparse_rpc_hook", "--rpc-timeout=7" }),
