@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <memory>
@@ -22,6 +24,21 @@
 #include "runtime/base/worker_pool.h"
 #include "tests/plugin/server/raw_client.h"
 #include "tests/runtime/base/trace_capture.h"
+
+namespace {
+
+std::atomic<int> accept_errno { 0 }; // the errno of accept4(); 0 = it works
+
+} // namespace
+
+extern "C" int
+accept4 (int fd, struct sockaddr *address, socklen_t *n_bytes, int flags)
+{
+  if (accept_errno == 0)
+    return (int) syscall (SYS_accept4, fd, address, n_bytes, flags);
+  errno = accept_errno;
+  return -1;
+}
 
 namespace thriftps_test {
 namespace {
@@ -207,6 +224,18 @@ private:
 };
 
 // ---- states -------------------------------------------------------------------------------------
+
+TEST (Http, AFailureOfAcceptIsLoggedAndDelaysTheConnection)
+{
+  TraceCapture log;
+  Servers servers;
+  accept_errno = EMFILE;
+  Socket waiting (servers.url ());
+  waiting.Send (Request ("/", "Connection: close\r\n"));
+  EXPECT_THAT (log.WaitFor ("http_accept_failed"), HasSubstr (strerror (EMFILE)));
+  accept_errno = 0;
+  EXPECT_THAT (waiting.Receive (), StartsWith ("HTTP/1.1 "));
+}
 
 TEST (Http, SaysWhetherTheServerIsReady)
 {

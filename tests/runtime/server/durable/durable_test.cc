@@ -18,6 +18,7 @@
 #include "runtime/base/error.h"
 #include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/durable/durable_fixture.h"
+#include "tests/runtime/server/durable/recovery_driver.h"
 #include "tests/runtime/server/model/models.h"
 
 namespace thriftps {
@@ -374,6 +375,20 @@ TEST_F (Durable, aRecoveryCountsTheBytesOfTheSnapshotAndOfTheLog)
   EXPECT_THAT (capture.WaitFor ("snapshot_written"), HasSubstr (name));
   EXPECT_THAT (capture.WaitFor ("snapshot_restored"), HasSubstr (name));
   EXPECT_THAT (capture.Lines ("recovery_done").back (), HasSubstr (" " + all_bytes + " "));
+}
+
+TEST (Recovery, tracesItsProgressEveryTwoSeconds)
+{
+  constexpr gint64 second_ns = 1000000000;
+  thriftps_test::TraceCapture capture;
+
+  recovery_driver_run (50, second_ns);
+  EXPECT_EQ (capture.Lines ("recovery_started").size (), 1u);
+  EXPECT_EQ (capture.Lines ("recovery_progress").size (), 0u);
+  recovery_driver_run (50, 2 * second_ns);
+  ASSERT_EQ (capture.Lines ("recovery_progress").size (), 1u);
+  EXPECT_THAT (capture.Lines ("recovery_progress")[0],
+               HasSubstr (" lsn=0 last_lsn=9 bytes=50 all_bytes=100 remaining_ms=2"));
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
