@@ -126,7 +126,7 @@ add_batches (TpsBenchWork *work, guint trainer, TpsTrainPlan *plan)
 
       tps_tensor_init_ref (&batch.input, &from->input);
       tps_tensor_init_ref (&batch.target, &from->target);
-      g_array_append_val (plan->batches, batch);
+      tps_train_plan_take_batch (plan, &batch);
     }
 }
 
@@ -189,11 +189,7 @@ check_plan (TpsBenchWork *work, GError **error)
     return FALSE;
   plan->world_size = tps_bench_options_count_trainers (o);
   for (guint i = 0; i < tps_bench_options_count_servers (o); i++)
-    {
-      TpsServerAddress server = { .rank = (gint32) i, .address = g_strdup ("") };
-
-      g_array_append_val (plan->servers, server);
-    }
+    tps_train_plan_add_server (plan, (gint32) i, "");
   return tps_trainer_check_plan (plan, error);
 }
 

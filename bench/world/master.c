@@ -245,13 +245,10 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
-      TpsServerAddress server = { .rank = (gint32) role->rank };
+      const TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind != TPS_WORLD_SERVER)
-        continue;
-      server.address = g_strdup (role->address);
-      g_array_append_val (plan->servers, server);
+      if (role->kind == TPS_WORLD_SERVER)
+        tps_train_plan_add_server (plan, (gint32) role->rank, role->address);
     }
 }
 

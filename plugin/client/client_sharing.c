@@ -74,6 +74,20 @@ ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
                        tps_client_link_ref (link));
 }
 
+/* Releases or closes segments. */
+static void
+end_segments (TpsClientLink *link, const TpsSegmentRequest *request)
+{
+  TpsSegmentIds ids = { request->ids->len, (gint64 *) (gpointer) request->ids->data };
+
+  if (request->ask == TPS_SEGMENT_ASK_RELEASE)
+    tps_channel_call_on (link, &tps_release_segments_rpc, &ids, on_released,
+                         tps_client_link_ref (link));
+  else
+    tps_channel_call_on (link, &tps_close_segments_rpc, &ids, on_segments_closed,
+                         tps_client_link_ref (link));
+}
+
 /* Sends the requests that the pool has at this time. Thread: any. */
 static void
 share_memory (TpsClientLink *link)
@@ -86,12 +100,8 @@ share_memory (TpsClientLink *link)
         tps_negotiation_offer (link);
       else if (request.ask == TPS_SEGMENT_ASK_OPEN)
         ask_open (link, &request);
-      else if (request.ask == TPS_SEGMENT_ASK_RELEASE)
-        tps_channel_call_on (link, &tps_release_segments_rpc, &request.ids, on_released,
-                             tps_client_link_ref (link));
       else
-        tps_channel_call_on (link, &tps_close_segments_rpc, &request.ids, on_segments_closed,
-                             tps_client_link_ref (link));
+        end_segments (link, &request);
       tps_segment_request_clear (&request);
     }
 }

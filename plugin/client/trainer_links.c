@@ -14,7 +14,7 @@
 static gint32
 get_trainer_number (const TpsTrainPlan *plan)
 {
-  guint n_servers = plan->servers->len;
+  guint n_servers = plan->n_servers;
   guint first;
   guint n;
 
@@ -31,8 +31,8 @@ list_addresses (const TpsTrainPlan *plan)
 {
   GPtrArray *addresses = g_ptr_array_new ();
 
-  for (guint i = 0; i < plan->servers->len; i++)
-    g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
+  for (guint i = 0; i < plan->n_servers; i++)
+    g_ptr_array_add (addresses, plan->servers[i].address);
   return addresses;
 }
 
@@ -92,7 +92,7 @@ connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   TpsRemoteModelOptions options = {
     .tls = reach->tls,
     .token = reach->token,
-    .address = g_array_index (plan->servers, TpsServerAddress, 0).address,
+    .address = plan->servers[0].address,
     .trainer = (gint32) plan->rank,
   };
 

@@ -162,30 +162,28 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec, const Traffic *traffic
 
 /* The first table after the cursor; the list is in the order of names. */
 static guint
-find_table_after (const GArray *specs, const gchar *after)
+find_table_after (const TpsTableSpecs *specs, const gchar *after)
 {
   guint i = 0;
 
-  while (after != NULL && i < specs->len
-         && strcmp (g_array_index (specs, TpsTableSpec, i).name, after) <= 0)
+  while (after != NULL && i < specs->n_specs && strcmp (specs->specs[i].name, after) <= 0)
     i++;
   return i;
 }
 
 static void
-add_tables (const TpsReports *reports, TpsJsonWriter *json, const GArray *specs, guint begin,
+add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs *specs, guint begin,
             guint limit)
 {
-  guint end = specs->len - begin > limit ? begin + limit : specs->len;
+  guint end = specs->n_specs - begin > limit ? begin + limit : specs->n_specs;
   Traffic traffic;
 
-  tps_json_add_uint (json, "total", specs->len);
-  tps_json_add_text (json, "next",
-                     end < specs->len ? g_array_index (specs, TpsTableSpec, end - 1).name : NULL);
+  tps_json_add_uint (json, "total", specs->n_specs);
+  tps_json_add_text (json, "next", end < specs->n_specs ? specs->specs[end - 1].name : NULL);
   tps_json_open (json, "tables", '[');
   traffic_init (&traffic, reports->plugin);
   for (guint i = begin; i < end; i++)
-    add_table (json, &g_array_index (specs, TpsTableSpec, i), &traffic);
+    add_table (json, &specs->specs[i], &traffic);
   traffic_clear (&traffic);
   tps_json_close (json, ']');
 }
@@ -194,14 +192,18 @@ void
 tps_report_tables (TpsHttpRequest *request, gpointer data)
 {
   TpsTableStore *store = tps_plugin_get_tables (((TpsReports *) data)->plugin);
-  g_autoptr (GArray) specs = NULL;
+  g_auto (TpsTableSpecs) specs = { 0 };
+  g_autoptr (GError) error = NULL;
   guint64 limit;
   TpsJsonWriter json;
 
   if (!tps_http_request_get_number (request, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT, &limit))
     return;
-  specs = store != NULL ? tps_table_store_list (store)
-                        : g_array_new (FALSE, FALSE, sizeof (TpsTableSpec));
+  if (store != NULL && !tps_table_store_list (store, &specs, &error))
+    {
+      tps_http_request_fail (request, 503, "%s", error->message);
+      return;
+    }
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
   tps_json_add_time (&json, "time_s", g_get_real_time ());
@@ -209,8 +211,8 @@ tps_report_tables (TpsHttpRequest *request, gpointer data)
   tps_json_add_uint (&json, "device_bytes",
                      store != NULL ? tps_table_store_get_device_bytes (store) : 0);
   tps_json_add_uint (&json, "max_bytes", store != NULL ? tps_table_store_get_max_bytes (store) : 0);
-  add_tables (data, &json, specs,
-              find_table_after (specs, tps_http_request_get_parameter (request, "after")),
+  add_tables (data, &json, &specs,
+              find_table_after (&specs, tps_http_request_get_parameter (request, "after")),
               (guint) limit);
   tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);

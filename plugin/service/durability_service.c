@@ -154,9 +154,8 @@ handle_restore (TpsCall *call, gpointer durable)
     return;
   set_paths (source, arguments->snapshots);
   source->are_snapshots = TRUE;
-  source->n_specs = arguments->tables != NULL ? arguments->tables->len : 0;
-  if (source->n_specs > 0)
-    source->specs = &g_array_index (arguments->tables, TpsTableSpec, 0);
+  source->n_specs = arguments->tables.n_specs;
+  source->specs = arguments->tables.specs;
   go_on_reading (reading, durable);
 }
 

@@ -90,28 +90,33 @@ handle_create_table (TpsCall *call, gpointer service)
 
 /* Removes tables that the caller may not read. */
 static void
-hide_tables (TpsCall *call, GArray *specs)
+hide_tables (TpsCall *call, TpsTableSpecs *specs)
 {
-  for (guint i = specs->len; i-- > 0;)
-    if (!tps_call_may_see_table (call, g_array_index (specs, TpsTableSpec, i).name))
-      g_array_remove_index (specs, i);
+  guint n_seen = 0;
+
+  for (guint i = 0; i < specs->n_specs; i++)
+    if (tps_call_may_see_table (call, specs->specs[i].name))
+      specs->specs[n_seen++] = specs->specs[i];
+    else
+      tps_table_spec_clear (&specs->specs[i]);
+  specs->n_specs = n_seen;
 }
 
 static void
 handle_list_tables (TpsCall *call, gpointer service)
 {
   TpsEmbeddingTables *tables = service;
-  g_autoptr (GArray) specs = NULL;
+  g_auto (TpsTableSpecs) specs = { 0 };
   g_autoptr (GError) error = NULL;
 
   if (!check_up (tables, &error)
-      || !tps_call_charge (call, tps_table_store_get_list_bytes (tables->store), &error))
+      || !tps_call_charge (call, tps_table_store_get_list_bytes (tables->store), &error)
+      || !tps_table_store_list (tables->store, &specs, &error))
     {
       tps_call_reply_error (call, error);
       return;
     }
-  specs = tps_table_store_list (tables->store);
-  hide_tables (call, specs);
+  hide_tables (call, &specs);
   tps_call_reply_value (call, &specs);
 }
 

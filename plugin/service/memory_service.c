@@ -102,12 +102,12 @@ typedef gboolean (*EndSegments) (TpsSegmentRegistry *segments, const gint64 *ids
 static void
 end_segments (TpsCall *call, EndSegments end)
 {
-  g_autoptr (GArray) ids = NULL;
+  g_auto (TpsSegmentIds) ids = { 0 };
   g_autoptr (GError) error = NULL;
   TpsSegmentRegistry *segments = tps_call_get_segments (call, &error);
 
   if (segments != NULL && tps_call_read_arguments (call, &ids, &error))
-    end (segments, (const gint64 *) (gpointer) ids->data, ids->len, &error);
+    end (segments, ids.ids, ids.n_ids, &error);
   tps_call_reply_done (call, error);
 }
 

@@ -69,7 +69,6 @@ typedef enum
 {
   /* A guint, their number, followed by the pointer to the elements; not optional. */
   TPS_LIST_COUNTED,
-  TPS_LIST_ARRAY,     /* GArray *; created if it is NULL */
   TPS_LIST_PTR_ARRAY, /* GPtrArray * of separately allocated elements; created if it is NULL */
   TPS_LIST_STRV,      /* gchar ** */
 } TpsListForm;
@@ -79,7 +78,7 @@ typedef struct
   TpsField elem; /* its kind and `of` */
   TpsListForm form;
   gsize elem_size;
-  GDestroyNotify clear; /* ARRAY: clears an element in place; PTR_ARRAY: frees it. May be NULL */
+  GDestroyNotify clear; /* PTR_ARRAY: frees an element */
 } TpsList;
 
 /* A list grows with the elements that are read, never by the announced count, because a struct of

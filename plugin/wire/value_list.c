@@ -20,20 +20,6 @@ read_elem (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32
   return list->elem.kind->read (in, &at, &list->elem, elem, error);
 }
 
-/* Appends a zeroed element for each one that is read. */
-static gboolean
-read_elems (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
-            GArray *elems, GError **error)
-{
-  for (guint32 i = 0; i < n_elems; i++)
-    {
-      g_array_set_size (elems, i + 1);
-      if (!read_elem (list, in, path, i, elems->data + i * list->elem_size, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
 static gboolean
 read_counted (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
               Counted *value, GError **error)
@@ -47,18 +33,6 @@ read_counted (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guin
         return FALSE;
     }
   return TRUE;
-}
-
-static gboolean
-read_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
-            GArray **value, GError **error)
-{
-  if (*value == NULL)
-    {
-      *value = g_array_new (FALSE, TRUE, (guint) list->elem_size);
-      g_array_set_clear_func (*value, list->clear);
-    }
-  return read_elems (list, in, path, n_elems, *value, error);
 }
 
 static gboolean
@@ -78,23 +52,27 @@ read_ptr_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, gu
   return TRUE;
 }
 
+static void
+free_texts (gchar **texts, guint n_texts)
+{
+  for (guint i = 0; i < n_texts; i++)
+    g_free (texts[i]);
+  g_free (texts);
+}
+
 static gboolean
 read_strv (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
            gchar ***value, GError **error)
 {
-  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  Counted texts = { 0 };
+  gboolean ok = read_counted (list, in, path, n_elems, &texts, error)
+                && tps_growing_array_add (&texts.elems, &texts.n_elems, sizeof (gchar *), error);
 
-  for (guint32 i = 0; i < n_elems; i++)
-    {
-      gchar *text = NULL;
-
-      if (!read_elem (list, in, path, i, &text, error))
-        return FALSE;
-      g_ptr_array_add (texts, text);
-    }
-  g_ptr_array_add (texts, NULL);
-  *value = (gchar **) g_ptr_array_steal (texts, NULL);
-  return TRUE;
+  if (ok)
+    *value = texts.elems; /* the last element is NULL */
+  else
+    free_texts (texts.elems, texts.n_elems);
+  return ok;
 }
 
 static gboolean
@@ -111,8 +89,6 @@ read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpoin
     {
     case TPS_LIST_COUNTED:
       return read_counted (list, in, path, n_elems, value, error);
-    case TPS_LIST_ARRAY:
-      return read_array (list, in, path, n_elems, value, error);
     case TPS_LIST_PTR_ARRAY:
       return read_ptr_array (list, in, path, n_elems, value, error);
     case TPS_LIST_STRV:
@@ -133,9 +109,6 @@ get_elems (const TpsList *list, const TpsField *field, gconstpointer object, gui
     case TPS_LIST_COUNTED:
       *n_elems = ((const Counted *) at)->n_elems;
       return ((const Counted *) at)->elems;
-    case TPS_LIST_ARRAY:
-      *n_elems = ((const GArray *) value)->len;
-      return ((const GArray *) value)->data;
     case TPS_LIST_PTR_ARRAY:
       *n_elems = ((const GPtrArray *) value)->len;
       return ((const GPtrArray *) value)->pdata;

@@ -72,7 +72,7 @@ void
 tps_restore_arguments_clear (TpsRestoreArguments *arguments)
 {
   g_clear_pointer (&arguments->snapshots, g_strfreev);
-  g_clear_pointer (&arguments->tables, g_array_unref);
+  tps_table_specs_clear (&arguments->tables);
 }
 
 void
@@ -86,6 +86,7 @@ tps_import_table_arguments_clear (TpsImportTableArguments *arguments)
 static const TpsList paths = {
   .elem = { .kind = &tps_kind_string },
   .form = TPS_LIST_STRV,
+  .elem_size = sizeof (gchar *),
 };
 
 static const TpsField restore_arguments[] = {

@@ -43,7 +43,7 @@ void tps_wire_log_batch_clear (TpsWireLogBatch *batch);
 typedef struct
 {
   gchar **snapshots;
-  GArray *tables; /* of TpsTableSpec */
+  TpsTableSpecs tables;
 } TpsRestoreArguments;
 
 typedef struct

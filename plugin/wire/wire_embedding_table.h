@@ -22,15 +22,13 @@ G_BEGIN_DECLS
 /* -- TableSpec -- */
 
 extern const TpsStruct tps_table_spec_struct; /* TpsTableSpec */
-/* GArray * of TpsTableSpec, created if it is NULL. It clears its elements. */
-extern const TpsList tps_table_spec_list;
+extern const TpsList tps_table_spec_list;     /* TpsTableSpecs */
 
 /* -- create_table, list_tables, drop_table -- */
 
 extern const TpsRpc tps_create_table_rpc; /* TpsTableSpec */
-/* Returns a GArray * of TpsTableSpec, created if it is NULL. It clears its elements. */
-extern const TpsRpc tps_list_tables_rpc;
-extern const TpsRpc tps_drop_table_rpc; /* gchar * */
+extern const TpsRpc tps_list_tables_rpc;  /* -> TpsTableSpecs */
+extern const TpsRpc tps_drop_table_rpc;   /* gchar * */
 
 /* -- lookup_bags, lookup_rows -- */
 

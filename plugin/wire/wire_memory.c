@@ -57,7 +57,7 @@ const TpsRpc tps_open_segment_rpc = { SERVICE, "open_segment", open_arguments, &
 
 static const TpsList ids = {
   .elem = { .kind = &tps_kind_i64 },
-  .form = TPS_LIST_ARRAY,
+  .form = TPS_LIST_COUNTED,
   .elem_size = sizeof (gint64),
 };
 

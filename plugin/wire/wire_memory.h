@@ -25,8 +25,23 @@ typedef struct
   guint8 handle[TPS_EXPORT_HANDLE_BYTES];
 } TpsSegmentInfo;
 
+typedef struct
+{
+  guint n_ids;
+  gint64 *ids; /* owned; a writer only reads them */
+} TpsSegmentIds;
+
+static inline void
+tps_segment_ids_clear (TpsSegmentIds *ids)
+{
+  g_free (ids->ids);
+  *ids = (TpsSegmentIds) { 0 };
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentIds, tps_segment_ids_clear)
+
 extern const TpsRpc tps_open_segment_rpc;     /* TpsOpenSegmentArguments -> TpsSegmentInfo */
-extern const TpsRpc tps_release_segments_rpc; /* GArray * of gint64, created if it is NULL */
+extern const TpsRpc tps_release_segments_rpc; /* TpsSegmentIds */
 extern const TpsRpc tps_close_segments_rpc;   /* as above */
 
 G_END_DECLS

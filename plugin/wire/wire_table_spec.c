@@ -233,17 +233,10 @@ const TpsStruct tps_table_spec_struct = { "TableSpec", spec_fields, read_spec, w
 
 /* ---- methods -------------------------------------------------------------------------------- */
 
-static void
-clear_spec (gpointer spec)
-{
-  tps_table_spec_clear (spec);
-}
-
 const TpsList tps_table_spec_list = {
   .elem = { .kind = &tps_kind_struct, .of = &tps_table_spec_struct },
-  .form = TPS_LIST_ARRAY,
+  .form = TPS_LIST_COUNTED,
   .elem_size = sizeof (TpsTableSpec),
-  .clear = clear_spec,
 };
 
 static const TpsField create_arguments[] = {

@@ -125,16 +125,15 @@ static const TpsField server_fields[] = {
 static const TpsStruct batch_struct = { "TrainBatch", batch_fields };
 static const TpsStruct server_struct = { "ServerAddress", server_fields };
 
-/* The plan created the arrays, and clears their elements. */
 static const TpsList batches = {
   .elem = { .kind = &tps_kind_struct, .of = &batch_struct },
-  .form = TPS_LIST_ARRAY,
+  .form = TPS_LIST_COUNTED,
   .elem_size = sizeof (TpsTrainBatch),
 };
 
 static const TpsList servers = {
   .elem = { .kind = &tps_kind_struct, .of = &server_struct },
-  .form = TPS_LIST_ARRAY,
+  .form = TPS_LIST_COUNTED,
   .elem_size = sizeof (TpsServerAddress),
 };
 
@@ -143,6 +142,10 @@ static const TpsList servers = {
 #define PLAN(id, field, presence, kind, of)                               \
   {                                                                       \
 #field, id, presence, &kind, of, G_STRUCT_OFFSET(TpsTrainPlan, field) \
+  }
+#define PLAN_LIST(id, list, presence)                                                   \
+  {                                                                                     \
+#list, id, presence, &tps_kind_list, &list, G_STRUCT_OFFSET(TpsTrainPlan, n_##list) \
   }
 #define COUNT(id, field, presence) PLAN (id, field, presence, tps_kind_i32, &tps_limit_not_negative)
 #define TEXT(id, field) PLAN (id, field, TPS_FIELD_DEFAULT, tps_kind_string, NULL)
@@ -153,7 +156,7 @@ static const TpsField plan_fields[] = {
   COUNT (2, rank, TPS_FIELD_REQUIRED),
   COUNT (3, world_size, TPS_FIELD_REQUIRED),
   PLAN (4, model_config, TPS_FIELD_REQUIRED, model_config_kind, NULL),
-  PLAN (5, batches, TPS_FIELD_REQUIRED, tps_kind_list, &batches),
+  PLAN_LIST (5, batches, TPS_FIELD_REQUIRED),
   COUNT (6, steps_per_epoch, TPS_FIELD_REQUIRED),
   COUNT (7, epochs, TPS_FIELD_DEFAULT),
   PLAN (8, seed, TPS_FIELD_DEFAULT, tps_kind_i64, NULL),
@@ -166,7 +169,7 @@ static const TpsField plan_fields[] = {
   TEXT (15, hook_state),
   TEXT (16, ddp_hook),
   TEXT (17, iteration_step),
-  PLAN (18, servers, TPS_FIELD_DEFAULT, tps_kind_list, &servers),
+  PLAN_LIST (18, servers, TPS_FIELD_DEFAULT),
   PLAN (19, partition_by_trainer, TPS_FIELD_DEFAULT, tps_kind_bool, NULL),
   NUMBER (20, first_bucket_mib),
   NUMBER (21, bucket_cap_mib),

@@ -7,6 +7,7 @@
 
 #include "runtime/embedding/initializer.h"
 #include "runtime/base/error.h"
+#include "runtime/base/growing_array.h"
 
 #define MAX_NAME 255
 #define DEFAULT_LEARNING_RATE 0.01
@@ -43,6 +44,27 @@ tps_table_spec_clear (TpsTableSpec *spec)
   g_free (spec->name);
   g_free (spec->tenant);
   memset (spec, 0, sizeof *spec);
+}
+
+gboolean
+tps_table_specs_add (TpsTableSpecs *specs, const TpsTableSpec *spec, GError **error)
+{
+  gpointer elems = specs->specs;
+  TpsTableSpec *added = tps_growing_array_add (&elems, &specs->n_specs, sizeof *spec, error);
+
+  specs->specs = elems;
+  if (added != NULL)
+    tps_table_spec_copy (added, spec);
+  return added != NULL;
+}
+
+void
+tps_table_specs_clear (TpsTableSpecs *specs)
+{
+  for (guint i = 0; i < specs->n_specs; i++)
+    tps_table_spec_clear (&specs->specs[i]);
+  g_free (specs->specs);
+  *specs = (TpsTableSpecs) { 0 };
 }
 
 /* -- checks -- */

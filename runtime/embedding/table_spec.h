@@ -59,6 +59,17 @@ void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gi
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
+/* An array that a peer may have chosen the length of; zeroed = empty. */
+typedef struct
+{
+  guint n_specs;
+  TpsTableSpec *specs;
+} TpsTableSpecs;
+
+/* Appends a copy, whose texts are its own. Errors: TPS_ERROR_RESOURCE_EXHAUSTED. */
+gboolean tps_table_specs_add (TpsTableSpecs *specs, const TpsTableSpec *spec, GError **error);
+void tps_table_specs_clear (TpsTableSpecs *specs);
+
 /* Fills in the defaults and checks all fields: name, dim > 0, dtype, initializer, optimizer, and
  * that the number of bytes does not overflow. The place must be well-formed, but its device need
  * not exist: "cuda" becomes "cuda:0", and unset fields stay unset. Errors:
@@ -89,5 +100,6 @@ void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, Tp
                                gpointer values, gsize dim);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTableSpec, tps_table_spec_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTableSpecs, tps_table_specs_clear)
 
 G_END_DECLS

@@ -84,7 +84,13 @@ clear_string (gpointer string)
 static void
 clear_ids (gpointer ids)
 {
-  g_clear_pointer ((GArray **) ids, g_array_unref);
+  tps_segment_ids_clear (ids);
+}
+
+static void
+clear_specs (gpointer specs)
+{
+  tps_table_specs_clear (specs);
 }
 
 static void
@@ -157,8 +163,8 @@ static const Values arguments_of[] = {
   { &tps_apply_bag_gradients_rpc, sizeof (TpsApplyBagGradientsArguments), clear_bag_push,
     check_bag_push },
   { &tps_open_segment_rpc, sizeof (TpsOpenSegmentArguments) },
-  { &tps_release_segments_rpc, sizeof (GArray *), clear_ids },
-  { &tps_close_segments_rpc, sizeof (GArray *), clear_ids },
+  { &tps_release_segments_rpc, sizeof (TpsSegmentIds), clear_ids },
+  { &tps_close_segments_rpc, sizeof (TpsSegmentIds), clear_ids },
   { &tps_get_metrics_rpc, sizeof (gboolean) },
   { &tps_average_gradient_rpc, sizeof (TpsAverageGradientArguments), clear_average, check_average },
   { &tps_init_model_rpc, sizeof (TpsInitModelArguments), clear_init_model },
@@ -175,7 +181,7 @@ static const Values results_of[] = {
   { &tps_begin_transfer_rpc, sizeof (gint32) },
   { &tps_run_transfer_rpc, sizeof (TpsLargeAnswer), clear_answer },
   { &tps_get_chunk_rpc, sizeof (TpsChunk), clear_chunk },
-  { &tps_list_tables_rpc, sizeof (GArray *), clear_ids },
+  { &tps_list_tables_rpc, sizeof (TpsTableSpecs), clear_specs },
   { &tps_lookup_bags_rpc, sizeof (TpsTensorList), clear_tensors },
   { &tps_lookup_rows_rpc, sizeof (TpsTensor), clear_tensor },
   { &tps_open_segment_rpc, sizeof (TpsSegmentInfo) },

@@ -43,14 +43,14 @@ compare_parts (gconstpointer a, gconstpointer b)
 }
 
 static GArray *
-sort_parts (GArray *const *lists, guint n_servers)
+sort_parts (const TpsTableSpecs *lists, guint n_servers)
 {
   GArray *parts = g_array_new (FALSE, FALSE, sizeof (Part));
 
   for (guint server = 0; server < n_servers; server++)
-    for (guint i = 0; i < lists[server]->len; i++)
+    for (guint i = 0; i < lists[server].n_specs; i++)
       {
-        Part part = { &g_array_index (lists[server], TpsTableSpec, i), server };
+        Part part = { &lists[server].specs[i], server };
 
         g_array_append_val (parts, part);
       }
@@ -192,8 +192,8 @@ run_length (const GArray *parts, guint first)
 }
 
 GPtrArray *
-tps_placed_tables_assemble (GArray *const *lists, const gchar *const *servers, guint n_servers,
-                            GError **error)
+tps_placed_tables_assemble (const TpsTableSpecs *lists, const gchar *const *servers,
+                            guint n_servers, GError **error)
 {
   g_autoptr (GArray) parts = sort_parts (lists, n_servers);
   g_autoptr (GPtrArray) tables = NULL;

@@ -73,50 +73,56 @@ batch_propagate (const Batch *batch, GError **error)
 
 /* -- discovery -- */
 
-static void
-free_lists (GArray **lists)
+typedef struct
 {
-  for (GArray **list = lists; *list != NULL; list++)
-    g_array_unref (*list);
+  guint n_servers;
+  TpsTableSpecs *of; /* [n_servers] */
+} Lists;
+
+static void
+lists_free (Lists *lists)
+{
+  for (guint server = 0; server < lists->n_servers; server++)
+    tps_table_specs_clear (&lists->of[server]);
+  g_free (lists->of);
   g_free (lists);
 }
 
-typedef GArray *Lists;
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, free_lists)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
 
 /* An absent field has its default, as in a creation. */
 static gboolean
 read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
 {
-  GArray **list = result;
+  TpsTableSpecs *list = result;
   gboolean ok = tps_rpc_read_result (&tps_list_tables_rpc, in, type, list, error);
 
-  for (guint i = 0; ok && i < (*list)->len; i++)
-    ok = tps_table_spec_resolve (&g_array_index (*list, TpsTableSpec, i), error);
+  for (guint i = 0; ok && i < list->n_specs; i++)
+    ok = tps_table_spec_resolve (&list->specs[i], error);
   if (!ok)
-    g_clear_pointer (list, g_array_unref);
+    tps_table_specs_clear (list);
   return ok;
 }
 
-/* Returns the tables of each server, ended by NULL. */
-static GArray **
+/* Returns the tables of each server. */
+static Lists *
 ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
 {
   guint n_servers = tables->servers.n_servers;
-  g_autofree GArray **answers = g_new0 (GArray *, n_servers + 1);
+  g_autoptr (Lists) lists = g_new0 (Lists, 1);
   g_autoptr (Batch) batch = batch_new (tables);
 
+  lists->n_servers = n_servers;
+  lists->of = g_new0 (TpsTableSpecs, n_servers);
   for (guint server = 0; server < n_servers; server++)
     {
       TpsServerRequest *request = batch_add (batch, server);
 
       request->read = read_list;
-      request->result = &answers[server];
+      request->result = &lists->of[server];
     }
   if (batch_run (batch, &tps_list_tables_rpc, deadline_ns))
-    return g_steal_pointer (&answers);
-  for (guint server = 0; server < n_servers; server++)
-    g_clear_pointer (&answers[server], g_array_unref);
+    return g_steal_pointer (&lists);
   batch_propagate (batch, error);
   return NULL;
 }
@@ -128,7 +134,7 @@ ask_tables (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
 
   if (lists == NULL)
     return NULL;
-  return tps_placed_tables_assemble (lists, (const gchar *const *) tables->servers.addresses,
+  return tps_placed_tables_assemble (lists->of, (const gchar *const *) tables->servers.addresses,
                                      tables->servers.n_servers, error);
 }
 
@@ -202,11 +208,11 @@ place_table (const TpsRemoteTables *tables, const TpsTableSpec *spec,
 }
 
 static const TpsTableSpec *
-find_spec (const GArray *list, const gchar *name)
+find_spec (const TpsTableSpecs *list, const gchar *name)
 {
-  for (guint i = 0; i < list->len; i++)
-    if (strcmp (g_array_index (list, TpsTableSpec, i).name, name) == 0)
-      return &g_array_index (list, TpsTableSpec, i);
+  for (guint i = 0; i < list->n_specs; i++)
+    if (strcmp (list->specs[i].name, name) == 0)
+      return &list->specs[i];
   return NULL;
 }
 
@@ -258,7 +264,7 @@ find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadl
     return FALSE;
   for (guint server = 0; server < tables->servers.n_servers; server++)
     {
-      const TpsTableSpec *there = find_spec (lists[server], table->spec.name);
+      const TpsTableSpec *there = find_spec (&lists->of[server], table->spec.name);
       gint shard = find_shard (table, server);
 
       if (there != NULL && !check_part_there (tables, table, server, there, error))

@@ -42,10 +42,10 @@ void tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *ro
 gboolean tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
                                       const gchar *name, GError **error);
 
-/* Assembles tables from the lists of the servers: lists [n_servers] of TpsTableSpec; `servers` are
- * their names in messages. Returns an array of references in the order of the names, which the
- * caller owns. Errors: INVALID_ARGUMENT, which names a table whose parts are incomplete. */
-GPtrArray *tps_placed_tables_assemble (GArray *const *lists, const gchar *const *servers,
+/* Assembles tables from the lists of the servers: lists [n_servers]; `servers` are their names in
+ * messages. Returns an array of references in the order of the names, which the caller owns.
+ * Errors: INVALID_ARGUMENT, which names a table whose parts are incomplete. */
+GPtrArray *tps_placed_tables_assemble (const TpsTableSpecs *lists, const gchar *const *servers,
                                        guint n_servers, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlacedTable, tps_placed_table_unref)

@@ -183,24 +183,19 @@ tps_python_snapshot (TpsClient *client, gboolean is_incremental, gint64 timeout_
   return tps_python_request_send (client, &request, timeout_ns);
 }
 
-static void
-clear_spec (gpointer spec)
+/* After a failure, `specs` must be cleared too. */
+static gboolean
+add_specs (TpsTableSpecs *specs, const TpsPythonTable *tables, guint n_tables, GError **error)
 {
-  tps_table_spec_clear (spec);
-}
-
-/* NULL on error. */
-static GArray *
-to_specs (const TpsPythonTable *tables, guint n_tables, GError **error)
-{
-  g_autoptr (GArray) specs = g_array_new (FALSE, TRUE, sizeof (TpsTableSpec));
-
-  g_array_set_clear_func (specs, clear_spec);
-  g_array_set_size (specs, n_tables);
   for (guint i = 0; i < n_tables; i++)
-    if (!tps_python_table_to_spec (&tables[i], &g_array_index (specs, TpsTableSpec, i), error))
-      return NULL;
-  return g_steal_pointer (&specs);
+    {
+      g_auto (TpsTableSpec) spec = { 0 };
+
+      if (!tps_python_table_to_spec (&tables[i], &spec, error)
+          || !tps_table_specs_add (specs, &spec, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 TpsPythonCall *
@@ -208,12 +203,15 @@ tps_python_restore (TpsClient *client, const gchar *const *snapshots, const TpsP
                     guint n_tables, gint64 timeout_ns)
 {
   GError *error = NULL;
-  TpsRestoreArguments arguments = { .tables = to_specs (tables, n_tables, &error) };
+  TpsRestoreArguments arguments = { 0 };
   TpsPythonRequest request = { &tps_restore_rpc,        sizeof arguments, &arguments,
                                clear_restore_arguments, &snapshot_answer, TPS_PYTHON_RETRY_NEVER };
 
-  if (arguments.tables == NULL)
-    return tps_python_call_new_ended (error);
+  if (!add_specs (&arguments.tables, tables, n_tables, &error))
+    {
+      tps_restore_arguments_clear (&arguments);
+      return tps_python_call_new_ended (error);
+    }
   arguments.snapshots = g_strdupv ((gchar **) (gsize) snapshots);
   return tps_python_request_send (client, &request, timeout_ns);
 }

@@ -254,27 +254,22 @@ tps_table_store_ref_tables (TpsTableStore *store)
   return ref_tables (store, TRUE);
 }
 
-static void
-clear_spec (gpointer spec)
-{
-  tps_table_spec_clear (spec);
-}
-
-GArray *
-tps_table_store_list (TpsTableStore *store)
+gboolean
+tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error)
 {
   g_autoptr (GPtrArray) tables = ref_tables (store, FALSE);
-  GArray *specs = g_array_sized_new (FALSE, FALSE, sizeof (TpsTableSpec), tables->len);
 
-  g_array_set_clear_func (specs, clear_spec);
-  for (guint i = 0; i < tables->len; i++)
+  specs->specs = g_try_new0 (TpsTableSpec, tables->len);
+  if (specs->specs == NULL && tables->len > 0)
     {
-      TpsTableSpec spec;
-
-      tps_table_spec_copy (&spec, &((const TpsTable *) tables->pdata[i])->spec);
-      g_array_append_val (specs, spec);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for a list of %u tables", tables->len);
+      return FALSE;
     }
-  return specs;
+  for (guint i = 0; i < tables->len; i++)
+    tps_table_spec_copy (&specs->specs[specs->n_specs++],
+                         &((const TpsTable *) tables->pdata[i])->spec);
+  return TRUE;
 }
 
 gsize

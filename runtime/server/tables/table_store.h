@@ -96,11 +96,11 @@ void tps_table_store_free (TpsTableStore *store);
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
-/* Specifications in the order of their names, `bytes` and `place` filled in: an array of
- * TpsTableSpec that clears its elements. */
-GArray *tps_table_store_list (TpsTableStore *store);
+/* Fills an empty list with the specifications in the order of their names, `bytes` and `place`
+ * filled in. Errors: RESOURCE_EXHAUSTED. */
+gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error);
 
-/* The greatest size of such an array, which should be charged first. */
+/* The greatest size of such a list, which should be charged first. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 
 /* The bytes of all tables in the host's memory, and in that of devices. */

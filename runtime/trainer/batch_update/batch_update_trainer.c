@@ -90,11 +90,11 @@ batch_update_trainer_check (const TpsTrainPlan *plan, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "model_class is %s, expected %s, which trainer BatchUpdateTrainer trains",
                  plan->model_class, tps_linear_model_class.name);
-  else if (plan->servers->len != 1)
+  else if (plan->n_servers != 1)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "servers: %u are named, trainer BatchUpdateTrainer needs the one that has the "
                  "model",
-                 plan->servers->len);
+                 plan->n_servers);
   else
     return TRUE;
   return FALSE;

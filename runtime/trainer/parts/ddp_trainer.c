@@ -20,9 +20,8 @@ ddp_trainer_check (const TpsTrainPlan *plan, GError **error)
 static gboolean
 run_step (TpsPass *pass, guint epoch, guint index, GError **error)
 {
-  GArray *batches = pass->plan->batches;
-  const TpsTrainBatch *batch = index < batches->len ? &g_array_index (batches, TpsTrainBatch, index)
-                                                    : NULL;
+  const TpsTrainPlan *plan = pass->plan;
+  const TpsTrainBatch *batch = index < plan->n_batches ? &plan->batches[index] : NULL;
 
   if (!tps_pass_check_cancelled (pass, error)
       || !pass->iteration_step->run (pass, epoch, index, batch, error))

@@ -9,11 +9,10 @@
 static gboolean
 preprocess_dummy_data_run (TpsPass *pass, GError **error)
 {
-  GArray *batches = pass->plan->batches;
+  const TpsTrainPlan *plan = pass->plan;
 
-  for (guint i = 0; i < batches->len; i++)
-    if (!pass->model->klass->check_batch (pass->model, &g_array_index (batches, TpsTrainBatch, i),
-                                          error))
+  for (guint i = 0; i < plan->n_batches; i++)
+    if (!pass->model->klass->check_batch (pass->model, &plan->batches[i], error))
       {
         g_prefix_error (error, "batches[%u]: ", i);
         return FALSE;

@@ -37,7 +37,7 @@ release_memory (TpsPass *pass)
   g_clear_pointer (&pass->pieces, tps_piece_plan_free);
   tps_tensor_clear (&pass->output_gradient);
   g_clear_pointer (&pass->loss, tps_buffer_unref);
-  g_array_set_size (pass->plan->batches, 0);
+  tps_train_plan_clear_batches (pass->plan);
   tps_budget_release (pass->budget, pass->n_charged);
   pass->n_charged = 0;
 }
@@ -66,7 +66,7 @@ plan_pieces (TpsPass *pass)
   g_autofree TpsPieceBucket *buckets = g_new (TpsPieceBucket, layout->n_buckets);
   TpsPiecePlanOptions options = { .buckets = buckets,
                                   .n_buckets = layout->n_buckets,
-                                  .n_servers = plan->servers->len,
+                                  .n_servers = plan->n_servers,
                                   .only_server = -1,
                                   .piece_bytes = plan->piece_bytes };
 

@@ -5,6 +5,7 @@
 #include "runtime/trainer/pass/pass_batch.h"
 
 #include "runtime/nn/device_tensor.h"
+#include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
 /* -- moving batches -- */
@@ -32,50 +33,44 @@ copy_to_device (TpsPass *pass, TpsTensor *copy, const TpsTensor *tensor, GError 
 }
 
 static gboolean
-copy_batches (TpsPass *pass, GArray *copies, GError **error)
+copy_batches (TpsPass *pass, TpsTrainBatch *copies, GError **error)
 {
-  const GArray *batches = pass->plan->batches;
+  const TpsTrainPlan *plan = pass->plan;
 
-  g_array_set_size (copies, batches->len); /* zeroed */
-  for (guint i = 0; i < batches->len; i++)
-    {
-      const TpsTrainBatch *batch = &g_array_index (batches, TpsTrainBatch, i);
-      TpsTrainBatch *copy = &g_array_index (copies, TpsTrainBatch, i);
-
-      if (!copy_to_device (pass, &copy->input, &batch->input, error)
-          || !copy_to_device (pass, &copy->target, &batch->target, error))
-        return FALSE;
-    }
+  for (guint i = 0; i < plan->n_batches; i++)
+    if (!copy_to_device (pass, &copies[i].input, &plan->batches[i].input, error)
+        || !copy_to_device (pass, &copies[i].target, &plan->batches[i].target, error))
+      return FALSE;
   return pass->device->ops->stream_sync (pass->model->stream, error);
-}
-
-static void
-clear_batch (gpointer batch)
-{
-  tps_train_batch_clear (batch);
 }
 
 gboolean
 tps_pass_move_batches (TpsPass *pass, GError **error)
 {
-  GArray *copies;
+  TpsTrainPlan *plan = pass->plan;
+  TpsTrainBatch *copies, *unused;
   gboolean ok;
 
-  if (pass->device->is_host)
+  if (pass->device->is_host || plan->n_batches == 0)
     return TRUE;
-  copies = g_array_new (FALSE, TRUE, sizeof (TpsTrainBatch));
-  g_array_set_clear_func (copies, clear_batch);
+  copies = unused = g_try_new0 (TpsTrainBatch, plan->n_batches);
+  if (copies == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %u batches",
+                   plan->n_batches);
+      return FALSE;
+    }
   ok = copy_batches (pass, copies, error);
   if (ok)
     {
-      GArray *batches = pass->plan->batches;
-
-      pass->plan->batches = copies;
-      copies = batches;
+      unused = plan->batches;
+      plan->batches = copies;
     }
   else /* the existing copies may still be in progress */
     pass->device->ops->stream_sync (pass->model->stream, NULL);
-  g_array_unref (copies);
+  for (guint i = 0; i < plan->n_batches; i++)
+    tps_train_batch_clear (&unused[i]);
+  g_free (unused);
   return ok;
 }
 

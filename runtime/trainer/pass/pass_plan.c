@@ -38,9 +38,9 @@ check_counts (const TpsTrainPlan *plan, GError **error)
   if (plan->steps_per_epoch == 0)
     return refuse (error,
                    "steps_per_epoch is 0, expected the largest number of batches of any trainer");
-  if (plan->batches->len > plan->steps_per_epoch)
+  if (plan->n_batches > plan->steps_per_epoch)
     return refuse (error, "%u batches for %u steps_per_epoch: a step takes one batch",
-                   plan->batches->len, plan->steps_per_epoch);
+                   plan->n_batches, plan->steps_per_epoch);
   if (plan->rpc_timeout_ns <= 0)
     return refuse (error, "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
                    plan->rpc_timeout_ns);
@@ -105,7 +105,7 @@ resolve_names (TpsPass *pass, GError **error)
     return refuse_name ("backend", unknown, error);
   if (!tps_compression_parse (plan->compress, &pass->compression, &unknown))
     return refuse_name ("compress", unknown, error);
-  if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->servers->len == 0)
+  if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->n_servers == 0)
     return refuse (error, "servers: %s needs at least one parameter server", pass->hook->name);
   return TRUE;
 }

@@ -2,17 +2,7 @@
 
 #include "runtime/trainer/pass/train_plan.h"
 
-static void
-clear_batch (gpointer batch)
-{
-  tps_train_batch_clear (batch);
-}
-
-static void
-clear_server (gpointer server)
-{
-  g_free (((TpsServerAddress *) server)->address);
-}
+#include "runtime/base/growing_array.h"
 
 static GVariant *
 no_arguments (void)
@@ -29,8 +19,6 @@ tps_train_plan_new (void)
   plan->world_size = 1;
   plan->model_class = g_strdup ("DummyModel");
   plan->model_config = no_arguments ();
-  plan->batches = g_array_new (FALSE, TRUE, sizeof (TpsTrainBatch));
-  g_array_set_clear_func (plan->batches, clear_batch);
   plan->epochs = 1;
   plan->trainer = g_strdup ("DdpTrainer");
   plan->trainer_config = no_arguments ();
@@ -41,8 +29,6 @@ tps_train_plan_new (void)
   plan->hook_state = g_strdup ("BasicHookState");
   plan->ddp_hook = g_strdup ("allreduce_hook");
   plan->iteration_step = g_strdup ("basic_iteration_step");
-  plan->servers = g_array_new (FALSE, TRUE, sizeof (TpsServerAddress));
-  g_array_set_clear_func (plan->servers, clear_server);
   plan->first_bucket_mib = 1;
   plan->bucket_cap_mib = 25;
   plan->learning_rate = 1e-4;
@@ -54,6 +40,54 @@ tps_train_plan_new (void)
   return plan;
 }
 
+/* The program's own elements: without memory the process ends, as in GLib. */
+static gpointer
+append (gpointer elems, guint *n_elems, gsize elem_size)
+{
+  g_autoptr (GError) error = NULL;
+  gpointer elem = tps_growing_array_add (elems, n_elems, elem_size, &error);
+
+  if (elem == NULL)
+    g_error ("%s", error->message);
+  return elem;
+}
+
+void
+tps_train_plan_take_batch (TpsTrainPlan *plan, TpsTrainBatch *batch)
+{
+  TpsTrainBatch *added = append (&plan->batches, &plan->n_batches, sizeof *batch);
+
+  tps_tensor_move (&added->input, &batch->input);
+  tps_tensor_move (&added->target, &batch->target);
+}
+
+void
+tps_train_plan_clear_batches (TpsTrainPlan *plan)
+{
+  for (guint i = 0; i < plan->n_batches; i++)
+    tps_train_batch_clear (&plan->batches[i]);
+  g_clear_pointer (&plan->batches, g_free);
+  plan->n_batches = 0;
+}
+
+void
+tps_train_plan_add_server (TpsTrainPlan *plan, gint32 rank, const gchar *address)
+{
+  TpsServerAddress *server = append (&plan->servers, &plan->n_servers, sizeof *server);
+
+  server->rank = rank;
+  server->address = g_strdup (address);
+}
+
+static void
+clear_servers (TpsTrainPlan *plan)
+{
+  for (guint i = 0; i < plan->n_servers; i++)
+    g_free (plan->servers[i].address);
+  g_clear_pointer (&plan->servers, g_free);
+  plan->n_servers = 0;
+}
+
 void
 tps_train_plan_free (TpsTrainPlan *plan)
 {
@@ -62,7 +96,7 @@ tps_train_plan_free (TpsTrainPlan *plan)
   g_free (plan->pass_name);
   g_free (plan->model_class);
   g_clear_pointer (&plan->model_config, g_variant_unref);
-  g_clear_pointer (&plan->batches, g_array_unref);
+  tps_train_plan_clear_batches (plan);
   g_free (plan->trainer);
   g_clear_pointer (&plan->trainer_config, g_variant_unref);
   g_free (plan->backend);
@@ -72,7 +106,7 @@ tps_train_plan_free (TpsTrainPlan *plan)
   g_free (plan->hook_state);
   g_free (plan->ddp_hook);
   g_free (plan->iteration_step);
-  g_clear_pointer (&plan->servers, g_array_unref);
+  clear_servers (plan);
   g_free (plan->rendezvous);
   g_free (plan->reduce);
   g_free (plan->compress);

@@ -24,7 +24,8 @@ typedef struct
   guint world_size;
   gchar *model_class;     /* key of the model registry */
   GVariant *model_config; /* a{sv}: named arguments of the class, never NULL */
-  GArray *batches;        /* of TpsTrainBatch, cleared with the plan */
+  guint n_batches;
+  TpsTrainBatch *batches; /* cleared with the plan */
   guint steps_per_epoch;
   guint epochs;
   gint64 seed;
@@ -37,7 +38,8 @@ typedef struct
   gchar *hook_state;
   gchar *ddp_hook;
   gchar *iteration_step;
-  GArray *servers; /* of TpsServerAddress, cleared with the plan */
+  guint n_servers;
+  TpsServerAddress *servers; /* cleared with the plan */
   gboolean partition_by_trainer;
   gdouble first_bucket_mib;
   gdouble bucket_cap_mib;
@@ -54,6 +56,13 @@ typedef struct
 /* Creates a plan with the default values, owned by the caller. */
 TpsTrainPlan *tps_train_plan_new (void);
 void tps_train_plan_free (TpsTrainPlan *plan);
+
+/* Appends a batch, whose tensors move into the plan. */
+void tps_train_plan_take_batch (TpsTrainPlan *plan, TpsTrainBatch *batch);
+void tps_train_plan_clear_batches (TpsTrainPlan *plan);
+
+/* Appends a server; copies the address. */
+void tps_train_plan_add_server (TpsTrainPlan *plan, gint32 rank, const gchar *address);
 
 typedef enum
 {

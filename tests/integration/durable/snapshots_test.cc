@@ -106,8 +106,7 @@ public:
   restore (const char *path)
   {
     gchar *snapshots[] = { const_cast<gchar *> (path), nullptr };
-    g_autoptr (GArray) none = g_array_new (FALSE, FALSE, sizeof (TpsTableSpec));
-    TpsRestoreArguments arguments = { snapshots, none };
+    TpsRestoreArguments arguments = { snapshots, {} };
     Message reply = connection_.Call ("Durability:restore",
                                       fields_of<tps_restore_rpc> (&arguments));
 

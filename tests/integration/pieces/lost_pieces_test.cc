@@ -102,11 +102,7 @@ public:
     for (gint64 step = 0; step < 2; step++)
       add_batch (plan, rank + 3 * step);
     for (const std::string &address : servers)
-      {
-        TpsServerAddress server = { 0, g_strdup (address.c_str ()) };
-
-        g_array_append_val (plan->servers, server);
-      }
+      tps_train_plan_add_server (plan, 0, address.c_str ());
     EXPECT_TRUE (tps_trainer_train (trainer_, plan, &error)) << error->message;
   }
 
@@ -138,7 +134,7 @@ private:
       static_cast<gint64 *> (tps_tensor_data (&batch.input))[i] = (i * 13 + number) % 64;
     for (gint64 i = 0; i < 4; i++)
       static_cast<gint64 *> (tps_tensor_data (&batch.target))[i] = (i + number) % 32;
-    g_array_append_val (plan->batches, batch);
+    tps_train_plan_take_batch (plan, &batch);
   }
 
   TpsMetrics *metrics_;

@@ -237,12 +237,11 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
   EXPECT_GE (after.table_bytes, 8 << 20);
   EXPECT_LE (after.table_bytes, (8 << 20) * 11 / 10);
 
-  GArray *specs = nullptr;
+  g_auto (TpsTableSpecs) specs = {};
   Read (client.Call ("EmbeddingTable:list_tables"), ReadResultOf<tps_list_tables_rpc>, &specs);
-  ASSERT_EQ (specs->len, 1u);
-  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).name, "a");
-  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).bytes, after.table_bytes);
-  g_array_unref (specs);
+  ASSERT_EQ (specs.n_specs, 1u);
+  EXPECT_STREQ (specs.specs[0].name, "a");
+  EXPECT_EQ (specs.specs[0].bytes, after.table_bytes);
 }
 
 TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
@@ -376,10 +375,9 @@ TEST_F (EmbeddingTables, NameWhatIsWrongAndChangeNothing)
         EXPECT_THAT (ErrorText (answer), HasSubstr (bad.complaint)) << bad.method;
         EXPECT_EQ (Rows (client, "emb", AllRows ()), before) << bad.method << bad.complaint;
       }
-  GArray *specs = nullptr;
+  g_auto (TpsTableSpecs) specs = {};
   Read (client.Call ("EmbeddingTable:list_tables"), ReadResultOf<tps_list_tables_rpc>, &specs);
-  EXPECT_EQ (specs->len, 1u);
-  g_array_unref (specs);
+  EXPECT_EQ (specs.n_specs, 1u);
 }
 
 // ---- the end ------------------------------------------------------------------------------------

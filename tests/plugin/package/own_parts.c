@@ -178,7 +178,7 @@ make_batches (TpsTrainPlan *plan, GError **error)
 
       tps_tensor_init_ref (&batch.input, &from->input);
       tps_tensor_init_ref (&batch.target, &from->target);
-      g_array_append_val (plan->batches, batch);
+      tps_train_plan_take_batch (plan, &batch);
     }
   plan->steps_per_epoch = batches->len;
   g_ptr_array_unref (dealt);

@@ -42,13 +42,13 @@ protected:
   std::vector<std::string>
   list ()
   {
-    g_autoptr (GArray) specs = nullptr;
+    g_auto (TpsTableSpecs) specs = {};
     std::vector<std::string> names;
 
     EXPECT_TRUE (
         call ("list_tables", nullptr, nullptr)->read (ReadResultOf<tps_list_tables_rpc>, &specs));
-    for (guint i = 0; specs != nullptr && i < specs->len; i++)
-      names.push_back (g_array_index (specs, TpsTableSpec, i).name);
+    for (guint i = 0; i < specs.n_specs; i++)
+      names.push_back (specs.specs[i].name);
     return names;
   }
 };
@@ -68,7 +68,7 @@ TEST_F (Tables, areMadeListedAndDropped)
 
 TEST_F (Tables, sayWhatTheyHold)
 {
-  g_autoptr (GArray) specs = nullptr;
+  g_auto (TpsTableSpecs) specs = {};
   gint64 held, max;
 
   create ("a", 1000, 16)->code ();
@@ -78,7 +78,7 @@ TEST_F (Tables, sayWhatTheyHold)
   EXPECT_EQ (max, 64 << 20);
   ASSERT_TRUE (
       call ("list_tables", nullptr, nullptr)->read (ReadResultOf<tps_list_tables_rpc>, &specs));
-  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).bytes, held);
+  EXPECT_EQ (specs.specs[0].bytes, held);
   drop ("a")->code ();
   tps_embedding_tables_get_bytes (tables, &held, &max);
   EXPECT_EQ (held, 0);

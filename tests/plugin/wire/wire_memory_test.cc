@@ -3,6 +3,10 @@
 /* The arguments and results of Memory. */
 
 #include "plugin/wire/wire_memory.h"
+
+#include <numeric>
+#include <vector>
+
 #include "tests/plugin/wire/wire_message.h"
 
 namespace thriftps {
@@ -107,11 +111,9 @@ std::string
 ids_refusal (const Write &write)
 {
   return refusal (write, [] (TpsReader *in, GError **error) {
-    g_autoptr (GArray) ids = nullptr;
-    bool ok = tps_rpc_read_arguments (&tps_release_segments_rpc, in, &ids, error);
+    g_auto (TpsSegmentIds) ids = {};
 
-    EXPECT_EQ (ok, ids != nullptr);
-    return ok;
+    return tps_rpc_read_arguments (&tps_release_segments_rpc, in, &ids, error);
   });
 }
 
@@ -119,19 +121,17 @@ TEST (SegmentIds, comeAsTheyWent)
 {
   for (guint n_ids : { 0u, 1u, 1000u })
     {
-      g_autoptr (GArray) sent = g_array_new (FALSE, FALSE, sizeof (gint64));
-      g_autoptr (GArray) got = nullptr;
+      std::vector<gint64> ids (n_ids);
+      std::iota (ids.begin (), ids.end (), 0);
+      TpsSegmentIds sent = { n_ids, ids.data () };
+      g_auto (TpsSegmentIds) got = {};
 
-      for (gint64 id = 0; id < n_ids; id++)
-        g_array_append_val (sent, id);
       WireMessage message ([&] (TpsWriter *out) {
         tps_rpc_write_arguments (&tps_release_segments_rpc, out, &sent);
       });
       ASSERT_TRUE (
           tps_rpc_read_arguments (&tps_release_segments_rpc, message.arguments (), &got, nullptr));
-      ASSERT_EQ (got->len, n_ids);
-      for (guint i = 0; i < n_ids; i++)
-        EXPECT_EQ (g_array_index (got, gint64, i), i);
+      EXPECT_EQ (std::vector<gint64> (got.ids, got.ids + got.n_ids), ids);
     }
 }
 

@@ -74,19 +74,15 @@ TEST (WireTableSpec, listsComeAsTheyWent)
   for (TpsProtocolKind protocol : protocols)
     for (guint n_specs : { 0u, 3u })
       {
-        g_autoptr (GArray) sent = g_array_new (FALSE, TRUE, sizeof (TpsTableSpec));
-        g_autoptr (GArray) got = nullptr;
+        g_auto (TpsTableSpecs) sent = {}, got = {};
         TpsWireType type;
 
-        g_array_set_clear_func (sent, [] (gpointer spec) {
-          tps_table_spec_clear (static_cast<TpsTableSpec *> (spec));
-        });
         for (guint i = 0; i < n_specs; i++)
           {
-            TpsTableSpec spec = new_spec ("emb", shard_kinds[i]);
+            g_auto (TpsTableSpec) spec = new_spec ("emb", shard_kinds[i]);
 
             spec.bytes = 1000 * i;
-            g_array_append_val (sent, spec);
+            ASSERT_TRUE (tps_table_specs_add (&sent, &spec, nullptr));
           }
         WireMessage message (
             [&] (TpsWriter *out) { tps_rpc_write_result (&tps_list_tables_rpc, out, &sent); },
@@ -94,10 +90,9 @@ TEST (WireTableSpec, listsComeAsTheyWent)
         TpsReader *in = message.result (&type);
 
         ASSERT_TRUE (tps_rpc_read_result (&tps_list_tables_rpc, in, type, &got, nullptr));
-        ASSERT_EQ (got->len, n_specs);
+        ASSERT_EQ (got.n_specs, n_specs);
         for (guint i = 0; i < n_specs; i++)
-          expect_equal_specs (g_array_index (got, TpsTableSpec, i),
-                              g_array_index (sent, TpsTableSpec, i));
+          expect_equal_specs (got.specs[i], sent.specs[i]);
       }
 }
 
@@ -239,7 +234,7 @@ TEST (WireTableSpec, shardsThatCannotBeAreRefused)
 TEST (WireTableSpec, listsSayWhichTableIsWrong)
 {
   g_autoptr (GError) error = nullptr;
-  g_autoptr (GArray) got = nullptr;
+  g_auto (TpsTableSpecs) got = {};
   TpsWireType type;
   WireMessage message (list_of (0, { plus ({}), without (spec_fields, 2) }));
   TpsReader *in = message.result (&type);

@@ -26,13 +26,12 @@ add_batch (TpsTrainPlan *plan, gint64 n)
   tps_tensor_init_1d (&batch.target, TPS_DTYPE_INT64, n);
   memset (tps_tensor_data (&batch.input), 1, static_cast<gsize> (n) * 24);
   memset (tps_tensor_data (&batch.target), 2, static_cast<gsize> (n) * 8);
-  g_array_append_val (plan->batches, batch);
+  tps_train_plan_take_batch (plan, &batch);
 }
 
 TEST (WireTrainer, aPlanComesAsItWent)
 {
   g_autoptr (TpsTrainPlan) sent = tps_train_plan_new ();
-  TpsServerAddress server = { 2, g_strdup ("unix:/run/server") };
 
   g_free (sent->pass_name);
   sent->pass_name = g_strdup ("pass-1");
@@ -58,7 +57,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   g_free (sent->device);
   sent->device = g_strdup ("cuda:1");
   sent->rpc_timeout_ns = G_GINT64_CONSTANT (7000000000);
-  g_array_append_val (sent->servers, server);
+  tps_train_plan_add_server (sent, 2, "unix:/run/server");
 
   WireMessage message (
       [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_train_rpc, out, sent); });
@@ -74,8 +73,8 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_TRUE (g_variant_equal (got->model_config, sent->model_config))
       << g_variant_print (got->model_config, TRUE);
   EXPECT_TRUE (g_variant_equal (got->trainer_config, sent->trainer_config));
-  ASSERT_EQ (got->batches->len, 2u);
-  const TpsTrainBatch *batch = &g_array_index (got->batches, TpsTrainBatch, 1);
+  ASSERT_EQ (got->n_batches, 2u);
+  const TpsTrainBatch *batch = &got->batches[1];
   EXPECT_EQ (batch->input.shape.dims[0], 1000);
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&batch->target))[7999], 2);
   EXPECT_EQ (got->steps_per_epoch, 3u);
@@ -87,8 +86,8 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_EQ (got->piece_bytes, 65536);
   EXPECT_EQ (got->learning_rate, 0.25);
   EXPECT_EQ (got->rpc_timeout_ns, G_GINT64_CONSTANT (7000000000));
-  ASSERT_EQ (got->servers->len, 1u);
-  EXPECT_STREQ (g_array_index (got->servers, TpsServerAddress, 0).address, "unix:/run/server");
+  ASSERT_EQ (got->n_servers, 1u);
+  EXPECT_STREQ (got->servers[0].address, "unix:/run/server");
   EXPECT_STREQ (got->ddp_hook, sent->ddp_hook);
   EXPECT_STREQ (got->iteration_step, sent->iteration_step);
   EXPECT_STREQ (got->reduce, sent->reduce);

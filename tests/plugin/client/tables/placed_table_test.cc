@@ -76,21 +76,14 @@ TEST (PlacedTable, RowsOutsideAreNamed)
 class Assembly : public testing::Test
 {
 protected:
-  explicit Assembly (guint n_servers = 3)
+  explicit Assembly (guint n_servers = 3) : lists_ (n_servers)
   {
-    for (guint i = 0; i < n_servers; i++)
-      {
-        lists_.push_back (g_array_new (FALSE, TRUE, sizeof (TpsTableSpec)));
-        g_array_set_clear_func (lists_[i], [] (gpointer spec) {
-          tps_table_spec_clear (static_cast<TpsTableSpec *> (spec));
-        });
-      }
   }
 
   ~Assembly () override
   {
-    for (GArray *list : lists_)
-      g_array_unref (list);
+    for (TpsTableSpecs &list : lists_)
+      tps_table_specs_clear (&list);
     g_clear_pointer (&tables_, g_ptr_array_unref);
     g_clear_error (&error_);
   }
@@ -98,13 +91,13 @@ protected:
   TpsTableSpec *
   add (guint server, const char *name, gint64 rows)
   {
-    TpsTableSpec spec;
+    g_auto (TpsTableSpec) spec = {};
 
     tps_table_spec_init (&spec, name, rows, 4);
     EXPECT_TRUE (tps_table_spec_resolve (&spec, nullptr));
     spec.bytes = 100;
-    g_array_append_val (lists_[server], spec);
-    return &g_array_index (lists_[server], TpsTableSpec, lists_[server]->len - 1);
+    EXPECT_TRUE (tps_table_specs_add (&lists_[server], &spec, nullptr));
+    return &lists_[server].specs[lists_[server].n_specs - 1];
   }
 
   void
@@ -149,7 +142,7 @@ protected:
     return table (0)->servers[shard];
   }
 
-  std::vector<GArray *> lists_;
+  std::vector<TpsTableSpecs> lists_;
   GPtrArray *tables_ = nullptr;
   GError *error_ = nullptr;
 };
@@ -273,8 +266,8 @@ TEST_F (Assembly, PartsOnDifferentDevicesAreOneTable)
 {
   add_hash (0, 0, 2);
   add_hash (1, 1, 2);
-  ASSERT_TRUE (tps_table_place_parse ("cuda:0", &g_array_index (lists_[0], TpsTableSpec, 0).place));
-  ASSERT_TRUE (tps_table_place_parse ("cpu", &g_array_index (lists_[1], TpsTableSpec, 0).place));
+  ASSERT_TRUE (tps_table_place_parse ("cuda:0", &lists_[0].specs[0].place));
+  ASSERT_TRUE (tps_table_place_parse ("cpu", &lists_[1].specs[0].place));
   EXPECT_TRUE (assemble ());
 }
 
@@ -282,7 +275,7 @@ TEST_F (Assembly, PartsWithDifferentDimensionsAreRefused)
 {
   add_hash (0, 0, 2);
   add_hash (1, 1, 2);
-  g_array_index (lists_[1], TpsTableSpec, 0).dim = 5;
+  lists_[1].specs[0].dim = 5;
   ASSERT_FALSE (assemble ());
   EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
                                  "different ones: dim: 4, not 5");

@@ -165,7 +165,6 @@ protected:
   make_plan (guint rank, const Job &job)
   {
     TpsTrainPlan *plan = tps_train_plan_new ();
-    TpsServerAddress address = { 3, g_strdup ("unix:nowhere") };
     auto set = [] (gchar **field, const std::string &value) {
       g_free (*field);
       *field = g_strdup (value.c_str ());
@@ -197,12 +196,7 @@ protected:
     set (&plan->rendezvous, "");
     set (&plan->device, job.device);
     for (guint i = 0; i < job.n_servers; i++)
-      {
-        address.address = i == 0 ? address.address : g_strdup ("unix:nowhere");
-        g_array_append_val (plan->servers, address);
-      }
-    if (job.n_servers == 0)
-      g_free (address.address);
+      tps_train_plan_add_server (plan, 3, "unix:nowhere");
     plan->learning_rate = 0.001;
     plan->rpc_timeout_ns = 30 * SECOND_NS;
     return plan;

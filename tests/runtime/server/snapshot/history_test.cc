@@ -144,8 +144,9 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   EXPECT_TRUE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
   EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
   EXPECT_EQ (other.list (), std::vector<std::string> { "emb" });
-  g_autoptr (GArray) specs = tps_table_store_list (other.store);
-  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).place.device, GetParam ().device);
+  g_auto (TpsTableSpecs) specs = {};
+  ASSERT_TRUE (tps_table_store_list (other.store, &specs, nullptr));
+  EXPECT_STREQ (specs.specs[0].place.device, GetParam ().device);
 }
 
 /* A device records whether any row has changed, but not which rows. */

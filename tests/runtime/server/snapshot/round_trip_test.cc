@@ -75,10 +75,11 @@ TEST (RoundTrip, KeepsTheTenantsOfTables)
   ASSERT_TRUE (tps_table_store_create (server.store, &free.value, nullptr));
   ASSERT_EQ (write (options_of (disk, server), &info), "");
   ASSERT_EQ (restore (options_of (disk, other), &info), "");
-  g_autoptr (GArray) specs = tps_table_store_list (other.store);
-  ASSERT_EQ (specs->len, 2u);
-  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).tenant, nullptr);
-  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 1).tenant, "team/\"ads\"");
+  g_auto (TpsTableSpecs) specs = {};
+  ASSERT_TRUE (tps_table_store_list (other.store, &specs, nullptr));
+  ASSERT_EQ (specs.n_specs, 2u);
+  EXPECT_EQ (specs.specs[0].tenant, nullptr);
+  EXPECT_STREQ (specs.specs[1].tenant, "team/\"ads\"");
 }
 
 INSTANTIATE_TEST_SUITE_P (All, RoundTrips,

@@ -342,11 +342,11 @@ TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
   EXPECT_EQ (store.create (Spec ("a", 10, 4)), "");
   EXPECT_EQ (store.create (Spec ("b", 10, 4).on ("cpu")), "");
   EXPECT_EQ (store.create (Spec ("c", 10, 4).on ("fake:0", true)), "");
-  g_autoptr (GArray) specs = tps_table_store_list (store.get ());
-  for (guint i = 0; i < specs->len; i++)
+  g_auto (TpsTableSpecs) specs = {};
+  ASSERT_TRUE (tps_table_store_list (store.get (), &specs, nullptr));
+  for (guint i = 0; i < specs.n_specs; i++)
     {
-      g_autofree gchar *where = tps_table_place_to_string (
-          &g_array_index (specs, TpsTableSpec, i).place);
+      g_autofree gchar *where = tps_table_place_to_string (&specs.specs[i].place);
 
       listed.push_back (where);
     }

@@ -187,11 +187,12 @@ public:
   std::vector<std::string>
   list ()
   {
-    g_autoptr (GArray) specs = tps_table_store_list (store);
+    g_auto (TpsTableSpecs) specs = {};
     std::vector<std::string> names;
 
-    for (guint i = 0; i < specs->len; i++)
-      names.push_back (g_array_index (specs, TpsTableSpec, i).name);
+    EXPECT_TRUE (tps_table_store_list (store, &specs, nullptr));
+    for (guint i = 0; i < specs.n_specs; i++)
+      names.push_back (specs.specs[i].name);
     return names;
   }
 

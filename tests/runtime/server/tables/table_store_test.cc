@@ -87,20 +87,19 @@ TEST (TableStore, CreatesListsAndDrops)
   thriftps_test::TraceCapture capture;
   Store store;
   size_t bytes_of_a, bytes_of_b;
-  GArray *specs;
+  g_auto (TpsTableSpecs) specs = {};
 
   ASSERT_EQ (store.create (Spec ("b", 10, 4)), "");
   ASSERT_EQ (store.create (Spec ("a", 100, 8).optimizer (TPS_OPTIMIZER_ADAM, 0.1)), "");
-  specs = tps_table_store_list (store.get ());
-  ASSERT_EQ (specs->len, 2u);
-  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).name, "a");
-  bytes_of_a = static_cast<size_t> (g_array_index (specs, TpsTableSpec, 0).bytes);
+  ASSERT_TRUE (tps_table_store_list (store.get (), &specs, nullptr));
+  ASSERT_EQ (specs.n_specs, 2u);
+  EXPECT_STREQ (specs.specs[0].name, "a");
+  bytes_of_a = static_cast<size_t> (specs.specs[0].bytes);
   EXPECT_TRUE (is_about (bytes_of_a, 100 * 8 * 4 * 3));
-  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).optimizer.beta1, 0.9);
-  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 1).name, "b");
-  bytes_of_b = static_cast<size_t> (g_array_index (specs, TpsTableSpec, 1).bytes);
+  EXPECT_EQ (specs.specs[0].optimizer.beta1, 0.9);
+  EXPECT_STREQ (specs.specs[1].name, "b");
+  bytes_of_b = static_cast<size_t> (specs.specs[1].bytes);
   EXPECT_TRUE (is_about (bytes_of_b, 160));
-  g_array_unref (specs);
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), bytes_of_a + bytes_of_b);
 
   EXPECT_EQ (store.drop ("b"), "");

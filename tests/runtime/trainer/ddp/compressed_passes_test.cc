@@ -355,8 +355,8 @@ TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
           plan->model_config = model_config (true, 40, 16, 1);
           plan->epochs = 400;
           plan->steps_per_epoch = 1;
-          g_array_set_size (plan->batches, 0);
-          g_array_append_val (plan->batches, batch);
+          tps_train_plan_clear_batches (plan);
+          tps_train_plan_take_batch (plan, &batch);
           EXPECT_TRUE (tps_trainer_train (fleet.trainer (r), plan, nullptr));
         }
       for (guint r = 0; r < 2; r++)

@@ -224,8 +224,7 @@ TEST (DevicePasses, BatchesThatDoNotFitAreRefusedWhileTheHostCanReadThem)
   TpsTrainPlan *plan = fleet.make_plan (on_devices (1), 0);
   GError *error = nullptr;
 
-  static_cast<gint64 *> (
-      tps_tensor_data (&g_array_index (plan->batches, TpsTrainBatch, 1).input))[3] = 40;
+  static_cast<gint64 *> (tps_tensor_data (&plan->batches[1].input))[3] = 40;
   EXPECT_FALSE (tps_trainer_train (fleet.trainer (0), plan, &error));
   EXPECT_THAT (error->message, HasSubstr ("batches[1]: batch: input element 3 is 40"));
   g_error_free (error);

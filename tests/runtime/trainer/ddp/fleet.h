@@ -124,14 +124,10 @@ public:
             4, 7, [b] (gint64 i) { return (i * 13 + b * 7) % 40; },
             [b] (gint64 i) { return (i + b) % 16; });
 
-        g_array_append_val (plan->batches, batch);
+        tps_train_plan_take_batch (plan, &batch);
       }
     for (guint s = 0; s < n_servers_; s++)
-      {
-        TpsServerAddress address = { static_cast<gint32> (n_trainers () + s), g_strdup ("memory") };
-
-        g_array_append_val (plan->servers, address);
-      }
+      tps_train_plan_add_server (plan, static_cast<gint32> (n_trainers () + s), "memory");
     return plan;
   }
 

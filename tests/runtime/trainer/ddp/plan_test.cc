@@ -78,12 +78,11 @@ INSTANTIATE_TEST_SUITE_P (
                   "iteration_step: unknown iteration step \"X\"; known: basic_iteration_step" },
         Refusal { "Backend", [] (TpsTrainPlan *p) { Fleet::set (&p->backend, "mpi"); },
                   "backend: unknown backend \"mpi\"; known: gloo, multi, nccl" },
-        Refusal { "NoServers", [] (TpsTrainPlan *p) { g_array_set_size (p->servers, 0); },
+        Refusal { "NoServers", [] (TpsTrainPlan *p) { p->n_servers = 0; },
                   "servers: rpc_hook needs at least one parameter server" },
         Refusal { "Batch",
                   [] (TpsTrainPlan *p) {
-                    static_cast<gint64 *> (tps_tensor_data (
-                        &g_array_index (p->batches, TpsTrainBatch, 1).input))[3] = 40;
+                    static_cast<gint64 *> (tps_tensor_data (&p->batches[1].input))[3] = 40;
                   },
                   "batches[1]: " },
         Refusal { "TrainerConfig",

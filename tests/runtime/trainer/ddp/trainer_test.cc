@@ -426,7 +426,7 @@ TEST (Trainer, TwoTrainersTrainAsPyTorchDoesWithEveryHook)
           plan->learning_rate = oracle.floats ("trainers/lr")[0];
           plan->epochs = 1;
           plan->steps_per_epoch = 3;
-          g_array_set_size (plan->batches, 0);
+          tps_train_plan_clear_batches (plan);
           for (int s = 0; s < 3; s++)
             {
               std::string name = "trainers/" + std::to_string (s) + "/" + std::to_string (r);
@@ -437,7 +437,7 @@ TEST (Trainer, TwoTrainersTrainAsPyTorchDoesWithEveryHook)
                   [&] (gint64 i) { return input[static_cast<size_t> (i)]; },
                   [&] (gint64 i) { return target[static_cast<size_t> (i)]; });
 
-              g_array_append_val (plan->batches, batch);
+              tps_train_plan_take_batch (plan, &batch);
             }
           EXPECT_TRUE (tps_trainer_train (fleet.trainer (r), plan, &error)) << error->message;
         }
