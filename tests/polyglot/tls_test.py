@@ -101,7 +101,8 @@ class Tls(unittest.TestCase):
                 self.assertEqual(node.describe().name, "thriftps_server")
 
     def test_renewal_by_signal_and_by_call(self):
-        with self.server() as server, Client(server.address, Node, tls=self.context()) as node:
+        with self.server("--log-file=" + self.path("log"), "--log-level=info") as server, \
+                Client(server.address, Node, tls=self.context()) as node:
             first = self.serial_number(server.address)
             renewal = self.lines[self.lines.index("for name"):]
             self.run_lines(renewal)
@@ -109,6 +110,7 @@ class Tls(unittest.TestCase):
             server.process.send_signal(signal.SIGHUP)
             while self.serial_number(server.address) == first:
                 pass
+            self.await_line(" certificates_reloaded expiry_s=")
             second = self.serial_number(server.address)
             self.run_lines(renewal)
             node.reload_certificates()  # on a connection from before the first renewal
@@ -120,7 +122,18 @@ class Tls(unittest.TestCase):
                 node.reload_certificates()
             self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
             self.assertIn(self.path("server.pem"), caught.exception.message)
+            server.process.send_signal(signal.SIGHUP)
+            self.assertIn(self.path("server.pem"),
+                          self.await_line(" certificates_refused reason="))
             self.assertEqual(self.serial_number(server.address), third)
+
+    def await_line(self, text):
+        """The line of the log that contains the text."""
+        while True:
+            with open(self.path("log"), encoding="utf-8") as file:
+                for line in file:
+                    if text in line:
+                        return line
 
     def run_pass(self, *flags):
         """The end of a pass that needs a group of two trainers, of which one is missing."""
