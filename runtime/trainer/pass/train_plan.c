@@ -79,8 +79,8 @@ tps_train_plan_add_server (TpsTrainPlan *plan, gint32 rank, const gchar *address
   server->address = g_strdup (address);
 }
 
-static void
-clear_servers (TpsTrainPlan *plan)
+void
+tps_train_plan_clear_servers (TpsTrainPlan *plan)
 {
   for (guint i = 0; i < plan->n_servers; i++)
     g_free (plan->servers[i].address);
@@ -106,7 +106,7 @@ tps_train_plan_free (TpsTrainPlan *plan)
   g_free (plan->hook_state);
   g_free (plan->ddp_hook);
   g_free (plan->iteration_step);
-  clear_servers (plan);
+  tps_train_plan_clear_servers (plan);
   g_free (plan->rendezvous);
   g_free (plan->reduce);
   g_free (plan->compress);

@@ -63,6 +63,7 @@ void tps_train_plan_clear_batches (TpsTrainPlan *plan);
 
 /* Appends a server; copies the address. */
 void tps_train_plan_add_server (TpsTrainPlan *plan, gint32 rank, const gchar *address);
+void tps_train_plan_clear_servers (TpsTrainPlan *plan);
 
 typedef enum
 {

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P (
                   "iteration_step: unknown iteration step \"X\"; known: basic_iteration_step" },
         Refusal { "Backend", [] (TpsTrainPlan *p) { Fleet::set (&p->backend, "mpi"); },
                   "backend: unknown backend \"mpi\"; known: gloo, multi, nccl" },
-        Refusal { "NoServers", [] (TpsTrainPlan *p) { p->n_servers = 0; },
+        Refusal { "NoServers", [] (TpsTrainPlan *p) { tps_train_plan_clear_servers (p); },
                   "servers: rpc_hook needs at least one parameter server" },
         Refusal { "Batch",
                   [] (TpsTrainPlan *p) {
