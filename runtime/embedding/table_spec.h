@@ -59,7 +59,8 @@ void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gi
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
-/* An array that a peer may have chosen the length of; zeroed = empty. */
+/* An array of specifications, whose length a peer may choose. Zeroed means empty; must be cleared
+ * with tps_table_specs_clear(). */
 typedef struct
 {
   guint n_specs;

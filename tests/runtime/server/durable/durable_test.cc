@@ -388,7 +388,7 @@ TEST (Recovery, tracesItsProgressEveryTwoSeconds)
   recovery_driver_run (50, 2 * second_ns);
   ASSERT_EQ (capture.Lines ("recovery_progress").size (), 1u);
   EXPECT_THAT (capture.Lines ("recovery_progress")[0],
-               HasSubstr (" lsn=0 last_lsn=9 bytes=50 all_bytes=100 remaining_ms=2"));
+               HasSubstr (" lsn=0 last_lsn=9 bytes=50 all_bytes=100 remaining_ms=20"));
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
