@@ -4,6 +4,10 @@
 
 #include "runtime/base/growing_array.h"
 
+/* Upper bound of the memory of one decoded number or short text of a list, while the list grows.
+ * Structs are charged by tps_field_list_begin(). */
+#define DECODED_VALUE_BYTES ((gsize) 64)
+
 /* The layout of TPS_LIST_COUNTED. */
 typedef struct
 {
@@ -84,6 +88,9 @@ read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpoin
   guint32 n_elems;
 
   if (!tps_field_list_begin (in, path, list->elem.kind->type, &n_elems, error))
+    return FALSE;
+  if (n_elems > 0 && list->elem.kind->type != TPS_WIRE_STRUCT
+      && !tps_reader_charge (in, n_elems * DECODED_VALUE_BYTES, error))
     return FALSE;
   switch (list->form)
     {

@@ -77,6 +77,22 @@ TEST (ListMemory, ofSegmentIds)
       });
 }
 
+/* A compact id has one byte in the message and more in the list. */
+TEST (ListMemory, ofNumbersIsCharged)
+{
+  g_auto (TpsSegmentIds) ids = {};
+  WireMessage message (
+      [] (TpsWriter *out) {
+        put_list (out, 1, TPS_WIRE_I64, [] (TpsWriter *elem) { tps_writer_i64 (elem, 1); });
+      },
+      TPS_PROTOCOL_COMPACT);
+  TpsReader *in = message.arguments ();
+  gsize n_before = in->message->n_bytes_held;
+
+  ASSERT_TRUE (tps_rpc_read_arguments (&tps_close_segments_rpc, in, &ids, nullptr));
+  EXPECT_GE (in->message->n_bytes_held - n_before, N_ELEMS * sizeof (gint64));
+}
+
 TEST (ListMemory, ofPathsOfSnapshots)
 {
   expect_refusal (
