@@ -1,0 +1,214 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Peers that do not keep to the protocol, over real sockets.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/plugin/net/tls/tls_fixture.h"
+
+namespace thriftps_test {
+namespace {
+
+// The first flight of a client, as OpenSSL writes it.
+std::string
+FirstFlight ()
+{
+  SSL_CTX *context = SSL_CTX_new (TLS_client_method ());
+  SSL *ssl = SSL_new (context);
+  BIO *out = BIO_new (BIO_s_mem ());
+  char *bytes = nullptr;
+  SSL_set_bio (ssl, BIO_new (BIO_s_mem ()), out);
+  SSL_connect (ssl);
+  long n = BIO_get_mem_data (out, &bytes);
+  std::string flight (bytes, (size_t) n);
+  SSL_free (ssl);
+  SSL_CTX_free (context);
+  return flight;
+}
+
+// ---- plain and silent peers ---------------------------------------------------------------------
+
+class Impatient : public Required
+{
+protected:
+  void
+  Configure (TpsServerOptions *options) override
+  {
+    Required::Configure (options);
+    options->handshake_ns = kSecond / 4;
+  }
+};
+
+TEST_F (Required, PlainConnectionsAreClosed)
+{
+  RawClient client (tcp_);
+  EXPECT_EQ (client.Call ("Test:echo", IntField (3)), nullptr);
+  EXPECT_EQ (IntResult (RawClient (unix_).Call ("Test:echo", IntField (4))), 4);
+  ExpectServes ();
+}
+
+TEST_F (Impatient, SilentPeersAreClosed)
+{
+  RawClient silent (tcp_), slow (tcp_);
+  slow.SendBytes ("\x16");
+  EXPECT_TRUE (silent.IsClosedByPeer ());
+  EXPECT_TRUE (slow.IsClosedByPeer ());
+}
+
+// ---- hostile handshakes -------------------------------------------------------------------------
+
+TEST_F (TlsTest, TruncatedHandshakes)
+{
+  std::string flight = FirstFlight ();
+  for (size_t n : { size_t { 1 }, size_t { 4 }, size_t { 6 }, flight.size () / 2,
+                    flight.size () - 1, flight.size () })
+    {
+      RawClient client (tcp_);
+      EXPECT_TRUE (client.SendBytes (flight.substr (0, n)));
+      client.StopSending ();
+      EXPECT_TRUE (client.IsClosedByPeer ()) << n;
+    }
+  WaitForFailures (6);
+  ExpectServes ();
+}
+
+TEST_F (TlsTest, BytesThatAreNoHandshake)
+{
+  std::string flight = FirstFlight (), damaged = flight;
+  for (size_t i = 5; i < damaged.size (); i += 7)
+    damaged[i] = (char) (damaged[i] ^ 0x55);
+  std::string old = flight;
+  old[9] = 2; // version 2.3 in the hello
+  const std::string attacks[] = {
+    std::string ("\x16\x03\x01\xff\xff", 5) + std::string (70000, 'x'), // an oversize record
+    std::string ("\x16\x03\x01\x00\x00", 5) + std::string (64, '\0'),   // an empty one
+    std::string ("\x16\x02\x00\x00\x05", 5) + "hello",
+    std::string (1000, '\x16'),
+    std::string ("\x16\x03\x01\x40\x00\x01\xff\xff\xff", 9)
+        + std::string (20000, 'x'), // a hello of 16 MiB
+    damaged,
+    old,
+    flight + flight,
+    flight + std::string ("\x17\x03\x03\x00\x20", 5) + std::string (32, 'e') // early data
+        + std::string ("\x17\x03\x03\x40\x00", 5) + std::string (16384, 'e'),
+    flight + std::string ("\x15\x03\x03\x00\x02\x02\x28", 7), // an alert
+  };
+  for (const std::string &attack : attacks)
+    {
+      RawClient client (tcp_);
+      client.SendBytes (attack);
+      client.StopSending ();
+      EXPECT_TRUE (client.IsClosedByPeer ()) << attack.substr (0, 8).c_str ();
+    }
+  ExpectServes ();
+}
+
+TEST_F (TlsTest, OlderVersionsAreRefused)
+{
+  for (int version : { TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION })
+    {
+      TlsPeer peer (tcp_);
+      SSL_set_security_level (peer.ssl (), 0);
+      SSL_set_min_proto_version (peer.ssl (), TLS1_VERSION);
+      SSL_set_max_proto_version (peer.ssl (), version);
+      EXPECT_FALSE (peer.ShakeHands ()) << version;
+    }
+  ExpectServes ();
+}
+
+class OldVersion : public TlsTest
+{
+protected:
+  Tls
+  MakeServerTls () override
+  {
+    return MakeTls ("server", "", true);
+  }
+};
+
+TEST_F (OldVersion, IsServedWithoutRenegotiation)
+{
+  TlsPeer peer (tcp_);
+  SSL_set_max_proto_version (peer.ssl (), TLS1_2_VERSION);
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  EXPECT_NE (peer.ReceiveFrame (), "");
+  SSL_renegotiate (peer.ssl ());
+  EXPECT_NE (SSL_do_handshake (peer.ssl ()), 1);
+  TlsPeer other (tcp_);
+  SSL_set_min_proto_version (other.ssl (), TLS1_2_VERSION);
+  SSL_set_max_proto_version (other.ssl (), TLS1_2_VERSION);
+  SSL_set_cipher_list (other.ssl (), "AES128-SHA");
+  EXPECT_FALSE (other.ShakeHands ());
+  ExpectServes ();
+}
+
+// Each asks for an answer that this peer does not read before it has sent all of them.
+TEST_F (TlsTest, FloodsOfKeyUpdates)
+{
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  for (int i = 0; i < 2000; i++)
+    {
+      SSL_key_update (peer.ssl (), SSL_KEY_UPDATE_REQUESTED);
+      ASSERT_EQ (SSL_do_handshake (peer.ssl ()), 1);
+    }
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  EXPECT_NE (peer.ReceiveFrame (), "");
+}
+
+// ---- hostile peers of an open connection --------------------------------------------------------
+
+TEST_F (TlsTest, DamagedRecordsEndTheirConnection)
+{
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  EXPECT_NE (peer.ReceiveFrame (), "");
+  peer.socket ().SendBytes (std::string ("\x17\x03\x03\x00\x20", 5) + std::string (32, 'x'));
+  EXPECT_EQ (peer.Receive (1), "");
+  ExpectServes ();
+}
+
+TEST_F (TlsTest, RecordsOfOneByte)
+{
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  for (int i = 0; i < 20; i++)
+    for (char byte : EchoBytes (i))
+      ASSERT_TRUE (peer.Send (std::string (1, byte)));
+  for (int i = 0; i < 20; i++)
+    EXPECT_NE (peer.ReceiveFrame (), "");
+}
+
+// A peer that says goodbye and closes only its side gets what it has asked for.
+TEST_F (TlsTest, GoodbyesEndAConnectionInOrder)
+{
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  SSL_shutdown (peer.ssl ());
+  EXPECT_NE (peer.ReceiveFrame (), "");
+  EXPECT_EQ (peer.Receive (1), "");
+  EXPECT_EQ (SSL_get_shutdown (peer.ssl ()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+  ExpectServes ();
+}
+
+// The server stops while handshakes are under way.
+TEST_F (TlsTest, StopsAmongHandshakes)
+{
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::string flight = FirstFlight ();
+  for (int i = 0; i < 40; i++)
+    {
+      clients.push_back (std::make_unique<RawClient> (tcp_));
+      clients.back ()->SendBytes (flight);
+    }
+  EXPECT_TRUE (tps_server_stop (server_));
+}
+
+} // namespace
+} // namespace thriftps_test
