@@ -73,9 +73,11 @@ tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
   CudaEvent *event = (CudaEvent *) base;
   TpsCudaStream *stream = (TpsCudaStream *) stream_base;
 
-  if (enter_any_stream (stream))
-    tps_cuda_stream_check (stream, cudaEventRecord (event->handle, stream->handle),
-                           "recording an event");
+  if (enter_any_stream (stream)
+      && !tps_cuda_stream_check (stream, cudaEventRecord (event->handle, stream->handle),
+                                 "recording an event"))
+    /* The event is at an older point, so a wait for it would not cover the work before. */
+    cudaStreamSynchronize (stream->handle);
   tps_mutex_lock (&event->lock);
   g_clear_error (&event->error);
   event->error = stream->error != NULL ? g_error_copy (stream->error) : NULL;

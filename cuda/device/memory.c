@@ -43,8 +43,9 @@ tps_cuda_memory_start (TpsCudaDevice *device)
 void
 tps_cuda_memory_trim (TpsCudaDevice *device)
 {
-  /* Memory freed on this stream becomes unused when the stream has passed the free. */
-  if (cudaStreamSynchronize (device->memory_stream) == cudaSuccess)
+  /* Freed memory becomes unused when its stream has passed the free: our own stream, and those that
+   * free the scratch memory of their operations. */
+  if (cudaDeviceSynchronize () == cudaSuccess)
     cudaMemPoolTrimTo (device->pool, 0);
   cudaGetLastError (); /* clears the error: the second attempt decides */
 }

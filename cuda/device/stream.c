@@ -126,7 +126,10 @@ wait_for_all (TpsCudaStream *stream)
 {
   cudaError_t code = cudaEventRecord (stream->reached, stream->handle);
 
-  return code == cudaSuccess ? tps_cuda_wait_for_event (stream->reached) : code;
+  if (code == cudaSuccess)
+    return tps_cuda_wait_for_event (stream->reached);
+  cudaStreamSynchronize (stream->handle);
+  return code;
 }
 
 /* Returns FALSE and a copy of the failure if the stream has failed. */

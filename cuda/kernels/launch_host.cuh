@@ -92,7 +92,7 @@ each (cudaStream_t stream, gsize n, const Body &body)
     for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
       run_thread<Unroll> (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
   });
-  return cudaSuccess;
+  return cudaGetLastError (); /* as a launch on a device: errors that nobody has cleared */
 }
 
 template <int Width, typename Body>
@@ -109,7 +109,7 @@ teams (cudaStream_t stream, gsize n, const Body &body)
     for (gsize item = block * per_block; item < MIN ((block + 1) * per_block, n); item++)
       body.run (item, team);
   });
-  return cudaSuccess;
+  return cudaGetLastError ();
 }
 
 } /* namespace tps */

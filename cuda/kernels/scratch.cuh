@@ -66,7 +66,8 @@ private:
     cudaMemPool_t pool;
     int device;
 
-    if (cudaGetDevice (&device) != cudaSuccess
+    /* Scratch memory of other streams becomes unused when they have passed its free. */
+    if (cudaDeviceSynchronize () != cudaSuccess || cudaGetDevice (&device) != cudaSuccess
         || cudaDeviceGetDefaultMemPool (&pool, device) != cudaSuccess
         || cudaMemPoolTrimTo (pool, 0) != cudaSuccess)
       cudaGetLastError (); /* clears the error: the second attempt decides */

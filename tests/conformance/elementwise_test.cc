@@ -16,7 +16,9 @@ const TpsDType kFloats[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLO
                              TPS_DTYPE_BFLOAT16 };
 const TpsDType kAll[] = { TPS_DTYPE_FLOAT32,  TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                           TPS_DTYPE_BFLOAT16, TPS_DTYPE_INT32,   TPS_DTYPE_INT64 };
-const size_t kLengths[] = { 0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 1000, 1023 };
+/* A block of a GPU has 1,024 elements of most operations. */
+const size_t kLengths[] = { 0,  1,  2,  3,   7,    8,    15,   16,   17,
+                            31, 33, 64, 100, 1000, 1023, 1024, 1025, 5000 };
 const double kFactors[] = { 1, 2, 3, 7, 0.5, 1.0 / 3, 0.1, 1e-3, 12345.678, 5, 16777217 };
 
 TpsDType

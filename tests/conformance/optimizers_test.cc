@@ -54,13 +54,16 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
       for (bool with_decay : { false, true })
         {
           TpsOptimizerSpec wanted = spec ((TpsOptimizerKind) kind, with_decay);
-          size_t n_rows = 23, n_states = tps_optimizer_state_per_row (&wanted, dim);
+          size_t n_rows = 600, n_states = tps_optimizer_state_per_row (&wanted, dim);
           std::vector<float> values = random_floats (n_rows * dim), state (n_rows * n_states);
           DeviceArray<float> device_values (stream, values), device_state (stream, state);
 
           for (int64_t step = 1; step <= 4; step++)
             {
               std::vector<int64_t> ids = { 7, 22, 0, step, 13 };
+              /* More rows than a block of a GPU has items. */
+              for (int64_t id = 23; step == 4 && id < (int64_t) n_rows; id++)
+                ids.push_back (id);
               std::vector<float> gradients = random_floats (ids.size () * dim);
               DeviceArray<int64_t> indices (stream, ids);
               DeviceArray<float> device_gradients (stream, gradients);

@@ -239,6 +239,8 @@ TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
   device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 3);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaDeviceSynchronize"), 3)
+      << "memory that busy streams have freed counts, too";
   EXPECT_EQ (n_unique, 2);
   EXPECT_TRUE (device->ops->stream_check (stream, nullptr));
   EXPECT_EQ (failure_of (stream), "");
@@ -333,6 +335,21 @@ TEST_F (Device, AWaitForABadStreamOrItsEventWaitsAllTheSame)
   EXPECT_THAT (failure_of (other), HasSubstr ("zero"));
   device->ops->event_free (event);
   device->ops->stream_free (other);
+}
+
+/* An event that could not be recorded is at an older point of the stream, or at none. */
+TEST_F (Device, AWaitWithoutItsEventWaitsForTheWholeStream)
+{
+  TpsEvent *event = device->ops->event_new (device, &error);
+
+  fake_cuda_fail ("cudaEventRecord", cudaErrorInvalidValue, false);
+  EXPECT_FALSE (device->ops->stream_sync (stream, nullptr));
+  EXPECT_EQ (fake_cuda_count_calls ("cudaStreamSynchronize"), 1);
+  fake_cuda_fail ("cudaEventRecord", cudaErrorInvalidValue, false);
+  device->ops->event_record (event, stream);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaStreamSynchronize"), 2);
+  EXPECT_FALSE (device->ops->event_sync (event, nullptr));
+  device->ops->event_free (event);
 }
 
 TEST_F (Device, AShortWaitDoesNotSleepAndALongOneDoesNotSpin)

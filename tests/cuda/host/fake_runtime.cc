@@ -18,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -41,6 +42,9 @@ struct Export
   int fd;
   size_t n_bytes;
 };
+
+/* The last failure that cudaGetLastError() has not returned yet. */
+thread_local cudaError_t last_error = cudaSuccess;
 
 /* The state of the whole fake. */
 struct State
@@ -96,6 +100,7 @@ outcome (const char *function)
     s.failing.clear ();
   if (s.is_sticky)
     s.broken = s.failure;
+  last_error = s.failure;
   return s.failure;
 }
 
@@ -379,7 +384,9 @@ extern "C"
     State &s = state ();
     std::lock_guard<std::mutex> lock (s.mutex);
 
-    return s.broken;
+    cudaError_t last = std::exchange (last_error, cudaSuccess);
+
+    return s.broken != cudaSuccess ? s.broken : last;
   }
 
   cudaError_t
@@ -434,6 +441,12 @@ extern "C"
     }
     delete stream;
     return outcome ("cudaStreamDestroy");
+  }
+
+  cudaError_t
+  cudaDeviceSynchronize (void)
+  {
+    return outcome ("cudaDeviceSynchronize");
   }
 
   cudaError_t
