@@ -60,7 +60,7 @@ service ParameterServer {
   // Its version is then 1. The call also succeeds if the model was set before with the same
   // parameters and optimizer, so that every trainer may call it. ALREADY_EXISTS: the model was set
   // with other parameters or another optimizer.
-  //   parameters  at least one, all FLOAT32, with unique names
+  //   parameters  1 to 65,536, all FLOAT32, with unique names
   void init_model(1: list<NamedTensor> parameters, 2: tensor.Optimizer optimizer)
       throws (1: node.ServiceError failure)
 

@@ -189,13 +189,18 @@ lookup_bags (TpsCall *call, gpointer user_data)
 {
   LookupBags *lookup = user_data;
   guint n_queries = lookup->arguments.n_queries;
-  g_auto (TpsTensorList) outputs = { n_queries, g_new0 (TpsTensor, n_queries) };
+  g_auto (TpsTensorList) outputs = { 0, g_try_new0 (TpsTensor, MAX (n_queries, 1)) };
   g_autoptr (GError) error = NULL;
+  gboolean ok = FALSE;
 
-  gboolean ok = tps_table_store_lookup_bags_since (
-      lookup->tables->store, tps_call_get_began_ns (call), lookup->arguments.queries, n_queries,
-      outputs.tensors, &error);
-
+  outputs.n_tensors = outputs.tensors != NULL ? n_queries : 0;
+  if (outputs.tensors == NULL)
+    g_set_error (&error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "no memory for the results of %u queries", n_queries);
+  else
+    ok = tps_table_store_lookup_bags_since (lookup->tables->store, tps_call_get_began_ns (call),
+                                            lookup->arguments.queries, n_queries, outputs.tensors,
+                                            &error);
   free_lookup_bags (lookup);
   if (ok)
     tps_call_reply_value (call, &outputs);

@@ -92,7 +92,14 @@ copy_value (TpsBudget *budget, const gchar *key, GBytes *value, GError **error)
 
   if (!tps_budget_charge (budget, n_charged, error))
     return NULL;
-  copy = g_malloc (sizeof *copy + n_bytes);
+  copy = g_try_malloc (sizeof *copy + n_bytes);
+  if (copy == NULL)
+    {
+      tps_budget_release (budget, n_charged);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "key %.64s: no memory for a value of %" G_GSIZE_FORMAT " bytes", key, n_bytes);
+      return NULL;
+    }
   copy->budget = tps_budget_ref (budget);
   copy->n_charged = n_charged;
   if (n_bytes > 0)

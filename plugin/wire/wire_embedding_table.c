@@ -120,24 +120,33 @@ clear_wire (WireGradient *wire)
   tps_tensor_clear (&wire->gradient.tensor);
 }
 
-/* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. */
-static void
-take_view (BagTensor *value, TpsTensorView *view, GPtrArray *owned)
+/* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. FALSE: there
+ * is no memory, and the tensor keeps its buffer. */
+static gboolean
+take_view (BagTensor *value, TpsTensorView *view, TpsOwnedBuffers *owned, GError **error)
 {
+  gpointer buffers = owned->buffers;
+  TpsBuffer **buffer;
+
   if (tps_tensor_is_empty (&value->tensor))
-    return;
+    return TRUE;
+  buffer = tps_growing_array_add (&buffers, &owned->n_buffers, sizeof *buffer, error);
+  owned->buffers = buffers;
+  if (buffer == NULL)
+    return FALSE;
   *view = tps_tensor_view (&value->tensor);
-  g_ptr_array_add (owned, g_steal_pointer (&value->tensor.buffer));
+  *buffer = g_steal_pointer (&value->tensor.buffer);
+  return TRUE;
 }
 
-static void
-take_query (WireQuery *wire, TpsBagQuery *query, GPtrArray *owned)
+static gboolean
+take_query (WireQuery *wire, TpsBagQuery *query, TpsOwnedBuffers *owned, GError **error)
 {
   query->table = g_steal_pointer (&wire->table);
   query->pooling = wire->pooling;
-  take_view (&wire->indices, &query->indices, owned);
-  take_view (&wire->offsets, &query->offsets, owned);
-  take_view (&wire->weights, &query->weights, owned);
+  return take_view (&wire->indices, &query->indices, owned, error)
+         && take_view (&wire->offsets, &query->offsets, owned, error)
+         && take_view (&wire->weights, &query->weights, owned, error);
 }
 
 static WireQuery
@@ -158,13 +167,13 @@ typedef struct
 {
   const TpsStruct *type;
   gsize elem_size;
-  void (*take) (WireGradient *wire, gpointer elem, GPtrArray *owned);
+  gboolean (*take) (WireGradient *wire, gpointer elem, TpsOwnedBuffers *owned, GError **error);
 } BagsType;
 
 /* Reads a list of structs of `bags->type` into an array of elements of `bags->elem_size` bytes. */
 static gboolean
 read_bags (TpsReader *in, const TpsFieldPath *path, const BagsType *bags, gpointer *elems,
-           guint *n_elems, GPtrArray *owned, GError **error)
+           guint *n_elems, TpsOwnedBuffers *owned, GError **error)
 {
   guint32 n_wanted;
 
@@ -178,26 +187,28 @@ read_bags (TpsReader *in, const TpsFieldPath *path, const BagsType *bags, gpoint
 
       if (tps_struct_read (bags->type, in, &at, &wire, error))
         elem = tps_growing_array_add (elems, n_elems, bags->elem_size, error);
-      if (elem == NULL)
+      if (elem == NULL || !bags->take (&wire, elem, owned, error))
         {
           clear_wire (&wire);
           return FALSE;
         }
-      bags->take (&wire, elem, owned);
     }
   return TRUE;
 }
 
-static GPtrArray *
-new_owned (void)
+static void
+free_owned (TpsOwnedBuffers *owned)
 {
-  return g_ptr_array_new_with_free_func ((GDestroyNotify) tps_buffer_unref);
+  for (guint i = 0; i < owned->n_buffers; i++)
+    tps_buffer_unref (owned->buffers[i]);
+  g_free (owned->buffers);
+  g_free (owned);
 }
 
-static void
-take_lookup (WireGradient *wire, gpointer query, GPtrArray *owned)
+static gboolean
+take_lookup (WireGradient *wire, gpointer query, TpsOwnedBuffers *owned, GError **error)
 {
-  take_query (&wire->query, query, owned);
+  return take_query (&wire->query, query, owned, error);
 }
 
 static const BagsType lookups = { &query_struct, sizeof (TpsBagQuery), take_lookup };
@@ -210,7 +221,7 @@ read_queries (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gp
   gpointer queries = NULL;
   gboolean ok;
 
-  arguments->owned = new_owned ();
+  arguments->owned = g_new0 (TpsOwnedBuffers, 1);
   ok = read_bags (in, path, &lookups, &queries, &arguments->n_queries, arguments->owned, error);
   arguments->queries = queries;
   return ok;
@@ -230,13 +241,13 @@ write_queries (TpsWriter *out, const TpsField *field, gconstpointer object)
     }
 }
 
-static void
-take_gradient (WireGradient *wire, gpointer elem, GPtrArray *owned)
+static gboolean
+take_gradient (WireGradient *wire, gpointer elem, TpsOwnedBuffers *owned, GError **error)
 {
   TpsBagGradient *gradient = elem;
 
-  take_query (&wire->query, &gradient->query, owned);
-  take_view (&wire->gradient, &gradient->gradient, owned);
+  return take_query (&wire->query, &gradient->query, owned, error)
+         && take_view (&wire->gradient, &gradient->gradient, owned, error);
 }
 
 static const BagsType updates = { &gradient_struct, sizeof (TpsBagGradient), take_gradient };
@@ -249,7 +260,7 @@ read_gradients (TpsReader *in, const TpsFieldPath *path, const TpsField *field, 
   gpointer gradients = NULL;
   gboolean ok;
 
-  arguments->owned = new_owned ();
+  arguments->owned = g_new0 (TpsOwnedBuffers, 1);
   ok = read_bags (in, path, &updates, &gradients, &arguments->n_gradients, arguments->owned, error);
   arguments->gradients = gradients;
   return ok;
@@ -327,7 +338,7 @@ tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments)
   for (guint i = 0; arguments->owned != NULL && i < arguments->n_queries; i++)
     g_free ((gpointer) (gsize) arguments->queries[i].table);
   g_clear_pointer (&arguments->queries, g_free);
-  g_clear_pointer (&arguments->owned, g_ptr_array_unref);
+  g_clear_pointer (&arguments->owned, free_owned);
   arguments->n_queries = 0;
 }
 
@@ -401,7 +412,7 @@ tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *argument
   for (guint i = 0; arguments->owned != NULL && i < arguments->n_gradients; i++)
     g_free ((gpointer) (gsize) arguments->gradients[i].query.table);
   g_clear_pointer (&arguments->gradients, g_free);
-  g_clear_pointer (&arguments->owned, g_ptr_array_unref);
+  g_clear_pointer (&arguments->owned, free_owned);
   tps_push_id_clear (&arguments->push);
   arguments->n_gradients = 0;
 }

@@ -32,13 +32,18 @@ extern const TpsRpc tps_drop_table_rpc;   /* gchar * */
 
 /* -- lookup_bags, lookup_rows -- */
 
+/* Memory of tensors that were read. */
+typedef struct
+{
+  guint n_buffers;
+  TpsBuffer **buffers;
+} TpsOwnedBuffers;
+
 typedef struct
 {
   guint n_queries;
   TpsBagQuery *queries;
-  /* Of TpsBuffer: memory of tensors that were read. NULL: all tensors are borrowed until the writer
-   * releases them. */
-  GPtrArray *owned;
+  TpsOwnedBuffers *owned; /* NULL: all tensors are borrowed until the writer releases them */
 } TpsLookupBagsArguments;
 
 typedef struct
@@ -75,7 +80,7 @@ typedef struct
   guint n_gradients;
   TpsBagGradient *gradients;
   TpsPushId push;
-  GPtrArray *owned; /* as above */
+  TpsOwnedBuffers *owned; /* as above */
 } TpsApplyBagGradientsArguments;
 
 typedef struct

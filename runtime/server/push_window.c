@@ -25,6 +25,13 @@ charge (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes)
 }
 
 static void
+release (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes)
+{
+  client->n_bytes -= n_bytes;
+  tps_budget_release (window->options.budget, n_bytes);
+}
+
+static void
 free_client (TpsPushWindow *window, TpsPushClient *client)
 {
   gsize n_bytes = client->n_bytes;
@@ -195,17 +202,25 @@ tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
 {
   guint capacity = client->capacity;
   gboolean is_first = client->pushes == client->few;
+  TpsRememberedPush *pushes;
+  gsize n_bytes;
 
   while (capacity < n)
     capacity *= 2;
   if (capacity == client->capacity)
     return TRUE;
-  if (!charge (window, client,
-               (capacity - (is_first ? 0 : client->capacity)) * sizeof (TpsRememberedPush)))
+  n_bytes = (capacity - (is_first ? 0 : client->capacity)) * sizeof (TpsRememberedPush);
+  if (!charge (window, client, n_bytes))
     return FALSE;
-  client->pushes = g_renew (TpsRememberedPush, is_first ? NULL : client->pushes, capacity);
+  pushes = g_try_renew (TpsRememberedPush, is_first ? NULL : client->pushes, capacity);
+  if (pushes == NULL)
+    {
+      release (window, client, n_bytes);
+      return FALSE;
+    }
   if (is_first)
-    memcpy (client->pushes, client->few, client->n_pushes * sizeof client->few[0]);
+    memcpy (pushes, client->few, client->n_pushes * sizeof client->few[0]);
+  client->pushes = pushes;
   client->capacity = capacity;
   return TRUE;
 }

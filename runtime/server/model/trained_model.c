@@ -153,6 +153,13 @@ check_parameters (const TpsNamedTensor *parameters, guint n_parameters, GError *
                            "parameters is empty, expected one at least");
       return FALSE;
     }
+  if (n_parameters > TPS_TRAINED_MODEL_MAX_PARAMETERS)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%u parameters, expected at most %d", n_parameters,
+                   TPS_TRAINED_MODEL_MAX_PARAMETERS);
+      return FALSE;
+    }
   for (guint i = 0; i < n_parameters; i++)
     if (!check_parameter (parameters, i, names, error))
       return FALSE;

@@ -21,12 +21,14 @@ G_BEGIN_DECLS
 /* The size of a block, whose gradients stay in any first-level cache. It is a constant because
  * snapshots hold the optimizer's state by blocks. */
 #define TPS_TRAINED_MODEL_BLOCK_BYTES 8192
+/* Each push and each update has lists with an element for each parameter. */
+#define TPS_TRAINED_MODEL_MAX_PARAMETERS 65536
 
 typedef struct TpsTrainedModel TpsTrainedModel;
 
 /* Copies `parameters` into version 1. `optimizer` need not be resolved. Versions, the optimizer's
  * state and scratch memory come from `buffers`, of which a reference is taken. Errors:
- * INVALID_ARGUMENT (none, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
+ * INVALID_ARGUMENT (none, too many, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                                         const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers,
                                         GError **error);

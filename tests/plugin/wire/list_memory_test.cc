@@ -16,12 +16,14 @@ extern "C" gpointer __real_g_try_realloc_n (gpointer block, gsize n_elems, gsize
 extern "C" gpointer __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size);
 
 static gsize max_bytes = G_MAXSIZE; /* of a block */
+static gsize limited_elem_size = 0; /* only of arrays with elements of this size; 0 = all */
 
 extern "C" gpointer
 __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size)
 {
-  return n_elems * elem_size > max_bytes ? NULL
-                                         : __real_g_try_realloc_n (block, n_elems, elem_size);
+  if (n_elems * elem_size > max_bytes && (limited_elem_size == 0 || elem_size == limited_elem_size))
+    return NULL;
+  return __real_g_try_realloc_n (block, n_elems, elem_size);
 }
 
 namespace thriftps {
@@ -105,6 +107,35 @@ TEST (ListMemory, ofPathsOfSnapshots)
 
         return ok && g_strv_length (arguments.snapshots) == N_ELEMS;
       });
+}
+
+/* The list of the queries has room, and that of their buffers has not. */
+TEST (ListMemory, ofBuffersOfQueries)
+{
+  std::vector<TpsBagQuery> queries (N_ELEMS);
+  gint64 ids[1] = { 1 }, offsets[2] = { 0, 1 };
+
+  for (TpsBagQuery &query : queries)
+    {
+      query.table = "t";
+      query.indices = { { TPS_DTYPE_INT64, 1, { 1 } }, ids };
+      query.offsets = { { TPS_DTYPE_INT64, 1, { 2 } }, offsets };
+      query.pooling = TPS_POOLING_SUM;
+    }
+  limited_elem_size = sizeof (TpsBuffer *);
+  expect_refusal (
+      [&] (TpsWriter *out) {
+        TpsLookupBagsArguments arguments = { N_ELEMS, queries.data (), NULL };
+
+        tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &arguments);
+      },
+      [] (TpsReader *in, GError **error) {
+        g_auto (TpsLookupBagsArguments) arguments = {};
+        bool ok = tps_rpc_read_arguments (&tps_lookup_bags_rpc, in, &arguments, error);
+
+        return ok && arguments.n_queries == N_ELEMS && arguments.owned->n_buffers == 2 * N_ELEMS;
+      });
+  limited_elem_size = 0;
 }
 
 TEST (ListMemory, ofTablesToRestore)

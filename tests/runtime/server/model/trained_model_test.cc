@@ -281,6 +281,8 @@ TEST_F (TrainedModel, refusesWhatIsNoModel)
   twice[1].name = g_strdup ("p0");
   integers[0].tensor.shape.dtype = TPS_DTYPE_INT32;
   EXPECT_THAT (refusal ({}, sgd (0.1, 0)), HasSubstr ("parameters is empty"));
+  EXPECT_THAT (refusal (to_parameters (Shapes (65537, { 1 }), Values (65537, { 1 })), sgd (0.1, 0)),
+               HasSubstr ("65537 parameters, expected at most 65536"));
   EXPECT_THAT (refusal (twice, sgd (0.1, 0)), HasSubstr ("parameters[1].name is p0"));
   EXPECT_THAT (refusal (integers, sgd (0.1, 0)),
                HasSubstr ("parameters[0] (p0) is INT32 [1], expected FLOAT32"));
