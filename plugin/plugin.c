@@ -160,7 +160,10 @@ find_service (const gchar *name, guint *serves, GError **error)
         *serves |= 1u << i;
         return TRUE;
       }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "unknown service \"%s\"", name);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "services: \"%s\" is unknown;"
+               " see tps_plugin_list_services()",
+               name);
   return FALSE;
 }
 

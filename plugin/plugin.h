@@ -105,7 +105,8 @@ typedef struct
   const gchar *name; /* name of this process in Node.describe; NULL = "thriftps" */
   guint n_workers;   /* number of worker threads; 0 = one per core */
   /* Names from tps_plugin_list_services(), ended by NULL. NULL = all, with Trainer only if
-   * `trainer_links` is set. Node, Memory, Session and Chunks are always served. */
+   * `trainer_links` is set. Node, Memory, Session and Chunks are always served, and so is
+   * Durability with a data directory. */
   const gchar *const *services;
   /* Connections of trainers of the Trainer service to other servers; copied; NULL = no Trainer. */
   const TpsTrainerLinks *trainer_links;
@@ -146,7 +147,8 @@ const gchar *const *tps_plugin_list_services (void);
 
 /* Creates a plugin and starts its threads. The caller owns the result. Errors: INVALID_ARGUMENT (an
  * unknown service; Trainer without links); those of tps_parameter_server_new(),
- * tps_model_server_new() and tps_durable_new(), and of the restoration without a data directory. */
+ * tps_model_server_new() and tps_durable_new(); and, without a data directory, those of reading the
+ * snapshot `durable.restore_from`. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for running work, and frees the plugin. All servers that use it must have stopped. */

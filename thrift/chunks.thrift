@@ -15,16 +15,17 @@
 // Thrift has no length for a binary of 2^31 bytes and more. Inside a transfer, such a binary has
 // the length -1 (i32), followed by its length as an i64. The other encodings are unchanged.
 //
-// A transfer survives its connection. After a lost connection, begin_transfer with the same numbers
-// on a new one returns the position at which to continue. run_transfer runs the call once; a repeat
-// returns the same reply. The server drops a transfer that has made no progress for 60 s: no
-// missing chunk has arrived, and no chunk of its reply was fetched. It does not drop a transfer
-// whose call is running.
+// A transfer survives its connection. After a lost connection, begin_transfer with the same size
+// and count on a new connection returns the position at which to continue. run_transfer runs the
+// call once; a repeat returns the same reply. The server drops a transfer that has made no progress
+// for 60 s: no missing chunk has arrived, and no chunk of its reply was fetched. It does not drop a
+// transfer whose call is running.
 //
 // A large reply. If the reply to a plain call exceeds a frame, the call fails with ServiceError
 // RESOURCE_EXHAUSTED, and `transfer` is set. The call has been executed; its reply can be fetched
-// with get_chunk under that name, until end_transfer or for 60 s. Each chunk states the total
-// number of chunks. run_transfer does the same through LargeAnswer.count > 0.
+// with get_chunk under that name, until end_transfer or until 60 s pass without progress. Each
+// chunk states the total number of chunks. If the reply to a call in a transfer is large,
+// run_transfer returns LargeAnswer.count > 0, and the client fetches the reply in the same way.
 
 include "node.thrift"
 
@@ -62,8 +63,8 @@ struct LargeAnswer {
 }
 
 service Chunks {
-  // Begins a transfer, or resumes it. ALREADY_EXISTS: the name is in use with other numbers.
-  // RESOURCE_EXHAUSTED: the server has no room for the message; see retry_after_ms.
+  // Begins a transfer, or resumes it. ALREADY_EXISTS: the name is in use with another size or
+  // count. RESOURCE_EXHAUSTED: the server has no room for the message; see retry_after_ms.
   TransferState begin_transfer(1: string transfer, 2: i64 bytes, 3: i32 count) throws (1: node.ServiceError failure)
 
   // Stores a chunk. If the server has the chunk already, it checks the CRC and accepts the chunk.
@@ -74,6 +75,8 @@ service Chunks {
   // Runs the call, and returns its reply. INVALID_ARGUMENT: chunks are missing.
   LargeAnswer run_transfer(1: string transfer) throws (1: node.ServiceError failure)
 
+  // Returns one chunk of the reply; the client may fetch a chunk more than once. INVALID_ARGUMENT:
+  // there is no reply yet, or no such chunk. NOT_FOUND: as in put_chunk.
   Chunk get_chunk(1: string transfer, 2: i32 index) throws (1: node.ServiceError failure)
 
   // Ends the transfer and releases its memory. Succeeds if there is no such transfer.

@@ -44,9 +44,9 @@ struct LogBatch {
 }
 
 service Durability {
-  // Waits until every change that was replied before this call is on the disk, also if the table
-  // has the durability INTERVAL. Returns the LSN up to which all changes are on the disk. Changes
-  // of tables with the durability NONE have LSNs, but are not written to the disk.
+  // Waits until every change whose reply was sent before this call is on the disk, even if the
+  // table has the durability INTERVAL. Returns the LSN up to which all changes are on the disk.
+  // Changes of tables with the durability NONE have LSNs, but are not written to the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
   // Returns the changes of this server in their order: records of the log from LSN `cursor` on (the

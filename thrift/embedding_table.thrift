@@ -52,12 +52,12 @@ enum DurabilityMode {
   // is as it was created or as the last snapshot has it, plus some later pushes that also named
   // other tables.
   NONE = 1,
-  // A crash loses at most the replied pushes of the server's last interval
+  // A crash loses at most the acknowledged pushes of the server's last interval
   // (--durability=interval:MS, default 100 ms). If a push is lost, all later pushes are lost, too.
   // A push that is sent again under its id is applied once.
   INTERVAL = 2,
-  // A replied push is on the disk: neither a crash nor a power failure loses it. A push that is
-  // sent again under its id, with or without an earlier reply, is applied once.
+  // An acknowledged push is on the disk: neither a crash nor a power failure loses it. A push that
+  // is sent again under its id, with or without an earlier reply, is applied once.
   COMMIT = 3
 }
 
@@ -124,6 +124,7 @@ service EmbeddingTable {
 
   // Returns the tables of this server in the order of their names.
   list<TableSpec> list_tables() throws (1: node.ServiceError failure)
+  // Deletes a table, its rows and its optimizer state. NOT_FOUND: there is no such table.
   void drop_table(1: string table) throws (1: node.ServiceError failure)
 
   // Returns one tensor per query, FLOAT32 [bags, dim]. Rows are added in FLOAT32, in the order of

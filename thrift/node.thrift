@@ -85,7 +85,8 @@ struct DurabilityInfo {
   1: DurabilityPhase phase
   // The last command that has been replayed (RECOVERING) or that is on the disk (other phases).
   2: i64 lsn
-  3: i64 end_lsn                  // the last command to be replayed, or the last one made
+  // The last command to be replayed (RECOVERING), or the last one that was accepted (other phases).
+  3: i64 end_lsn
   // RECOVERING: bytes of the snapshot and the log that were read. Other phases: bytes of the log
   // that were written since the start.
   4: i64 bytes

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The key-value store of the master. Roles find each other's addresses in it, and the members of a
-// process group exchange connection data and NCCL ids through it.
+// A key-value store for the processes of a job. They find each other's addresses in it, and the
+// members of a process group exchange connection data and NCCL ids through it.
 
 include "tensor.thrift"
 include "node.thrift"

@@ -55,7 +55,8 @@ struct TrainSpec {
   16: string ddp_hook
   17: string iteration_step
   18: list<ServerAddress> servers      // in ascending order of ranks; may be empty
-  // true: all buckets of a trainer go to one server, as in the layout of the original benchmark.
+  // true: all buckets of a trainer go to one server, which averages only its own trainers. false:
+  // each bucket goes to one server, which averages it over all trainers.
   19: bool partition_by_trainer
   20: double first_bucket_mib
   21: double bucket_cap_mib

@@ -34,6 +34,7 @@ void tps_principal_unref (TpsPrincipal *principal);
 /* Returns the anonymous principal of TPS_ANONYMOUS_TENANT; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
 
+/* Returns the kind of the principal. Thread: any. */
 TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);
 const gchar *tps_principal_get_name (const TpsPrincipal *principal);   /* borrowed */
 const gchar *tps_principal_get_tenant (const TpsPrincipal *principal); /* borrowed, never NULL */

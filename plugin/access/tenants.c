@@ -56,7 +56,9 @@ read_limit (Reading *reading, TpsTenantLimits *entry, const gchar *name, JsonNod
   while (i < G_N_ELEMENTS (limits) && strcmp (limits[i].name, name) != 0)
     i++;
   if (i == G_N_ELEMENTS (limits))
-    return refuse (reading, node, name, "there is no such limit");
+    return refuse (reading, node, name,
+                   "there is no such limit; expected "
+                   "*_per_s, *_burst, calls_in_flight or table_bytes");
   if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64
       || json_node_get_int (node) < 1)
     return refuse (reading, node, name, "a whole number from 1 is expected");

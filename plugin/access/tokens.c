@@ -166,7 +166,7 @@ tps_tokens_read (const gchar *file, GError **error)
 
   if (text != NULL)
     return tps_tokens_parse (file, text, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:0: %s", file, cause->message);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", file, cause->message);
   return NULL;
 }
 

@@ -135,58 +135,67 @@ parse_log_format (const gchar *text, gpointer field)
 static const TpsOption options[] = {
   { "listen", TPS_OPTION_TEXTS, FIELD (listen), "ADDRESS", "127.0.0.1:9090", .check = check_address,
     .expected = "HOST:PORT, unix:PATH",
-    .help = "Address to listen on, may be repeated; port 0 picks one" },
+    .help = "Address to listen on; may be repeated; port 0 = any free port" },
   { "services", TPS_OPTION_TEXTS, FIELD (services), "A,B", .meaning = "all",
     .expected = "ParameterServer, EmbeddingTable, Trainer, Rendezvous",
-    .help = "Services to serve; Node, Memory, Session and Chunks are always served" },
+    .help = "Services to serve; Node, Memory, Session and Chunks are always served, and so is "
+            "Durability with --data-dir" },
   { "default-service", TPS_OPTION_TEXT, FIELD (server.default_service), "A",
     .meaning = DEFAULT_SERVICE ", or the only one besides " NODE_SERVICE,
-    .expected = "one of --services", .help = "Service of clients that do not multiplex" },
+    .expected = "one of --services",
+    .help = "Service that receives the calls of clients that do not use the multiplexed protocol" },
   { "name", TPS_OPTION_TEXT, FIELD (plugin.name), "NAME", "thriftps_server",
     .help = "Name in replies of Node.describe" },
   { "ntrainer", TPS_OPTION_UINT, FIELD (plugin.parameter_server.n_trainers), "N", "1", .min = 1,
-    .help = "Trainers of an average" },
+    .help = "Number of trainers that contribute to each average" },
   { "server", TPS_OPTION_TEXT, FIELD (plugin.parameter_server.kind), "KIND",
     .meaning = "AverageParameterServer",
     .expected = "AverageParameterServer, AverageBatchParameterServer",
-    .help = "When gradients are added up: as they arrive, or when all have arrived" },
+    .help = "When gradients are added up: as they arrive (AverageParameterServer), or when all "
+            "have arrived (AverageBatchParameterServer)" },
   { "device", TPS_OPTION_TEXT, FIELD (device), "DEVICE", "cpu", .check = check_device,
-    .expected = "cpu, cuda or cuda:N", .help = "Where gradients are added up" },
+    .expected = "cpu, cuda or cuda:N", .help = "Device on which gradients are added up" },
   { "reduce", TPS_OPTION_OTHER, FIELD (plugin.parameter_server.reduce), "HOW", "mean",
-    .parse = parse_reduce, .expected = "mean or sum", .help = "Operation of an average" },
+    .parse = parse_reduce, .expected = "mean or sum",
+    .help = "Result that the trainers of a round receive" },
   { "rpc-timeout", TPS_OPTION_SECONDS, FIELD (plugin.parameter_server.round_timeout_ns), "SECONDS",
     "30", .min = 1e-9, .max = 86400, .expected = "seconds above 0, at most 86400",
-    .help = "How long a gradient waits for those of the other trainers" },
+    .help = "Time that a round waits for the gradients of all trainers" },
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
     .help =
-        "Trainers that suffice for an update of the model at its deadline, or if the others are "
-        "lost" },
+        "Smallest number of trainers for an update of the model, once its deadline has passed or "
+        "all other trainers are lost" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
-    .help = "Updates of the model that a gradient may have missed" },
+    .help = "Largest number of updates by which the model of a gradient may be out of date" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
     G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
-    .help = "Newest push ids that are remembered for each client" },
+    .help = "Number of the newest push ids that are remembered for each client" },
   { "push-clients", TPS_OPTION_UINT, FIELD (plugin.pushes.max_clients), "N",
-    G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1, .help = "Clients whose push ids are remembered" },
+    G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1,
+    .help = "Largest number of clients with remembered push ids" },
   { "table-device", TPS_OPTION_OTHER, FIELD (plugin.table_place), "DEVICE", "cpu",
     .parse = parse_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
-    .help = "Place of embedding tables that name none; with /host they lie in host memory that the "
-            "device works on" },
+    .help = "Default device of embedding tables; with /host, the rows lie in host memory, where "
+            "the device reads and writes them" },
   { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
-    .meaning = "0.8 of the memory", .help = "All embedding tables in host memory" },
+    .meaning = "0.8 of the memory",
+    .help = "Limit of the memory of all embedding tables in host memory" },
   { "max-call-row-mib", TPS_OPTION_MIB, FIELD (plugin.max_row_bytes_of_call), "MIB", "4096",
     .min = 1,
-    .help = "Rows that the bags of one lookup or push name, each counted as often as it is named" },
+    .help = "Limit of the bytes of the rows that one lookup or push names in bags; a row counts as "
+            "often as it is named" },
   { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
-    .help = "Directory in which tables, the model and push ids survive restarts; one server at a "
-            "time" },
+    .help = "Directory that keeps tables, the model and push ids across restarts; only one server "
+            "may use it at a time" },
   { "durability", TPS_OPTION_OTHER, FIELD (plugin.durable), "MODE", "commit",
     .parse = parse_durability, .expected = "none, interval, interval:MS (1 to 60000) or commit",
-    .help = "With --data-dir, of the model and of tables that say none: whether a change is on the "
-            "disk before it is answered (commit), at most MS later (100), or not promised" },
+    .help = "With --data-dir, durability of the model, and default for tables: a change is on the "
+            "disk before the reply (commit), at most MS ms after it (interval; default 100), or "
+            "without any promise (none)" },
   { "log-segment-mib", TPS_OPTION_MIB, FIELD (log_segment_bytes), "MIB", "256", .min = 1,
-    .max = 65536, .help = "Size of a file of the log; its room is taken at once" },
+    .max = 65536,
+    .help = "Size of a file of the log; each file is allocated in full when it is created" },
   { "snapshot-interval", TPS_OPTION_SECONDS, FIELD (plugin.durable.snapshot_interval_ns), "SECONDS",
     "0", .max = 31536000, .expected = "seconds, at most 31536000; 0 for never",
     .help = "With --data-dir, time from one snapshot to the next while the state changes" },
@@ -195,53 +204,52 @@ static const TpsOption options[] = {
     .help = "A snapshot is written when the log has grown by this much since the last one" },
   { "snapshot-increments", TPS_OPTION_UINT, FIELD (plugin.durable.snapshot_increments), "N", "8",
     .max = 98, .expected = "0 to 98; 0 for none",
-    .help = "Times that a table's changed rows are written, while they are less than half of it, "
-            "before it is written whole again" },
+    .help = "Number of snapshots in a row that may write only the changed rows of a table; a table "
+            "is also written whole if its increments would exceed half of its size" },
   { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
     .max = 1000,
-    .help = "Newest snapshots that stay; older ones, and the log before them, are deleted" },
+    .help = "Number of the newest snapshots to keep; older ones, and the log before the oldest "
+            "kept one, are deleted" },
   { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
-    .help = "Snapshot, or data directory with one, that a server begins with which has no data "
-            "directory, or one without a state" },
+    .help = "Snapshot, or data directory with one, from which to start if there is no --data-dir, "
+            "or an empty one" },
   { "import-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.import_folder), "DIR", .meaning = "none",
     .help = "Directory below which Durability.restore and import_table may read files; links in it "
             "are followed" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
-    .help = "Largest frame; larger messages come in chunks" },
+    .help = "Maximum size of a frame; longer messages must be sent in chunks" },
   { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
     .meaning = "the memory, less a tenth of it and at least 96 MiB",
-    .help =
-        "All memory that clients make the server hold; the other limits on memory may add up to "
-        "more" },
+    .help = "Limit of all memory that clients make the server hold; the sum of the other limits on "
+            "memory may exceed it" },
   { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_pending_bytes), "MIB", .min = 1,
     .meaning = "a quarter of the memory",
-    .help =
-        "Tensors of all pending calls and memory shared with all clients together; averages may "
-        "take as much again" },
+    .help = "Limit of the tensors of all pending calls and the memory shared with all clients, "
+            "together; averages have a second budget of this size" },
   { "max-shared-mib", TPS_OPTION_MIB, FIELD (server.max_shared_bytes), "MIB", "1024",
     .expected = "1 or more, 0 for none",
-    .help = "Memory shared with one connection over a Unix socket; with all connections half of "
-            "--max-pending-mib" },
+    .help = "Limit of the memory shared with one connection over a Unix socket; for all "
+            "connections together, the limit is half of --max-pending-mib" },
   { "max-inflight", TPS_OPTION_UINT, FIELD (server.max_in_flight), "N", "64", .min = 1,
-    .help = "Pending calls of one connection" },
+    .help = "Largest number of pending calls of one connection" },
   { "max-connections", TPS_OPTION_UINT, FIELD (server.max_connections), "N", "1024", .min = 1,
-    .help = "Connections" },
+    .help = "Largest number of open connections" },
   { "tls", TPS_OPTION_OTHER, FIELD (tls), "MODE", "off", .parse = parse_tls,
     .expected = "off, allowed or required",
     .help = "Whether TCP connections may be, or must be, encrypted; Unix sockets never are" },
   { "tls-cert", TPS_OPTION_TEXT, FIELD (tls_files.certificate), "FILE", .meaning = "none",
-    .help = "Certificate of this server in PEM, followed by those up to its authority" },
+    .help = "Certificate of this server in PEM, followed by the intermediate certificates" },
   { "tls-key", TPS_OPTION_TEXT, FIELD (tls_files.key), "FILE", .meaning = "in --tls-cert",
-    .help = "Its private key in PEM, without a passphrase" },
+    .help = "Private key of this server in PEM, without a passphrase" },
   { "tls-ca", TPS_OPTION_TEXT, FIELD (tls_files.authorities), "FILE", .meaning = "none",
-    .help = "Authorities in PEM, with revocation lists if there are any; clients must then have a "
-            "certificate from one of them" },
+    .help = "Certificate authorities of clients in PEM, with revocation lists if there are any; "
+            "with this option, clients must have a certificate from one of these authorities" },
   { "tls-min", TPS_OPTION_OTHER, FIELD (tls_files.allow_tls_1_2), "VERSION", "1.3",
     .parse = parse_tls_version, .expected = "1.2 or 1.3", .help = "Oldest version of TLS" },
   { "allow-plain-collectives", TPS_OPTION_FLAG, FIELD (allow_plain_collectives),
-    .help = "Trainers may exchange gradients by Gloo or NCCL, which do not encrypt, although "
-            "--tls=required" },
+    .help = "Even with --tls=required, let trainers exchange gradients by Gloo or NCCL, which do "
+            "not encrypt" },
   { "access-file", TPS_OPTION_TEXT, FIELD (access.rules_file), "FILE",
     .meaning = "none: everyone may do everything", .help = "Rules in JSON: the rights of callers" },
   { "token-file", TPS_OPTION_TEXT, FIELD (access.token_file), "FILE", .meaning = "none",
@@ -249,15 +257,15 @@ static const TpsOption options[] = {
   { "make-token", TPS_OPTION_TEXT, FIELD (make_token), "NAME[,TENANT]",
     .help = "Print a new token, and below it the line for --token-file" },
   { "insecure", TPS_OPTION_FLAG, FIELD (insecure),
-    .help = "Listen on addresses that other hosts reach without --access-file, or with tokens that "
-            "may travel unencrypted" },
+    .help = "Listen on addresses that other hosts can reach, even if there is no --access-file or "
+            "tokens may travel unencrypted" },
   { "http", TPS_OPTION_TEXTS, FIELD (http), "ADDRESS", .meaning = "none", .check = check_http,
     .expected = "HOST:PORT",
-    .help = "Address of HTTP: health, metrics, reports and the console; may be repeated; port 0 "
-            "picks one" },
+    .help = "Address for HTTP: health, metrics, reports and the web console; may be repeated; port "
+            "0 selects a free port" },
   { "http-host", TPS_OPTION_TEXTS, FIELD (http_names), "NAME", .meaning = "none",
-    .help = "Name of this host in URLs of HTTP, besides its addresses and localhost; may be "
-            "repeated" },
+    .help = "Additional name that the Host header of HTTP requests may contain, besides addresses "
+            "and localhost; may be repeated" },
   { "io-threads", TPS_OPTION_UINT, FIELD (server.n_io_threads), "N", .min = 1, .max = 256,
     .meaning = "one per core, 8 to 64; 2 on one core", .help = "Threads that read and write" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
@@ -267,32 +275,35 @@ static const TpsOption options[] = {
     .expected = "up to 64 numbers above 0, ascending",
     .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
-    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 for none, or 32 with --http",
-    .help = "Slowest calls of each of the last five minutes that are kept with their phases" },
+    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 = none, but 32 with --http",
+    .help = "Number of the slowest calls of each of the last five minutes that are kept, with the "
+            "times of their phases" },
   { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,
     .expected = "http://HOST:PORT",
-    .help = "Collector of traces that spans are sent to: OTLP over HTTP, as JSON" },
+    .help = "Collector to which spans are sent as JSON (OTLP over HTTP)" },
   { "trace-sampling", TPS_OPTION_REAL, FIELD (tracing.sampling), "PART", "0", .max = 1,
     .expected = "0 to 1",
-    .help = "Part of the calls without a traceparent whose spans are sent; callers with one decide "
-            "themselves" },
+    .help = "Fraction of the calls without a traceparent whose spans are sent; otherwise the "
+            "sampled flag of the traceparent decides" },
   { "trace-max-rate", TPS_OPTION_UINT, FIELD (tracing.max_per_second), "N", "1000", .min = 1,
     .max = 1000000,
-    .help =
-        "Calls in a second whose spans are sent because their callers' traceparent asks for it" },
+    .help = "Largest number of calls per second whose spans are sent because of their "
+            "traceparent" },
   { "log-level", TPS_OPTION_TEXT, FIELD (log_level), "LEVELS", "info", .check = check_levels,
     .expected = "error, warning, info or debug, and AREA=LEVEL, separated by commas",
-    .help = "Least severe level of the log, of all areas or of one; see \"Log\"" },
+    .help = "Least severe level that is logged, for all areas or for one; see \"Log\" in "
+            "OPERATING.md" },
   { "log-format", TPS_OPTION_OTHER, FIELD (log_format), "FORMAT", "auto", .parse = parse_log_format,
     .expected = "auto, text, json or journal",
-    .help = "Form of a line of the log; auto is journal where stderr is the journal, else text" },
+    .help = "Format of a line of the log; auto is journal if stderr is connected to the systemd "
+            "journal, and text otherwise" },
   { "log-file", TPS_OPTION_TEXT, FIELD (log_file), "FILE", .meaning = "stderr",
-    .help = "File to which the log is appended; SIGHUP opens it again" },
+    .help = "File to which the log is appended; on SIGHUP, the server opens it again" },
   { "fault", TPS_OPTION_TEXTS, FIELD (faults), "SPEC", .meaning = "none", .check = check_fault,
     .expected = "POINT:ACTION[,p=..][,after=N][,count=N][,on=TEXT], or seed=N",
-    .help = "Something that goes wrong on purpose, may be repeated; see \"Faults on purpose\"" },
+    .help = "Fault to inject; may be repeated; see \"Fault injection\"" },
   { "enable-faults", TPS_OPTION_FLAG, FIELD (enable_faults),
-    .help = "Allow --fault; never where data matter" },
+    .help = "Allow --fault; must not be used with data that matter" },
   { "config", TPS_OPTION_TEXT, FIELD (config), "FILE",
     .help = "JSON object of options, with dashes or underscores in names; the command line wins" },
   { "tuning", TPS_OPTION_FLAG, FIELD (tuning),
@@ -385,11 +396,13 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
   const TpsTlsOptions *files = &flags->tls_files;
 
   if (flags->tls != TPS_TLS_OFF && files->certificate == NULL)
-    return tps_arguments_refuse (arguments, "tls", "off without --tls-cert", error);
+    return tps_arguments_refuse (arguments, "tls", "--tls-cert=FILE with it, or off", error);
   if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
-    return tps_arguments_refuse (arguments, "tls-cert", "--tls=allowed or required with it", error);
+    return tps_arguments_refuse (arguments, "tls-cert",
+                                 "--tls=allowed or --tls=required in addition", error);
   if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
-    return tps_arguments_refuse (arguments, "tls-ca", "--tls=allowed or required with it", error);
+    return tps_arguments_refuse (arguments, "tls-ca", "--tls=allowed or --tls=required in addition",
+                                 error);
   return TRUE;
 }
 
@@ -420,14 +433,14 @@ tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const
     return TRUE;
   if (flags->access.rules_file == NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s: other hosts reach this address, and without rules each of them may do "
-                 "everything: give --access-file=FILE, listen on 127.0.0.1 or unix:PATH, or accept "
-                 "it with --insecure",
+                 "%s: other hosts can reach this address, and without rules they may call every "
+                 "method: set --access-file=FILE, listen on 127.0.0.1 or unix:PATH, or accept the "
+                 "risk with --insecure",
                  address);
   else if (flags->access.token_file != NULL && flags->tls != TPS_TLS_REQUIRED)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "%s: tokens may travel unencrypted to this address: use --tls=required, "
-                 "or accept it with --insecure",
+                 "or accept the risk with --insecure",
                  address);
   else
     return TRUE;
@@ -445,8 +458,8 @@ check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments
       || find_open_address ((const gchar *const *) flags->http) == NULL)
     return TRUE;
   return tps_arguments_refuse (arguments, "http",
-                               "a loopback address, or --insecure with it: other hosts reach this "
-                               "one, and HTTP is not encrypted",
+                               "a loopback address, or --insecure in addition: other hosts can "
+                               "reach this address, and HTTP is not encrypted",
                                error);
 }
 
@@ -463,8 +476,7 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
   else if (!g_strv_contains (plugin->services, server->default_service))
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
-    return tps_arguments_refuse (arguments, "fault", "--enable-faults, without which it is refused",
-                                 error);
+    return tps_arguments_refuse (arguments, "fault", "--enable-faults with it", error);
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (!check_tls (flags, arguments, error)
@@ -472,7 +484,7 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
       || !check_http_addresses (flags, arguments, error))
     return FALSE;
   if (flags->tracing.sampling > 0 && flags->otlp == NULL)
-    return tps_arguments_refuse (arguments, "trace-sampling", "0 without --otlp", error);
+    return tps_arguments_refuse (arguments, "trace-sampling", "--otlp=URL with it, or 0", error);
   flags->tracing.has_exporter = flags->otlp != NULL;
   if (flags->tracing.n_slow_calls == 0 && flags->http != NULL && flags->http[0] != NULL)
     flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;

@@ -52,9 +52,9 @@ typedef struct
   gboolean help_markdown;
   gboolean tuning;
   gboolean version;
-  TpsPluginOptions
-      plugin; /* its devices and links are not filled in; its text is owned by the flags */
-  TpsServerOptions server; /* the same */
+  /* Devices and links of the options are not filled in; texts are owned by the flags. */
+  TpsPluginOptions plugin;
+  TpsServerOptions server;
 } TpsServerFlags;
 
 /* `argv` as main() has it, ended by NULL; a --config file is read. `flags` is filled on success

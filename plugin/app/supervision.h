@@ -54,12 +54,15 @@ typedef struct
 void tps_supervision_init (TpsSupervision *supervision, const TpsSupervisionOps *ops,
                            gpointer user_data, const gchar *addresses, gint64 watchdog_ns);
 
+/* Sends the messages that are due. Must be called about four times a second. `now_ns` is
+ * CLOCK_MONOTONIC's. */
 void tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns);
 
 /* Around a reload. `now_ns` is CLOCK_MONOTONIC's, which the manager compares with its own. */
 void tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns);
 void tps_supervision_end_reload (TpsSupervision *supervision);
 
+/* The server is stopping: sends STOPPING=1 once. No other message follows. */
 void tps_supervision_stop (TpsSupervision *supervision);
 
 /* The value of WATCHDOG_USEC in nanoseconds if WATCHDOG_PID is `pid` or NULL; 0 = there is no

@@ -33,9 +33,9 @@ static const TpsOption options[] = {
   { "to", TPS_OPTION_INT, offsetof (Flags, to), "LSN", NULL, "the last one", .min = 0,
     .help = "dump: the last record to show" },
   { "last-lsn", TPS_OPTION_INT, offsetof (Flags, last_lsn), "LSN", "-1", "none", .min = -1,
-    .help = "truncate: the record that becomes the last one; 0 removes all records" },
+    .help = "truncate: the LSN of the last record to keep; 0 removes all records" },
   { "force", TPS_OPTION_FLAG, offsetof (Flags, force),
-    .help = "truncate: remove the records, instead of only naming them" },
+    .help = "truncate: remove the records; without it, the program only reports its plan" },
   { "no-progress", TPS_OPTION_FLAG, offsetof (Flags, no_progress),
     .help = "No lines of progress on stderr" },
   { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this text and end" },
@@ -95,8 +95,9 @@ end_check (const TpsLogReport *report, gboolean is_whole, const GError *error)
   if (is_whole)
     return 0;
   text = report->last_lsn != 0
-             ? g_strdup_printf ("%s; records are whole up to LSN %" G_GINT64_FORMAT
-                                ": restore a copy, or keep those alone with truncate --last-lsn",
+             ? g_strdup_printf ("%s; records are intact up to LSN %" G_GINT64_FORMAT
+                                ": restore a copy of the directory, or keep only these records "
+                                "with truncate --last-lsn",
                                 error->message, report->last_lsn)
              : g_strdup (error->message);
   return fail (1, text);
@@ -231,11 +232,11 @@ truncate_log (Program *program, TpsDisk *disk)
   g_autoptr (GError) error = NULL;
 
   if (last_lsn < 0)
-    return fail (2, "truncate: --last-lsn is missing: the record that becomes the last one");
+    return fail (2, "truncate: --last-lsn is missing; it is the LSN of the last record to keep");
   if (!program->flags.force)
     {
-      printf ("%s: all records behind LSN %" G_GINT64_FORMAT
-              " would be removed; add --force to do it\n",
+      printf ("%s: all records after LSN %" G_GINT64_FORMAT
+              " would be removed; add --force to remove them\n",
               program->folder, last_lsn);
       return 0;
     }
@@ -264,13 +265,13 @@ print_help (void)
 
   printf (
       "Usage: thriftps_log COMMAND DIR [OPTION]...\n"
-      "Works on the log of a server that does not run. DIR is the data directory, or the folder of "
-      "the log.\n\n"
+      "Works on the log of a server that is not running. DIR is the data directory, or the folder "
+      "of the log.\n\n"
       "  verify    Read all records and check them\n"
       "  dump      Print a line for each record: LSN, kind, bytes, and contents\n"
-      "  truncate  Remove the records behind --last-lsn, which may be damaged\n\n%s\n"
-      "Exit status: 0 done (also if a torn tail is found), 1 the log is damaged or cannot be "
-      "read, 2 for bad arguments.\n",
+      "  truncate  Remove the records after --last-lsn, even if they are damaged\n\n%s\n"
+      "Exit status: 0 done (also if the last write was incomplete, and the next start removes it), "
+      "1 the log\nis damaged or cannot be read, 2 for bad arguments.\n",
       text);
 }
 

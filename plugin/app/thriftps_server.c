@@ -347,7 +347,7 @@ catch_signals (void)
   signal (SIGPIPE, SIG_IGN);
   if (pipe2 (signal_pipe, O_CLOEXEC) < 0 || fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) < 0
       || sigaction (SIGTERM, &action, NULL) < 0 || sigaction (SIGINT, &action, NULL) < 0)
-    fail (1, "no pipe for signals");
+    fail (1, g_strconcat ("the pipe for signals cannot be opened: ", g_strerror (errno), NULL));
 }
 
 /* SIGHUP keeps its default action if there is no file to read again. */
@@ -360,7 +360,7 @@ catch_hangup (const Program *program)
 
   if ((has_files || tps_service_manager_is_there (program->manager))
       && sigaction (SIGHUP, &action, NULL) < 0)
-    fail (1, "SIGHUP cannot be handled");
+    fail (1, g_strconcat ("SIGHUP cannot be handled: ", g_strerror (errno), NULL));
 }
 
 static void

@@ -103,12 +103,12 @@ print_help (void)
 
   printf (
       "Usage: thriftps_snapshot COMMAND PATH...\n"
-      "Works on snapshots, also on those of a server that runs. PATH is the folder of a snapshot,\n"
-      "a folder of snapshots, or a data directory; the newest of several snapshots is taken.\n\n"
+      "Works on snapshots, including those of a running server. PATH is the folder of a snapshot,\n"
+      "a folder of snapshots, or a data directory. Of several snapshots, the newest is used.\n\n"
       "  show PATH...       Print the contents of snapshots\n"
-      "  export TO PATH...  Write the tables of the snapshots, those of all shards, into folder\n"
-      "                     TO: each whole, with its rows in the order of their ids, as one\n"
-      "                     safetensors file\n\n%s\n"
+      "  export TO PATH...  Write the tables of the snapshots into folder TO: one safetensors\n"
+      "                     file for each table, with the rows of all shards in the order of\n"
+      "                     their ids\n\n%s\n"
       "Exit status: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for "
       "bad\narguments.\n",
       text);

@@ -27,7 +27,8 @@ tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies, GError
   if (n_bytes < 0 || n_chunks < 0 || n_chunks > n_bytes)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer announced an answer of %" G_GINT64_FORMAT " bytes in %d chunks",
+                   "the peer announced an answer of %" G_GINT64_FORMAT
+                   " bytes in %d chunks, which is impossible",
                    n_bytes, n_chunks);
       return NULL;
     }
@@ -116,8 +117,8 @@ begin (TpsAssembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **erro
   else if (!tps_chunk_layout_is_possible (assembly->n_bytes, assembly->n_chunks, n_each_bytes))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, the first of which "
-                   "has %" G_GSIZE_FORMAT,
+                   "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, but the first "
+                   "chunk has %" G_GSIZE_FORMAT " bytes, which does not fit these numbers",
                    assembly->n_bytes, assembly->n_chunks, n_each_bytes);
       return FALSE;
     }
@@ -138,8 +139,8 @@ feed (TpsAssembly *assembly, GBytes *bytes, GError **error)
   is_last = assembly->n_fed == assembly->n_chunks - 1;
   if (!tps_message_builder_feed (&assembly->builder, bytes, is_last, &why))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the answer in chunks is no message: %s",
-                   why->message);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the chunks of the answer do not form a message: %s", why->message);
       return FALSE;
     }
   assembly->n_fed++;

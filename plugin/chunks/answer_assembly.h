@@ -37,6 +37,7 @@ gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolea
 /* Sets the reply of a peer that sends it whole. */
 gboolean tps_assembly_put_whole (TpsAssembly *assembly, GBytes *message, GError **error);
 
+/* Returns the number of chunks that have been taken over, in order from 0. */
 gint32 tps_assembly_get_n_received (const TpsAssembly *assembly);
 
 /* Returns the complete reply, owned by the caller; NULL = chunks are missing. */

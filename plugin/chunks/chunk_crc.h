@@ -12,6 +12,7 @@
 
 G_BEGIN_DECLS
 
+/* Returns the CRC32C of the bytes of `pieces`, in order. */
 guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
 
 /* Compares the CRC of a chunk with that of its data. Errors: `code`. */

@@ -61,8 +61,8 @@ tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks, TpsBufferP
   if (n_bytes <= 0 || n_chunks <= 0 || n_chunks > n_bytes)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%" G_GINT64_FORMAT " bytes in %d chunks: expected 1 byte or more, and 1 to as "
-                   "many chunks",
+                   "%" G_GINT64_FORMAT " bytes in %d chunks: expected at least 1 byte and 1 chunk, "
+                   "and no more chunks than bytes",
                    n_bytes, n_chunks);
       return NULL;
     }
@@ -193,7 +193,7 @@ check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "chunk %d of %d has %" G_GSIZE_FORMAT " bytes, which does not fit a message of "
-               "%" G_GINT64_FORMAT " bytes whose chunks have one length but for the last",
+               "%" G_GINT64_FORMAT " bytes: all chunks but the last must have the same length",
                chunk->index, chunk->count, n_bytes, transfer->n_bytes);
   return FALSE;
 }
@@ -206,7 +206,7 @@ tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error
   if (chunk->index > transfer->n_fed)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "chunk %d of %d comes after a gap: %d chunks are there", chunk->index,
+                   "chunk %d of %d comes after a gap: send chunk %d next", chunk->index,
                    chunk->count, transfer->n_fed);
       return TPS_CHUNK_REFUSED;
     }

@@ -55,8 +55,10 @@ void tps_transfer_unref (TpsTransfer *transfer);
 void tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner);
 gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
+/* Borrowed. */
 const gchar *tps_transfer_get_name (const TpsTransfer *transfer);
 TpsTransferState tps_transfer_get_state (const TpsTransfer *transfer);
+/* Returns the name of a state, for errors; static. */
 const gchar *tps_transfer_state_name (TpsTransferState state);
 
 /* The number of chunks received, in order from 0. */

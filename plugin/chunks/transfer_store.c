@@ -95,7 +95,7 @@ resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
   if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                   "transfer %s exists with other numbers, or is ending: choose a new name",
+                   "transfer %s exists with another size or count, or is ending: choose a new name",
                    tps_transfer_get_name (entry->transfer));
       return NULL;
     }

@@ -27,6 +27,7 @@ typedef struct
   gint64 idle_ns;    /* 0 = 60 s */
 } TpsTransferStoreOptions;
 
+/* Copies `options`. The caller owns the store. */
 TpsTransferStore *tps_transfer_store_new (const TpsTransferStoreOptions *options);
 void tps_transfer_store_free (TpsTransferStore *store);
 
@@ -67,6 +68,7 @@ GPtrArray *tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns);
 /* The time of the next expiry; G_MAXINT64 = there is none. */
 gint64 tps_transfer_store_get_next_expiry_ns (TpsTransferStore *store);
 
+/* The number of transfers, and the bytes that count against `max_bytes`. */
 guint tps_transfer_store_get_n_transfers (TpsTransferStore *store);
 gsize tps_transfer_store_get_n_bytes (TpsTransferStore *store);
 

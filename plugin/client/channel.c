@@ -47,7 +47,7 @@ check_bound (const TpsClientCall *call)
 
   if (link != NULL && link->number == call->bound)
     return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection to %s is closed",
+  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: the connection is closed",
                       call->name->str);
 }
 
@@ -65,8 +65,8 @@ check_call (const TpsClientCall *call)
   if (client->calls.n_calls < client->max_in_flight)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                      "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
-                      client->where);
+                      "%s: %u calls are in flight, which is the limit (max_in_flight)",
+                      client->where, client->max_in_flight);
 }
 
 static GError *

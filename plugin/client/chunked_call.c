@@ -257,8 +257,9 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
   else if (!tps_rpc_read_answer (&tps_begin_transfer_rpc, result, type, &n_received, &unclear))
     fail (call, unclear);
   else if (n_received < 0 || n_received > call->layout.n_chunks)
-    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer reports %d of %d chunks",
-                             n_received, call->layout.n_chunks));
+    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
+                             "the peer reports %d received chunks, expected 0 to %d", n_received,
+                             call->layout.n_chunks));
   else
     {
       call->was_begun = TRUE;

@@ -9,12 +9,12 @@
  *   end     end_transfer, without waiting for its reply
  *
  * After a refused chunk (wrong CRC, a gap) or a lost connection, begin_transfer returns the
- * position of the server, and the transfer continues there. Lost connections are retried until the
- * deadline, and refusals a few times without progress. If a busy server refuses a chunk with
- * retry_after_ms, the call retries after that time, until the deadline. Once run_transfer has been
- * sent, only run_transfer itself is repeated, because it runs a call once. If the server no longer
- * has the transfer at that time, the call fails as after a lost connection, because it is unknown
- * whether the call was executed.
+ * position of the server, and the transfer continues there. After lost connections, the call
+ * retries until the deadline. After refusals, it gives up when three retries in a row have made no
+ * progress. If a busy server refuses a chunk with retry_after_ms, the call retries after that time,
+ * until the deadline. Once run_transfer has been sent, only run_transfer itself is repeated,
+ * because it runs a call once. If the server no longer has the transfer at that time, the call
+ * fails as after a lost connection, because it is unknown whether the call was executed.
  */
 
 #pragma once

@@ -80,7 +80,7 @@ typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
  *
  * On success, `result` is positioned before the value (field 0 of the result struct), and `type` is
  * its wire type (TPS_WIRE_STOP for void). Both are borrowed for the duration of the callback, which
- * may take references of the bodies.
+ * may take references to the buffers of tensors and binaries.
  *
  * On failure, `result` is NULL. A ServiceError of the peer becomes the TPS_ERROR of its code. A
  * TApplicationException becomes TPS_ERROR_INTERNAL, or TPS_ERROR_NOT_FOUND if it is UNKNOWN_METHOD.
@@ -122,8 +122,8 @@ gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gc
 gboolean tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError **error);
 
 /* Calls `func` on the I/O thread at or soon after `until_ns` (monotonic), for a later retry. If the
- * client is cancelled before, it calls `func` with ABORTED. The delay counts as a call in flight.
- * Thread: any. */
+ * client is cancelled before that time, it calls `func` with ABORTED. The delay counts as a call in
+ * flight. Thread: any. */
 typedef void (*TpsClientDelayed) (gpointer user_data, const GError *error);
 void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func,
                        gpointer user_data);

@@ -2,9 +2,9 @@
 
 /* One call of the client, from its message to its outcome. Private to the client.
  *
- * A call ends when two holds have been released: its outcome (reply, error, deadline) and its
- * writer. The writer borrows the caller's arguments. Even a call with an outcome therefore waits
- * until the writer is freed, which only its release (tps_writer_set_released()) reports. */
+ * A call ends when two references have been dropped: one until its outcome is known (reply, error,
+ * deadline), and one until its writer is freed. The writer borrows the caller's arguments, so even
+ * a call with an outcome waits until tps_writer_set_released() reports that the writer is freed. */
 
 #pragma once
 
@@ -75,7 +75,8 @@ void tps_client_call_set_name (TpsClientCall *call, const gchar *service, const 
  * message. */
 void tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data);
 
-/* Must be called when the message has been ended: the writer becomes a hold. */
+/* Must be called when the message has been ended. The writer has a reference to the call from then
+ * on. */
 void tps_client_call_written (TpsClientCall *call);
 
 /* Restores the state before tps_client_call_write(). */

@@ -65,6 +65,7 @@ struct TpsClientLink
 /* Creates the client's link; under the lock. */
 TpsClientLink *tps_client_link_new (TpsClient *client);
 
+/* Takes a reference. Thread: any. */
 TpsClientLink *tps_client_link_ref (TpsClientLink *link);
 
 /* Must not be called under the lock. */

@@ -96,7 +96,7 @@ expire (TpsClientCall *call)
     {
       g_autoptr (GError) error = g_error_new (
           TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-          "closed: %s does not read, and the deadline of %s passed with bytes unsent",
+          "connection closed: %s does not read, and %s had unsent bytes at its deadline",
           call->client->where, call->name->str);
 
       tps_client_lose_link (call->client, call->blocked_link, error);

@@ -43,8 +43,8 @@ typedef struct
 {
   const gchar *const *addresses; /* of the servers, in their order */
   guint n_addresses;
-  /* The name in push ids: [A-Za-z0-9_.:/-]{1,255}. It must be unique among all clients of all
-   * times, because the sequence numbers of a client begin at 1. NULL = a random name. */
+  /* The name in push ids: [A-Za-z0-9_.:/-]{1,255}. No other client may ever have used it, because
+   * the sequence numbers of every client begin at 1. NULL = a random name. */
   const gchar *client;
   gsize max_message_bytes; /* limit of a reply; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */

@@ -6,8 +6,9 @@
  * are those of tps_client_call(), and INTERNAL if the reply cannot be decoded. Thread: any except
  * the client's own I/O thread; several calls may run at the same time.
  *
- * After a lost connection, or if the server recovers or is busy, get_model, lookup_rows_with_lsns,
- * flush, read_log, and assign_rows with an LSN or a push id try again until the deadline (retry.h).
+ * After a lost connection, or if the server is recovering or busy, these calls are retried until
+ * the deadline (retry.h): get_model, lookup_rows_with_lsns, flush, read_log, and assign_rows with
+ * an LSN or a push id.
  */
 
 #pragma once

@@ -49,8 +49,9 @@ public final class WordTable {
               .setInitializer(new Initializer().setKind(InitializerKind.ZEROS))
               .setOptimizer(new Optimizer(OptimizerKind.SGD, 0.1)));
 
-      // One bag of three words; its gradient is 1 in every column. The client name of a push id
-      // must be unique to the process, and its sequence must grow with every push.
+      // One bag of three words; its gradient is 1 in every column. A push id consists of a client
+      // name, which no other process may ever use, and a sequence number, which must grow with
+      // every push.
       BagQuery bag = new BagQuery("words", int64s(3, 141, 59), int64s(0), Pooling.SUM);
       PushId push = new PushId(UUID.randomUUID().toString(), 1);
       tables.apply_bag_gradients(Collections.singletonList(new BagGradient(bag, ones(1, 4))), push);

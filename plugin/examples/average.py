@@ -3,8 +3,9 @@
 
     average.py HOST PORT JOB TRAINER
 
-TRAINER counts from 0 to one less than the server's --ntrainer. JOB is a name that no other run has,
-such as the id from a scheduler. The trainers learn y = 2 x + 1 and print the same weights.
+TRAINER is the number of this trainer, from 0 to one less than the server's --ntrainer. JOB is a
+name that no other run uses, such as the id from a scheduler. The trainers learn y = 2 x + 1 and
+print the same weights.
 """
 
 import sys
@@ -22,8 +23,10 @@ STEPS, RATE = 200, 0.2
 
 
 def agree_on_first_batch(store, job, trainer):
-    """Batches of a server must grow, so a job must begin above those of all earlier jobs. Trainer 0
-    chooses the time as the first batch, and the others read it from the rendezvous.
+    """The batch numbers that a server receives must grow, so a job must begin above the last batch
+    number of every earlier job. Trainer 0 uses the time in microseconds as the first batch number.
+    It publishes this number in the server's Rendezvous service (a key-value store), where the other
+    trainers read it.
     """
     key = job + "/first-batch"
     if trainer == 0:

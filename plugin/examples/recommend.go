@@ -73,7 +73,7 @@ func findShard(server *embedding_table.EmbeddingTableClient,
 	return nil
 }
 
-// Returns the rows [first, first + count), concatenated.
+// Returns the rows [first, first + count), one slice for each row.
 func lookUp(server *embedding_table.EmbeddingTableClient, spec *embedding_table.TableSpec,
 	first, count int64) [][]float32 {
 	var ids bytes.Buffer

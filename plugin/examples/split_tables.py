@@ -36,13 +36,13 @@ def connect(address):
 
 
 class Table:
-    """One table, sharded over servers: server s has the rows [s, s + 1) x rows / servers."""
+    """One table, sharded over servers: server s has shard_rows rows from s * shard_rows on."""
 
     def __init__(self, servers, name, rows):
         self.servers, self.name, self.rows = servers, name, rows
         self.shard_rows = -(-rows // len(servers))
-        # The client name of a push id must be unique to the process; its sequence must grow with
-        # every push.
+        # A push id consists of a client name, which no other process may ever use, and a sequence
+        # number, which must grow with every push.
         self.client, self.sequence = "%s-%s" % (name, uuid.uuid4()), 0
         for s, server in enumerate(servers):
             first = s * self.shard_rows
@@ -53,7 +53,9 @@ class Table:
                 optimizer=Optimizer(OptimizerKind.ADAGRAD, 0.3)))
 
     def look_up(self, ids):
-        """Rows [len(ids), DIM]. Ids on the wire are global, with any sharding."""
+        """Returns the rows of the ids, [len(ids), DIM]. The ids in calls are those of the whole
+        table, not of a shard.
+        """
         rows = numpy.empty([len(ids), DIM], "<f4")
         for s, server in enumerate(self.servers):
             here = ids // self.shard_rows == s

@@ -3,8 +3,9 @@
 
     train_model.py HOST PORT TRAINER
 
-TRAINER counts from 0 to one less than the server's --ntrainer. The trainers learn y = 2 x + 1. A
-second run continues with the model of the first one, until `reset_state` discards it.
+TRAINER is the number of this trainer, from 0 to one less than the server's --ntrainer. The trainers
+learn y = 2 x + 1. A second run continues with the model of the first run, unless a client has
+called `reset_state`, which discards the model.
 """
 
 import sys
@@ -36,14 +37,15 @@ def main(host, port, trainer):
     server = ParameterServer.Client(TMultiplexedProtocol(protocol, "ParameterServer"))
     transport.open()
 
-    # Every trainer may make this call; it succeeds if the model exists already.
+    # Every trainer may make this call. It also succeeds if the model was set before with the same
+    # parameters and optimizer.
     first = [NamedTensor("slope", tensor_of([0])), NamedTensor("offset", tensor_of([0]))]
     server.init_model(first, Optimizer(OptimizerKind.SGD, 0.2))
     model = server.get_model()
     print("begins at version %d" % model.version)
 
-    # The client name of a push id must be unique to the process, and its sequence must grow with
-    # every push.
+    # A push id consists of a client name, which no other process may ever use, and a sequence
+    # number, which must grow with every push.
     client = str(uuid.uuid4())
     random = numpy.random.default_rng(int(trainer))
     for step in range(STEPS):

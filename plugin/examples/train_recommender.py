@@ -1,10 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains a recommendation model in PyTorch whose embedding tables are on several servers.
+"""Trains a recommendation model in PyTorch, with embedding tables on several servers.
 
     train_recommender.py HOST:PORT HOST:PORT...
 
-A user likes an item with the probability sigmoid(user . item). TUTORIAL.md explains the program;
-split_tables.py is the same with generated code and NumPy.
+A user likes an item with the probability sigmoid(user . item). TUTORIAL.md explains the program.
+split_tables.py trains the same model with generated code and NumPy.
 """
 
 import sys

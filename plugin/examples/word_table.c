@@ -3,9 +3,9 @@
 /* An embedding table in C with the stock Thrift C GLib library: pushes the gradient of a bag of
  * words and looks the bag up. Our own client (plugin/client/remote_tables.h) is shorter and faster.
  *
- * The library loses up to 136 bytes with each object of a generated class, because the finalizers
- * of these classes do not call GObject's. A long-lived program that links ThriftPS can repair them
- * with tps_register_types() (plugin/host/library.h).
+ * The library leaks up to 136 bytes with each object of a generated class, because the finalizer of
+ * the class does not call the finalizer of GObject. A long-lived program that links ThriftPS should
+ * repair the generated classes with tps_register_types() (plugin/host/library.h).
  *
  *   word_table HOST PORT */
 
@@ -61,8 +61,8 @@ create_table (TpsWireEmbeddingTableIf *tables, GError **error)
                                                        (TpsWireServiceError **) &failure, error);
 }
 
-/* The gradient of the bag is 1 in every column. The client name of a push id must be unique to the
- * process, and its sequence must grow with every push. */
+/* The gradient of the bag is 1 in every column. A push id consists of a client name, which no other
+ * process may ever use, and a sequence number, which must grow with every push. */
 static gboolean
 push (TpsWireEmbeddingTableIf *tables, GError **error)
 {

@@ -73,8 +73,8 @@ bag_of_words ()
   return bag;
 }
 
-/* The gradient of the bag is 1 in every column. The client name of a push id must be unique to the
- * process, and its sequence must grow with every push. */
+/* The gradient of the bag is 1 in every column. A push id consists of a client name, which no other
+ * process may ever use, and a sequence number, which must grow with every push. */
 void
 push (thriftps::EmbeddingTableClient &tables)
 {

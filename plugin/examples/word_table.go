@@ -57,8 +57,9 @@ func main() {
 		Optimizer:   &tensor.Optimizer{Kind: tensor.OptimizerKind_SGD, LearningRate: 0.1},
 	}))
 
-	// One bag of three words; its gradient is 1 in every column. The client name of a push id must be
- // unique to the process, and its sequence must grow with every push.
+	// One bag of three words; its gradient is 1 in every column. A push id consists of a client
+	// name, which no other process may ever use, and a sequence number, which must grow with every
+	// push.
 	bag := &embedding_table.BagQuery{
 		Table: "words", Indices: int64s(3, 141, 59), Offsets: int64s(0),
 		Pooling: embedding_table.Pooling_SUM}

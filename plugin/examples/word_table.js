@@ -40,8 +40,8 @@ async function main(host, port) {
     optimizer: new Optimizer({ kind: OptimizerKind.SGD, learning_rate: 0.1 }),
   }));
 
-  // One bag of three words; its gradient is 1 in every column. The client name of a push id must be
-  // unique to the process, and its sequence must grow with every push.
+  // One bag of three words; its gradient is 1 in every column. A push id consists of a client name,
+  // which no other process may ever use, and a sequence number, which must grow with every push.
   const bag = new BagQuery({
     table: 'words', indices: int64s(3, 141, 59), offsets: int64s(0), pooling: Pooling.SUM,
   });

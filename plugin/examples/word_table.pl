@@ -55,8 +55,9 @@ sub run {
         )
     );
 
-    # One bag of three words; its gradient is 1 in every column. The client name of a push id must
-    # be unique to the process, and its sequence must grow with every push.
+    # One bag of three words; its gradient is 1 in every column. A push id consists of a client
+    # name, which no other process may ever use, and a sequence number, which must grow with every
+    # push.
     my $bag = ThriftPS::EmbeddingTable::BagQuery->new(
         {
             table   => 'words',

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""An embedding table in Python: looks a bag of words up and pushes its gradient.
+"""An embedding table in Python: pushes the gradient of a bag of words and looks the bag up.
 
     word_table.py HOST PORT
 """
@@ -33,8 +33,9 @@ def main(host, port):
         initializer=Initializer(InitializerKind.ZEROS),
         optimizer=Optimizer(OptimizerKind.SGD, 0.1)))
 
-    # One bag of three words; its gradient is 1 in every column. The client name of a push id must
-    # be unique to the process, and its sequence must grow with every push.
+    # One bag of three words; its gradient is 1 in every column. A push id consists of a client
+    # name, which no other process may ever use, and a sequence number, which must grow with every
+    # push.
     bag = BagQuery("words", int64s(3, 141, 59), int64s(0), Pooling.SUM)
     ones = Tensor(DType.FLOAT32, [1, 4], struct.pack("<4f", 1, 1, 1, 1))
     tables.apply_bag_gradients([BagGradient(bag, ones)], PushId(str(uuid.uuid4()), 1))

@@ -29,8 +29,7 @@ tables.create_table(
   )
 )
 
-# One bag of three words; its gradient is 1 in every column. The client name of a push id must be
-# unique to the process, and its sequence must grow with every push.
+
 bag = ThriftPS::BagQuery.new(
   table: 'words', indices: int64s(3, 141, 59), offsets: int64s(0), pooling: ThriftPS::Pooling::SUM
 )

@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
 //! An embedding table in Rust: pushes the gradient of a bag of words and looks the bag up.
-//! The generated files are in src/thriftps, with a mod.rs that has `pub mod` for each of them.
+//! The generated files must be in src/thriftps, with a file mod.rs that declares each of them, for
+//! example `pub mod tensor;`.
 //!
 //!     word_table HOST PORT
 
@@ -63,8 +64,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Also succeeds if the table exists with the same specification.
     tables.create_table(words())?;
 
-    // One bag of three words; its gradient is 1 in every column. The client name of a push id must
-    // be unique to the process, and its sequence must grow with every push.
+    // One bag of three words; its gradient is 1 in every column. A push id consists of a client
+    // name, which no other process may ever use, and a sequence number, which must grow with every
+    // push.
     let indices = int64s(&[3, 141, 59]);
     let bag = BagQuery::new("words".to_string(), indices, int64s(&[0]), Pooling::SUM, None);
     let ones = Tensor::new(DType::FLOAT32, vec![1, 4], 1f32.to_le_bytes().repeat(4), None);

@@ -24,15 +24,15 @@ G_BEGIN_DECLS
 
 #define TPS_MESSAGE_MAX_DEPTH 32
 #define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
-#define TPS_MESSAGE_BODY_THRESHOLD \
-  4096 /* binaries of at least this size get a buffer of their own */
+/* Binaries of at least this size get a buffer of their own. */
+#define TPS_MESSAGE_BODY_THRESHOLD 4096
 /* The minimum charge of a message with its call: their structs, and the overhead of the
  * allocator. */
 #define TPS_MESSAGE_BYTES 1024
 #define TPS_MESSAGE_MAX_HEADER_BYTES 16384 /* limit of a THeader frame's header */
 #define TPS_MESSAGE_MAX_HEADERS 64         /* limit of its key/value pairs */
-#define TPS_MESSAGE_LONG_LENGTH \
-  0xffffffffu /* of a binary in a transferred message: an i64 with its length follows */
+/* The length prefix of a long binary in a transferred message: an i64 with its length follows. */
+#define TPS_MESSAGE_LONG_LENGTH 0xffffffffu
 
 /* Thrift's wire types, with their numbers in the binary protocol. */
 typedef enum

@@ -27,8 +27,8 @@ typedef struct
   gsize position;
   guint next_body;
   gboolean bad;
-  gboolean
-      copies_shared; /* tensors in shared memory must be copied, see plugin/wire/wire_tensor.h */
+  /* Tensors in shared memory must be copied, see plugin/wire/wire_tensor.h. */
+  gboolean copies_shared;
 } TpsReader;
 
 /* Borrowed bytes. `buffer` (borrowed) contains them if they are a body; it is NULL if they are in
@@ -40,6 +40,7 @@ typedef struct
   TpsBuffer *buffer;
 } TpsBytesView;
 
+/* Begins to read `message`, which is borrowed, at its first struct. */
 void tps_reader_init (TpsReader *in, const TpsMessage *message);
 
 void tps_reader_struct_begin (TpsReader *in);

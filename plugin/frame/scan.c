@@ -68,13 +68,14 @@ static gboolean
 check_frame_length (TpsScanner *scanner, guint32 n_bytes)
 {
   if (n_bytes == 0)
-    g_set_error_literal (&scanner->error, TPS_ERROR, TPS_ERROR_PROTOCOL, "a frame of no bytes");
+    g_set_error_literal (&scanner->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
+                         "a frame has the length 0, expected at least 1");
   else if (n_bytes > G_MAXINT32)
     g_set_error (&scanner->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
                  "a frame has the negative length 0x%08x", n_bytes);
   else if (n_bytes > scanner->max_message_bytes)
     g_set_error (&scanner->error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "a frame of %u bytes, the limit is %" G_GSIZE_FORMAT, n_bytes,
+                 "a frame has %u bytes; the limit is %" G_GSIZE_FORMAT, n_bytes,
                  scanner->max_message_bytes);
   return scanner->error == NULL;
 }

@@ -42,7 +42,7 @@ step_header (TpsScanner *scanner, TpsScanInput *in)
   version = get_be32 (in->next);
   if ((version & VERSION_MASK) != VERSION_1)
     return tps_scan_refuse (scanner, in,
-                            "version 0x%08x of the binary protocol, known is 0x80010000", version);
+                            "the binary protocol has version 0x%08x, expected 0x80010000", version);
   if ((version & 0xff) < TPS_MESSAGE_CALL || (version & 0xff) > TPS_MESSAGE_ONEWAY)
     return tps_scan_refuse (scanner, in, "unknown message type %u", version & 0xff);
   scanner->message->kind = (TpsMessageKind) (version & 0xff);

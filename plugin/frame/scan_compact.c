@@ -128,8 +128,8 @@ step_header (TpsScanner *scanner, TpsScanInput *in)
   version = in->next[1] & 0x1f;
   kind = in->next[1] >> 5;
   if (version != VERSION)
-    return tps_scan_refuse (scanner, in, "version %u of the compact protocol, known is %d", version,
-                            VERSION);
+    return tps_scan_refuse (scanner, in, "the compact protocol has version %u, expected %d",
+                            version, VERSION);
   if (kind < TPS_MESSAGE_CALL || kind > TPS_MESSAGE_ONEWAY)
     return tps_scan_refuse (scanner, in, "unknown message type %u", kind);
   scanner->message->kind = (TpsMessageKind) kind;
@@ -366,7 +366,9 @@ take_integer (TpsScanner *scanner, TpsScanInput *in, guint n_bytes)
     return step;
   number = unzigzag (value);
   if (n_bytes == 2 && (number < G_MININT16 || number > G_MAXINT16))
-    return tps_scan_refuse (scanner, in, "an i16 is %" G_GINT64_FORMAT, number);
+    return tps_scan_refuse (
+        scanner, in, "an i16 has the value %" G_GINT64_FORMAT ", which is outside [-32768, 32767]",
+        number);
   in->next += n_taken;
   return put (scanner, in, (guint64) number, n_bytes);
 }

@@ -74,9 +74,9 @@ typedef TpsScanStep (*TpsScanStepFunc) (TpsScanner *scanner, TpsScanInput *in);
 typedef struct
 {
   gboolean is_struct;
-  guint8
-      /* container: type of the next value if n_left is even (a map's keys), odd (its values) */
-      types[2];
+  /* Container: [0] is the type of the next value if n_left is even (a map's keys), [1] if it is odd
+   * (a map's values). */
+  guint8 types[2];
   guint32 n_left; /* container: values left, with a map's keys and values both counted */
   gint16 last_id; /* struct in compact protocol */
   guint8 n_odd_ids;

@@ -311,7 +311,7 @@ tps_writer_message_end (TpsWriter *out, GError **error)
   if (out->too_long || n_bytes > G_MAXINT32)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a message of %" G_GSIZE_FORMAT " bytes, at most %d can be sent", n_bytes,
+                   "a message has %" G_GSIZE_FORMAT " bytes; at most %d can be sent", n_bytes,
                    G_MAXINT32);
       return FALSE;
     }
@@ -330,8 +330,8 @@ tps_writer_message_end_transferred (TpsWriter *out, GError **error)
   if (out->impossible)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a tensor or a list of the message is longer than %d, which the %s protocol "
-                   "cannot say",
+                   "a tensor or a list of the message is longer than %d, the limit of the %s "
+                   "protocol",
                    G_MAXINT32, out->compact ? "compact" : "binary");
       return FALSE;
     }

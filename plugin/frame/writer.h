@@ -70,6 +70,7 @@ gboolean tps_writer_message_end (TpsWriter *out, GError **error);
  * or in compact protocol a binary, of more than 2^31 - 1. */
 gboolean tps_writer_message_end_transferred (TpsWriter *out, GError **error);
 
+/* Begin and end a struct, and begin one of its fields, whose value must be written next. */
 void tps_writer_struct_begin (TpsWriter *out);
 void tps_writer_struct_end (TpsWriter *out); /* writes the stop field */
 void tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type);

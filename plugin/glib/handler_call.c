@@ -210,7 +210,7 @@ tps_handler_call_run (TpsHandlerCall *call, GType client_type)
   if (call->processor == NULL)
     {
       g_set_error_literal (&call->error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "a handler that g_object_new() made has no plugin");
+                           "this handler has no plugin: it was not created by our constructor");
       return NULL;
     }
   reply = call_processor (call);

@@ -64,8 +64,9 @@ gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failu
 void tps_handler_reset_list (GPtrArray **list);
 void tps_handler_reset_struct (gpointer *object, GType type);
 
-/* A protocol of a box: it keeps a message that is written, and reads one that it is given. Values
- * are borrowed until the written message is freed. Owned by the caller. */
+/* Creates a protocol without a transport: it keeps the message that is written to it, and reads a
+ * message that it is given. Values are borrowed until the written message is freed. The caller owns
+ * the result. */
 ThriftProtocol *tps_handler_protocol_new (void);
 
 /* Sets and returns the processor of the services behind a handler. The handler takes a reference;

@@ -33,8 +33,9 @@ G_BEGIN_DECLS
 gboolean tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name,
                                     TpsTensorView *view, GError **error);
 
-/* The same for a tensor that may outlive `wire`: it has a reference of its GByteArray, which must
- * not change any more. The elements are not copied. The caller must clear the tensor. */
+/* The same for a tensor that may outlive `wire`: the tensor has a reference to the GByteArray of
+ * `wire`, which must not change any more. The elements are not copied. The caller must clear the
+ * tensor. */
 gboolean tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *tensor,
                                GError **error);
 

@@ -37,6 +37,7 @@ G_BEGIN_DECLS
 
 #define TPS_TYPE_HARDENED_PROCESSOR (tps_hardened_processor_get_type ())
 
+/* The GType of the processors that tps_harden_processor() returns. Thread: any. */
 GType tps_hardened_processor_get_type (void);
 
 /* Takes a reference of `processor`: a generated one, a ThriftMultiplexedProcessor with all its

@@ -28,6 +28,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsProcessor TpsProcessor;
 
+/* The GType of TpsProcessor. Thread: any. */
 GType tps_processor_get_type (void);
 
 /* How the host serves its connections. */

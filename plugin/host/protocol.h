@@ -38,6 +38,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostProtocol TpsHostProtocol;
 
+/* The GType of TpsHostProtocol. Thread: any. */
 GType tps_host_protocol_get_type (void);
 
 /* Creates a protocol on a TpsHostTransport. On any other transport it can only read messages that

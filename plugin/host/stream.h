@@ -78,6 +78,7 @@ gboolean tps_host_stream_send (TpsHostStream *stream, TpsWriter *out, GError **e
 /* The form of the next message that is written; borrowed, without a budget. */
 const TpsWriterForm *tps_host_stream_get_form (const TpsHostStream *stream);
 
+/* Returns the limit of TpsHostOptions on the elements of one message. */
 guint tps_host_stream_get_max_elements (const TpsHostStream *stream);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostStream, tps_host_stream_unref)

@@ -33,6 +33,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostTransport TpsHostTransport;
 
+/* The GType of TpsHostTransport. Thread: any. */
 GType tps_host_transport_get_type (void);
 
 /* Creates a transport on `inner` (usually a ThriftSocket; a reference is taken). `options` NULL =

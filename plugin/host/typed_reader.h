@@ -42,6 +42,7 @@ void tps_typed_reader_clear (TpsTypedReader *reader);
 /* Makes the reader fail with `reason` (taken over). The first error stays. */
 void tps_typed_reader_fail (TpsTypedReader *reader, GError *reason);
 
+/* Begins or ends a struct; the reader fails if the message has another type here. */
 void tps_typed_reader_struct_begin (TpsTypedReader *reader);
 /* TPS_WIRE_STOP at the struct's end. */
 TpsWireType tps_typed_reader_field (TpsTypedReader *reader, gint16 *id);
@@ -52,6 +53,8 @@ guint32 tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, T
 guint32 tps_typed_reader_map_begin (TpsTypedReader *reader, TpsWireType *key, TpsWireType *value);
 void tps_typed_reader_container_end (TpsTypedReader *reader);
 
+/* Read one value. If the message has another type here, or the reader has failed, they return 0 or
+ * empty bytes. The bytes of a binary are borrowed from the message. */
 gboolean tps_typed_reader_bool (TpsTypedReader *reader);
 gint8 tps_typed_reader_byte (TpsTypedReader *reader);
 gint16 tps_typed_reader_i16 (TpsTypedReader *reader);

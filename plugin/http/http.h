@@ -44,6 +44,7 @@ typedef struct
   guint stuck_ms;         /* 10000; after which /healthz calls a thread stuck */
 } TpsHttpOptions;
 
+/* Creates a server, owned by the caller, which serves nothing before tps_http_start(). */
 TpsHttp *tps_http_new (const TpsHttpOptions *options);
 
 /* Ends all requests and the thread. NULL is fine. */

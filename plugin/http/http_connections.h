@@ -41,6 +41,7 @@ typedef struct
   guint64 n_accepted, n_refused;
 } TpsHttpConnectionCounts;
 
+/* Copies `limits`. The caller owns the result. */
 TpsHttpConnections *tps_http_connections_new (const TpsHttpConnectionLimits *limits);
 /* After libsoup's server and all of its connections have been freed. */
 void tps_http_connections_free (TpsHttpConnections *connections);
@@ -52,6 +53,7 @@ void tps_http_connections_accept (TpsHttpConnections *connections, gint fd);
 /* Cuts all connections. They end when libsoup reads their sockets. */
 void tps_http_connections_cut_all (TpsHttpConnections *connections);
 
+/* Fills in `counts`. */
 void tps_http_connections_get_counts (const TpsHttpConnections *connections,
                                       TpsHttpConnectionCounts *counts);
 

@@ -62,6 +62,8 @@ typedef struct
 /* Owned by the caller; g_free(). */
 TpsRoundsReport *tps_reports_get_rounds (const TpsReports *reports);
 
+/* The handlers of the paths of API.md, for TpsHttpEndpoint; `data` is the TpsReports. Each answers
+ * `request` before it returns. */
 void tps_report_healthz (TpsHttpRequest *request, gpointer data);
 void tps_report_readyz (TpsHttpRequest *request, gpointer data);
 void tps_report_version (TpsHttpRequest *request, gpointer data);

@@ -51,6 +51,7 @@ TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, g
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
 
+/* The kind, the use and the size with which the segment was created or opened. */
 TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
 TpsSegmentUse tps_segment_get_use (const TpsSegment *segment);
 gsize tps_segment_get_size (const TpsSegment *segment); /* rounded */

@@ -134,8 +134,9 @@ check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
                  "this connection has %u segments, which is the limit", budget->n_segments);
   else if (n_bytes > budget->max_bytes - budget->n_bytes)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "a segment of %" G_GSIZE_FORMAT " bytes in addition to %" G_GSIZE_FORMAT
-                 ": a connection may share %" G_GSIZE_FORMAT,
+                 "no room for a segment of %" G_GSIZE_FORMAT
+                 " bytes: the connection shares %" G_GSIZE_FORMAT " of at most %" G_GSIZE_FORMAT
+                 " bytes (--max-shared-mib)",
                  n_bytes, budget->n_bytes, budget->max_bytes);
   else
     return TRUE;

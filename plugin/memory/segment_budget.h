@@ -12,6 +12,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsSegmentBudget TpsSegmentBudget;
 
+/* Copies `limits`. The caller owns a reference. */
 TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
 TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
 void tps_segment_budget_unref (TpsSegmentBudget *budget);
@@ -23,6 +24,7 @@ TpsSegmentCharge *tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_byt
 /* Borrowed; may be NULL. */
 TpsBufferPool *tps_segment_budget_get_copies (const TpsSegmentBudget *budget);
 
+/* The limit on the bytes of all segments of the connection. */
 gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
 
 /* The bytes of all segments that are charged now. */

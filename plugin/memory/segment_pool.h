@@ -35,6 +35,7 @@ typedef struct
   gpointer user_data;
 } TpsSegmentPoolOptions;
 
+/* Copies `options`. The caller owns a reference. */
 TpsSegmentPool *tps_segment_pool_new (const TpsSegmentPoolOptions *options);
 TpsSegmentPool *tps_segment_pool_ref (TpsSegmentPool *pool);
 void tps_segment_pool_unref (TpsSegmentPool *pool);

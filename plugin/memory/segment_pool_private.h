@@ -128,6 +128,7 @@ struct TpsSegmentPool
 
 /* The lock must be held for all functions below. */
 
+/* Whether tps_segment_pool_shut_down() has been called. */
 gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
 
 /* Makes the owner of the pool call tps_segment_pool_next (). */
@@ -149,6 +150,7 @@ gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind k
 guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind,
                               TpsPoolSegmentState state);
 
+/* Returns the open segment with this use and id, borrowed; NULL = there is none. */
 TpsPoolSegment *tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id);
 
 /* Removes the segment, which the server has removed too, or whose connection has closed. */

@@ -35,9 +35,11 @@ typedef struct
  * been sent. Reference-counted. unref() does not block. Thread: any. */
 typedef struct TpsSegmentCharge TpsSegmentCharge;
 
+/* Takes and releases a reference. */
 TpsSegmentCharge *tps_segment_charge_ref (TpsSegmentCharge *charge);
 void tps_segment_charge_unref (TpsSegmentCharge *charge);
 
+/* Copies `limits`. The caller owns a reference. */
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
 TpsSegmentRegistry *tps_segment_registry_ref (TpsSegmentRegistry *registry);
 void tps_segment_registry_unref (TpsSegmentRegistry *registry);
@@ -49,6 +51,7 @@ void tps_segment_registry_shut_down (TpsSegmentRegistry *registry);
 /* Whether any segment is open; a snapshot. */
 gboolean tps_segment_registry_has_segments (TpsSegmentRegistry *registry);
 
+/* The limit on the bytes of the connection's segments in host memory. */
 gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
 
 /* The bytes of the segments of all kinds that are charged now. */

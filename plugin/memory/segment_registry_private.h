@@ -51,6 +51,7 @@ struct TpsSegmentRegistry
   gboolean is_shut_down;
 };
 
+/* Releases a reference; the last one unmaps the segment. */
 void tps_segment_entry_unref (TpsSegmentEntry *entry);
 
 /* The only function that changes the state. The lock must be held. FALSE: the event is not allowed

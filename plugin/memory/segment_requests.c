@@ -225,7 +225,7 @@ open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
   if (fd < 0)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "the server opened a segment and sent no descriptor of it");
+                           "the server opened a segment but sent no file descriptor for it");
       return NULL;
     }
   if (check_size (n_bytes, pool->n_opening_bytes, error))
@@ -239,7 +239,7 @@ open_exported (TpsSegmentPool *pool, gint64 n_bytes, const guint8 *handle, GErro
 {
   if (handle == NULL)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the server opened memory of its device and sent no handle of it");
+                         "the server opened memory of its device but sent no handle for it");
   if (handle == NULL || !check_size (n_bytes, pool->n_opening_bytes, error))
     return NULL;
   return tps_segment_open_exported (pool->device, pool->opening_use, pool->n_opening_bytes, handle,

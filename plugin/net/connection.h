@@ -107,8 +107,8 @@ typedef struct
 void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
                                     const TpsConnectionPatience *patience);
 
-/* Clears the memory that the present bytes of the socket were received into, after their messages
- * have been handed out: one of them contained a token. Thread: any. */
+/* Must be called when a received message contained a token. After the messages that were received
+ * with it have been handed out, the connection clears the memory of their bytes. Thread: any. */
 void tps_connection_forget_received (TpsConnection *connection);
 
 /* Stops and resumes reading; the calls do not nest. If the loop's thread pauses, no message follows

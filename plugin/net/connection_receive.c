@@ -209,7 +209,7 @@ new_descriptor_error (const TpsConnection *connection)
                                 "the peer sent unexpected file descriptors");
   return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
                       "the peer sent more than %d file descriptors at once, or this process has "
-                      "no room for them",
+                      "reached its limit of open files (ulimit -n)",
                       MAX_DESCRIPTORS);
 }
 

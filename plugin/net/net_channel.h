@@ -61,8 +61,8 @@ typedef struct
 struct TpsNetChannel
 {
   const TpsNetChannelOps *ops;
-  TpsWorkerPool
-      *workers;      /* for `shake_hands`; borrowed, must be freed before the loop; NULL = none */
+  /* For `shake_hands`; borrowed; must be freed before the loop; NULL = none. */
+  TpsWorkerPool *workers;
   gboolean may_idle; /* the time until the first byte has no limit */
   gboolean encrypts; /* valid once it is open */
 

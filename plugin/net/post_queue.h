@@ -25,6 +25,7 @@ typedef struct
   GArray *posted;
 } TpsPostQueue;
 
+/* The queue is empty at first. clear() drops functions that have not run. */
 void tps_post_queue_init (TpsPostQueue *queue);
 void tps_post_queue_clear (TpsPostQueue *queue);
 

@@ -2,11 +2,11 @@
 
 /* The decision of an idle loop to spin, that is, to poll for events for a while before it sleeps.
  *
- * Waking a thread takes long, and longer on an idle core: more than the time of a small call.
- * Spinning saves that time if the next event is near. Otherwise it wastes a core that another
- * thread may need. A loop therefore spins for a bounded time, only if its last waits were short and
- * hardly any other loop has work. After another thread needed its core, the loop does not spin for
- * many waits. This file only decides; it uses neither a clock nor a system call.
+ * Waking a thread takes longer than a small call, in particular on an idle core. Spinning saves
+ * that time if the next event comes soon. Otherwise it wastes a core that another thread may need.
+ * A loop therefore spins for a bounded time, only if its last waits were short and hardly any other
+ * loop has work. After another thread needed its core, the loop does not spin for many waits. This
+ * file only decides; it uses neither a clock nor a system call.
  */
 
 #pragma once
@@ -27,9 +27,10 @@ typedef struct
   gint64 lost_at_ns;
 } TpsSpin;
 
+/* `budget_ns` is the limit of one spin; 0 = the loop never spins. */
 void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 
-/* Returns whether the next wait will probably be short, by the waits so far. */
+/* Returns whether the next wait will probably be short, judging by earlier waits. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
 typedef enum

@@ -19,6 +19,7 @@ typedef struct
   guint64 last_id;
 } TpsTimerHeap;
 
+/* Makes an empty heap in the caller's storage. */
 void tps_timer_heap_init (TpsTimerHeap *heap);
 void tps_timer_heap_clear (TpsTimerHeap *heap); /* drops all timers without running them */
 

@@ -115,8 +115,8 @@ class DescriptorSocket(TSocket.TSocket):
 
 
 class _Segment:
-    """One mapped segment. The first `used` bytes of one for REQUESTS belong to the call that is
-    being made.
+    """One mapped segment. In the segment of the requests, the first `used` bytes belong to the
+    current call.
     """
 
     def __init__(self, segment, use, n_bytes, descriptor):
@@ -217,8 +217,8 @@ class SharedMemory:
 
 
 class Call:
-    """One call, from the writing of its tensors to the end of the use of its reply. A context
-    manager. It must not be used after an exception that reports a lost connection.
+    """One call. It begins before the first tensor is written, and ends after the last use of the
+    reply. A context manager. It must not be used after an exception that reports a lost connection.
 
     Within the context, tensor() makes arguments, and take(), data() and array() read the reply. The
     end of the context frees the memory of both for the next call, so copy the values that you keep.

@@ -11,6 +11,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsAcceptor TpsAcceptor;
 
+/* Creates an acceptor without sockets, owned by the caller. */
 TpsAcceptor *tps_acceptor_new (void);
 
 /* Closes all sockets that are open. The acceptor must have been stopped, or never started. */

@@ -478,7 +478,7 @@ tps_server_start (TpsServer *server, GError **error)
     }
   else
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                         "the server has been started before");
+                         "the server was started before, and a server can be started only once");
   tps_mutex_unlock (&server->lock);
   return started;
 }

@@ -93,6 +93,7 @@ typedef struct
   TpsFaultPlan *faults; /* injected into messages; borrowed, must outlive the server; NULL = none */
 } TpsServerOptions;
 
+/* The GType of TpsServer. Thread: any. */
 GType tps_server_get_type (void);
 
 /* `options` NULL = the defaults; they are copied. The server is a GObject: the last
@@ -105,6 +106,7 @@ TpsWorkerPool *tps_server_get_workers (TpsServer *server);
 /* The pool of received bodies, borrowed; charged to `pending`. */
 TpsBufferPool *tps_server_get_bodies (TpsServer *server);
 
+/* The limit of a frame, as given in the options or by default. */
 gsize tps_server_get_max_frame_bytes (TpsServer *server);
 
 /* Must be called before the start. The entry is copied; the objects that it refers to are borrowed

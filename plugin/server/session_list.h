@@ -15,6 +15,7 @@ typedef struct
   guint64 last_id;
 } TpsSessionList;
 
+/* Makes an empty list in the caller's storage. */
 void tps_session_list_init (TpsSessionList *list);
 /* The list is empty. */
 void tps_session_list_clear (TpsSessionList *list);
@@ -23,6 +24,7 @@ void tps_session_list_clear (TpsSessionList *list);
 guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
 void tps_session_list_remove (TpsSessionList *list, guint64 id);
 
+/* The number of sessions. */
 guint tps_session_list_count (TpsSessionList *list);
 
 /* Sets `sessions` to the sessions with the next ids above `after`, and returns their number. If it

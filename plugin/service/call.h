@@ -40,8 +40,9 @@ gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 /* The tenant of the caller, borrowed; NULL = the carrier has no limits for it. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
 
-/* Slows down the connection of the call, because a call that it carries was refused for `wait_ms`:
- * TpsCarrierOps.throttle. Must be called before the answer. */
+/* Slows down the connection of a call of the service Chunks, because the call in its transfer was
+ * refused with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called before the
+ * answer. */
 void tps_call_throttle (TpsCall *call, gint wait_ms);
 
 /* Charges the tenant for rows that the handler is about to read or change. Does nothing without a
@@ -135,7 +136,7 @@ typedef struct
   GDestroyNotify unref;
 } TpsLender;
 
-/* The same, with a reference of the lender until the reply has been sent. */
+/* The same; keeps a reference to the lender's object until the reply has been sent. */
 void tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender);
 
 /* Answers with an error: the only conversion from GError to the wire's ServiceError. Thread:
@@ -174,8 +175,8 @@ typedef struct
   void (*handle) (TpsCall *call, gpointer service);
   TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
-  /* TRUE: the carrier may serve it although the tenant of the caller is at a limit, so that a flood
-   * of peers without a name cannot keep others from saying theirs. */
+  /* TRUE: the carrier may serve it even if the tenant of the caller is at a limit, so that a flood
+   * of anonymous peers cannot keep other peers from authenticating. */
   gboolean is_login;
 } TpsMethod;
 

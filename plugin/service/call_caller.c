@@ -36,7 +36,7 @@ tps_call_authenticate (TpsCall *call, const gchar *token, GError **error)
   if (call->ops->authenticate != NULL)
     return call->ops->authenticate (call->carried, token, error);
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this server accepts no tokens: it only carries messages");
+                       "this server accepts no tokens: only a TpsServer does");
   return FALSE;
 }
 
@@ -48,7 +48,7 @@ tps_call_set_context (TpsCall *call, GHashTable *context, GError **error)
   if (call->ops->set_context == NULL)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "this server keeps no contexts: it only carries messages");
+                           "this server keeps no contexts: only a TpsServer does");
       return FALSE;
     }
   call->ops->set_context (call->carried, context);
@@ -61,7 +61,7 @@ tps_call_get_segments (TpsCall *call, GError **error)
   if (call->ops->get_segments != NULL)
     return call->ops->get_segments (call->carried, error);
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this server offers no shared memory: it only carries messages");
+                       "this server offers no shared memory: only a TpsServer does");
   return NULL;
 }
 

@@ -18,11 +18,11 @@ typedef struct TpsMethodMetrics TpsMethodMetrics;
 TpsMethodMetrics *tps_method_metrics_new (TpsCounters *counters, const gchar *method);
 void tps_method_metrics_free (TpsMethodMetrics *metrics);
 
-/* Counts the begin of a call. Thread: any. */
+/* Counts the start of a call. Thread: any. */
 void tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts the end of a call, `elapsed_ns` after its arrival, which is also recorded in `others`, the
- * durations of its caller (NULL = none). `reply` NULL = there is none. Thread: any. */
+/* Counts the end of a call and records its duration, `elapsed_ns`, also in `others`, the histogram
+ * of its caller (NULL = none). `reply` NULL = there is none. Thread: any. */
 void tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
                              TpsWriter *reply);
 

@@ -142,7 +142,8 @@ tps_call_refuse_unread (TpsCall *call, TpsWriter *out)
 {
   g_autoptr (GError)
       error = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                                   "no room for the reply: too many replies have not been read");
+                                   "no room for the reply: the client must first read the earlier "
+                                   "replies on this connection");
 
   tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
   tps_writer_free (out);

@@ -93,10 +93,10 @@ typedef struct
 typedef struct TpsDispatcher TpsDispatcher;
 
 /* Copies the `n_services` entries; the objects that they refer to are borrowed. Names without
- * "Service:" belong to `default_service`. NULL = to the only service, or such names are unknown if
- * there are several. A service without methods (methods NULL) is known, its methods are not.
- * Errors: TPS_ERROR_INVALID_ARGUMENT (a service twice, a method without a right, no such
- * default). */
+ * "Service:" belong to `default_service`. If that is NULL, they belong to the only service, or are
+ * unknown if there are several. If the `methods` of a service are NULL, its calls go to its
+ * `handle_other`; without that, they are answered like calls of unknown methods. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT (a service twice, a method without a right, no such default). */
 TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
                                    const gchar *default_service, GError **error);
 /* Traces calls with `tracer` (NULL = none, the default), which is borrowed and must outlive the
@@ -116,10 +116,11 @@ void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
  * first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
-/* For Chunks: that dispatcher of the call's own one, borrowed until the call is answered; NULL =
- * none. */
+/* For Chunks: returns the dispatcher that tps_dispatcher_set_transferred() has set for the
+ * dispatcher of this call; borrowed until the call is answered. NULL = none was set. */
 TpsDispatcher *tps_call_get_transferred (const TpsCall *call);
 
+/* Takes and releases a reference. Thread: any. */
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 

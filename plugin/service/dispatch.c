@@ -407,7 +407,8 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "no room for %" G_GSIZE_FORMAT
-                           " bytes: the calls in this server use all memory for tensors",
+                           " bytes: other calls use all memory for tensors; try again, or raise "
+                           "--max-pending-mib",
                            message->n_bytes_refused);
       tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
     }

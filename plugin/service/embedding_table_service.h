@@ -17,6 +17,7 @@ TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store);
 /* The server must have stopped. */
 void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 
+/* Returns the service for a dispatcher. It borrows `tables`. */
 TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
 
 /* For TpsNode: the bytes of the store, and their limit. `data`: TpsEmbeddingTables *. */

@@ -28,6 +28,7 @@ typedef struct
   TpsAccess *access;   /* NULL = the server has neither rules nor tokens */
 } TpsNode;
 
+/* Returns the service for a dispatcher. It borrows `node`. */
 TpsService tps_node_service (TpsNode *node);
 
 G_END_DECLS

@@ -22,6 +22,7 @@ void tps_rendezvous_free (TpsRendezvous *rendezvous);
 /* The numbers of keys and of pending calls. Thread: any. */
 void tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters);
 
+/* Returns the service for a dispatcher. It borrows `rendezvous`. */
 TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvous, tps_rendezvous_free)

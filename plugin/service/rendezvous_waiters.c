@@ -54,7 +54,7 @@ static gboolean
 refuse (GError **error, const gchar *key, guint limit, const gchar *whose)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "key %s: too many calls wait, the limit is %u calls %s", key, limit, whose);
+               "key %s: too many calls are waiting; the limit is %u %s", key, limit, whose);
   if (error != NULL)
     tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;
@@ -69,7 +69,7 @@ check_room (const TpsRendezvousWaiters *waiters, const gchar *key, gconstpointer
   if (waiters->n_waiters >= TPS_RENDEZVOUS_MAX_WAITERS)
     return refuse (error, key, TPS_RENDEZVOUS_MAX_WAITERS, "in all");
   if (others != NULL && others->length >= TPS_RENDEZVOUS_MAX_OWNER_WAITERS)
-    return refuse (error, key, TPS_RENDEZVOUS_MAX_OWNER_WAITERS, "of a connection");
+    return refuse (error, key, TPS_RENDEZVOUS_MAX_OWNER_WAITERS, "for each connection");
   return TRUE;
 }
 

@@ -10,6 +10,7 @@
 
 G_BEGIN_DECLS
 
+/* Returns the service for a dispatcher. */
 TpsService tps_session_service (void);
 
 G_END_DECLS

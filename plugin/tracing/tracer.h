@@ -56,6 +56,7 @@ typedef struct
   const gchar *tracestate;
 } TpsCallFacts;
 
+/* Copies `options`. The caller owns the tracer. */
 TpsTracer *tps_tracer_new (const TpsTracerOptions *options);
 void tps_tracer_free (TpsTracer *tracer);
 

@@ -20,6 +20,7 @@ typedef struct
   gint32 n_increments;
 } TpsWireSnapshotInfo;
 
+/* Frees the members. */
 void tps_wire_snapshot_info_clear (TpsWireSnapshotInfo *info);
 
 typedef struct
@@ -38,6 +39,7 @@ typedef struct
   gint64 oldest_lsn;
 } TpsWireLogBatch;
 
+/* Frees the members. */
 void tps_wire_log_batch_clear (TpsWireLogBatch *batch);
 
 typedef struct
@@ -53,6 +55,7 @@ typedef struct
   gchar *tensor;
 } TpsImportTableArguments;
 
+/* Free the members. */
 void tps_restore_arguments_clear (TpsRestoreArguments *arguments);
 void tps_import_table_arguments_clear (TpsImportTableArguments *arguments);
 

@@ -120,8 +120,8 @@ clear_wire (WireGradient *wire)
   tps_tensor_clear (&wire->gradient.tensor);
 }
 
-/* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. FALSE: there
- * is no memory, and the tensor keeps its buffer. */
+/* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. If there is
+ * no memory, returns FALSE, and the tensor keeps its buffer. */
 static gboolean
 take_view (BagTensor *value, TpsTensorView *view, TpsOwnedBuffers *owned, GError **error)
 {

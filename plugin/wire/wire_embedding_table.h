@@ -58,6 +58,7 @@ typedef struct
   TpsTensor lsns; /* INT64 [n] */
 } TpsRowsWithLsns;
 
+/* Free the members. */
 void tps_rows_with_lsns_clear (TpsRowsWithLsns *rows);
 void tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments);
 void tps_lookup_rows_arguments_clear (TpsLookupRowsArguments *arguments);
@@ -92,6 +93,7 @@ typedef struct
   TpsPushId push; /* client NULL = no push id */
 } TpsAssignRowsArguments;
 
+/* Free the members. */
 void tps_assign_rows_arguments_clear (TpsAssignRowsArguments *arguments);
 void tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *arguments);
 void tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *arguments);

@@ -39,6 +39,7 @@ typedef struct
   TpsDurabilityInfo durability;
 } TpsNodeInfo;
 
+/* Frees the members. */
 void tps_node_info_clear (TpsNodeInfo *info);
 
 extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */

@@ -34,6 +34,7 @@ typedef struct
   gint64 version;
 } TpsUpdateModelArguments;
 
+/* Free the members. */
 void tps_average_gradient_arguments_clear (TpsAverageGradientArguments *arguments);
 void tps_init_model_arguments_clear (TpsInitModelArguments *arguments);
 void tps_update_model_arguments_clear (TpsUpdateModelArguments *arguments);

@@ -20,6 +20,7 @@ typedef struct
   TpsPushId push;    /* add; client NULL = no push id */
 } TpsRendezvousArguments;
 
+/* Frees the members. */
 void tps_rendezvous_arguments_clear (TpsRendezvousArguments *arguments);
 
 extern const TpsRpc tps_rendezvous_put_rpc;

@@ -173,9 +173,10 @@ check_shard_rows (const TpsShard *shard, const WireSpec *wire, const TpsFieldPat
 
   if (!wire->has_shard_rows || wire->shard_rows == shard->n_rows)
     return TRUE;
-  return tps_field_refuse (
-      &at, error, "is %" G_GINT64_FORMAT ", but without first_row there are %" G_GINT64_FORMAT,
-      wire->shard_rows, shard->n_rows);
+  return tps_field_refuse (&at, error,
+                           "is %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT
+                           ", the number of rows of this shard, because first_row is not set",
+                           wire->shard_rows, shard->n_rows);
 }
 
 static gboolean

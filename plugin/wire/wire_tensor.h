@@ -60,6 +60,7 @@ typedef struct
   TpsTensor *tensors;
 } TpsTensorList;
 
+/* Frees the tensors and the array. */
 void tps_tensor_list_clear (TpsTensorList *list);
 
 /* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
@@ -86,6 +87,7 @@ typedef struct
   gint64 sequence;
 } TpsPushId;
 
+/* Frees the name of the client. */
 void tps_push_id_clear (TpsPushId *push);
 extern const TpsStruct tps_push_id_struct;
 

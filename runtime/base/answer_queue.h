@@ -37,6 +37,7 @@ typedef struct
   TpsAnswer *last;
 } TpsAnswers;
 
+/* Appends `answer`, which is borrowed until `give` is called with it. */
 void tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give);
 
 /* Gives all answers and empties `answers`. If a function further up on this stack is already giving

@@ -105,11 +105,14 @@ gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 
 /* ---- present use ----------------------------------------------------------------------------- */
 
-/* Values at one moment. The peak is the greatest use so far. The maximum is the smallest limit on
- * the way to the root, which no charge can exceed; G_MAXSIZE if there is none. */
+/* Borrowed. */
 const gchar *tps_budget_get_name (TpsBudget *budget);
 /* Borrowed; NULL for the root. */
 TpsBudget *tps_budget_get_parent (TpsBudget *budget);
+
+/* Values at one moment: the bytes that are charged now; the greatest such number so far; and the
+ * smallest limit on the way to the root, which no charge can exceed (G_MAXSIZE if there is none).
+ */
 gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);

@@ -38,13 +38,14 @@ typedef struct
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.
- * Such memory is freed only with the pool and its last buffer, or when its budget is short. There
- * are at most `keep_bytes` of it, in use or kept; beyond that, and after a refusal of the source,
- * memory comes from the heap. A refusal is logged once, and no request of this size is made again.
- * `source` is copied. */
+ * Such memory is freed only with the pool and its last buffer, or when its budget is short. The
+ * source provides at most `keep_bytes`, in use or kept; beyond that, and after the source has
+ * refused, memory comes from the heap. A refusal is logged once, and no request of this size is
+ * made again. `source` is copied. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
+/* Takes and releases a reference. Thread: any. */
 TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
 void tps_buffer_pool_unref (TpsBufferPool *pool);
 

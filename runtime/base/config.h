@@ -28,6 +28,8 @@ typedef struct
   GError **error;
 } TpsConfig;
 
+/* Begins to read `values`, which are borrowed. `what` names their owner in errors, which are set in
+ * `error`. */
 void tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error);
 
 /* Required arguments. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type, out of [min, max]),

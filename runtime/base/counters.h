@@ -64,6 +64,7 @@ typedef struct
   guint max_series; /* 0 = TPS_FAMILY_MAX_SERIES */
 } TpsFamily;
 
+/* Creates an empty set, to which the caller owns a reference. Thread of all three: any. */
 TpsCounters *tps_counters_new (void);
 TpsCounters *tps_counters_ref (TpsCounters *counters);
 void tps_counters_unref (TpsCounters *counters);
@@ -83,6 +84,7 @@ TpsHistogram *tps_counters_use_histogram (TpsCounters *counters, const TpsFamily
 /* Ends one use of a counter, gauge or histogram that one of the functions above returned. */
 void tps_counters_end_use (TpsCounters *counters, gconstpointer number);
 
+/* Thread: any. Readers may see the changes of one call at different times. */
 void tps_counter_add (TpsCounter *counter, guint64 n);
 guint64 tps_counter_get (const TpsCounter *counter);
 

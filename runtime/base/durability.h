@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The promise of a server with a data directory about a request that it has answered.
- * thrift/embedding_table.thrift documents the same for clients. */
+/* The durability of the changes that a server with a data directory has acknowledged.
+ * thrift/embedding_table.thrift documents it for clients. */
 
 #pragma once
 
@@ -12,11 +12,11 @@ G_BEGIN_DECLS
 /* The numbers are those of the wire; a greater one promises more. */
 typedef enum
 {
-  TPS_DURABILITY_NONE = 1, /* none: a restart may lose it, and keep later ones */
+  TPS_DURABILITY_NONE = 1, /* a restart may lose a change although it keeps later ones */
   /* A crash loses at most the requests of the last `interval`, and no request before one that it
    * keeps. */
   TPS_DURABILITY_INTERVAL = 2,
-  TPS_DURABILITY_COMMIT = 3, /* it is on the disk */
+  TPS_DURABILITY_COMMIT = 3, /* the change is on the disk before it is acknowledged */
 } TpsDurability;
 
 #define TPS_DURABILITY_INTERVAL_NS ((gint64) 100 * 1000000)

@@ -52,6 +52,7 @@ typedef enum
   TPS_DAMAGE_DEVICE = 4,
 } TpsDamage;
 
+/* The domain TPS_ERROR. */
 GQuark tps_error_quark (void);
 
 /* The extent of the damage of an error. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread:

@@ -16,6 +16,7 @@ gchar *tps_exposition_dup_name (const TpsFamily *family);
 void tps_exposition_write_text (GString *body, TpsCounters *counters, const TpsReading *reading,
                                 gboolean is_openmetrics);
 
+/* Length-delimited protobuf messages. */
 void tps_exposition_write_protobuf (GString *body, TpsCounters *counters,
                                     const TpsReading *reading);
 

@@ -30,6 +30,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsHistogram TpsHistogram;
 
+/* Creates an empty histogram, owned by the caller. */
 TpsHistogram *tps_histogram_new (void);
 /* No thread may record any more. NULL is fine. */
 void tps_histogram_free (TpsHistogram *histogram);

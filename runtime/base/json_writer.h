@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes JSON from the front to the end, without a tree in memory: an answer may hold 10,000
- * connections.
+/* Writes JSON sequentially, without a tree in memory: an answer may contain 10,000 connections.
  *
  *   TpsJsonWriter json;
  *
@@ -30,6 +29,7 @@ typedef struct
   gboolean needs_comma;
 } TpsJsonWriter;
 
+/* Makes an empty writer in the caller's storage. clear() frees a text that was not taken. */
 void tps_json_writer_init (TpsJsonWriter *json);
 /* The text, owned by the caller; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);

@@ -35,6 +35,7 @@ typedef struct
 /* The source of the time; NULL function = the monotonic clock. */
 typedef gint64 (*TpsClockFunc) (gpointer user_data);
 
+/* `clock` NULL = the monotonic clock. The caller owns a reference. Thread of all three: any. */
 TpsMetrics *tps_metrics_new (TpsClockFunc clock, gpointer user_data);
 TpsMetrics *tps_metrics_ref (TpsMetrics *metrics);
 void tps_metrics_unref (TpsMetrics *metrics);

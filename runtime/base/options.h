@@ -50,9 +50,8 @@ typedef struct
   const gchar *name; /* with dashes */
   TpsOptionType type;
   gsize offset;
-  const gchar
-      /* "MIB", "N", "ADDRESS": the placeholder of the value in help; NULL for TPS_OPTION_FLAG */
-      *unit;
+  /* "MIB", "N", "ADDRESS": the placeholder of the value in help; NULL for TPS_OPTION_FLAG. */
+  const gchar *unit;
   const gchar *initial; /* the default in the syntax of a value; NULL = the field is zero */
   /* The default in words, for help: "a quarter of the memory"; NULL = `initial`. */
   const gchar *meaning;

@@ -31,7 +31,7 @@ tps_option_to_expected (const TpsOption *option)
   if (option->type == TPS_OPTION_FLAG)
     return g_strdup ("true or false");
   if (!is_number (option))
-    return g_strdup ("another value");
+    return g_strdup ("a valid value");
   if (option->max != 0)
     return g_strdup_printf ("%.15g to %.15g", option->min, option->max);
   return g_strdup_printf ("%.15g or more", option->min);

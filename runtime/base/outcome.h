@@ -23,6 +23,7 @@ typedef struct
   GError *error;
 } TpsOutcome;
 
+/* Initialises an outcome that is not set, in the caller's storage. */
 void tps_outcome_init (TpsOutcome *outcome);
 
 /* `error` is copied; NULL: success. Thread: any. */

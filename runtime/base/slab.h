@@ -6,8 +6,8 @@
  * block that lives for hours keeps the page of its short-lived neighbours, and no budget counts
  * that. Records of a slab have no such neighbours, and a chunk is freed with its last record.
  *
- * A slab charges no budget: its user charges records. Chunks with a few records left are never more
- * than the most records at one time needed.
+ * A slab charges no budget: its user must charge the records. The number of chunks never exceeds
+ * the number that was needed when the slab held the most records.
  *
  * Thread: one at a time. Ownership: the slab owns the chunks; a taken record belongs to the caller.
  */

@@ -3,7 +3,7 @@
 /* One-shot timers, ordered by deadline and run by one thread.
  *
  *   add()       a timer, from any thread
- *   cancel()    takes a timer away that has not begun
+ *   cancel()    removes a timer that has not begun
  *   run()       runs due timers and sleeps until the next deadline; returns after stop()
  *
  * Functions of timers are called without the lock, so they may add and cancel timers.
@@ -28,6 +28,7 @@ typedef struct
   gboolean stops;
 } TpsTimers;
 
+/* Initialises timers without a deadline; run() must be called by one thread. */
 void tps_timers_init (TpsTimers *timers);
 
 /* Frees timers that have not begun; they never run. run() must have returned. */

@@ -30,6 +30,7 @@ TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
 /* The same level for all areas. */
 TpsTraceLevels *tps_trace_levels_new (TpsTraceLevel level);
 
+/* NULL is fine. */
 void tps_trace_levels_free (TpsTraceLevels *levels);
 
 /* The level of the area of `file`, a path with slashes. */

@@ -52,7 +52,8 @@ void tps_worker_pool_free (TpsWorkerPool *pool);
  * call for which it runs has been answered. Must not be called from a job. Thread: any. */
 void tps_worker_pool_settle (TpsWorkerPool *pool);
 
-/* The number with which the pool was made: how many parts of one job are worth while. */
+/* The number of threads with which the pool was created. Dividing a job into more parts has no
+ * benefit. */
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
 
 /* The present work of a pool. */
@@ -78,6 +79,7 @@ guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
 
+/* Creates an empty queue of one owner, whose jobs run in `lane`. The caller owns a reference. */
 TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 
@@ -99,6 +101,7 @@ void tps_job_queue_cancel (TpsJobQueue *queue);
 /* Queues that share one turn in each lane. */
 typedef struct TpsJobGroup TpsJobGroup;
 
+/* Creates a group without queues. The caller owns a reference. Thread of all three: any. */
 TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
 TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);

@@ -81,6 +81,7 @@ gsize tps_tuning_count_io_threads (guint n_cores);
 
 /* NULL until the first use; for tps_tuning_get() only. */
 extern const TpsTuning *tps_tuning_chosen;
+/* Computes the values at the first use; for tps_tuning_get() only. Thread: any. */
 const TpsTuning *tps_tuning_choose (void);
 
 /* The values for the machine of this process (tps_machine_get()). Never freed. Thread: any. */

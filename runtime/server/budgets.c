@@ -129,7 +129,7 @@ tps_budgets_or_none (const TpsBudgets *budgets)
 
 static const TpsFamily memory_limit = {
   .name = "memory_limit_bytes",
-  .help = "The most that a budget can hold: the smallest limit on its way to the root.",
+  .help = "The most that a budget can hold: the smallest of its limit and those of its parents.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "budget" },
 };

@@ -51,8 +51,8 @@ typedef struct
  * 960 MiB they all shrink in proportion to `max_memory_bytes`. */
 typedef struct
 {
-  gsize
-      max_memory_bytes; /* of the process; 0 = the memory, less a tenth of it and at least 96 MiB */
+  /* Of the process; 0 = the memory, less a tenth of it and at least 96 MiB. */
+  gsize max_memory_bytes;
   gsize max_pending_bytes; /* 0 = a quarter of the memory; averages get as much again */
   gsize max_table_bytes;   /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;

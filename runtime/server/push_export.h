@@ -22,6 +22,7 @@ G_BEGIN_DECLS
  * this by the pushes of one client, 40 bytes each. */
 #define TPS_PUSH_EXPORT_BYTES (64 << 10)
 
+/* Begins an export, also if an earlier one was abandoned. */
 void tps_push_export_begin (TpsPushWindow *window);
 
 /* Appends whole records. FALSE: there are no more, and nothing was appended. */

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Floors: the remains of push windows that were given up. For each client a floor has a hash of its
- * name, the highest sequence that was applied, and the LSN of its last command. Pushes up to the
- * floor may have been applied, so they are STALE.
+/* Floors. When the window of a client is dropped, a floor takes its place. It has a hash of the
+ * client's name, the highest sequence that was applied, and the LSN of its last command. Pushes up
+ * to the floor may have been applied, so they are STALE.
  *
  * A floor is forgotten after its client has been silent for the idle time, and not earlier: a full
  * table refuses new floors.
@@ -21,7 +21,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsPushFloors TpsPushFloors;
 
-/* Pushes up to `sequence` were applied by commands up to `lsn`. */
+/* A stair is one level of a floor: pushes up to `sequence` were applied by commands up to `lsn`. */
 typedef struct
 {
   gboolean is_set;
@@ -29,8 +29,8 @@ typedef struct
   gint64 lsn;
 } TpsPushStair;
 
-/* A client may begin anew on an object that was created later; it then counts from below again.
- * `earlier` has its pushes before that. */
+/* A client may restart its sequence on an object that was created later. `now` then has its pushes
+ * to the new object, and `earlier` the pushes before that. */
 typedef struct
 {
   TpsPushStair now;
@@ -46,7 +46,7 @@ tps_push_floor_is_set (const TpsPushFloor *floor)
 /* A push has been applied. */
 void tps_push_floor_raise (TpsPushFloor *floor, gint64 sequence, gint64 lsn);
 
-/* The client begins anew. */
+/* The client restarts its sequence on a new object. */
 void tps_push_floor_begin_anew (TpsPushFloor *floor);
 
 /* Returns the stair that shows that a push of `sequence` to an object of this incarnation may have
@@ -79,10 +79,12 @@ const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *cl
                                           gint64 now_ns);
 void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);
 
+/* The number of floors. */
 guint tps_push_floors_get_n (const TpsPushFloors *floors);
 
 /* ---- exports --------------------------------------------------------------------------------- */
 
+/* The side of entries that the current export has visited; new entries join it. */
 TpsExportSide tps_push_floors_get_passed_side (const TpsPushFloors *floors);
 /* `floor` is from tps_push_floors_find(). */
 TpsExportSide tps_push_floors_get_side (const TpsPushFloor *floor);

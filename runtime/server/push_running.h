@@ -28,6 +28,7 @@ typedef struct
   GArray *many;       /* of TpsRunningPush, from the second push on until the last one ends */
 } TpsRunningPushes;
 
+/* Copies `push`, whose sequence must not be running. */
 void tps_running_pushes_add (TpsRunningPushes *pushes, const TpsRunningPush *push);
 
 /* Borrowed until the next push is added or taken; NULL = it is not running. */

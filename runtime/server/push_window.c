@@ -315,8 +315,8 @@ refuse_below_window (const TpsPushWindow *window, const TpsPushClient *client,
 {
   TPS_PLANT ("old-push-taken-for-new", return TPS_PUSH_NEW);
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
-               "push %" G_GINT64_FORMAT " of client %s: only the %u up to %" G_GINT64_FORMAT
-               " are remembered",
+               "push %" G_GINT64_FORMAT " of client %s is too old: the server remembers the newest "
+               "%u pushes (--push-window), up to %" G_GINT64_FORMAT,
                request->sequence, request->client, window->options.window,
                client->pushes[client->n_pushes - 1].sequence);
   return TPS_PUSH_REFUSED;
@@ -387,8 +387,8 @@ static TpsPushVerdict
 refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "client %s: no room to remember its pushes, %u clients and %u clients of earlier "
-               "pushes are remembered; see --push-clients",
+               "client %s: no room to remember its pushes: the server remembers pushes of %u "
+               "clients, and the highest push of %u more; raise --push-clients",
                request->client, window->recent.length, tps_push_floors_get_n (window->floors));
   return TPS_PUSH_REFUSED;
 }

@@ -22,8 +22,8 @@
  * remembered pushes, or if the budget is full, the windows of the least recently used clients
  * shrink to floors (push_floor.h). All sequences up to the floor are then STALE. A floor is
  * forgotten when its client has been silent for `floor_idle_ns`. If no floor is left (floors take
- * at most half of the budget), clients with new names are refused. The window of a running push is
- * never given up.
+ * at most half of the budget), clients with new names are refused. The window of a client with a
+ * running push is never dropped.
  *
  * Ids are scoped to the incarnation of the object that the push changes. An incarnation is the LSN
  * of the command that created the object: a remembered push with an earlier LSN was applied to
@@ -104,8 +104,11 @@ typedef struct
   gsize n_floors;
 } TpsPushWindowSize;
 
+/* Fills in `size`, at one moment. Thread: any. */
 void tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size);
 
+/* Decides about a push: see the comment at the top. `answer` is set for REPEAT, `error` for
+ * REFUSED. Never blocks. */
 TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request,
                                       gint64 *answer, GError **error);
 

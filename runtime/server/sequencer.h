@@ -33,8 +33,8 @@ typedef struct TpsSequencer TpsSequencer;
 typedef struct TpsTurn TpsTurn;
 typedef struct TpsOrdered TpsOrdered;
 
-/* The commands of one object that have not ended, in LSN order. The first one takes effect, and the
- * second one beside it if both may follow. All zero: none. */
+/* The commands of one object that have not ended, in LSN order. The first one runs. The second one
+ * may run at the same time if both have `may_follow`. All zero: none. */
 typedef struct
 {
   TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */

@@ -10,9 +10,9 @@
  *   tps_mutex_unlock (&shell->lock);
  *   ... replies and jobs, without the lock; tps_shell_end (shell) after each job ...
  *
- * The end: tps_shell_shut_down() under the lock, together with the last step; later
- * tps_shell_drain(), then tps_shell_clear(). The worker pool must live until the shell is shut
- * down.
+ * To end, the service must call tps_shell_shut_down() under the lock, together with the last step
+ * of the state machine, then tps_shell_drain() without the lock, then tps_shell_clear(). The worker
+ * pool must live until the shell is shut down.
  */
 
 #pragma once
@@ -64,8 +64,8 @@ void tps_shell_set_deadline (TpsShell *shell, gint64 deadline_ns);
  * called again. The lock is held. */
 void tps_shell_shut_down (TpsShell *shell);
 
-/* Waits until no job is pending and `expire` does not run. After tps_shell_shut_down(); the lock is
- * not held. Must not be called from a job. */
+/* Waits until no job is pending and `expire` does not run. Must be called after
+ * tps_shell_shut_down(), without the lock, and not from a job. */
 void tps_shell_drain (TpsShell *shell);
 
 G_END_DECLS

@@ -18,6 +18,7 @@ typedef struct TpsEventStream TpsEventStream;
 /* One event; both texts are borrowed during the call. `name` is "message" where none was sent. */
 typedef void (*TpsEventStreamFunc) (gpointer user_data, const gchar *name, const gchar *data);
 
+/* Creates a parser, owned by the caller, that calls `func` for each complete event. */
 TpsEventStream *tps_event_stream_new (TpsEventStreamFunc func, gpointer user_data);
 void tps_event_stream_free (TpsEventStream *stream);
 

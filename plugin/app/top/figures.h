@@ -37,6 +37,7 @@ typedef struct
   JsonObject *status; /* the newest answer of /status; NULL = none */
 } TpsFigures;
 
+/* Creates empty figures, owned by the caller. */
 TpsFigures *tps_figures_new (void);
 void tps_figures_free (TpsFigures *figures);
 

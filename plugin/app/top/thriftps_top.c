@@ -45,11 +45,11 @@ typedef struct
 
 static const TpsOption options[] = {
   { "interval", TPS_OPTION_UINT, FIELD (interval), "SECONDS", "1", .min = 1, .max = 3600,
-    .help = "Time between two pages; rates are of this time" },
+    .help = "Time between two updates of the screen; rates are averages over this time" },
   { "once", TPS_OPTION_FLAG, FIELD (once), .help = "Print the figures of one interval and end" },
   { "json", TPS_OPTION_FLAG, FIELD (json), .help = "Print a line of JSON for each interval" },
   { "token-file", TPS_OPTION_TEXT, FIELD (token_file), "FILE", .meaning = "none",
-    .help = "File with the token of a principal that has the right admin" },
+    .help = "File with the token of a principal that has the right \"admin\"" },
   { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version" },
   { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this text and end" },
   { NULL },
@@ -333,8 +333,9 @@ print_help (void)
   g_autofree gchar *text = tps_options_to_help (options);
 
   printf ("Usage: thriftps_top ADDRESS [OPTION]...\n"
-          "Shows the figures of a server: calls, latencies, tables, memory, log. ADDRESS is that "
-          "of its --http,\nHOST:PORT, or a URL of http or https. Keys: q ends.\n\n%s\n"
+          "Shows the figures of a server: calls, latencies, tables, memory, log. ADDRESS is the "
+          "address of\nthe server's option --http, HOST:PORT, or an http or https URL. Press q to "
+          "quit.\n\n%s\n"
           "Exit status: 0 done, 1 the server cannot be reached or does not answer, 2 for bad "
           "arguments.\n",
           text);
@@ -374,7 +375,7 @@ read_token (Top *top, GError **error)
   top->token[strcspn (top->token, "\r\n")] = '\0';
   if (*top->token != '\0' && strlen (top->token) <= MAX_TOKEN_BYTES && g_str_is_ascii (top->token))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: its first line is no token",
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: the first line is not a token",
                top->flags.token_file);
   return FALSE;
 }

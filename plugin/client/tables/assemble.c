@@ -101,7 +101,7 @@ check_parts_agree (const Run *run, GError **error)
                        first->server, here, part->server, there);
       if (difference != NULL)
         return refuse (run, error,
-                       "server %u (%s) and server %u (%s) hold parts of different ones: %s",
+                       "server %u (%s) and server %u (%s) hold parts of different tables: %s",
                        first->server, here, part->server, there, difference);
     }
   return TRUE;

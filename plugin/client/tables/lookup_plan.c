@@ -63,8 +63,8 @@ tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tenso
 
   if (n_tensors != parts->len)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u tensors for %u queries",
-                   n_tensors, parts->len);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "the reply has %u tensors, expected %u", n_tensors, parts->len);
       return FALSE;
     }
   for (guint i = 0; i < n_tensors; i++)

@@ -34,7 +34,8 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "addresses: none");
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "addresses: empty, expected at least one address");
       return FALSE;
     }
   tps_mutex_init (&servers->lock);

@@ -10,9 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* The first of these that the certificate has: a SAN URI of the form spiffe://DOMAIN/PATH, as it
- * is; a SAN DNS name, as "dns:NAME"; the last common name of the subject, as "cn:NAME". Names with
- * other bytes than printable ASCII do not count. The caller's; NULL: there is none. */
+/* Returns the first of these names that the certificate has: a SAN URI of the form
+ * spiffe://DOMAIN/PATH, unchanged; a SAN DNS name, as "dns:NAME"; the last common name of the
+ * subject, as "cn:NAME". Names that contain bytes other than printable ASCII are ignored. The
+ * caller owns the result; NULL: the certificate has no such name. */
 gchar *tps_certificate_dup_name (X509 *certificate);
 
 G_END_DECLS

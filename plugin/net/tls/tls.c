@@ -248,7 +248,8 @@ load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError 
   if (X509_cmp_current_time (expiry) > 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "TLS certificate %s cannot be used: it has expired", tls->certificate);
+               "TLS certificate %s cannot be used: it has expired, and must be renewed",
+               tls->certificate);
   return FALSE;
 }
 

@@ -35,7 +35,7 @@ recognize (TpsNetChannel *channel, gint fd, GError **error)
   if (!acceptor->is_required)
     return &tps_plain_channel;
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
-                       "the peer does not encrypt, which this server requires");
+                       "the peer sent plain bytes, but this server requires TLS (--tls=required)");
   return NULL;
 }
 

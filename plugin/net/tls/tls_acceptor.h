@@ -25,7 +25,7 @@ typedef struct
  * gauge tls_certificate_expiry_seconds says when the certificate expires, in seconds since 1970. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
 
-/* No connection may be being opened any more. NULL is fine. */
+/* All connections must have been opened or closed. NULL is fine. */
 void tps_tls_acceptor_free (TpsTlsAcceptor *acceptor);
 
 /* The channel that an accepted TCP connection begins with. Borrowed: all connections share it. */

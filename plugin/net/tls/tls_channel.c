@@ -541,7 +541,9 @@ tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error)
     channel->uri = g_strdup (peer);
   else if (!expect_host (channel->ssl, peer))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "TLS: %s is no name of a host",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "TLS: peer \"%s\": "
+                   "expected a host name, an IP address or a URI",
                    peer);
       free_channel (&channel->base, -1);
       return NULL;

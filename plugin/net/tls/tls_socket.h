@@ -14,8 +14,8 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gboolean
-      is_empty; /* the last receive brought less than it asked for; its user sets it to FALSE */
+  /* The last receive returned fewer bytes than requested. The user of the BIO sets it to FALSE. */
+  gboolean is_empty;
   gboolean has_ended;     /* the peer sends no more */
   gboolean has_more;      /* its user sends more at once: the kernel may keep bytes back */
   gboolean holds_back;    /* the kernel keeps the last bytes back */

@@ -12,9 +12,9 @@
     server = thriftps.Server("unix:/run/ps.sock")
     average = server.average(trainer=0, batch=17, bucket=0, gradient=gradient)
 
-Failed calls raise a subclass of ThriftPSError with the server's message. PyTorch: thriftps.torch.
-The code that Thrift generates from the IDL is in thriftps.tensor, thriftps.embedding_table and so
-on, for programs that use Thrift by themselves.
+Failed calls raise a subclass of ThriftPSError with the server's message. The module thriftps.torch
+is for PyTorch. The code that Thrift generates from the IDL is in thriftps.tensor,
+thriftps.embedding_table and so on, for programs that call Thrift directly.
 """
 
 from thriftps._arrays import DType

@@ -14,7 +14,7 @@ except ImportError:  # arrays of the standard library replace it
 
 
 class DType(enum.IntEnum):
-    """Element types; the numbers are those of the wire."""
+    """Element types, with the numbers of DType in thrift/tensor.thrift."""
 
     FLOAT32 = 1
     FLOAT64 = 2
@@ -148,7 +148,7 @@ def view(values, default=DType.FLOAT32):
 
 
 def view_of_ids(values):
-    """As view_of(), for integers, which become INT64 with one dimension."""
+    """As view(), for integers, which become INT64 with one dimension."""
     if hasattr(values, "data_ptr"):
         if values.is_floating_point():
             raise TypeError("ids are integers, not %s" % values.dtype)
@@ -183,9 +183,9 @@ def _bfloat16():
 
 
 def wrap(tensor, owner):
-    """A read-only array of a TensorView, which refers to `owner`: of NumPy, or a memoryview without
-    NumPy. bfloat16 has the type of the module ml_dtypes if there is one; otherwise the array has
-    the bits as uint16.
+    """Returns a read-only view of the elements of a TensorView: a NumPy array, or a memoryview if
+    NumPy is not installed. The view keeps `owner` alive. For bfloat16, the array has the type of
+    the module ml_dtypes; without that module, it has the bits as uint16.
     """
     dtype = DType(tensor.dtype)
     shape = tuple(getattr(tensor, "dim%d" % i) for i in range(tensor.n_dims))

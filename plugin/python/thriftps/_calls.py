@@ -40,7 +40,9 @@ def _cancel_all() -> None:
 
 
 class Reply:
-    """The outcome of a native call. It frees the call with the last array that refers to it."""
+    """The result of a native call. The native call is freed when the last array that refers to its
+    reply is freed.
+    """
 
     __slots__ = ("pointer", "contents")
 
@@ -96,7 +98,7 @@ class Call(Generic[T]):
         return self._convert(self._reply.check())
 
     def exception(self) -> Optional[Exception]:
-        """Waits, and returns the call's error; None: it succeeded."""
+        """Waits for the end of the call. Returns its error, or None if it succeeded."""
         try:
             self.result()
         except errors.ThriftPSError as error:
@@ -104,8 +106,9 @@ class Call(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[["Call[T]"], Any]) -> None:
-        """Calls callback(call) on a thread of this module when the call has ended, or at once if it
-        has. Callbacks must not block; their exceptions are logged.
+        """Calls callback(call) on a thread of this module when the call has ended. If the call has
+        already ended, the callback runs at once, on the calling thread. Callbacks must not block.
+        Exceptions of callbacks that run on the module's thread are logged.
         """
         with self._lock:
             if self._reply is None:
@@ -167,13 +170,13 @@ class Call(Generic[T]):
         return self._wait(max(rest_ns, 0))
 
     def _notify(self, watcher: "_Watcher") -> None:
-        """Under the lock. The watcher keeps the call from here on."""
+        """The caller must hold the lock. The watcher then keeps the call until it ends."""
         if not self._is_notified:
             self._is_notified = True
             watcher.watch(self, self._pointer)
 
     def _ended(self) -> None:
-        """Called by the watcher, which holds the only reference of an orphan."""
+        """Called by the watcher, which may hold the only reference to a dropped call."""
         self._wait(0)
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
@@ -244,8 +247,7 @@ class _Watcher:
             self.take()
 
 
-# The arguments of native calls, until another object keeps them: an exception of a signal handler,
-# such as KeyboardInterrupt, may be raised between any two instructions.
+
 _borrowed: Dict[object, Any] = {}
 
 
@@ -281,4 +283,4 @@ def check_ended(pointer: int) -> None:
 
 
 def nothing(_: Reply) -> None:
-    """The value of calls without one."""
+    """The conversion of a reply without a value."""

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The C client by ctypes: the declarations of plugin/python/native/native.h."""
+"""The C client through ctypes: the declarations of plugin/python/native/native.h."""
 
 import ctypes
 import os
@@ -138,7 +138,7 @@ _TEXT = c_char_p
 _TEXTS = POINTER(c_char_p)
 _VIEW = POINTER(TensorView)
 
-# From a name to the result and the arguments. A call is a c_void_p.
+
 _FUNCTIONS = {
     "get_sizes": (POINTER(c_size_t), ()),
     "call_wait": (POINTER(Reply), (_POINTER, c_int64)),
@@ -215,8 +215,9 @@ class _Library:
         for i, struct in enumerate(_STRUCTS):
             if sizes[i] != ctypes.sizeof(struct):
                 raise ImportError(
-                    "thriftps: %s is of another version than the Python code: %s has "
-                    "%d bytes, not %d" % (_FILE, struct.__name__, sizes[i], ctypes.sizeof(struct))
+                    "thriftps: %s and the Python code have different versions: %s has "
+                    "%d bytes, expected %d"
+                    % (_FILE, struct.__name__, sizes[i], ctypes.sizeof(struct))
                 )
 
 
@@ -226,9 +227,10 @@ lib = _Library()
 class Handle:
     """An object of the library that is freed with its last reference.
 
-    Free functions wait for callbacks of the library, which never need Python. They may therefore
-    run wherever Python collects garbage. The threads of the library do not exist in a child of
-    fork(), so handles of the parent are neither used nor freed there.
+    The functions that free objects wait for callbacks of the library. These callbacks never need
+    Python, so the functions may run wherever Python collects garbage. In a child of fork(), the
+    threads of the library do not exist, so a child must neither use nor free the handles of its
+    parent.
     """
 
     __slots__ = ("pointer", "_cancel", "_free", "_pid", "__weakref__")

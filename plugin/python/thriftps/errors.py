@@ -29,8 +29,8 @@ __all__ = [
 
 
 class ErrorCode(enum.IntEnum):
-    """The reason for the failure of a call. Codes up to 12 are those of the wire (ErrorCode of
-    thrift/node.thrift).
+    """The reason for the failure of a call. Codes up to 12 have the values of ErrorCode in
+    thrift/node.thrift.
     """
 
     INVALID_ARGUMENT = 1
@@ -89,19 +89,23 @@ class AlreadyExists(ThriftPSError):
 
 
 class Stale(ThriftPSError):
-    """The call is older than the state that the server remembers or allows."""
+    """The batch, push id or model version of the call is older than those that the server still
+    remembers or accepts.
+    """
 
     code = ErrorCode.STALE
 
 
 class Duplicate(ThriftPSError):
-    """The push id was used with other bytes."""
+    """The push id was used before, for a push with different contents."""
 
     code = ErrorCode.DUPLICATE
 
 
 class DeadlineExceeded(ThriftPSError, TimeoutError):
-    """The call did not end in time; the message names missing trainers, if it waited for any."""
+    """The call did not end in time. If it waited for other trainers, the message names the missing
+    ones.
+    """
 
     code = ErrorCode.DEADLINE_EXCEEDED
 
@@ -125,7 +129,7 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """The server does not know the caller."""
+    """The server does not accept the caller's identity, or the client the server's certificate."""
 
     code = ErrorCode.UNAUTHENTICATED
 

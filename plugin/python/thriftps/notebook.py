@@ -31,7 +31,7 @@ def progress(
     """Yields the items, and writes their number, their rate, and the remaining time. The last line
     is also written if the loop ends early.
 
-    total  None: that of len(), if the items have one
+    total  the number of items; None: len(items), if the items have a length
     every  seconds between two lines, which replace each other
     file   None: sys.stderr
     """
@@ -116,7 +116,9 @@ class Plot:
         return min(finite), max(finite)
 
     def _sample(self, n: int) -> Sequence[float]:
-        """At most `n` values: the means of the finite values in equal parts, NaN without any."""
+        """At most `n` values: each is the mean of the finite values of one of `n` equal parts, or
+        NaN if the part has none.
+        """
         n = min(n, len(self.values))
         ends = [len(self.values) * i // n for i in range(n + 1)]
         return [_to_mean(self.values[a:b]) for a, b in zip(ends, ends[1:])]

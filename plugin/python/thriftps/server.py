@@ -29,17 +29,18 @@ class SparseGradient(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Parameters by name, in their order, after `version` - 1 updates."""
+    """Parameters by name, in the model's order, after `version` - 1 updates."""
 
     version: int
     parameters: Dict[str, Any]
 
 
 class Server(_native.Closing):
-    """One ThriftPS server. Connects with the first call, and reconnects after a lost connection.
+    """One ThriftPS server. Connects on the first call, and reconnects after a lost connection.
 
-    A context manager; timeouts, arrays, threads and names with _async are as in Tables. After a
-    lost connection, a call that must not be sent twice (snapshot, restore, import_table) fails.
+    A context manager. Timeouts, arrays, threads and methods whose names end with _async work as in
+    Tables. The methods snapshot, restore and import_table do not send a call twice: after a lost
+    connection, the call fails.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Server(_native.Closing):
         self._run(nothing, None, lib.clear_metrics, timeout)
 
     def set_log_level(self, levels: str, *, timeout: Optional[float] = None) -> str:
-        """Sets the levels of the log, "info,net=debug", and returns the previous ones."""
+        """Sets the levels of the log, for example "info,net=debug"; returns the previous levels."""
         return self._run(_to_text, None, lib.set_log_level, timeout, levels.encode())
 
     # ---- averaged gradients ----
@@ -107,12 +108,13 @@ class Server(_native.Closing):
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> Call:
-        """Contributes to the round (batch, bucket). The value is the average of all trainers.
+        """Sends the gradient of one trainer for a bucket of a batch. The value of the Call is the
+        average of the gradients of all trainers, when all have sent theirs.
 
         trainer   in [0, trainers of the server)
-        batch     0 or more; a greater one ends older rounds
+        batch     0 or more; must grow: a greater batch aborts pending calls of smaller batches
         bucket    0 or more, the number of this gradient among those of the batch
-        gradient  an array, or a SparseGradient; None takes part without data, with weight 0
+        gradient  an array, or a SparseGradient; None: the trainer takes part with weight 0
         weight    of this gradient in the average; None: 1
         """
         return self._average(
@@ -156,8 +158,8 @@ class Server(_native.Closing):
     def init_model(
         self, parameters: Dict[str, Any], optimizer: Optimizer, *, timeout: Optional[float] = None
     ) -> None:
-        """Sets the model, float32 arrays by name. Every trainer may call it; AlreadyExists only if
-        the models differ.
+        """Sets the model, float32 arrays by name. Every trainer may call it. Raises AlreadyExists
+        if the model was set before with other parameters or another optimizer.
         """
         views, kept = _to_views(parameters.values())
         names = _native.texts(parameters)
@@ -173,7 +175,7 @@ class Server(_native.Closing):
         )
 
     def model(self, *, timeout: Optional[float] = None) -> Model:
-        """The newest version. NotFound: there is none."""
+        """The newest version. Raises NotFound if there is no model."""
         return self._run(_to_model, None, lib.get_model, timeout)
 
     def update_async(
@@ -224,15 +226,17 @@ class Server(_native.Closing):
         self._run(nothing, value, lib.put, timeout, key.encode(), value, len(value))
 
     def get(self, key: str, *, wait: float = 0.0, timeout: Optional[float] = None) -> bytes:
-        """The value of a key; waits up to `wait` seconds until it is set. NotFound: it is not set,
-        and `wait` is 0.
+        """The value of a key. Waits up to `wait` seconds until the key is set. Raises NotFound if
+        `wait` is 0 and the key is not set.
         """
         if timeout is None:
             timeout = self.timeout + wait
         return self._run(_to_bytes, None, lib.get, timeout, key.encode(), round(wait * 1000))
 
     def add(self, key: str, amount: int, *, timeout: Optional[float] = None) -> int:
-        """Adds to the number under the key (0 at first), once, and returns the sum."""
+        """Adds `amount` to the number under the key (0 if the key is not set), and returns the sum.
+        A repeat after a lost connection does not add it again.
+        """
         return self._run(
             _to_number,
             None,
@@ -251,8 +255,8 @@ class Server(_native.Closing):
     # ---- durability: servers with a data directory ----
 
     def flush(self, *, timeout: Optional[float] = None) -> int:
-        """Waits until all replied changes are on the disk. Returns the LSN up to which all changes
-        are.
+        """Waits until all replied changes are on the disk. Returns the LSN (log sequence number) up
+        to which all changes are on the disk.
         """
         return self._run(_to_number, None, lib.flush, timeout)
 
@@ -269,8 +273,9 @@ class Server(_native.Closing):
         *,
         timeout: Optional[float] = None,
     ) -> Dict[str, Any]:
-        """Creates tables from snapshots below the server's --import-dir. `tables` has the arguments
-        of Tables.create(); None: all tables of the first snapshot.
+        """Creates tables from snapshots below the server's --import-dir. Each element of `tables`
+        has the arguments of Tables.create() for one table. If it is empty, all tables of the first
+        snapshot are created.
         """
         natives, kept = zip(*(_to_table(**each) for each in tables)) if tables else ((), ())
         array = (_native.Table * len(natives))(*natives)
@@ -313,7 +318,9 @@ class Server(_native.Closing):
         wait: float = 0.0,
         timeout: Optional[float] = None,
     ) -> Tuple[bytes, Dict[str, Any]]:
-        """Records of the log from LSN `cursor` on, with log, next_lsn, durable_lsn and oldest_lsn.
+        """Returns (records, info): the records of the server's log from LSN `cursor` on, as bytes,
+        and a dict with log, next_lsn, durable_lsn and oldest_lsn (see LogBatch in
+        thrift/durability.thrift).
         """
         if timeout is None:
             timeout = self.timeout + wait

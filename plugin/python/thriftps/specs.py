@@ -72,7 +72,7 @@ class RowwiseAdagrad(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Adam(Optimizer):
-    """As torch.optim.Adam; of rows, as torch.optim.SparseAdam."""
+    """As torch.optim.Adam; for the rows of tables, as torch.optim.SparseAdam."""
 
     kind: ClassVar[int] = 4
     weight_decay: Optional[float] = None

@@ -33,7 +33,7 @@ def _choose(name: str, choices: Dict, value) -> int:
 
 
 def to_ns(timeout: float) -> int:
-    """The deadline of a timeout in seconds."""
+    """Converts a timeout from seconds to nanoseconds."""
     if not 0 < timeout < 1e9:
         raise errors.InvalidArgument(
             "timeout is %r, expected seconds, more than 0 and less than 1e9" % (timeout,)
@@ -42,7 +42,7 @@ def to_ns(timeout: float) -> int:
 
 
 def make_name() -> str:
-    """The client name in push ids: unique among all clients of all times."""
+    """A client name for push ids that no other client has ever used."""
     return "python/%d/%s" % (os.getpid(), uuid.uuid4().hex)
 
 
@@ -84,10 +84,11 @@ class Tables(_native.Closing):
     """Embedding tables on servers; see plugin/client/remote_tables.h for their placement.
 
     A context manager. Methods whose names end with _async send the call and return a Call at once.
-    Each call has a deadline, `timeout` seconds. Until then it is retried after a lost connection,
-    and if the server requests it; a push that is sent again is applied once. Arrays of replies are
-    read-only, and not copied if memory is shared with the server: copy an array that you keep for
-    long. Arguments must not be changed before their call has ended. Thread: any.
+    Each call has a timeout of `timeout` seconds. Until it has passed, the client repeats the call
+    after a lost connection and if the server asks for a retry; a push that is sent again is applied
+    once. Arrays of replies are read-only. If memory is shared with the server, they are not copied:
+    copy an array that you keep for a long time. The caller must not change arguments before their
+    call has ended. Thread: any.
     """
 
     def __init__(
@@ -146,16 +147,17 @@ class Tables(_native.Closing):
         durability: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> "Table":
-        """Creates a table; succeeds if it exists with the same specification. AlreadyExists: the
-        name is in use with another specification.
+        """Creates a table; succeeds if it exists with the same specification. Raises AlreadyExists
+        if the name is in use with another specification.
 
         optimizer    None: SGD(0.01)
         initializer  None: Normal()
         dtype        of the rows: "float32", "float16" or "bfloat16"
-        shard        "whole" on the server of that number, or sharded over all by "range" or "hash";
-                     None: "whole" with one server, else "hash"
-        device       the device that computes: "cpu", "cuda:0", "cuda:0/host"; None: the server's
-                     default
+        shard        "whole": on one server; "range" or "hash": sharded over all servers; None:
+                     "whole" with one server, else "hash"
+        server       the number of the server of a "whole" table
+        device       the device that computes: "cpu", "cuda:0", "cuda:0/host" (the rows stay in host
+                     memory); None: the server's default
         durability   "none", "interval" or "commit", for servers with a data directory; None: the
                      server's default
         """
@@ -325,7 +327,7 @@ class Table:
         )
 
     def describe(self) -> Dict[str, Any]:
-        """The description of the table, as in Tables.list(). NotFound: there is no such table."""
+        """The description of the table, as in Tables.list(). Raises NotFound if there is none."""
         for each in self.tables.list():
             if each["name"] == self.name:
                 return each
@@ -358,7 +360,8 @@ def to_html(values: Dict[str, Any]) -> str:
 def connect(
     *addresses: str, timeout: float = 30.0, exact: bool = False, tls: Optional[Tls] = None
 ) -> Tables:
-    """Tables on the servers at these addresses, in their order, including those that exist already.
+    """Connects to the servers at these addresses, in this order, and returns a Tables object that
+    knows their existing tables.
 
     addresses  "host:port", "[v6]:port" or "unix:/path"
     timeout    seconds, the default of all calls

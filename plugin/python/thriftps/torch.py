@@ -132,8 +132,8 @@ class _Pusher:
             in_flight[0].result()
 
     def prefetch(self, table, input):
-        """Fetches the rows of a future batch, and registers them for pushes that are pending or
-        follow.
+        """Starts to fetch the rows of a future batch. Registers the result, so that pending and
+        later pushes can mark the rows that they change.
         """
         with self._lock:
             prefetched = _Prefetched(table, input)
@@ -149,8 +149,9 @@ class _Pusher:
 
 
 def step() -> None:
-    """Waits until the pushes of all earlier backward passes have been applied. Lookups do this by
-    themselves. A program must call it before it reads tables in another way, and before it ends.
+    """Waits until the pushes of all earlier backward passes have been applied. Forward passes of
+    RemoteEmbeddingBag wait by themselves. A program must call step() before it reads the tables in
+    any other way, and before it ends.
     """
     for pusher in list(_Pusher._of_tables.values()):
         pusher.join()
@@ -210,25 +211,25 @@ class RemoteEmbeddingBag(torch.nn.Module):
     """torch.nn.EmbeddingBag whose rows are in a table on servers, which also run the optimizer of
     the rows.
 
-    At its end, a backward pass pushes the gradients of all modules on `tables` together, in the
-    background: one step of each table's optimizer per backward pass. The next forward pass, or
+    At the end of a backward pass, the gradients of all modules on `tables` are pushed together, in
+    the background: one step of each table's optimizer per backward pass. The next forward pass, or
     step(), waits for the push and raises its error. A push is applied once, even if connections are
-    lost; with a data directory (durability="commit"), also across restarts of a server. With
-    gradient accumulation, each backward pass is a step. Each rank of a distributed job makes its
-    own pushes.
+    lost; with a data directory and durability="commit", also if a server restarts. With gradient
+    accumulation, each backward pass is a separate step of the optimizers. Each rank of a
+    distributed job makes its own pushes.
 
     tables         thriftps.Tables, see connect()
     name           of the table, which is created if there is none
-    num_embeddings, embedding_dim   None: an existing table, which `tables` must have found
-                                    (discover())
+    num_embeddings, embedding_dim   None: those of an existing table; call tables.discover() first
+                                    if `tables` does not know the table
     mode           "sum", "mean" or "max"
     include_last_offset             as torch.nn.EmbeddingBag
     table          further arguments of Tables.create(): optimizer, initializer, dtype, shard,
                    device, durability
 
     The table is not a parameter: optimizers and DistributedDataParallel do not see it. state_dict()
-    has the name of the table and, for servers with a data directory, the LSN up to which its
-    changes are on their disks.
+    contains the name of the table. For each server with a data directory, it also contains the LSN
+    (log sequence number) up to which all changes are on the disk of that server.
     """
 
     def __init__(
@@ -311,14 +312,15 @@ class RemoteEmbeddingBag(torch.nn.Module):
         ):
             if state[key] != mine:
                 raise InvalidArgument(
-                    "the state is of a module whose %s is %r, not %r" % (key, state[key], mine)
+                    "state_dict: %s is %r, but this module has %r" % (key, state[key], mine)
                 )
         now = _get_lsns(self.table.tables)
         for address, lsn in state["lsns"].items():
             if now.get(address, lsn) < lsn:
                 warnings.warn(
-                    "table %s: server %s is at LSN %d, before the state's %d: "
-                    "restore a newer snapshot of it" % (self.table.name, address, now[address], lsn)
+                    "table %s: server %s is at LSN %d, before LSN %d of the state_dict: "
+                    "restore a newer snapshot of the server"
+                    % (self.table.name, address, now[address], lsn)
                 )
 
     # ---- for this module ----
@@ -330,7 +332,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
         if input.dim() == 2:
             if offsets is not None:
                 raise InvalidArgument(
-                    "offsets are given beside a 2-dimensional input, whose rows are the bags"
+                    "offsets must not be given with a 2-dimensional input, whose rows are the bags"
                 )
             offsets = (
                 torch.arange(0, input.numel(), max(input.shape[1], 1))
@@ -338,7 +340,9 @@ class RemoteEmbeddingBag(torch.nn.Module):
                 else torch.zeros(input.shape[0], dtype=torch.int64)
             )
         elif input.dim() != 1 or offsets is None or offsets.dim() != 1:
-            raise InvalidArgument("expected an input with 2 dimensions, or one and offsets")
+            raise InvalidArgument(
+                "expected a 2-dimensional input, or a 1-dimensional input with offsets"
+            )
         elif self.include_last_offset:
             offsets = offsets[:-1]
         if input.is_floating_point() or offsets.is_floating_point():
@@ -392,8 +396,8 @@ _MAX_STEPS_BITS = 40
 class Averaging:
     """The state of averaging_hook(): one trainer of a run, on one averaging server or several.
 
-    servers      address, or addresses: each bucket is averaged by one of them; all must be started
-                 with --ntrainer=world
+    servers      address, or addresses; each bucket is averaged by one of these servers, which must
+                 have been started with --ntrainer=N, where N is the world size
     rank, world  None: those of torch.distributed
     run          the name of this run, the same on all ranks, and never used before; None: rank 0
                  generates one and broadcasts it (torch.distributed)
@@ -434,8 +438,9 @@ class Averaging:
         )
 
     def start(self, gradient, key, is_last):
-        """Sends one bucket's gradient, a contiguous tensor on the CPU, which the average then
-        replaces: the value of the Call is the same tensor. `is_last`: the bucket ends the step.
+        """Sends the gradient of one bucket, a contiguous tensor on the CPU. The average then
+        replaces its elements: the value of the Call is the same tensor. `is_last`: the bucket is
+        the last one of the step.
         """
         if gradient.device.type != "cpu":
             raise InvalidArgument(

@@ -31,6 +31,7 @@ typedef struct
   gsize answer_chunk_bytes; /* of replies; shorter ones are sent whole; 0 = TPS_CHUNK_BYTES */
 } TpsChunksOptions;
 
+/* Copies `options`. The caller owns the result. */
 TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
 
 /* The server must have stopped, and every call must have been answered. */
@@ -50,6 +51,7 @@ gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services,
 /* The number of transfers that are incomplete, running, or kept for their clients. Thread: any. */
 guint tps_chunks_get_n_transfers (TpsChunks *chunks);
 
+/* Returns the service for a dispatcher. It borrows `chunks`. */
 TpsService tps_chunk_service (TpsChunks *chunks);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChunks, tps_chunks_free)

@@ -341,7 +341,7 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   if (!tps_otlp_is_endpoint (options->endpoint))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s is no endpoint for OTLP, expected http://HOST:PORT", options->endpoint);
+                   "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
       return NULL;
     }
   exporter = g_new0 (TpsOtlpExporter, 1);

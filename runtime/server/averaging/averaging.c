@@ -483,7 +483,7 @@ new_deadline_error (const TpsAveraging *averaging, const TpsRound *round)
              tps_field_text ("missing", missing));
   return g_error_new (
       TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-      "round (batch %" G_GINT64_FORMAT ", param_loc %d) has ended after %g s; missing: %s",
+      "round (batch %" G_GINT64_FORMAT ", param_loc %d) timed out after %g s; missing: %s",
       round->batch, round->param_loc, (gdouble) averaging->options.round_timeout_ns / 1e9, missing);
 }
 

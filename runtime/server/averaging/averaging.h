@@ -21,11 +21,12 @@
  *   - The current batch is the greatest one in which a trainer has taken part. A push in a greater
  *     one makes that the current batch.
  *   - The previous batch stays until the next one begins.
- *   - A batch with averages stays until every trainer has taken part in a newer one. There is at
- *     most one such batch: a complete round means that all trainers have taken part in its batch,
- *     which ends the stay of every older one.
- *   - Both of these batches also end when every trainer has taken part in a newer batch. A push in
- *     any other older batch, or in a new round of one, is STALE.
+ *   - A batch with averages stays, too. There is at most one such batch: a complete round means
+ *     that all trainers have taken part in its batch, and then every older batch is forgotten.
+ *   - The previous batch and the batch with averages are forgotten as soon as every trainer has
+ *     taken part in a newer batch.
+ *   - A push in any other older batch is STALE, and so is the first push of a new round in one of
+ *     these two batches.
  *
  * The machine does not decide whether a gradient is well formed: the caller must call
  * tps_gradient_check() before push(). Thread: one at a time, jobs excepted.
@@ -160,8 +161,8 @@ void tps_averaging_job_run_blocks (TpsAveragingJob *job, guint first_block, guin
 void tps_averaging_job_end (TpsAveragingJob *job);
 
 /* The average that a job has computed, and its round, between end() and job_done(); NULL if there
- * is none. The caller may change its elements. If the caller sets `error`, whose ownership moves,
- * the round fails instead. */
+ * is none. The caller may change its elements. tps_averaging_job_fail() takes ownership of `error`
+ * and makes the round fail instead. */
 TpsGradient *tps_averaging_job_get_average (TpsAveragingJob *job, gint64 *batch, gint32 *param_loc);
 void tps_averaging_job_fail (TpsAveragingJob *job, GError *error);
 
@@ -176,7 +177,8 @@ gint64 tps_averaging_get_deadline (const TpsAveraging *averaging);
 /* Ends the rounds whose deadline is not after `now_ns`. */
 void tps_averaging_expire (TpsAveraging *averaging, gint64 now_ns, TpsAveragingOutput *output);
 
-/* `rounds` [n_max] gets the oldest open rounds, `n_listed` of them. */
+/* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest
+ * open rounds. */
 void tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns,
                                TpsAveragingStatus *status, TpsOpenRound *rounds, guint n_max);
 
@@ -185,6 +187,7 @@ void tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns,
 void tps_averaging_end_all (TpsAveraging *averaging, const GError *error,
                             TpsAveragingOutput *output);
 
+/* Makes an output without actions, in the caller's storage. */
 void tps_averaging_output_init (TpsAveragingOutput *output);
 
 /* Frees the memory that the machine no longer needs and resets the output. It may be large, so no

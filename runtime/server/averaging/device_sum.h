@@ -2,7 +2,8 @@
 
 /* Sums of dense gradients in a device's memory, with the same bits as sums in host memory
  * (runtime/device/backend.h). Gradients are copied to the device unless they are there already, and
- * added on a stream. The average comes back or stays. Streams and memory are kept for the next sum.
+ * added on a stream. The average is copied to the host, or stays on the device. Streams and memory
+ * are kept for the next sum.
  *
  * Usage: tps_device_sum_new() -> add() in order -> sync(), before the gradients are released ->
  * more of both -> average() -> free().
@@ -20,6 +21,7 @@ G_BEGIN_DECLS
 typedef struct TpsDeviceSums TpsDeviceSums; /* idle lanes of a device */
 typedef struct TpsDeviceSum TpsDeviceSum;
 
+/* Creates the sums of `device`, which is borrowed, without lanes. The caller owns the result. */
 TpsDeviceSums *tps_device_sums_new (TpsDevice *device);
 /* Borrowed for ever. */
 TpsDevice *tps_device_sums_get_device (const TpsDeviceSums *sums);

@@ -2,7 +2,8 @@
 
 /* 128 bits that stand for a contribution, so that a repeat is recognised without its bytes: XXH3
  * over kind, weight, shape, dtype and elements. Equal digests from an honest peer mean equal bytes.
- * The digest is no defence against forgery, and needs to be none: a trainer can only repeat itself.
+ * The digest does not protect against forgery, and need not: a trainer that forges a collision
+ * affects only its own contribution.
  *
  * Elements are hashed in blocks, so that one visit to a block can hash it and add it up, and so
  * that several threads can hash blocks. Digests are meaningful within one process only; they are

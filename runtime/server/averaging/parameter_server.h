@@ -40,10 +40,11 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  /* `averages` is charged for sums in host memory and for averages that are kept for repeats until
-   * the next batch: those of one model, and of the next one while the first trainers are ahead. A
-   * gradient that becomes the sum in place keeps the charge of its request. A round for which there
-   * is no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
+  /* `averages` is charged for sums in host memory, and for averages that are kept for repeated
+   * calls until the next batch. While some trainers are one batch ahead, averages of two batches
+   * are charged. A gradient that becomes the sum in place keeps the charge of its request. A round
+   * for which there is no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no
+   * limits. */
   const TpsBudgets *budgets;
   TpsDevice *device;   /* adds up dense gradients; NULL = workers do so in host memory */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
@@ -55,7 +56,7 @@ typedef struct
 typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
                                 const GError *error);
 
-/* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known),
+/* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known kinds),
  * INVALID_ARGUMENT. */
 TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
                                               GError **error);
@@ -85,8 +86,8 @@ void tps_parameter_server_reset_state (TpsParameterServer *server);
 /* From now on every call is refused with UNAVAILABLE; waiting calls end with it. Thread: any. */
 void tps_parameter_server_shut_down (TpsParameterServer *server);
 
-/* `rounds` [n_max] gets the oldest open rounds, `n_listed` of them. Calls wait meanwhile, see
- * TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
+/* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest
+ * open rounds. Other calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
 void tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
                                       TpsOpenRound *rounds, guint n_max);
 

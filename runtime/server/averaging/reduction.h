@@ -62,6 +62,7 @@ struct TpsFold
   guint n_blocks;      /* >= 1; units of work: ranges of them may be run in parallel */
 };
 
+/* Begins a reduction without contributions. `buffers` is borrowed until clear(). */
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);
 

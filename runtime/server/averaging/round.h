@@ -91,6 +91,7 @@ void tps_round_free (TpsRound *round);
 /* Whether the round has ended without an average. */
 gboolean tps_round_is_closed (const TpsRound *round);
 
+/* Whether `trainer` has contributed to the round. */
 gboolean tps_round_has_contribution (const TpsRound *round, gint32 trainer);
 
 /* Checks that kind, dtype and shape match the other gradients. Errors: TPS_ERROR_INVALID_ARGUMENT
@@ -105,6 +106,7 @@ void tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveraging
  * to be the same. */
 void tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
+/* Takes back a job of this round that has been run, and starts the work that follows from it. */
 void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output);
 
 /* Ends an open or reducing round; takes over `error`. */
@@ -123,6 +125,7 @@ void tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, T
 /* Answers a ticket with `error`, of which it takes ownership. */
 void tps_ticket_fail (TpsAveragingTicket *ticket, GError *error, TpsAveragingOutput *output);
 
+/* Frees a contribution with its gradient. */
 void tps_contribution_free (TpsContribution *contribution);
 
 G_END_DECLS

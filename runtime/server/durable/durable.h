@@ -131,6 +131,7 @@ typedef struct
   gint64 remaining_ms; /* an estimate, of the recovery; -1 = there is none */
 } TpsDurableStatus;
 
+/* Fills in `status` with the values of one moment. Thread: any. */
 void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
 
 /* The newest snapshot, whose name is empty if there is none; and whether one is being written. */

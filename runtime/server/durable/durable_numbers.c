@@ -20,8 +20,7 @@ static const TpsFamily phase = {
 
 static const TpsFamily admitted_lsn = {
   .name = "log_admitted_lsn",
-  .help =
-      "LSN of the last command that was admitted; during the recovery, of the last one to apply.",
+  .help = "LSN of the last admitted command; during the recovery, of the last one to be applied.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

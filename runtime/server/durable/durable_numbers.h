@@ -30,6 +30,7 @@ void tps_durable_numbers_clear (TpsDurableNumbers *numbers);
 /* Adds the numbers of a status. */
 void tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status);
 
+/* Count a snapshot that was written in `elapsed_ns`, and one that failed. */
 void tps_durable_numbers_add_snapshot (TpsDurableNumbers *numbers, const TpsSnapshotInfo *snapshot,
                                        gint64 elapsed_ns);
 void tps_durable_numbers_add_failure (TpsDurableNumbers *numbers);

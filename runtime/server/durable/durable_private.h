@@ -59,12 +59,13 @@ tps_durable_get_phase (TpsDurable *durable)
   return (TpsDurablePhase) atomic_load_explicit (&durable->phase, memory_order_acquire);
 }
 
-/* Enters `phase` if there is such a step from the current phase. `error` is the reason, borrowed;
- * NULL = none. Thread: any. */
+/* Enters `phase` if it may follow the current phase. `error` is the reason, borrowed; NULL = none.
+ * Thread: any. */
 void tps_durable_enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error);
 
-/* Checks that the log can take `n_bytes` more, and enters the phase that follows. The recovery must
- * have ended. Errors: RESOURCE_EXHAUSTED (full), UNAVAILABLE (read-only). */
+/* Checks that the log can take `n_bytes` more, and enters the phase FULL, READ_ONLY or LIVE
+ * according to the result. The recovery must have ended. Errors: RESOURCE_EXHAUSTED (full),
+ * UNAVAILABLE (read-only). */
 gboolean tps_durable_check_log (TpsDurable *durable, gsize n_bytes, GError **error);
 
 /* The error of requests after `error` has made the server read-only. */

@@ -56,8 +56,9 @@ check_log_end (TpsDurable *durable, const TpsLogFound *found, GError **error)
   if (found->last_lsn >= durable->snapshot.end_lsn)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "snapshot %s has changes up to command %" G_GINT64_FORMAT
-               ", and the log ends with command %" G_GINT64_FORMAT,
+               "snapshot %s has changes up to LSN %" G_GINT64_FORMAT
+               ", but the log ends with LSN %" G_GINT64_FORMAT
+               "; restore the data directory from a copy",
                durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
   return FALSE;
 }

@@ -16,7 +16,7 @@ static gboolean
 refuse (const gchar *what, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "this server does not serve %s, which the command needs", what);
+               "this server cannot apply it: it needs %s", what);
   return FALSE;
 }
 
@@ -29,16 +29,16 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
     case TPS_COMMAND_UPDATE_MODEL:
     case TPS_COMMAND_RESET_MODEL:
       return targets->model != NULL ? tps_model_server_replay (targets->model, command, error)
-                                    : refuse ("ParameterServer", error);
+                                    : refuse ("--services=ParameterServer", error);
     case TPS_COMMAND_CREATE_TABLE:
     case TPS_COMMAND_DROP_TABLE:
     case TPS_COMMAND_APPLY_ROWS:
     case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:
       return targets->tables != NULL ? tps_table_store_replay (targets->tables, command, error)
-                                     : refuse ("EmbeddingTable", error);
+                                     : refuse ("--services=EmbeddingTable", error);
     }
-  return refuse ("commands of a later version", error);
+  return refuse ("a later version of the server", error);
 }
 
 /* A hole stands for a command without a promise of durability. */

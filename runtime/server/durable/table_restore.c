@@ -215,7 +215,8 @@ check_source (const TpsTableRestoreOptions *options, const TpsTableSource *sourc
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                          "this server has no service EmbeddingTable");
   else if (source->n_paths == 0)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "there are no paths");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "the list of paths is empty, expected at least one");
   else
     return TRUE;
   return FALSE;

@@ -128,6 +128,7 @@ TpsDisk *tps_disk_new_uring (GError **error);
 /* io_uring if it is available, POSIX otherwise. */
 TpsDisk *tps_disk_new (void);
 
+/* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
 
 /* Calls discard() if the disk has it, otherwise remove(). */

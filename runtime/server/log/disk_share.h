@@ -34,9 +34,11 @@ typedef struct
   gint64 rest_until_ns; /* no background write begins before this time on a busy disk */
 } TpsDiskShare;
 
+/* Makes a share without writes; all must have ended before clear(). */
 void tps_disk_share_init (TpsDiskShare *share);
 void tps_disk_share_clear (TpsDiskShare *share);
 
+/* Must enclose each urgent write. Neither waits. */
 void tps_disk_share_begin_urgent (TpsDiskShare *share);
 void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
 

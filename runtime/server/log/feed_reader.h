@@ -48,6 +48,7 @@ typedef struct
   guint next_mark;
 } TpsFeedReader;
 
+/* `log` is borrowed until clear(). Buffers are charged to `budget`; NULL = no limit. */
 void tps_feed_reader_init (TpsFeedReader *reader, TpsLog *log, TpsBudget *budget);
 void tps_feed_reader_clear (TpsFeedReader *reader);
 

@@ -57,6 +57,7 @@ typedef struct
   gchar *torn_position; /* "00000000000000000007.log at 8192"; NULL: nothing was torn */
 } TpsLogFound;
 
+/* Frees the text of `found`. */
 void tps_log_found_clear (TpsLogFound *found);
 
 /* Opens the log in the folder `path`, or makes an empty one, and starts its threads. `disk` is
@@ -96,9 +97,10 @@ typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error)
 /* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until
  * done(), which is called once, also after failures:
  *   NONE      at once; only the LSN of the command is recorded: readers see a hole
- *   INTERVAL  when the record has been copied; but when it is on the disk, with all commands before
- *             it, while one that ended `interval_ns` ago or earlier is not. So a crash undoes
- *             commands that ended within one interval, and none before them
+ *   INTERVAL  when the record has been copied. If a command that ended at least `interval_ns` ago
+ *             is not on the disk yet, only when this record and all before it are on the disk. A
+ *             crash therefore undoes only commands that ended within one interval, and none before
+ *             them
  *   COMMIT    when the record is on the disk
  * Thread: one call at a time. */
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,

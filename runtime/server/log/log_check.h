@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tools check, show and cut a log while no server uses it. The folder is locked meanwhile. Threads:
- * any. */
+/* Functions for tools that check, show or cut a log while no server uses it. The folder is locked
+ * meanwhile. Threads: any. */
 
 #pragma once
 
@@ -18,6 +18,7 @@ typedef struct
   gchar *torn_position;       /* NULL: nothing was torn; only at the end */
 } TpsLogReport;
 
+/* Frees the text of `report`. */
 void tps_log_report_clear (TpsLogReport *report);
 
 /* Called for every record. `report` covers the records up to this one. FALSE: stop here. */

@@ -55,6 +55,7 @@ typedef struct
   GPtrArray *allocations; /* lists to which `command` refers */
 } TpsRecordDecoder;
 
+/* Makes a decoder without a record, in the caller's storage. */
 void tps_record_decoder_init (TpsRecordDecoder *decoder);
 void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 

@@ -36,6 +36,7 @@ typedef struct
   guint32 body_crc;
 } TpsRecordPlan;
 
+/* Makes a plan without a record, in the caller's storage. */
 void tps_record_plan_init (TpsRecordPlan *plan);
 void tps_record_plan_clear (TpsRecordPlan *plan);
 

@@ -212,8 +212,8 @@ check_lsn (TpsLogFeed *feed, gint64 lsn, gint64 durable_lsn, GError **error)
   if (lsn >= 1 && lsn <= durable_lsn + 1)
     return tps_feed_check_kept (feed->log, lsn, error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "cursor: %" G_GINT64_FORMAT " is not in [1, %" G_GINT64_FORMAT
-               "], where the log has records",
+               "cursor: %" G_GINT64_FORMAT " is outside [1, %" G_GINT64_FORMAT
+               "]; the upper bound is the next LSN",
                lsn, durable_lsn + 1);
   return FALSE;
 }

@@ -349,7 +349,7 @@ is_ascending (const TpsLogFolder *folder, guint n, GError **error)
         g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                      "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
                      " at %d: its first LSN is %" G_GINT64_FORMAT
-                     ", that of the segment after it %" G_GINT64_FORMAT,
+                     ", but the segment after it begins with LSN %" G_GINT64_FORMAT,
                      segment_at (folder, i - 1)->number, TPS_LOG_FIRST_GROUP,
                      segment_at (folder, i - 1)->first_lsn, segment_at (folder, i)->first_lsn);
         return FALSE;

@@ -42,6 +42,7 @@ typedef struct
   gchar *torn_position; /* NULL: nothing was torn */
 } TpsLogEnd;
 
+/* Frees the text of `end`. */
 void tps_log_end_clear (TpsLogEnd *end);
 
 /* Without `may_create`, a folder that is not a log's is refused, even an empty one. Errors: see

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of the log that other readers than its cursors use, and a log for tests: it has no
- * threads, so tests take its steps themselves. */
+/* The parts of the log that readers other than its cursors use, and a log for tests. That log has
+ * no threads, so tests must take its steps themselves. */
 
 #pragma once
 

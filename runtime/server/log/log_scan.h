@@ -26,6 +26,7 @@ typedef struct
   TpsRecordDecoder decoder;
 } TpsLogScan;
 
+/* `folder` and `pool` are borrowed until clear(). No file is opened yet. */
 void tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool);
 void tps_log_scan_clear (TpsLogScan *scan);
 

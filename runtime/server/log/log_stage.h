@@ -43,7 +43,7 @@ typedef struct
   TpsRecordPlan plan; /* of the record that is being encoded */
 } TpsLogStage;
 
-/* What holds for a record of TPS_DURABILITY_INTERVAL that is added now. */
+/* The times that apply to a record of TPS_DURABILITY_INTERVAL that is added now. */
 typedef struct
 {
   gint64 write_ns, due_ns; /* see TpsLogStage */
@@ -54,6 +54,7 @@ typedef struct
 void tps_log_stage_init (TpsLogStage *stage, gsize capacity);
 void tps_log_stage_clear (TpsLogStage *stage);
 
+/* Whether the stage has neither records nor waiting entries. */
 gboolean tps_log_stage_is_empty (const TpsLogStage *stage);
 
 /* The size of the group, padding included; 0: there is no record. */

@@ -51,7 +51,9 @@ typedef struct
   GError *failure;      /* final */
   GError *no_room;      /* until a segment can be made */
   gint64 retry_ns;      /* the time of the next attempt */
-  gint64 room; /* bytes, without a further segment; while a thread writes, as before that */
+  /* The bytes that can be written without a further segment. While a thread writes, the value from
+   * before that write. */
+  gint64 room;
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
   gboolean needs_spare; /* it is nearly full */
   gint64 durable_lsn;
@@ -66,7 +68,8 @@ typedef struct
   TpsSegmentWriter segments;
 } TpsLogWriter;
 
-/* Begins after `end`; takes over the list of `folder`'s segments as it is. `folder` is borrowed. */
+/* Begins after record `last_lsn` and segment `last_number`. Copies the list of segments of
+ * `folder`, which is borrowed. */
 void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
                           guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
                           gint64 interval_ns);

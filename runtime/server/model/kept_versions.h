@@ -27,6 +27,7 @@ typedef struct
   TpsKeptVersion kept[TPS_MAX_KEPT_VERSIONS + 1]; /* oldest first */
 } TpsKeptVersions;
 
+/* Nothing is kept at first. clear() releases all versions. */
 void tps_kept_versions_init (TpsKeptVersions *versions, guint n_trainers);
 void tps_kept_versions_clear (TpsKeptVersions *versions);
 

@@ -29,8 +29,10 @@ typedef struct TpsModelServer TpsModelServer;
 
 typedef struct
 {
-  guint n_trainers;        /* 1 to 1,048,576 */
-  guint min_trainers;      /* enough at the deadline or without the lost; 0 = all */
+  guint n_trainers; /* 1 to 1,048,576 */
+  /* The number of trainers that suffices for an update at the deadline, or when all others are
+   * lost; 0 = all. */
+  guint min_trainers;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   /* The number of versions by which a gradient may be older than the newest model. */
   guint max_staleness;
@@ -77,7 +79,7 @@ typedef struct
   /* FALSE: a call that would have to wait for other trainers fails with UNAVAILABLE. */
   gboolean may_wait;
 
-  /* The name of the connection over which the push came; NULL = there is none that could close. */
+  /* Identifies the connection over which the push came; NULL = the push came over no connection. */
   gconstpointer connection;
   /* Whether it is still open. Called with the call's `user_data`, before its answer. Must not
    * block. */
@@ -88,11 +90,12 @@ typedef struct
 void tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
                                         TpsModelDone done, gpointer user_data);
 
-/* The connection has closed, and is_connected() of its calls returns FALSE. Trainers whose last
- * accepted push came over it are lost until they push again, if more than one of their pushes over
- * it has been accepted, or if they are waiting for an answer: clients with a connection for each
- * call close it after the answer. An update does not wait for lost trainers if `min_trainers` have
- * come. Never blocks. Thread: any. */
+/* The connection has closed, and is_connected() of its calls returns FALSE. If a trainer's last
+ * accepted push came over this connection, the trainer is lost until it pushes again, provided that
+ * an earlier push over the connection was accepted too, or that the last push has not been
+ * answered. Otherwise the end of the connection means nothing: some clients open a connection for
+ * each call and close it after the answer. An update does not wait for lost trainers if
+ * `min_trainers` have come. Never blocks. Thread: any. */
 void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection);
 
 /* Applies the record of a command that changed the model, unless a restored snapshot contains it;

@@ -13,8 +13,8 @@
  *
  * Locks: that of init_model(), then the shell's; under it those of the news, of the metrics and of
  * the worker pool. Calls must not be answered, observers must not be called, and elements must not
- * be touched, under any of them. The push window's lock is never taken under the shell's; the
- * sequencer's is.
+ * be touched, under any of them. The push window's lock must not be taken while the shell's is
+ * held; the sequencer's may be.
  */
 
 #pragma once
@@ -81,6 +81,7 @@ struct TpsModelServer
 
 /* -- model_server.c -- */
 
+/* The errors UNAVAILABLE and ABORTED of calls that end because of a shut-down or a reset. */
 GError *tps_model_server_new_shut_down_error (void);
 GError *tps_model_server_new_reset_error (void);
 
@@ -90,7 +91,8 @@ GError *tps_model_server_new_reset_error (void);
  * lock is released. Returns the update that is due, if any. */
 TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
 
-/* The deadline of the round, as the shell calls it; `server` is the TpsModelServer. */
+/* Ends the rounds whose deadline has passed; called by the shell. `user_data` is the
+ * TpsModelServer. */
 void tps_model_step_expire (gpointer user_data);
 
 /* Carries out all actions of a step and those that follow from them; `step` may be NULL. No lock is
@@ -103,8 +105,8 @@ void tps_model_step_answer (TpsUpdateTicket *first);
 
 /* -- model_capture.c -- */
 
-/* Captures the state for the waiting thread, if any. To be called between two updates; the lock is
- * held. */
+/* Captures the state for the waiting thread, if any. Must be called between two updates; the lock
+ * is held. */
 void tps_model_capture_take (TpsModelServer *server);
 
 /* -- model_push.c: calls and their push ids -- */
@@ -132,6 +134,7 @@ TpsModelCommand *tps_model_command_admit_reset (TpsModelServer *server);
  * the same step. The push ids of the former become part of the record. The lock is held. */
 void tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *output);
 
+/* Passes the command to the sequencer's observer. No lock may be held. */
 void tps_model_command_finish (TpsModelCommand *command);
 
 /* The same, and waits until the command has ended. Errors: those of the observer. */

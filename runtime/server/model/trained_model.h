@@ -28,7 +28,8 @@ typedef struct TpsTrainedModel TpsTrainedModel;
 
 /* Copies `parameters` into version 1. `optimizer` need not be resolved. Versions, the optimizer's
  * state and scratch memory come from `buffers`, of which a reference is taken. Errors:
- * INVALID_ARGUMENT (none, too many, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
+ * INVALID_ARGUMENT (no or too many parameters, a repeated name, elements that are not FLOAT32, an
+ * invalid optimizer), RESOURCE_EXHAUSTED. */
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                                         const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers,
                                         GError **error);
@@ -42,6 +43,7 @@ gboolean tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrai
 /* Borrowed until the next update ends. */
 TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
+/* The bytes of the parameters of one version. */
 gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 
 /* The digest of the initial parameters, which began_as() compares. */

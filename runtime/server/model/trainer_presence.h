@@ -19,6 +19,7 @@ typedef struct
   GHashTable *by_connection; /* of GPtrArray of Entry, borrowed */
 } TpsTrainerPresence;
 
+/* Makes an empty table in the caller's storage. */
 void tps_trainer_presence_init (TpsTrainerPresence *presence);
 void tps_trainer_presence_clear (TpsTrainerPresence *presence);
 

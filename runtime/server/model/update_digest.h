@@ -17,6 +17,7 @@ G_BEGIN_DECLS
 /* A constant, because digests of pushes are stored with the push window. */
 #define TPS_UPDATE_DIGEST_BLOCK_BYTES 8192
 
+/* The number of blocks of a tensor of `n_bytes`. */
 gsize tps_update_digest_n_blocks (gsize n_bytes);
 
 /* Of at most TPS_UPDATE_DIGEST_BLOCK_BYTES. */

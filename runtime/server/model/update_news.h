@@ -21,11 +21,13 @@ typedef struct
   gboolean is_telling;
 } TpsUpdateNews;
 
+/* `options` is borrowed until clear(), which drops news that has not been reported. */
 void tps_update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options);
 void tps_update_news_clear (TpsUpdateNews *news);
 
 /* A trainer has come to a round that had `n_before` trainers. */
 void tps_update_news_add_arrival (TpsUpdateNews *news, guint n_before);
+/* The model has a new version, made from the gradients of `n_took_part` trainers. */
 void tps_update_news_add_update (TpsUpdateNews *news, gint64 version, guint n_took_part);
 
 /* No lock may be held. Thread: any. */

@@ -400,8 +400,8 @@ check_staleness (const TpsUpdating *updating, const TpsUpdateTicket *ticket)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_STALE,
                       "the gradients are of model version %" G_GINT64_FORMAT
-                      ", the newest is %" G_GINT64_FORMAT ", and at most %u older is allowed: "
-                      "fetch the model and go on from there",
+                      ", and the newest is %" G_GINT64_FORMAT ": they may be at most %u versions "
+                      "behind (--max-staleness); fetch the model and continue with it",
                       ticket->version, newest, updating->options.max_staleness);
 }
 
@@ -593,7 +593,8 @@ new_missing_error (const TpsUpdating *updating)
              tps_field_uint ("trainers", n_trainers), tps_field_text ("missing", missing));
   return g_error_new (TPS_ERROR, TPS_ERROR_ABORTED,
                       "the update of model version %" G_GINT64_FORMAT
-                      " has ended after %g s: %u of %u trainers came, %u are needed; missing: %s",
+                      " timed out after %g s: %u of %u trainers contributed, %u are needed; "
+                      "missing: %s",
                       updating->version, (gdouble) updating->options.round_timeout_ns / 1e9,
                       round->n_arrived, n_trainers, updating->options.min_trainers, missing);
 }

@@ -17,8 +17,9 @@
  *
  * A round is one update:
  *
- *   open -> updating -> done      all trainers have come, or as many as suffice, at the deadline or
- *                                 when all others are lost -> the model is new
+ *   open -> updating -> done      all trainers have contributed; or at least `min_trainers` have,
+ *                                 and the deadline has passed or all others are lost -> there is a
+ *                                 new version
  *   open -> aborted               too few have come at the deadline, counted from its first arrival
  *   updating -> aborted           the update failed
  *
@@ -51,8 +52,10 @@ typedef struct TpsUpdateContribution TpsUpdateContribution;
 
 typedef struct
 {
-  guint n_trainers;        /* >= 1 */
-  guint min_trainers;      /* enough at the deadline or without the lost, 1 to n_trainers */
+  guint n_trainers; /* >= 1 */
+  /* The number of trainers that suffices for an update at the deadline, or when all others are
+   * lost; 1 to n_trainers. */
+  guint min_trainers;
   gint64 round_timeout_ns; /* > 0 */
   guint max_staleness;
 } TpsUpdatingOptions;
@@ -118,6 +121,7 @@ TpsUpdating *tps_updating_new (const TpsUpdatingOptions *options);
 /* No ticket may be waiting (tps_updating_end_all()) and no job may be outstanding. */
 void tps_updating_free (TpsUpdating *updating);
 
+/* Frees the gradients and the error of a ticket. */
 void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 
 /* Sets the model: version 1 with these parameters, whose names and shapes are copied. There must
@@ -125,8 +129,8 @@ void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
-/* The model has its next version without a round, by the replay of an update. No round may be open
- * and no job outstanding. */
+/* Advances the model to its next version without a round, when an update is replayed. No round may
+ * be open and no job outstanding. */
 void tps_updating_skip_version (TpsUpdating *updating);
 
 /* The same, with the version of a restored model. */
@@ -176,6 +180,7 @@ gint64 tps_updating_get_deadline (const TpsUpdating *updating);
 /* Ends the round if its deadline is not after `now_ns`. */
 void tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output);
 
+/* Fills in `status`. Examines at most TPS_OPEN_ROUNDS_MAX_LOOKS trainers. */
 void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
                               TpsUpdatingStatus *status);
 
@@ -183,6 +188,7 @@ void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
  * again. An outstanding job must be passed back as usual. */
 void tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output);
 
+/* Makes an output without actions, in the caller's storage. */
 void tps_updating_output_init (TpsUpdatingOutput *output);
 
 /* Frees the memory that the machine no longer needs and resets the output. It may be large, so no

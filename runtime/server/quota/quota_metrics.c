@@ -18,7 +18,7 @@ static const TpsFamily throttled = {
 
 static const TpsFamily limits = {
   .name = "tenant_limit",
-  .help = "Limits of tenants that have some: a second's calls, rows or bytes; calls; bytes.",
+  .help = "Limits of tenants, if set: calls, rows or bytes per second; calls in flight; bytes.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "tenant", "limit" },
   .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS,

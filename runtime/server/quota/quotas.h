@@ -3,9 +3,9 @@
 /* The tenants of one server, by name, and their limits.
  *
  * Limits are given as a list of names. Each named tenant has the limits of its entry alone; every
- * other tenant has those of the entry "*", for itself. Callers choose names of tenants within the
- * rules of the server, so the number of tenants without an entry is bounded. Beyond the bound,
- * further names share a single tenant with the name "(others)".
+ * other tenant has limits of its own, with the values of the entry "*". Callers choose names of
+ * tenants within the rules of the server, so the number of tenants without an entry is bounded.
+ * Beyond the bound, further names share a single tenant with the name "(others)".
  *
  * Thread: any. Only tps_quotas_find() of a name takes a lock; it is called once for a connection,
  * and not for each call.

@@ -79,6 +79,7 @@ void tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits);
  * thread at a time. */
 void tps_tenant_enforce_table_bytes (TpsTenant *tenant);
 
+/* Borrowed. */
 const gchar *tps_tenant_get_name (const TpsTenant *tenant);
 
 /* Admits a call whose request has `n_bytes_in`. end_call() must follow for every admitted call.
@@ -110,6 +111,7 @@ typedef struct
   guint64 throttled_ms; /* sum of the waits that refusals named */
 } TpsTenantStatus;
 
+/* Fills in `status`. Thread: any. */
 void tps_tenant_get_status (TpsTenant *tenant, TpsTenantStatus *status);
 
 G_END_DECLS

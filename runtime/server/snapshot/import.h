@@ -39,9 +39,9 @@ typedef struct
  * last of them is used. Elements are converted with one rounding. The number of steps is the
  * greatest of the files.
  *
- * For a server that has not served requests and has an empty log: no command is recorded. The
- * table's incarnation is the next LSN. A snapshot must be written before the first command is
- * admitted, since the log does not contain the rows.
+ * The server must not have served requests, and its log must be empty, because no command is
+ * recorded. The table's incarnation is the next LSN. A snapshot must be written before the first
+ * command is admitted, since the log does not contain the rows.
  *
  * Files may be hostile: the memory of the table, and of the headers of files, is charged to the
  * store's budget before it is allocated.

@@ -35,17 +35,22 @@ typedef struct
   const gchar *problem; /* static; NULL = none */
 } TpsJsonReader;
 
+/* Begins to read `text`, which is borrowed. */
 void tps_json_reader_init (TpsJsonReader *json, const gchar *text, gsize n_bytes);
 
+/* Begins an object, whose members must be read with tps_json_next_member(). */
 void tps_json_begin_object (TpsJsonReader *json);
 /* Sets `key` (text without escapes, valid UTF-8) if there is another member; its value must be read
  * or skipped next. FALSE: the object has ended. */
 gboolean tps_json_next_member (TpsJsonReader *json, GString *key);
 
+/* Begins an array, whose elements must be read with tps_json_next_element(). */
 void tps_json_begin_array (TpsJsonReader *json);
 /* TRUE: another element follows, which must be read or skipped next. */
 gboolean tps_json_next_element (TpsJsonReader *json);
 
+/* Read or skip one value. A value of another type, an integer beyond 64 bits or text that is not
+ * UTF-8 is an error. */
 void tps_json_read_string (TpsJsonReader *json, GString *value);
 gint64 tps_json_read_i64 (TpsJsonReader *json);
 gdouble tps_json_read_double (TpsJsonReader *json);

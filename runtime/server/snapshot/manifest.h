@@ -68,6 +68,7 @@ typedef struct
   TpsCharge charge; /* for an untrusted text: its budget may be set before tps_manifest_read() */
 } TpsManifest;
 
+/* Makes an empty manifest in the caller's storage; its strings and arrays are freed by clear(). */
 void tps_manifest_init (TpsManifest *manifest);
 void tps_manifest_clear (TpsManifest *manifest);
 
@@ -84,7 +85,7 @@ const TpsManifestTable *tps_manifest_find_table (const TpsManifest *manifest, co
 /* The number of increments of all tables. */
 guint tps_manifest_count_increments (const TpsManifest *manifest);
 
-/* All files with their lengths. */
+/* Returns the total length of all files. */
 guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 
 /* The text; the caller frees it. */

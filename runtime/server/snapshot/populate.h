@@ -13,8 +13,9 @@ G_BEGIN_DECLS
 typedef struct TpsPopulate TpsPopulate;
 
 /* Begins with [memory, memory + n_bytes), which must be a mapping of the caller, or a part of one,
- * and stay until tps_populate_end(). NULL: it is not worth while, or there is no thread; the memory
- * may be written nevertheless. Contents do not change. */
+ * and stay until tps_populate_end(). NULL: the block is too small to be worth a thread, or no
+ * thread could be started. The caller may write to the memory in any case. Contents do not change.
+ * */
 TpsPopulate *tps_populate_begin (gpointer memory, gsize n_bytes);
 
 /* Ends the threads early if necessary, and frees. NULL is fine. */

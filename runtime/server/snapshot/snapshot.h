@@ -40,8 +40,8 @@ typedef struct
   TpsDisk *disk;       /* borrowed */
   const gchar *folder; /* of all snapshots, e.g. "snapshots"; made if it is missing */
 
-  /* Borrowed. The sequencer is that of `tables` and `model`, and has an observer. Either of these
-   * may be NULL. */
+  /* Borrowed. The sequencer is that of `tables` and `model`, and must have an observer. `tables` or
+   * `model` may be NULL. */
   TpsSequencer *sequencer;
   TpsTableStore *tables; /* with `keeps_row_lsns` */
   TpsModelServer *model;
@@ -89,17 +89,17 @@ typedef struct
 /* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one
  * call at a time for a folder. Lookups and pushes go on. They wait at most for the copy of
  * TPS_TABLE_QUIET_BYTES (or of one row, if that is longer), or for one piece of the push window,
- * TPS_PUSH_EXPORT_BYTES and the pushes of one client. Needs at most 32 MiB, and a bit for each row
- * of a table. `info` is set on success. An old snapshot that cannot be deleted stays; this is not
- * an error. On failure the folder is unchanged; if the disk cannot delete the incomplete snapshot,
- * the next call does so. Errors: those of the disk and of `flush`, ABORTED (cancelled),
- * INVALID_ARGUMENT (tables without row LSNs). */
+ * TPS_PUSH_EXPORT_BYTES and the pushes of one client. Needs at most 32 MiB of memory, and one bit
+ * for each row of a table. `info` is set on success. An old snapshot that cannot be deleted stays;
+ * this is not an error. On failure the folder is unchanged; if the disk cannot delete the
+ * incomplete snapshot, the next call does so. Errors: those of the disk and of `flush`, ABORTED
+ * (cancelled), INVALID_ARGUMENT (tables without row LSNs). */
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
 
-/* Finds the newest snapshot with a manifest. The whole manifest is checked, the files are not read.
- * Sets `info` with an empty name if there is none. Errors: those of the disk, ABORTED (a manifest
- * that is damaged or of another version; the file and the offset are named). */
+/* Finds the newest snapshot with a manifest. The whole manifest is checked, but the files are not
+ * read. Sets `info` with an empty name if there is none. Errors: those of the disk, ABORTED (a
+ * manifest that is damaged or of another version; the file and the offset are named). */
 gboolean tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                             GError **error);
 

@@ -10,10 +10,12 @@
 
 G_BEGIN_DECLS
 
+/* Appends the specification as an object. */
 void tps_table_spec_append_json (GString *json, const TpsTableSpec *spec);
 /* Fills `spec`, which is all zero, from the next value. The caller resolves it. */
 void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);
 
+/* The same for the specification of an optimizer. */
 void tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec);
 void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
 

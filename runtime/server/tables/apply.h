@@ -5,6 +5,7 @@
  *
  *   init()   checks everything, finds the tables, reserves all temporary space, and groups the ids
  *            by row: all work that may fail and does not depend on the rows. Other pushes may run
+ *            meanwhile
  *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
  *   clear()
  */
@@ -18,8 +19,9 @@
 
 G_BEGIN_DECLS
 
-/* One gradient. The contributions of its bags: SUM, their gradient times the weight; MEAN, the same
- * divided by the count; MAX, rows of cells. Offsets are in the scratch. */
+/* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), the
+ * same divided by the number of ids (MEAN), or the cells of which the row was the maximum (MAX).
+ * Offsets are in the scratch. */
 typedef struct
 {
   TpsOpenQuery open;
@@ -43,9 +45,11 @@ typedef struct
   TpsTable *table; /* borrowed from the parts */
   gsize n_contributions;
   gboolean has_weights;
-  gsize max_bags;       /* of a MAX gradient */
-  gboolean has_max;     /* contributions are known only in the push's turn */
-  gboolean is_left_out; /* by a record: the table did not take its step, or already has it */
+  gsize max_bags;   /* of a MAX gradient */
+  gboolean has_max; /* contributions are known only in the push's turn */
+  /* On replay: the record says that the table did not take its step, or the table already contains
+   * the step. */
+  gboolean is_left_out;
   TpsTableStep host;
 } TpsApplyStep;
 
@@ -57,7 +61,7 @@ typedef struct TpsApply
   TpsScratch scratch;
   guint n_parts, n_steps;
   guint n_in[TPS_N_ROW_STORES]; /* parts whose tables are in each row store */
-  gboolean has_max;             /* one part is MAX at least */
+  gboolean has_max;             /* at least one part is MAX */
   TpsDurability durability;     /* the strongest of the tables */
   TpsApplyPart *parts;
   TpsApplyStep *steps;

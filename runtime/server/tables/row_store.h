@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What depends on the place of a table's rows: the host's memory, or a device. Internal to this
- * folder; the tables of a store refer to one of the two row stores below.
+/* The functions that depend on the place of a table's rows: the host's memory, or a device.
+ * Internal to this folder; the tables of a store refer to one of the two row stores below.
  *
  * A lookup or a push may name tables of both. Each row store gets all of its part of the call at
  * once, since it decides how to divide it: among threads, or into one batch for each device.
@@ -55,9 +55,9 @@ struct TpsRowStore
 extern const TpsRowStore tps_rows_on_host;
 extern const TpsRowStore tps_rows_on_device;
 
-/* Lookups begin and end in this order, so that devices work while the host pools, and begin after
- * everything else that may fail. Steps run in the opposite order, since only those of devices
- * fail. */
+/* A lookup calls begin_lookup() and end_lookup() in this order, so that devices work while the host
+ * pools, and so that work on devices begins only when nothing else can fail any more. Steps run in
+ * the opposite order, since only steps on devices can fail. */
 extern const TpsRowStore *const tps_row_stores[TPS_N_ROW_STORES];
 
 G_END_DECLS

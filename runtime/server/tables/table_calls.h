@@ -21,6 +21,7 @@ gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
 /* The temporary space of lookups and pushes. */
 TpsBufferPool *tps_table_store_get_scratch (TpsTableStore *store);
 
+/* See TpsTableStoreOptions. */
 gsize tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store);
 
 /* Ids as slots: slots[i] - base. `owned` is NULL if the ids themselves serve as slots. */
@@ -32,8 +33,8 @@ typedef struct
 } TpsTableSlots;
 
 /* `indices` INT64 [n], borrowed. `what` names them in messages. Errors: INVALID_ARGUMENT,
- * "indices[17]: 300 is not in [0, 300) of table emb"; RESOURCE_EXHAUSTED of `scratch`. Clear it in
- * any case. */
+ * "indices[17]: 300 is not in [0, 300) of table emb"; RESOURCE_EXHAUSTED of `scratch`. `slots` must
+ * be cleared in any case. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
                                const gchar *what, TpsBufferPool *scratch, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);
@@ -46,8 +47,8 @@ typedef struct
   TpsTableBags bags;
 } TpsOpenQuery;
 
-/* Checks everything. `what` names the query in messages, such as "queries[1]". Clear it in any
- * case; zero before. */
+/* Checks everything. `what` names the query in messages, such as "queries[1]". `open` must be all
+ * zero before, and must be cleared in any case. */
 gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                               const gchar *what, GError **error);
 void tps_open_query_clear (TpsOpenQuery *open);

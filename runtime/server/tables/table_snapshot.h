@@ -14,6 +14,7 @@ G_BEGIN_DECLS
  * references. Thread: any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
+/* Whether tables in the host's memory keep the LSN of each row. */
 gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
 
 /* Borrowed. */
@@ -43,8 +44,8 @@ gboolean tps_table_capture_rows (TpsTable *table, gsize slot, gsize n, const Tps
  * be called. */
 gboolean tps_table_knows_changed_rows (const TpsTable *table);
 
-/* TRUE: an unfilled table must be filled by tps_table_fill_rows(), by ascending slots. FALSE: its
- * memory is written to. Errors: as above. */
+/* TRUE: an unfilled table must be filled by tps_table_fill_rows(), by ascending slots. FALSE: the
+ * caller must write to its memory. Errors: as above. */
 gboolean tps_table_is_filled_by_pieces (const TpsTable *table);
 gboolean tps_table_fill_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *from,
                               GError **error);

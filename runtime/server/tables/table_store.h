@@ -83,6 +83,7 @@ typedef struct
 /* 0.8 of tps_host_memory_get_total(). */
 gsize tps_table_store_get_default_max_bytes (void);
 
+/* Copies `options`. The caller owns the store. */
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
 /* No call may be in progress. */
 void tps_table_store_free (TpsTableStore *store);
@@ -173,10 +174,9 @@ typedef struct
   TpsPhases *phases;
   gint64 began_ns; /* its arrival (tps_clock_now_ns()); 0 = the push is not timed */
 
-  const TpsCommand
-      /* of the same push, to be replayed with its maxima and left-out tables; NULL = the push is
-       * new */
-      *record;
+  /* Of the same push, to be replayed with its maxima and left-out tables; NULL = the push is
+   * new. */
+  const TpsCommand *record;
 } TpsTablePush;
 
 typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);

@@ -29,8 +29,8 @@ typedef struct
   gboolean is_in_flight;
   TpsGradient reduced; /* in the memory of the model's device */
 
-  TpsGradient
-      retired; /* on a device: the last step's average, which the stream may still be reading */
+  /* On a device: the average of the previous step, which the stream may still be reading. */
+  TpsGradient retired;
 } TpsBucketSlot;
 
 /* Options shared by all slots of a DDP. */

@@ -31,8 +31,8 @@ typedef struct
   gdouble bucket_cap_mib;
   TpsCompression compression; /* all zero: none */
   const TpsHook *hook;
-  const TpsHookContext
-      *context; /* borrowed; its contents must outlive every step, see tps_ddp_free() */
+  /* Borrowed; its contents must outlive every step, see tps_ddp_free(). */
+  const TpsHookContext *context;
 
   /* Optional. Called on the training thread after progress (with 0), or before a wait that lasts
    * until `until_ns` at most. */

@@ -37,6 +37,7 @@ TpsRankMemory *tps_rank_memory_open (const TpsRankMemoryAddress *address, guint 
 /* Must be called when all ranks have opened the memory: other processes can no longer open it. */
 void tps_rank_memory_close_door (TpsRankMemory *memory);
 
+/* The rank of this process, and the number of ranks. */
 guint tps_rank_memory_get_rank (const TpsRankMemory *memory);
 guint tps_rank_memory_get_size (const TpsRankMemory *memory);
 

@@ -23,6 +23,7 @@ typedef struct
   TpsGradient *averages;     /* [route->n_pieces]; of dense pieces without their elements */
 } TpsBucketPieces;
 
+/* Divides the bucket of `call` into pieces by `route`; both are borrowed until clear(). */
 void tps_bucket_pieces_init (TpsBucketPieces *self, const TpsBucketCall *call,
                              const TpsRoute *route);
 void tps_bucket_pieces_clear (TpsBucketPieces *self);

@@ -39,6 +39,7 @@ struct TpsPassControl
   gint64 epoch_samples;
 };
 
+/* Creates the control of one pass, owned by the caller. */
 TpsPassControl *tps_pass_control_new (const TpsTrainerLinks *links, const TpsTrainPlan *plan);
 void tps_pass_control_free (TpsPassControl *control);
 

@@ -36,9 +36,8 @@ typedef struct
    * Borrowed; NULL = memory is charged when it is allocated, to the default pool's budget. */
   TpsBudget *budget;
   guint16 first_port, last_port; /* of its process groups; 0 = any */
-  gboolean
-      /* refuse passes with a process group of several trainers: PERMISSION_DENIED */
-      no_plain_groups;
+  /* Refuses passes with a process group of several trainers: PERMISSION_DENIED. */
+  gboolean no_plain_groups;
   gboolean no_shared_memory; /* process groups use sockets even within a machine */
   guint local_rank; /* of this process among the roles of its machine; selects the device */
 } TpsTrainerLinks;

@@ -97,9 +97,9 @@ typedef struct
    * chooses its own ports. */
   guint16 first_port, last_port;
 
-  TpsDevice
-      /* for "nccl" and "multi"; NULL = the CUDA device with number rank modulo their count */
-      *device;
+  /* For "nccl" and "multi". NULL = the CUDA device whose number is the rank modulo the number of
+   * CUDA devices. */
+  TpsDevice *device;
 
   gboolean no_shared_memory; /* sums use sockets even if all ranks are on one machine */
 

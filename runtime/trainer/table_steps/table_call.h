@@ -14,9 +14,8 @@ typedef struct
 {
   TpsTableClient *client; /* borrowed */
   guint n_outputs;
-  TpsTensor *
-      /* [n_outputs], of lookups; kept until the next lookup of the table unless moved out */
-      outputs;
+  /* [n_outputs], of lookups; kept until the next lookup of the table unless moved out. */
+  TpsTensor *outputs;
   gint64 deadline_ns;
   gint64 start_ns;
   guint first_output; /* of the lookup in flight */

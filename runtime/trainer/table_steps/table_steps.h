@@ -92,6 +92,7 @@ typedef struct
   guint64 n_refreshed; /* rows that were fetched again */
 } TpsTableStepsCounts;
 
+/* Returns the counts so far. */
 TpsTableStepsCounts tps_table_steps_get_counts (const TpsTableSteps *steps);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableSteps, tps_table_steps_free)

@@ -23,7 +23,7 @@ TEST (ScanHostile, anUnknownVersion)
 {
   expect_protocol_error (frame (be (0x80020001, 4)), "version 0x80020001");
   expect_protocol_error (frame (be (0x80010101, 4)), "version 0x80010101");
-  expect_protocol_error (frame ("\x82\x22"), "version 2 of the compact protocol");
+  expect_protocol_error (frame ("\x82\x22"), "the compact protocol has version 2, expected 1");
 }
 
 TEST (ScanHostile, anUnknownMessageType)
@@ -328,7 +328,7 @@ TEST (ScanHostile, theLongestVarintsAreNotHostile)
 TEST (ScanHostile, anI16Beyond16Bits)
 {
   expect_bad_arguments (compact_header () + compact_field (C_I16) + varint (2 * 32768),
-                        "an i16 is 32768");
+                        "an i16 has the value 32768");
 }
 
 TEST (ScanHostile, aBooleanThatIsNeitherTrueNorFalse)

@@ -17,8 +17,9 @@ using testing::StartsWith;
 
 TEST (ScanLimits, aFrameOfNoBytes)
 {
-  expect_protocol_error (be (0, 4), "a frame of no bytes");
-  EXPECT_EQ (scan_bytes (frame (header () + STOP) + be (0, 4)).error, "a frame of no bytes");
+  expect_protocol_error (be (0, 4), "a frame has the length 0, expected at least 1");
+  EXPECT_EQ (scan_bytes (frame (header () + STOP) + be (0, 4)).error,
+             "a frame has the length 0, expected at least 1");
 }
 
 TEST (ScanLimits, aNegativeFrameLength)
@@ -31,10 +32,10 @@ TEST (ScanLimits, aNegativeFrameLength)
 TEST (ScanLimits, aFrameBeyondTheLimit)
 {
   expect_refused (be (0x7fffffff, 4), TPS_ERROR_RESOURCE_EXHAUSTED,
-                  "a frame of 2147483647 bytes, the limit is 1048576");
-  expect_refused (be (LIMIT + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a frame of 1048577 bytes");
+                  "a frame has 2147483647 bytes; the limit is 1048576");
+  expect_refused (be (LIMIT + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a frame has 1048577 bytes");
   expect_refused ("GET / HTTP/1.1\r\n\r\n", TPS_ERROR_RESOURCE_EXHAUSTED,
-                  "a frame of 1195725856 bytes");
+                  "a frame has 1195725856 bytes");
 }
 
 TEST (ScanLimits, aFrameAtTheLimitIsNotHostile)
@@ -277,7 +278,7 @@ TEST (ScanLimits, afterAnErrorTheScannerStaysBad)
       EXPECT_FALSE (tps_scanner_feed (scanner, reinterpret_cast<const guint8 *> (bytes.data ()),
                                       bytes.size (), &n, &error));
       EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_PROTOCOL));
-      EXPECT_STREQ (error->message, "a frame of no bytes");
+      EXPECT_STREQ (error->message, "a frame has the length 0, expected at least 1");
       EXPECT_EQ (tps_scanner_take (scanner), nullptr);
       EXPECT_FALSE (tps_scanner_get_body (scanner, &dest, &n));
       EXPECT_FALSE (tps_scanner_is_idle (scanner));

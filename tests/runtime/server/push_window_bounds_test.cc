@@ -45,9 +45,10 @@ TEST_F (SmallPushWindow, newNamesAreRefusedWhenFloorsAreUsedUp)
   for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
     ASSERT_EQ (push (client, 1, 1), NEW);
   EXPECT_EQ (begin ("h", 1), EXHAUSTED);
-  EXPECT_EQ (message,
-             "client h: no room to remember its pushes, 3 clients and 4 clients of earlier "
-             "pushes are remembered; see --push-clients");
+  EXPECT_EQ (
+      message,
+      "client h: no room to remember its pushes: the server remembers pushes of 3 clients, and "
+      "the highest push of 4 more; raise --push-clients");
   for (const char *client : { "a", "b", "c", "d" })
     EXPECT_EQ (begin (client, 1), STALE);
   for (const char *client : { "e", "f", "g" })

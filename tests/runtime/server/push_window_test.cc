@@ -35,7 +35,8 @@ TEST_F (PushWindow, takesAnyOrderInsideTheWindowAndNothingBelow)
 {
   push ("a", 5000, 1);
   EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW), STALE);
-  EXPECT_EQ (message, "push 3976 of client a: only the 1024 up to 5000 are remembered");
+  EXPECT_EQ (message, "push 3976 of client a is too old: the server remembers the newest 1024 "
+                      "pushes (--push-window), up to 5000");
   EXPECT_EQ (push ("a", 5000 - TPS_PUSH_WINDOW + 1, 2), NEW);
   EXPECT_EQ (push ("a", 4990, 3), NEW);
   EXPECT_EQ (begin ("a", 5000), REPEAT);

@@ -19,8 +19,9 @@ G_BEGIN_DECLS
 gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gfloat *to,
                                   gfloat *state, gint64 *lsn, GError **error);
 
-/* The opposite, for a table that no other thread has; by ascending slots. `state` is not read if
- * there is none. Blocks. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Writes rows, their state and their LSNs to the device. No other thread may have the table. Calls
+ * must be made by ascending slots. `state` is not read if there is none. Blocks. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const gfloat *from,
                                const gfloat *state, const gint64 *lsns, GError **error);
 
@@ -28,7 +29,8 @@ gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const g
  * forgotten: later commands have greater ones. Thread: that of the table's step. */
 gboolean tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn);
 
-/* Whether the row contains the step. Must follow a TRUE of tps_device_rows_may_have(). */
+/* Whether the row contains the step. Must be called only after tps_device_rows_may_have() has
+ * returned TRUE. */
 gboolean tps_device_rows_has (const TpsDeviceRows *rows, gint64 slot, gint64 lsn);
 
 G_END_DECLS

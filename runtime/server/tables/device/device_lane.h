@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The resources of a call on a device: a stream of its own, memory on both sides, and events. They
- * take longer to make than a small call takes, so lanes are kept for later calls. There are as many
- * as there were concurrent calls.
+/* The resources of a call on a device: a stream of its own, memory on both sides, and events.
+ * Making them takes longer than a small call, so lanes are kept for later calls. Their number is
+ * the greatest number of concurrent calls so far.
  *
  * The host's memory of a lane is charged, also while the lane is idle; it is freed when a charge
- * would be refused otherwise. The device's memory has no limit but the device: the memory of idle
- * lanes is freed when the device has no more.
+ * would be refused otherwise. The device's memory is limited only by its size: if the device has no
+ * more memory, that of idle lanes is freed.
  *
  * Thread: a lane one at a time; TpsDeviceLanes any. May block.
  */

@@ -47,7 +47,7 @@ typedef struct
   _Alignas(64) atomic_uint n_readers;
 } TpsTablePresence;
 
-/* What depends on the place of the rows; runtime/server/tables/row_store.h. */
+/* The functions that depend on the place of the rows: see runtime/server/tables/row_store.h. */
 typedef struct TpsRowStore TpsRowStore;
 
 /* Fields are read-only, except those that the rows' locks and turns guard. */
@@ -58,8 +58,8 @@ typedef struct
   gint64 incarnation;       /* the LSN of its creation */
   TpsTableNumbers *numbers; /* owned; NULL = nothing is counted */
   TpsTurnQueue turns;       /* of the commands that change it */
-  TpsCharge payload;        /* rows and state, */
-  TpsCharge overhead;       /* and everything else */
+  TpsCharge payload;        /* of rows and state */
+  TpsCharge overhead;       /* of everything else */
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;

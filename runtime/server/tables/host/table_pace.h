@@ -16,7 +16,8 @@
 
 G_BEGIN_DECLS
 
-/* The progress of the push with an odd, or an even, number of its turn. */
+/* The progress of one push. Pushes whose turn has an even number use one entry, the others use the
+ * other one. */
 typedef struct
 {
   atomic_ullong number; /* of the turn */

@@ -95,6 +95,7 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
 /* `row` is copied; the arrays to which it points are borrowed. */
 void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row);
 
+/* Groups the added contributions by row. Must be called after the last of them and before run(). */
 void tps_table_step_group (TpsTableStep *step);
 
 /* After group(): whether the step is short enough for one thread, so that the next one need not

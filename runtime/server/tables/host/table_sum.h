@@ -47,7 +47,8 @@ typedef void (*TpsTableSumFunc) (const TpsTableStep *step, gsize begin, gsize en
 void tps_table_sum_run_part (const TpsTableStep *step, gsize part, gsize begin, gsize end,
                              TpsTableSumFunc run);
 
-/* Returns the sum of group `u` [dim]: in the working space, or a contribution in its place. */
+/* Returns the sum of group `u` [dim]. It lies in the working space; the sum of a single
+ * contribution may be the contribution itself. */
 const gfloat *tps_table_sum_add_up (const TpsTableStep *step, gsize u,
                                     const TpsTableSumSpace *space);
 

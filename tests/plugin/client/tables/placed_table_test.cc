@@ -258,7 +258,7 @@ TEST_F (Assembly, PartsOfDifferentTablesNameTheServersAndTheDifference)
   add_hash (1, 0, 2);
   ASSERT_FALSE (assemble ());
   EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
-                                 "different ones: shard: 50 rows from 0 on, not shard 0 of 2");
+                                 "different tables: shard: 50 rows from 0 on, not shard 0 of 2");
 }
 
 /* Each server may have a device of its own. */
@@ -278,7 +278,7 @@ TEST_F (Assembly, PartsWithDifferentDimensionsAreRefused)
   lists_[1].specs[0].dim = 5;
   ASSERT_FALSE (assemble ());
   EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
-                                 "different ones: dim: 4, not 5");
+                                 "different tables: dim: 4, not 5");
 }
 
 }

@@ -141,7 +141,7 @@ TEST (Updating, aQuorumSufficesAtTheDeadlineOnly)
   int c = sim.push (0, 1);
   sim.advance_time (30 * SECOND);
   EXPECT_EQ (sim.outcome (c).code, TPS_ERROR_ABORTED);
-  EXPECT_THAT (sim.outcome (c).message, HasSubstr ("1 of 3 trainers came, 2 are needed"));
+  EXPECT_THAT (sim.outcome (c).message, HasSubstr ("1 of 3 trainers contributed, 2 are needed"));
 }
 
 TEST (Updating, aQuorumDoesNotWaitForLostTrainers)
