@@ -148,7 +148,7 @@ class UntrustedServerTest(unittest.TestCase):
 
     def test_segment_without_a_descriptor(self):
         self.assert_refused(lambda number: (Segment(number, BYTES), []),
-                            "server .* sent no descriptor")
+                            "server .* sent no file descriptor")
 
     def test_descriptor_beside_an_error_is_closed(self):
         with Untrusted(segment=lambda number: (None, [sealed_file(BYTES)])) as server:

@@ -85,7 +85,8 @@ TEST (Tenants, NameWhatIsWrong)
     { "3", "tenants: an object of tenants is expected" },
     { R"({"ads": 3})", "tenants.ads: an object of limits is expected" },
     { R"({"": {}})", "tenants.: a name has 1 to 128 bytes" },
-    { R"({"ads": {"calls": 3}})", "tenants.ads.calls: there is no such limit" },
+    { R"({"ads": {"calls": 3}})", "tenants.ads.calls: there is no such limit; expected "
+                                  "*_per_s, *_burst, calls_in_flight or table_bytes" },
     { R"({"ads": {"calls_per_s": 0}})",
       "tenants.ads.calls_per_s: a whole number from 1 is expected" },
     { R"({"ads": {"calls_per_s": -1}})",

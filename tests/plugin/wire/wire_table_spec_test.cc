@@ -226,9 +226,11 @@ TEST (WireTableSpec, shardsThatCannotBeAreRefused)
   EXPECT_EQ (spec_refusal (plus ({ i32 (9, 0), i32 (10, 0) })),
              "spec.shard_count: 0, at least 1 is expected");
   EXPECT_EQ (spec_refusal (plus ({ i32 (9, 0), i32 (10, 3), i64 (11, 33) })),
-             "spec.shard_rows is 33, but without first_row there are 34");
+             "spec.shard_rows is 33, expected 34, the number of rows of this shard, because "
+             "first_row is not set");
   EXPECT_EQ (spec_refusal (plus ({ i64 (11, 50) })),
-             "spec.shard_rows is 50, but without first_row there are 100");
+             "spec.shard_rows is 50, expected 100, the number of rows of this shard, because "
+             "first_row is not set");
 }
 
 TEST (WireTableSpec, listsSayWhichTableIsWrong)

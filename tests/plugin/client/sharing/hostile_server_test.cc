@@ -176,7 +176,7 @@ TEST_F (HostileServer, ThatCannotShareIsWarnedOfOnce)
   ASSERT_EQ (warnings.get ().size (), 1u);
   EXPECT_EQ (warnings.get ()[0], "memory cannot be shared with " + server_.listener.address ()
                                      + ", large tensors travel inline: the server opened a segment "
-                                       "and sent no descriptor of it");
+                                       "but sent no file descriptor for it");
 }
 
 /* The server may have room again later. */

@@ -358,7 +358,7 @@ TEST (LookupPlan, AnswerWithTooFewTensorsIsRefused)
 
   EXPECT_EQ (plan->requests[0].queries->len, 2u);
   EXPECT_FALSE (tps_lookup_plan_take_answer (plan, 0, &tensor, 1, &error));
-  EXPECT_STREQ (error->message, "1 tensors for 2 queries");
+  EXPECT_STREQ (error->message, "the reply has 1 tensors, expected 2");
 }
 
 TEST (RowSplit, RowsKeepTheirOrderAndComeBackToTheirPlaces)

@@ -160,7 +160,8 @@ TEST (SegmentLimits, BoundOneConnectionAndNotTheNext)
 
   Message answer = one.raw ().Call ("Memory:open_segment", OpenFields (1, 1, 2 * kMiB));
   EXPECT_EQ (ErrorCode (answer), 7);
-  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("a connection may share 4194304"));
+  EXPECT_THAT (ErrorText (answer),
+               testing::HasSubstr ("the connection shares 3145728 of at most 4194304 bytes"));
   two.Open (TPS_SEGMENT_REQUESTS, 4 * kMiB);
   EXPECT_EQ (ErrorCode (one.Close (id)), 0);
   one.Open (TPS_SEGMENT_ANSWERS, 4 * kMiB);
