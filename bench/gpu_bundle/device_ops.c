@@ -312,6 +312,7 @@ main (int argc, char **argv)
   TpsDevice *device;
   gint status = 0;
 
+  setvbuf (stdout, NULL, _IOLBF, 0); /* lines survive a kill */
   if (!parse (&flags, &argc, &argv, &error))
     status = 2;
   else if ((device = tps_device_find (flags.device != NULL ? flags.device : "cuda:0", &error))

@@ -251,10 +251,7 @@ lose_a_rank (Rank *rank)
   gboolean is_told;
 
   if (rank->group->rank == rank->group->size - 1)
-    {
-      fflush (stdout);
-      _exit (rank->n_wrong > 0 ? 1 : 0);
-    }
+    _exit (rank->n_wrong > 0 ? 1 : 0);
   is_told = !all_reduce (rank, &value, 1, &error)
             && g_error_matches (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN);
   check (rank, is_told, "a rank is lost", 1);
@@ -360,8 +357,10 @@ main (int argc, char **argv)
 {
   Flags flags = { .size = 1 };
   g_autoptr (GError) error = NULL;
-  gint status = parse (&flags, &argc, &argv, &error) ? run_rank (&flags, &error) : 2;
+  gint status;
 
+  setvbuf (stdout, NULL, _IOLBF, 0); /* lines survive a kill */
+  status = parse (&flags, &argc, &argv, &error) ? run_rank (&flags, &error) : 2;
   if (error != NULL)
     fprintf (stderr, "nccl_ranks: %s\n", error->message);
   g_free (flags.store);

@@ -288,6 +288,7 @@ def main():
     parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE",
                         help="output of device_ops")
     flags = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # lines survive a kill
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False
     print("PyTorch %s, %s" % (torch.__version__, torch.cuda.get_device_name()))

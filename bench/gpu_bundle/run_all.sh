@@ -96,6 +96,18 @@ time_left () {  # LIMIT
   echo $((left < $1 ? left : $1))
 }
 
+# Runs a command whose output goes directly to the log of the part, so that it survives this script.
+# Then the output alone is in $scratch/said. The exit code is that of the command.
+logged () {  # PART COMMAND...
+  local log=$out/$1.log status n_before
+  shift
+  n_before=$(wc -c <"$log")
+  "$@" >>"$log" 2>&1
+  status=$?
+  tail -c "+$((n_before + 1))" "$log" >"$scratch/said"
+  return "$status"
+}
+
 # Exit code 3 means that the machine lacks a requirement, which the last line of output names.
 # `figure`, a script for sed, extracts the figure for the results from the output.
 run () {  # PART NAME COMMAND...
@@ -107,9 +119,8 @@ run () {  # PART NAME COMMAND...
     return
   fi
   echo "== $name: $*" >>"$out/$part.log"
-  timeout --kill-after=5 "$limit" "$@" >"$scratch/said" 2>&1
+  logged "$part" timeout --kill-after=5 "$limit" "$@"
   status=$?
-  cat "$scratch/said" >>"$out/$part.log"
   case $status in
     0) note "$part" "$name" passed "$(sed -n "${figure:-}" "$scratch/said" | tail -n 1)" ;;
     3) note "$part" "$name" skipped "$(tail -n 1 "$scratch/said")" ;;
@@ -126,12 +137,12 @@ list_tests () {  # PROGRAM [FILTER]
 
 # Runs the tests listed in a file, one per line, and replaces the list by the remaining tests: those
 # that failed or did not run.
-run_tests () {  # FILE COMMAND...
-  local file=$1 limit
+run_tests () {  # PART FILE COMMAND...
+  local part=$1 file=$2 limit
   limit=$(time_left "${limit_s:-$RUN_S}")
-  shift
+  shift 2
   [ "$limit" -gt 0 ] || return
-  timeout --kill-after=5 "$limit" "$@" --gtest_filter="$(paste -sd: "$file")" >"$scratch/said" 2>&1
+  logged "$part" timeout --kill-after=5 "$limit" "$@" --gtest_filter="$(paste -sd: "$file")"
   echo "exit code $?" >>"$scratch/said"
   sed -n 's/^\[ *\(OK\|SKIPPED\) *\] \([^ (]*\).*/\2/p' "$scratch/said" | sort -u >"$scratch/ended"
   grep -vxF -f "$scratch/ended" "$file" >"$scratch/left"
@@ -152,13 +163,11 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   fi
   while [ -s "$scratch/tests" ] && [ "$(time_left 1)" -gt 0 ]; do
     echo "== $name: $(wc -l <"$scratch/tests") tests" >>"$out/$part.log"
-    run_tests "$scratch/tests" "$@" "$program"
-    cat "$scratch/said" >>"$out/$part.log"
+    run_tests "$part" "$scratch/tests" "$@" "$program"
     [ -s "$scratch/tests" ] || break
     culprit=$(head -n 1 "$scratch/tests")
     echo "$culprit" >"$scratch/alone"
-    limit_s=60 run_tests "$scratch/alone" "$@" "$program"
-    cat "$scratch/said" >>"$out/$part.log"
+    limit_s=60 run_tests "$part" "$scratch/alone" "$@" "$program"
     if [ -s "$scratch/alone" ]; then
       note "$part" "${culprit##*/}" failed "alone too: $(grep -v '^\[' "$scratch/said" | grep -m 1 -i -E 'failure|error|fault|exit code' )"
       n_failed=$((n_failed + 1))
@@ -229,8 +238,8 @@ part_pytorch () {
     note pytorch all skipped 'no python3 on the PATH'
     return
   fi
-  timeout --kill-after=5 "$(time_left "$RUN_S")" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$scratch/ours" 2>&1
-  run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$scratch/ours"
+  timeout --kill-after=5 "$(time_left "$RUN_S")" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$out/pytorch_ours.log" 2>&1
+  run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$out/pytorch_ours.log"
 }
 
 # Both ranks may share one GPU. NCCL before 2.30 refuses that within a host, so each gets a host id

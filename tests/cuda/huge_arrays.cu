@@ -246,6 +246,7 @@ main ()
   cudaError_t code = cudaGetDeviceCount (&n_devices);
   const gsize two_31 = (gsize) 1 << 31;
 
+  setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
   if (code != cudaSuccess || n_devices == 0)
     return skip (code != cudaSuccess ? cudaGetErrorString (code) : "no device");
   for (Outcome outcome :

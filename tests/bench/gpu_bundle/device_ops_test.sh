@@ -25,4 +25,14 @@ expect 'and one line with the reason' [ "$line" = \
 "$program" --rounds=0 2>/dev/null
 expect 'bad flags are exit code 2' [ $? -eq 2 ]
 
+# A killed process. The file gets its first lines long before the process ends.
+"$program" --device=cpu --smoke --rounds=1000 >"$TEST_TMPDIR/table" &
+pid=$!
+deadline=$((SECONDS + 30))
+until [ -s "$TEST_TMPDIR/table" ] || [ "$SECONDS" -ge "$deadline" ]; do sleep 0.01; done
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+expect 'a kill takes place before the end' [ $? -eq 137 ]
+expect 'the lines until then are kept' grep -q '^operation ' "$TEST_TMPDIR/table"
+
 exit "$failed"
