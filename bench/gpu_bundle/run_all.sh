@@ -109,7 +109,8 @@ logged () {  # PART COMMAND...
 }
 
 # Exit code 3 means that the machine lacks a requirement, which the last line of output names.
-# `figure`, a script for sed, extracts the figure for the results from the output.
+# `figure`, a script for sed, extracts the figure for the results from the output. `wanted` is a
+# regular expression that the output must match.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -121,6 +122,10 @@ run () {  # PART NAME COMMAND...
   echo "== $name: $*" >>"$out/$part.log"
   logged "$part" timeout --kill-after=5 "$limit" "$@"
   status=$?
+  if [ "$status" -eq 0 ] && ! grep -q -E "${wanted:-}" "$scratch/said"; then
+    note "$part" "$name" failed "no $wanted in the output"
+    return
+  fi
   case $status in
     0) note "$part" "$name" passed "$(sed -n "${figure:-}" "$scratch/said" | tail -n 1)" ;;
     3) note "$part" "$name" skipped "$(tail -n 1 "$scratch/said")" ;;
@@ -339,9 +344,9 @@ part_sanitizer () {
   done
 }
 
-# Four kernels, without locking the clocks.
+# Four kernels, structs of cuda/kernels and cuda/optimizer, without locking the clocks.
 part_profile () {
-  local tool reason kernel limit_s=60
+  local tool reason kernel wanted limit_s=60
   reason=$(why_no_tools)
   tool=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
   [ -n "$tool" ] || reason=${reason:-no ncu on the PATH or in /usr/local/cuda/bin}
@@ -349,9 +354,13 @@ part_profile () {
     note profile all skipped "$reason"
     return
   fi
-  for kernel in Gather ShortGroups Chunks UpdateRows; do
+  for kernel in Gather Chunks UpdateRows RowwiseAdagrad; do
+    # The heading of a profiled launch; the name alone is also in the warning that there was none.
+    wanted="\\b$kernel\\b.*, Context [0-9]"
+    # The first launch is that of the check, on a few elements.
     run profile "$kernel" "$tool" --clock-control none --set detailed --kernel-name-base demangled \
-      --kernel-name "regex:$kernel" --launch-count 2 ./bin/device_ops --device=cuda:0 --rounds=1 "${size[@]}"
+      --kernel-name "regex:\\b$kernel\\b" --launch-skip 1 --launch-count 2 \
+      ./bin/device_ops --device=cuda:0 --rounds=1 "${size[@]}"
   done
 }
 

@@ -1,8 +1,14 @@
 #!/bin/bash
 # run_all.sh with fakes in place of the programs of the bundle and of the tools of the machine: its
-# log survives a kill. The fakes have no effects but those that the expectations name.
+# log survives a kill, and it profiles kernels that exist.
+#
+#   run_all_on_fakes_test.sh SCRIPT SOURCE...
+#
+# SOURCEs are those of the kernels.
 set -u
 script=$PWD/$1
+shift
+sources=("${@/#/"$PWD/"}")
 failed=0
 
 expect () {  # DESCRIPTION CONDITION...
@@ -55,5 +61,29 @@ kill -KILL "$script_pid"
 wait "$script_pid" 2>/dev/null
 kill "$(cat thriftps_gpu/device_ops.pid)"
 expect 'and is still there after a kill' grep -q '^copy  *3000' killed/device_ops.log
+
+# -- Nsight Compute --
+
+# Answers all calls after the first one as the tool does if no kernel matches.
+fake tools/ncu <<'EOF'
+kernel=$(sed 's/.*--kernel-name regex:\\b\([A-Za-z0-9]*\)\\b .*/\1/' <<<"$*")
+echo "$kernel $*" >>ncu.calls
+if [ "$(wc -l <ncu.calls)" -gt 1 ]; then
+  echo '==WARNING== No kernels were profiled.'
+  echo "Available Kernels: 1. $kernel"
+else
+  echo "  void each_kernel<2, $kernel<4>>(T2, unsigned long) (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0"
+fi
+EOF
+fake thriftps_gpu/bin/device_ops <<<'exit 0'
+fake tools/dmesg <<<'exit 0'
+said=$(run_all --out=profile profile)
+expect 'kernels that are not profiled fail' [ $? -eq 1 ]
+expect 'a profiled kernel passes' grep -q '^profile  *Gather  *passed' <<<"$said"
+expect 'and the others are named' [ "$(grep -c '^profile  *[A-Z][A-Za-z]*  *failed  *no .*Context' <<<"$said")" -eq 3 ]
+expect 'the first, small launch is not profiled' [ "$(grep -c -e '--launch-skip 1 ' thriftps_gpu/ncu.calls)" -eq 4 ]
+while read -r kernel _; do
+  expect "$kernel is the body of a kernel" grep -q "^\(template <.*> \)\?struct $kernel\( \|$\)" "${sources[@]}"
+done <thriftps_gpu/ncu.calls
 
 exit "$failed"
