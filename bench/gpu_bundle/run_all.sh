@@ -21,8 +21,10 @@ cd "$(dirname "$(readlink -f "$0")")" || exit 2
 
 PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops' 'pytorch nccl'
   'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
-LIMIT_S=525  # of a stage
+LIMIT_S=525  # of a stage, of which the first includes the start of this script
 RUN_S=150    # of a single command, which may hang
+TOOL_S=30    # of a tool that describes the machine
+NO_TIME="the $LIMIT_S s of the stage are over"
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 tar -C "$scratch" -xzf lib.tar.gz || exit 2
@@ -30,12 +32,31 @@ export LD_LIBRARY_PATH=$scratch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export THRIFTPS_CUDA_LIBRARY=$PWD/libtps_cuda.so
 
 failed=0
-stage_end=0
+stage_end=$LIMIT_S
 size=(${THRIFTPS_SMOKE:+--smoke})
 
 note () {  # PART NAME RESULT [FIGURE OR REASON]
   printf '%-16s %-36s %-8s %s\n' "$1" "$2" "$3" "${4:-}" | tee -a "$out/results.txt"
   [ "$3" != failed ] || failed=1
+}
+
+# -- time --
+
+# Seconds that remain for one command; 0: none.
+time_left () {  # LIMIT
+  local left=$((stage_end - SECONDS))
+  [ "$left" -gt 0 ] || left=0
+  echo $((left < $1 ? left : $1))
+}
+
+# Runs a command for at most LIMIT seconds, and not beyond the end of the stage; exit code 124 if
+# that takes longer or no time is left.
+limited () {  # LIMIT COMMAND...
+  local limit
+  limit=$(time_left "$1")
+  shift
+  [ "$limit" -gt 0 ] || return 124  # `timeout 0` is no limit
+  timeout --kill-after=5 "$limit" "$@"
 }
 
 # -- the machine --
@@ -51,7 +72,7 @@ find_python () {
     "$(command -v python3)" /opt/*/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do
     [ -x "$candidate" ] || continue
     : "${first:=$candidate}"
-    if "$candidate" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null; then
+    if limited "$TOOL_S" "$candidate" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null; then
       echo "$candidate"
       return
     fi
@@ -61,7 +82,7 @@ find_python () {
 
 # Folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python.
 nvidia_folders () {
-  "$1" -c 'import glob, sys
+  limited "$TOOL_S" "$1" -c 'import glob, sys
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
 }
 
@@ -75,26 +96,19 @@ fi
 # Empty if there is a device; otherwise the line with the reason why there is none.
 why_no_gpu () {
   local said status
-  said=$(timeout --kill-after=5 60 ./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
+  said=$(limited 60 ./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
   status=$?
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
 
 # The reason why tools that inspect the driver do not work here; empty if they may work.
 why_no_tools () {
-  if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || dmesg 2>/dev/null | grep -qi gvisor; then
+  if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || limited "$TOOL_S" dmesg 2>/dev/null | grep -qi gvisor; then
     echo 'gVisor: the driver cannot be inspected'
   fi
 }
 
 # -- running --
-
-# Seconds that remain for one command; 0: none.
-time_left () {  # LIMIT
-  local left=$((stage_end - SECONDS))
-  [ "$left" -gt 0 ] || left=0
-  echo $((left < $1 ? left : $1))
-}
 
 # Runs a command whose output goes directly to the log of the part, so that it survives this script.
 # Then the output alone is in $scratch/said. The exit code is that of the command.
@@ -116,11 +130,11 @@ run () {  # PART NAME COMMAND...
   limit=$(time_left "${limit_s:-$RUN_S}")
   shift 2
   if [ "$limit" -eq 0 ]; then
-    note "$part" "$name" skipped "the $LIMIT_S s of the stage are over"
+    note "$part" "$name" skipped "$NO_TIME"
     return
   fi
   echo "== $name: $*" >>"$out/$part.log"
-  logged "$part" timeout --kill-after=5 "$limit" "$@"
+  logged "$part" limited "$limit" "$@"
   status=$?
   if [ "$status" -eq 0 ] && ! grep -q -E "${wanted:-}" "$scratch/said"; then
     note "$part" "$name" failed "no $wanted in the output"
@@ -136,18 +150,16 @@ run () {  # PART NAME COMMAND...
 
 # The tests of a program, one per line.
 list_tests () {  # PROGRAM [FILTER]
-  timeout --kill-after=5 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
+  limited 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
     sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
 }
 
 # Runs the tests listed in a file, one per line, and replaces the list by the remaining tests: those
 # that failed or did not run.
 run_tests () {  # PART FILE COMMAND...
-  local part=$1 file=$2 limit
-  limit=$(time_left "${limit_s:-$RUN_S}")
+  local part=$1 file=$2
   shift 2
-  [ "$limit" -gt 0 ] || return
-  logged "$part" timeout --kill-after=5 "$limit" "$@" --gtest_filter="$(paste -sd: "$file")"
+  logged "$part" limited "${limit_s:-$RUN_S}" "$@" --gtest_filter="$(paste -sd: "$file")"
   echo "exit code $?" >>"$scratch/said"
   sed -n 's/^\[ *\(OK\|SKIPPED\) *\] \([^ (]*\).*/\2/p' "$scratch/said" | sort -u >"$scratch/ended"
   grep -vxF -f "$scratch/ended" "$file" >"$scratch/left"
@@ -160,6 +172,10 @@ run_tests () {  # PART FILE COMMAND...
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 culprit
   shift 4
+  if [ "$(time_left 1)" -eq 0 ]; then
+    note "$part" "$name" skipped "$NO_TIME"
+    return
+  fi
   list_tests "$program" "$filter" >"$scratch/tests"
   n_tests=$(wc -l <"$scratch/tests")
   if [ "$n_tests" -eq 0 ]; then
@@ -198,14 +214,14 @@ part_identity () {
   {
     date -u
     uname -a
-    nvidia-smi 2>&1
-    nvidia-smi -q -d CLOCK,ECC,POWER,MEMORY 2>&1
+    limited "$TOOL_S" nvidia-smi 2>&1
+    limited "$TOOL_S" nvidia-smi -q -d CLOCK,ECC,POWER,MEMORY 2>&1
     nproc
-    [ -z "$python" ] || "$python" -c 'import sys, torch
+    [ -z "$python" ] || limited 60 "$python" -c 'import sys, torch
 print(sys.version, torch.__version__, torch.version.cuda, torch.cuda.nccl.version())' 2>&1
     echo "$LD_LIBRARY_PATH"
   } >>"$out/identity.log" 2>&1
-  note identity cuda:0 passed "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)"
+  note identity cuda:0 passed "$(limited "$TOOL_S" nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)"
 }
 
 part_conformance () {
@@ -243,7 +259,7 @@ part_pytorch () {
     note pytorch all skipped 'no python3 on the PATH'
     return
   fi
-  timeout --kill-after=5 "$(time_left "$RUN_S")" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$out/pytorch_ours.log" 2>&1
+  limited "$RUN_S" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$out/pytorch_ours.log" 2>&1
   run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$out/pytorch_ours.log"
 }
 
@@ -260,6 +276,7 @@ export TWO_RANKS='
   exit "$second"'
 
 part_nccl () {
+  local limit_s=90
   mkdir -p "$scratch/one"
   run nccl 'one rank' ./bin/nccl_ranks --store="$scratch/one"
   run nccl 'two ranks' bash -c "$TWO_RANKS" two_ranks "$scratch"
@@ -297,9 +314,9 @@ part_cuda_rpc () {
   local figure=$BESIDE reason
   if [ -z "$python" ]; then
     note cuda_rpc all skipped 'no python3 on the PATH'
-  elif ! "$python" -c 'import torch' 2>/dev/null; then
+  elif ! limited 60 "$python" -c 'import torch' 2>/dev/null; then
     note cuda_rpc all skipped "no PyTorch in $python"
-  elif ! reason=$("$python" ./bin/bench/peers/pytorch_parameter_server.py --check 2>&1); then
+  elif ! reason=$(limited 60 "$python" ./bin/bench/peers/pytorch_parameter_server.py --check 2>&1); then
     note cuda_rpc all skipped "$(tail -n 1 <<<"$reason")"
   else
     local limit_s=120
@@ -323,7 +340,7 @@ part_lookup () {
 TOOL_FILTER='*Rows.*Tree*:*Rows.Single*:*Rows.RowGradients*:*Optimizers.*:*Elementwise.*Divide*:*Layers.*Columns*:*Layers.*Loss*'
 
 part_sanitizer () {
-  local name tool kind options reason limit_s=100
+  local name tool kind options reason limit_s=50
   reason=$(why_no_tools)
   tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   [ -n "$tool" ] || reason=${reason:-no compute-sanitizer on the PATH or in /usr/local/cuda/bin}
@@ -346,7 +363,7 @@ part_sanitizer () {
 
 # Four kernels, structs of cuda/kernels and cuda/optimizer, without locking the clocks.
 part_profile () {
-  local tool reason kernel wanted limit_s=60
+  local tool reason kernel wanted limit_s=50
   reason=$(why_no_tools)
   tool=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
   [ -n "$tool" ] || reason=${reason:-no ncu on the PATH or in /usr/local/cuda/bin}
@@ -382,7 +399,6 @@ for stage in "$@"; do
 done
 reason=$(why_no_gpu)
 for stage in "$@"; do
-  stage_end=$((SECONDS + LIMIT_S))
   case $stage in [1-4]) parts=${PARTS_OF[stage]} ;; *) parts=$stage ;; esac
   for part in $parts; do
     if [ -n "$reason" ]; then
@@ -391,5 +407,6 @@ for stage in "$@"; do
       "part_$part"
     fi
   done
+  stage_end=$((SECONDS + LIMIT_S))  # of the next stage
 done
 exit "$failed"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # run_all.sh with fakes in place of the programs of the bundle and of the tools of the machine: its
-# log survives a kill, and it profiles kernels that exist.
+# log survives a kill, each command has a limit, and it profiles kernels that exist.
 #
 #   run_all_on_fakes_test.sh SCRIPT SOURCE...
 #
@@ -61,6 +61,32 @@ kill -KILL "$script_pid"
 wait "$script_pid" 2>/dev/null
 kill "$(cat thriftps_gpu/device_ops.pid)"
 expect 'and is still there after a kill' grep -q '^copy  *3000' killed/device_ops.log
+
+# -- limits --
+
+# Hanging tools; those that are not started by `timeout` are recorded.
+fake tools/timeout <<'EOF'
+echo "$*" >>"$(dirname "$0")/timeouts"
+IS_LIMITED=1 exec /usr/bin/timeout "$@"
+EOF
+for tool in tools/{python,nvidia-smi,dmesg,ncu,compute-sanitizer} thriftps_gpu/bin/{device_ops,nccl_ranks,rows_on_gpu_test}; do
+  fake "$tool" <<EOF
+[ "\${IS_LIMITED:-}" = 1 ] || echo "\$0" >>$TEST_TMPDIR/unlimited
+exec sleep 600
+EOF
+done
+sed -i 's/^LIMIT_S=525/LIMIT_S=2/' thriftps_gpu/run_all.sh
+start=$SECONDS
+said=$(run_all --out=limits identity sanitizer profile pytorch nccl conformance)
+expect 'a stage ends in time if all commands hang' [ "$((SECONDS - start))" -le $((6 * 2 + 6)) ]
+for tool in identity nccl; do
+  expect "$tool is reached" grep -q "^$tool " <<<"$said"
+done
+expect 'every command has a limit' [ ! -e unlimited ]
+expect 'which is never 0, the absence of a limit' [ "$(grep -c '^--kill-after=5 0 ' tools/timeouts)" -eq 0 ]
+cp "$script" thriftps_gpu/run_all.sh
+rm tools/{timeout,python,nvidia-smi,dmesg,ncu,compute-sanitizer}
+printf 'exit 1\n' | fake tools/python
 
 # -- Nsight Compute --
 
