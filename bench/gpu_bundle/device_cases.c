@@ -354,6 +354,7 @@ static const Case cases[] = {
 const TpsDeviceCase *
 tps_device_cases_get (guint *n_cases)
 {
-  *n_cases = G_N_ELEMENTS (cases);
+  if (n_cases != NULL)
+    *n_cases = G_N_ELEMENTS (cases);
   return cases;
 }

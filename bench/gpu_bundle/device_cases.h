@@ -36,7 +36,7 @@ struct TpsDeviceCase
   gdouble momentum;
 };
 
-/* Returns all cases; the first is the copy. */
+/* Returns all cases; the first is the copy. `n_cases` may be NULL. Static. Thread: any. */
 const TpsDeviceCase *tps_device_cases_get (guint *n_cases);
 
 /* Returns the number of ids of the case, which are in [0, this). */

@@ -1,11 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Compares the operations of a device with its copy: the bytes that an operation must move, divided
- * by the time between two events, relative to the same rate of a copy within the device in the same
- * run. Each operation first runs on a few elements, also on the CPU, and the results are compared,
- * bit by bit where the bits are guaranteed.
+ * by the time between two events, relative to the same rate of copies within the device before and
+ * after it. Each operation first runs on a few elements, also on the CPU, and the results are
+ * compared, bit by bit where the bits are guaranteed.
  *
- *   device_ops --device=cuda:0 [--mib=256] [--rounds=30] [--smoke]
+ *   device_ops --device=cuda:0 [--mib=256] [--rounds=30] [--skip=0] [--smoke]
+ *   device_ops --list
+ *
+ * An operation that fails ends the program, because a device that has failed fails at every later
+ * operation. Then --skip continues after it, in another process.
  *
  * Exit code: 0; 1 if a result is wrong or the device fails; 2 for bad flags; 3 if there is no such
  * device.
@@ -188,17 +192,36 @@ time_rounds (const Work *work, const Case *what, gint n_rounds, gdouble *median_
   return TRUE;
 }
 
+typedef struct
+{
+  gdouble gb_per_s;
+  gdouble copy_gb_per_s; /* mean of one copy before the operation and one after it */
+} Rates;
+
 static gboolean
-measure (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, gdouble *gb_per_s,
+measure_rate (const Work *work, const Case *what, gint n_rounds, gdouble *gb_per_s, GError **error)
+{
+  gdouble ms;
+
+  if (!time_rounds (work, what, n_rounds, &ms, error))
+    return FALSE;
+  *gb_per_s = what->bytes (work, what) / MAX (ms, 1e-6) / 1e6;
+  return TRUE;
+}
+
+static gboolean
+measure (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Rates *rates,
          GError **error)
 {
+  const Case *copy = tps_device_cases_get (NULL);
+  gdouble before = 0, after = 0;
   Work work;
-  gdouble ms = 0;
   gboolean is_done = work_init (&work, device, n_elems, what, error)
-                     && time_rounds (&work, what, n_rounds, &ms, error);
+                     && measure_rate (&work, copy, n_rounds, &before, error)
+                     && measure_rate (&work, what, n_rounds, &rates->gb_per_s, error)
+                     && measure_rate (&work, copy, n_rounds, &after, error);
 
-  if (is_done)
-    *gb_per_s = what->bytes (&work, what) / MAX (ms, 1e-6) / 1e6;
+  rates->copy_gb_per_s = (before + after) / 2;
   work_clear (&work);
   return is_done;
 }
@@ -208,26 +231,23 @@ measure (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, gdou
 typedef struct
 {
   gchar *device;
-  gint mib, n_rounds;
-  gboolean is_smoke;
+  gint mib, n_rounds, n_skipped;
+  gboolean is_smoke, is_list;
 } Flags;
 
 typedef struct
 {
-  gdouble copy_gb_per_s; /* of the first case */
-  guint n_required;      /* cases with a required rate */
-  GString *behind;       /* cases that miss their required rate */
+  guint n_required; /* cases with a required rate */
+  GString *behind;  /* cases that miss their required rate */
 } Verdict;
 
 static void
-judge (Verdict *verdict, const Case *what, gdouble gb_per_s)
+judge (Verdict *verdict, const Case *what, const Rates *rates)
 {
-  if (verdict->copy_gb_per_s == 0)
-    verdict->copy_gb_per_s = gb_per_s;
   if (what->to_reach == 0)
     return;
   verdict->n_required++;
-  if (gb_per_s < what->to_reach * verdict->copy_gb_per_s)
+  if (rates->gb_per_s < what->to_reach * rates->copy_gb_per_s)
     g_string_append_printf (verdict->behind, "; %s", what->name);
 }
 
@@ -242,23 +262,31 @@ print_verdict (const Verdict *verdict)
           verdict->n_required, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
 }
 
-/* Prints the line of a case. Returns FALSE if the result is wrong or the case failed. */
-static gboolean
+typedef enum
+{
+  RIGHT,
+  WRONG,
+  FAILED,
+} Outcome;
+
+/* Prints the line of a case. */
+static Outcome
 run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Verdict *verdict)
 {
   g_autoptr (GError) error = NULL;
   gssize n_wrong = count_wrong (device, what, &error);
-  gdouble gb_per_s;
+  Rates rates;
 
-  if (n_wrong < 0 || !measure (device, what, n_elems, n_rounds, &gb_per_s, &error))
+  if (n_wrong < 0 || !measure (device, what, n_elems, n_rounds, &rates, &error))
     {
-      printf ("%-28s %10s %8s %8s %8s  %s\n", what->name, "-", "-", "-", "-", error->message);
-      return FALSE;
+      printf ("%-28s %10s %8s %8.2f %8s  %s\n", what->name, "-", "-", what->to_reach, "-",
+              error->message);
+      return FAILED;
     }
-  judge (verdict, what, gb_per_s);
-  printf ("%-28s %10.1f %8.2f %8.2f %8" G_GSSIZE_FORMAT "\n", what->name, gb_per_s,
-          gb_per_s / verdict->copy_gb_per_s, what->to_reach, n_wrong);
-  return n_wrong == 0;
+  judge (verdict, what, &rates);
+  printf ("%-28s %10.1f %8.3f %8.2f %8" G_GSSIZE_FORMAT "\n", what->name, rates.gb_per_s,
+          rates.gb_per_s / rates.copy_gb_per_s, what->to_reach, n_wrong);
+  return n_wrong == 0 ? RIGHT : WRONG;
 }
 
 static gboolean
@@ -268,15 +296,31 @@ run_all (TpsDevice *device, const Flags *flags)
   guint n_cases;
   const Case *cases = tps_device_cases_get (&n_cases);
   Verdict verdict = { .behind = g_string_new (NULL) };
-  gboolean all_right = TRUE;
+  Outcome outcome, worst = RIGHT;
 
   n_elems = (gsize) 1 << (g_bit_storage (n_elems) - 1);
   printf ("%-28s %10s %8s %8s %8s\n", "operation", "GB/s", "of copy", "reach", "wrong");
-  for (guint i = 0; i < n_cases; i++)
-    all_right &= run_case (device, &cases[i], n_elems, flags->n_rounds, &verdict);
-  print_verdict (&verdict);
+  for (guint i = (guint) flags->n_skipped; i < n_cases && worst != FAILED; i++)
+    {
+      outcome = run_case (device, &cases[i], n_elems, flags->n_rounds, &verdict);
+      worst = MAX (worst, outcome);
+    }
+  if (worst != FAILED)
+    print_verdict (&verdict);
   g_string_free (verdict.behind, TRUE);
-  return all_right;
+  return worst == RIGHT;
+}
+
+/* Prints the name of each operation and its required fraction of the copy's rate, in the columns of
+ * the table. */
+static void
+print_list (void)
+{
+  guint n_cases;
+  const Case *cases = tps_device_cases_get (&n_cases);
+
+  for (guint i = 0; i < n_cases; i++)
+    printf ("%-28s %8.2f\n", cases[i].name, cases[i].to_reach);
 }
 
 static gboolean
@@ -287,6 +331,10 @@ parse (Flags *flags, int *argc, char ***argv, GError **error)
     { "mib", 0, 0, G_OPTION_ARG_INT, &flags->mib, "size of an array, a power of two (256)", "N" },
     { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds,
       "measured rounds, of which the median counts (30)", "N" },
+    { "skip", 0, 0, G_OPTION_ARG_INT, &flags->n_skipped, "operations to leave out, the first ones",
+      "N" },
+    { "list", 0, 0, G_OPTION_ARG_NONE, &flags->is_list, "print operations and required rates",
+      NULL },
     { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->is_smoke, "small arrays", NULL },
     { 0 },
   };
@@ -296,11 +344,11 @@ parse (Flags *flags, int *argc, char ***argv, GError **error)
   if (!g_option_context_parse (context, argc, argv, error))
     return FALSE;
   if (flags->mib >= 1 && flags->mib <= 1 << 20 && flags->n_rounds >= 1
-      && flags->n_rounds <= MAX_ROUNDS)
+      && flags->n_rounds <= MAX_ROUNDS && flags->n_skipped >= 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "--mib=%d --rounds=%d: expected 1 to 1048576, and 1 to %d", flags->mib,
-               flags->n_rounds, MAX_ROUNDS);
+               "--mib=%d --rounds=%d --skip=%d: expected 1 to 1048576, 1 to %d, and at least 0",
+               flags->mib, flags->n_rounds, flags->n_skipped, MAX_ROUNDS);
   return FALSE;
 }
 
@@ -315,6 +363,8 @@ main (int argc, char **argv)
   setvbuf (stdout, NULL, _IOLBF, 0); /* lines survive a kill */
   if (!parse (&flags, &argc, &argv, &error))
     status = 2;
+  else if (flags.is_list)
+    print_list ();
   else if ((device = tps_device_find (flags.device != NULL ? flags.device : "cuda:0", &error))
            == NULL)
     status = 3;

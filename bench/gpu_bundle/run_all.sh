@@ -170,7 +170,7 @@ run_tests () {  # PART FILE COMMAND...
 # that failed first, or ran when the process ended, runs again alone, and the rest in another
 # process. COMMAND... is the program, or a tool and the program.
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
-  local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 culprit
+  local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 n_alone=0 culprit
   shift 4
   if [ "$(time_left 1)" -eq 0 ]; then
     note "$part" "$name" skipped "$NO_TIME"
@@ -189,8 +189,11 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
     culprit=$(head -n 1 "$scratch/tests")
     echo "$culprit" >"$scratch/alone"
     limit_s=60 run_tests "$part" "$scratch/alone" "$@" "$program"
-    if [ -s "$scratch/alone" ]; then
-      note "$part" "${culprit##*/}" failed "alone too: $(grep -v '^\[' "$scratch/said" | grep -m 1 -i -E 'failure|error|fault|exit code' )"
+    if [ ! -s "$scratch/alone" ]; then
+      note "$part" "$culprit" passed 'only alone, not within the suite'
+      n_alone=$((n_alone + 1))
+    else
+      note "$part" "$culprit" failed "alone too: $(grep -v '^\[' "$scratch/said" | grep -m 1 -i -E 'failure|error|fault|exit code' )"
       n_failed=$((n_failed + 1))
     fi
     sed -i 1d "$scratch/tests"
@@ -200,7 +203,67 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   elif [ "$n_failed" -gt 0 ]; then
     note "$part" "$name" failed "$n_failed of $n_tests tests"
   else
-    note "$part" "$name" passed "$n_tests tests"
+    note "$part" "$name" passed "$n_tests tests$([ "$n_alone" -eq 0 ] || echo ", $n_alone of them only alone")"
+  fi
+}
+
+# Sets name, rate, of_copy, to_reach, n_wrong and why from a line of device_ops.
+read_case () {  # LINE
+  name=$(sed 's/ *$//' <<<"${1:0:28}")
+  read -r rate of_copy to_reach n_wrong why <<<"${1:28}"
+}
+
+# Notes the line of an operation.
+note_case () {  # PART LINE
+  local name rate of_copy to_reach n_wrong why target=
+  read_case "$2"
+  [ "$to_reach" = 0.00 ] || target=", target $to_reach"
+  if [ "$n_wrong" = 0 ]; then
+    note "$1" "$name" passed "$rate GB/s, $of_copy of the copy$target"
+  elif [ "$rate" = - ]; then
+    note "$1" "$name" failed "$why"
+  else
+    note "$1" "$name" failed "$n_wrong elements are wrong"
+  fi
+}
+
+# The operations of device_ops. After a failure, or if the process dies, the operations after the
+# one that failed run in another process.
+operations () {  # PART
+  local part=$1 name rate of_copy to_reach n_wrong why line n_done=0 n_failed=0 n_cases status
+  limited "$TOOL_S" ./bin/device_ops --list >"$scratch/cases"
+  n_cases=$(wc -l <"$scratch/cases")
+  if [ "$n_cases" -eq 0 ]; then
+    note "$part" cuda:0 failed 'it lists no operations'
+    return
+  fi
+  while [ "$n_done" -lt "$n_cases" ] && [ "$(time_left 1)" -gt 0 ]; do
+    echo "== $((n_cases - n_done)) operations" >>"$out/$part.log"
+    logged "$part" limited "$RUN_S" ./bin/device_ops --device=cuda:0 --skip="$n_done" "${size[@]}"
+    status=$?
+    if [ "$status" -eq 3 ]; then
+      note "$part" cuda:0 skipped "$(tail -n 1 "$scratch/said")"
+      return
+    fi
+    while [ "$n_done" -lt "$n_cases" ]; do
+      read_case "$(sed -n "$((n_done + 1))p" "$scratch/cases")"
+      line=$(grep -m 1 "^$name  " "$scratch/said") || break
+      note_case "$part" "$line"
+      n_done=$((n_done + 1))
+      read_case "$line"
+      [ "$n_wrong" = 0 ] || n_failed=$((n_failed + 1))
+      [ "$rate" != - ] || continue 2  # the next process
+    done
+    [ "$n_done" -lt "$n_cases" ] || break
+    note "$part" "$name" failed "exit code $status: $(tail -n 1 "$scratch/said")"
+    n_done=$((n_done + 1)) n_failed=$((n_failed + 1))
+  done
+  if [ "$n_done" -lt "$n_cases" ]; then
+    note "$part" cuda:0 failed "$((n_cases - n_done)) of $n_cases operations were not reached in time"
+  elif [ "$n_failed" -gt 0 ]; then
+    note "$part" cuda:0 failed "$n_failed of $n_cases operations"
+  else
+    note "$part" cuda:0 passed "$n_cases operations"
   fi
 }
 
@@ -247,8 +310,7 @@ part_huge_arrays () {
 }
 
 part_device_ops () {
-  local figure='/ operations reach their required rate/p'
-  run device_ops cuda:0 ./bin/device_ops --device=cuda:0 "${size[@]}"
+  operations device_ops
 }
 
 # -- stage 2 --

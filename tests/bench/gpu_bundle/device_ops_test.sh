@@ -15,7 +15,11 @@ export THRIFTPS_CUDA_LIBRARY=none
 table=$("$program" --device=cpu --smoke --rounds=2)
 expect 'every operation agrees with itself on the CPU' [ $? -eq 0 ]
 expect 'one line for each operation, one above and one below' [ "$(wc -l <<<"$table")" -eq 31 ]
-expect 'the copy is its own measure' grep -q '^copy .* 1\.00 ' <<<"$table"
+list=$("$program" --list)
+expect 'the list has the names of the table' \
+  [ "$(cut -c-28 <<<"$list")" = "$(sed -e 1d -e '$d' <<<"$table" | cut -c-28)" ]
+expect 'a process continues where another one ended' \
+  [ "$("$program" --device=cpu --smoke --rounds=1 --skip=27 | sed -e 1d -e '$d' | cut -c-28)" = "$(tail -n +28 <<<"$list" | cut -c-28)" ]
 
 line=$("$program" --device=cuda:0 --smoke 2>&1)
 expect 'no such device is exit code 3' [ $? -eq 3 ]

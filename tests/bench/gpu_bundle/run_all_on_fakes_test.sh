@@ -1,6 +1,7 @@
 #!/bin/bash
 # run_all.sh with fakes in place of the programs of the bundle and of the tools of the machine: its
-# log survives a kill, each command has a limit, and it profiles kernels that exist.
+# log survives a kill, each command has a limit, a fault ends one test, and it profiles kernels that
+# exist.
 #
 #   run_all_on_fakes_test.sh SCRIPT SOURCE...
 #
@@ -48,7 +49,7 @@ printf 'exit 1\n' | fake tools/python
 # -- a killed run --
 
 fake thriftps_gpu/bin/device_ops <<'EOF'
-case $* in *--rounds=1) exit ;; esac
+case $* in *--rounds=1) exit ;; *--list) printf '%-28s     0.00\n' copy; exit ;; esac
 echo "copy        3000.0"
 echo $$ >device_ops.pid
 exec sleep 600
@@ -88,6 +89,74 @@ cp "$script" thriftps_gpu/run_all.sh
 rm tools/{timeout,python,nvidia-smi,dmesg,ncu,compute-sanitizer}
 printf 'exit 1\n' | fake tools/python
 
+fake thriftps_gpu/bin/device_ops <<<'exit 0'
+
+# -- faults --
+
+# A test fails after another one, but not alone.
+fake thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
+case " $* " in *" --gtest_list_tests "*) printf 'Devices/Rows.\n  First/cuda_0\n  Second/cuda_0\n'; exit ;; esac
+case $* in *First*) echo '[       OK ] Devices/Rows.First/cuda_0 (1 ms)' ;; esac
+case $* in
+  *First*Second*) echo '[  FAILED  ] Devices/Rows.Second/cuda_0 (1 ms)'; exit 1 ;;
+  *Second*) echo '[       OK ] Devices/Rows.Second/cuda_0 (1 ms)' ;;
+esac
+EOF
+said=$(run_all --out=alone conformance)
+expect 'a test that passes alone is no failure' [ $? -eq 0 ]
+expect 'but it is named' grep -q '^conformance  *Devices/Rows.Second/cuda_0  *passed  *only alone' <<<"$said"
+expect 'and counted' grep -q '^conformance  *rows_on_gpu_test  *passed  *2 tests, 1 of them only alone$' <<<"$said"
+
+# The second operation fails, the third kills its process, and the fourth is wrong.
+fake thriftps_gpu/bin/device_ops <<'EOF'
+names=('' copy 'gather, dim 64' 'gather, dim 128' fill "relu's gradient")
+case $* in *--list*) printf '%-28s     0.85\n' "${names[@]:1}"; exit ;; esac
+case $* in *--rounds=1) exit ;; esac
+skip=$(sed 's/.*--skip=\([0-9]*\).*/\1/' <<<"$*")
+echo "$skip" >>processes
+for ((i = skip + 1; i <= 5; i++)); do
+  case $i in
+    2) printf '%-28s %10s %8s %8s %8s  %s\n' "${names[i]}" - - 0.85 - 'an illegal access'; exit 1 ;;
+    3) echo 'a message'; kill -SEGV $$ ;;
+    4) printf '%-28s %10s %8s %8s %8s\n' "${names[i]}" 3000.1 1.001 0.00 7 ;;
+    *) printf '%-28s %10s %8s %8s %8s\n' "${names[i]}" 2800.5 0.911 0.85 0 ;;
+  esac
+done
+EOF
+said=$(run_all --out=cases device_ops)
+expect 'operations that fail are a failure' [ $? -eq 1 ]
+expect 'the others run in processes of their own' [ "$(tr '\n' ' ' <thriftps_gpu/processes)" = '0 2 3 ' ]
+expect 'each figure is a result' \
+  grep -q "^device_ops  *relu's gradient  *passed  *2800.5 GB/s, 0.911 of the copy, target 0.85$" cases/results.txt
+expect 'an operation that fails has its reason' \
+  grep -q '^device_ops  *gather, dim 64  *failed  *an illegal access$' <<<"$said"
+expect 'one that kills its process too' grep -q '^device_ops  *gather, dim 128  *failed  *exit code 139' <<<"$said"
+expect 'a wrong one is named' grep -q '^device_ops  *fill  *failed  *7 elements are wrong$' <<<"$said"
+expect 'and all are counted' grep -q '^device_ops  *cuda:0  *failed  *3 of 5 operations$' <<<"$said"
+
+fake thriftps_gpu/bin/device_ops <<<'exit 0'
+
+# -- gVisor --
+
+fake tools/dmesg <<<"echo '[    0.000000] Starting gVisor...'"
+for tool in compute-sanitizer ncu; do fake "tools/$tool" <<<"touch $TEST_TMPDIR/called"; done
+said=$(run_all --out=gvisor sanitizer profile)
+expect 'a skip is no failure' [ $? -eq 0 ]
+for part in sanitizer profile; do
+  expect "$part is skipped under gVisor" grep -q "^$part  *all  *skipped  *gVisor: " <<<"$said"
+done
+expect 'and its tool is not called' [ ! -e called ]
+
+# -- libraries of PyTorch's Python --
+
+mkdir -p site/torch site/nvidia/{nccl,cublas}/lib
+touch site/torch/__init__.py
+fake tools/python3 <<<"PYTHONPATH=$TEST_TMPDIR/site exec /usr/bin/python3 \"\$@\""
+env -i PATH="$TEST_TMPDIR/tools:/usr/bin:/bin" thriftps_gpu/run_all.sh --out=libraries identity >/dev/null
+expect 'libraries of NVIDIA are found in the first Python with PyTorch' \
+  grep -q ":$TEST_TMPDIR/site/nvidia/cublas/lib:$TEST_TMPDIR/site/nvidia/nccl/lib" <(tail -n 1 libraries/identity.log)
+rm tools/python3
+
 # -- Nsight Compute --
 
 # Answers all calls after the first one as the tool does if no kernel matches.
@@ -101,7 +170,6 @@ else
   echo "  void each_kernel<2, $kernel<4>>(T2, unsigned long) (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0"
 fi
 EOF
-fake thriftps_gpu/bin/device_ops <<<'exit 0'
 fake tools/dmesg <<<'exit 0'
 said=$(run_all --out=profile profile)
 expect 'kernels that are not profiled fail' [ $? -eq 1 ]

@@ -86,14 +86,14 @@ expect "PyTorch's reason is printed" grep -q -E '^cuda_rpc .* skipped .*(peer py
 # A program in place of tests that end their process, lose the device for later tests, or fail.
 cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 #!/bin/bash
-case " $* " in *" --gtest_list_tests "*) printf 'S.\n  First\n  Faults\n  AfterTheFault\n  Last\n'; exit ;; esac
+case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0  # GetParam() = 1\n  Faults/cuda_0\n  AfterTheFault/cuda_0\n  Last/cuda_0\n'; exit ;; esac
 filter=$(sed -n 's/.*--gtest_filter=\([^ ]*\).*/\1/p' <<<"$*")
 lost=
 for test in ${filter//:/ }; do
   echo "[ RUN      ] $test"
   case $test in
-    S.Faults) echo "an illegal access"; lost=1 ;;
-    S.Last) [ -n "$lost" ] || echo "[       OK ] $test (1 ms)"; [ -z "$lost" ] || exit 139; continue ;;
+    */S.Faults/*) echo "error: an illegal access"; lost=1 ;;
+    */S.Last/*) [ -n "$lost" ] || echo "[       OK ] $test (1 ms)"; [ -z "$lost" ] || exit 139; continue ;;
   esac
   if [ -n "$lost" ]; then echo "[  FAILED  ] $test (0 ms)"; else echo "[       OK ] $test (1 ms)"; fi
 done
@@ -102,7 +102,7 @@ EOF
 rm thriftps_gpu/bin/{layers,optimizers,elementwise,device_sum}_on_gpu_test
 said=$(run_all -- conformance 2>&1)
 expect 'only the faulty test fails' [ "$(grep -c '^conformance .* failed ' <<<"$said")" -eq 2 ]
-expect 'and is named' grep -q '^conformance  *S.Faults .* failed .*alone too: an illegal access\|^conformance  *S.Faults .* failed' <<<"$said"
+expect 'and is named in full' grep -q '^conformance  *Devices/S.Faults/cuda_0  *failed  *alone too: error: an illegal access' <<<"$said"
 expect 'the others passed in a fresh process' grep -q '1 of 4 tests' <<<"$said"
 
 # With a fake GPU, which computes like the CPU.
