@@ -2,6 +2,7 @@
 # Runs everything that needs a GPU, on a machine with a driver and no other files of this project.
 #
 #   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
+#   ./run_all.sh --compare FOLDER
 #
 #   1  identity conformance tables cuda_ipc huge_arrays device_ops
 #   2  pytorch nccl                                    (compared with PyTorch; one rank and two)
@@ -14,10 +15,18 @@
 # again alone, and the tests after it run again. Parts that the machine refuses are skipped, with
 # the reason. The exit code is 1 after any failure. With THRIFTPS_SMOKE=1 benchmarks are small, and
 # their figures are meaningless. THRIFTPS_PYTHON names the Python with PyTorch.
+#
+# --compare prints each figure of FOLDER/results.txt beside its target: reached, behind, or not
+# measured. It needs no GPU. The exit code is 1 if a figure is behind.
 set -u
-case ${1:-} in --out=*) out=$(mkdir -p "${1#--out=}" && cd "${1#--out=}" && pwd) || exit 2; shift ;; esac
-cd "$(dirname "$(readlink -f "$0")")" || exit 2
-[ -n "${out:-}" ] || { mkdir -p out && out=$PWD/out; } || exit 2
+self=$(readlink -f "$0")
+compared=
+case ${1:-} in
+  --out=*) out=$(mkdir -p "${1#--out=}" && cd "${1#--out=}" && pwd) || exit 2; shift ;;
+  --compare) compared=$(readlink -f "${2:-.}") ;;
+esac
+cd "$(dirname "$self")" || exit 2
+[ -n "$compared" ] || [ -n "${out:-}" ] || { mkdir -p out && out=$PWD/out; } || exit 2
 
 PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops' 'pytorch nccl'
   'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
@@ -59,6 +68,14 @@ limited () {  # LIMIT COMMAND...
   timeout --kill-after=5 "$limit" "$@"
 }
 
+# Notes figures of standard input, NAME|FIGURE on each line.
+note_figures () {  # PART PREFIX
+  local name figure
+  while IFS='|' read -r name figure; do
+    note "$1" "$2$(sed 's/ *$//' <<<"$name")" passed "$figure"
+  done
+}
+
 # -- the machine --
 
 # The first Python with PyTorch; without PyTorch, the first Python.
@@ -86,9 +103,9 @@ nvidia_folders () {
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
 }
 
-python=$(find_python)
+[ -n "$compared" ] || python=$(find_python)
 export THRIFTPS_PYTHON=${python:-none}
-if [ -n "$python" ]; then
+if [ -n "${python:=}" ]; then
   folders=$(nvidia_folders "$python")
   export LD_LIBRARY_PATH=$LD_LIBRARY_PATH${folders:+:$folders}
 fi
@@ -124,21 +141,21 @@ logged () {  # PART COMMAND...
 
 # Exit code 3 means that the machine lacks a requirement, which the last line of output names.
 # `figure`, a script for sed, extracts the figure for the results from the output. `wanted` is a
-# regular expression that the output must match.
+# regular expression that the output must match. Returns true if the command has passed.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit
   limit=$(time_left "${limit_s:-$RUN_S}")
   shift 2
   if [ "$limit" -eq 0 ]; then
     note "$part" "$name" skipped "$NO_TIME"
-    return
+    return 1
   fi
   echo "== $name: $*" >>"$out/$part.log"
   logged "$part" limited "$limit" "$@"
   status=$?
   if [ "$status" -eq 0 ] && ! grep -q -E "${wanted:-}" "$scratch/said"; then
     note "$part" "$name" failed "no $wanted in the output"
-    return
+    return 1
   fi
   case $status in
     0) note "$part" "$name" passed "$(sed -n "${figure:-}" "$scratch/said" | tail -n 1)" ;;
@@ -146,6 +163,7 @@ run () {  # PART NAME COMMAND...
     124 | 137) note "$part" "$name" failed "took longer than $limit s" ;;
     *) note "$part" "$name" failed "exit code $status: $(tail -n 1 "$scratch/said")" ;;
   esac
+  return "$status"
 }
 
 # The tests of a program, one per line.
@@ -322,7 +340,10 @@ part_pytorch () {
     return
   fi
   limited "$RUN_S" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$out/pytorch_ours.log" 2>&1
-  run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$out/pytorch_ours.log"
+  run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$out/pytorch_ours.log" || return
+  # An operation, GB/s, the fraction of PyTorch's copy, and the ratio of ours to PyTorch's.
+  sed -n 's/^\(.\{28\}\)  *\([0-9.]*\)  *[0-9.]*  *\([0-9.]*\)$/\1|\2 GB\/s, ours is \3 of it/p' "$scratch/said" |
+    note_figures pytorch ''
 }
 
 # Both ranks may share one GPU. NCCL before 2.30 refuses that within a host, so each gets a host id
@@ -388,11 +409,13 @@ part_cuda_rpc () {
   fi
 }
 
-# Lookups and pushes end to end, over the wire.
+# Lookups and pushes end to end, over the wire. A figure is the p50.
 part_lookup () {
   local limit_s=60 device
   for device in cpu cuda:0 cuda:0/host; do
-    run lookup "on $device" ./bin/lookup "${size[@]}" --device="$device" --server-binary=./bin/thriftps_server
+    run lookup "on $device" ./bin/lookup "${size[@]}" --device="$device" --server-binary=./bin/thriftps_server || continue
+    sed -n 's/^\(\(lookup\|push\|pool\|store\)[, ].*[^ ]\)  *\([0-9][0-9.e+]*\)  *[0-9][0-9.e+]* \(rows\/s\|ms\|calls\/s\) .*/\1|\3 \4/p' "$scratch/said" |
+      note_figures lookup "$device: "
   done
 }
 
@@ -443,14 +466,65 @@ part_profile () {
   done
 }
 
+# -- targets --
+
+# Figures with a target, one per line: PART|NAME|TARGET|UNIT.
+list_targets () {
+  limited "$TOOL_S" ./bin/device_ops --list | sed -n 's/^\(.\{28\}\)  *\(.*[1-9].*\)$/device_ops|\1|\2|of the copy/p' |
+    sed 's/  *|/|/'
+  printf 'cuda_rpc|%s|2|times PyTorch\n' 'beside PyTorch' 'beside PyTorch, dense'
+}
+
+# A figure counts if its result has passed; the last of several runs counts.
+compare () {  # FOLDER
+  if [ ! -r "$1/results.txt" ]; then
+    echo "run_all.sh: $1: no results.txt in this folder" >&2
+    exit 2
+  fi
+  list_targets >"$scratch/targets"
+  # The columns are those of note().
+  awk -F'|' '
+    FNR == NR {
+      key = substr($0, 1, 53)
+      sub(/ *$/, "", key)
+      results[key] = $0
+      next
+    }
+    {
+      line = results[sprintf("%-16s %s", $1, $2)]
+      said = substr(line, 64)
+      figure = ""
+      if (substr(line, 55, 6) == "passed" && match(said, /[0-9.]+ of the copy/))
+        figure = substr(said, RSTART) + 0
+      else if (substr(line, 55, 6) == "passed" && match(said, /in [0-9.e+-]+ ms, PyTorch [0-9.e+-]+ ms/)) {
+        split(substr(said, RSTART), words, " ")
+        if (words[2] > 0)
+          figure = words[5] / words[2]
+      }
+      verdict = figure == "" ? "not measured" : figure >= $3 ? "reached" : "behind"
+      n[verdict]++
+      printf "%-16s %-36s %8s  %-24s %s\n", $1, $2, figure == "" ? "-" : sprintf("%.3f", figure), \
+        "target " $3 " " $4, verdict
+    }
+    END {
+      printf "%d reached, %d behind, %d not measured\n", n["reached"], n["behind"], n["not measured"]
+      exit (n["behind"] > 0)
+    }' "$1/results.txt" "$scratch/targets"
+}
+
 # -- choosing --
 
 usage () {
-  sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"
+  sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$self"
   exit 2
 }
 
 [ $# -gt 0 ] || usage
+if [ -n "$compared" ]; then
+  [ $# -eq 2 ] || usage
+  compare "$compared"
+  exit
+fi
 [ "$1" != all ] || set -- 1 2 3 4
 for stage in "$@"; do
   case $stage in

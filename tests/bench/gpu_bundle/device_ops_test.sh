@@ -18,6 +18,9 @@ expect 'one line for each operation, one above and one below' [ "$(wc -l <<<"$ta
 list=$("$program" --list)
 expect 'the list has the names of the table' \
   [ "$(cut -c-28 <<<"$list")" = "$(sed -e 1d -e '$d' <<<"$table" | cut -c-28)" ]
+for name in accumulate 'cast to bfloat16' divide sgd 'row-wise adagrad, dim 64' adagrad adam ftrl 'gather, dim 64' 'pool of 20, dim 128'; do
+  expect "$name has a target" grep -q "^$name  *0\.85$" <<<"$list"
+done
 expect 'a process continues where another one ended' \
   [ "$("$program" --device=cpu --smoke --rounds=1 --skip=27 | sed -e 1d -e '$d' | cut -c-28)" = "$(tail -n +28 <<<"$list" | cut -c-28)" ]
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run_all.sh with fakes in place of the programs of the bundle and of the tools of the machine: its
-# log survives a kill, each command has a limit, a fault ends one test, and it profiles kernels that
-# exist.
+# log survives a kill, each command has a limit, a fault ends one test, figures are results and are
+# compared with targets, and the profile is of kernels that exist.
 #
 #   run_all_on_fakes_test.sh SCRIPT SOURCE...
 #
@@ -134,6 +134,73 @@ expect 'one that kills its process too' grep -q '^device_ops  *gather, dim 128  
 expect 'a wrong one is named' grep -q '^device_ops  *fill  *failed  *7 elements are wrong$' <<<"$said"
 expect 'and all are counted' grep -q '^device_ops  *cuda:0  *failed  *3 of 5 operations$' <<<"$said"
 
+fake thriftps_gpu/bin/device_ops <<<'exit 0'
+
+# -- figures --
+
+fake thriftps_gpu/bin/lookup <<'EOF'
+echo '                                                      p50        p99          of gather'
+case $* in
+  *cuda:0\ *)
+    echo 'pool, 1 thread                                  3.048e+07  3.048e+07 rows/s       0.301'
+    echo 'lookup, unix                                      0.07442     0.9032 ms               -'
+    echo 'server, unix, a second of its CPU               1.814e+04  1.814e+04 calls            -'
+    echo 'push 2000 x 64, unix, 4 clients                      4577       4577 calls/s          -' ;;
+esac
+EOF
+said=$(run_all --out=lookup lookup)
+expect 'the time of a lookup is a result' grep -q '^lookup  *cuda:0: lookup, unix  *passed  *0.07442 ms$' <<<"$said"
+expect 'and so is the rate of pushes' \
+  grep -q '^lookup  *cuda:0: push 2000 x 64, unix, 4 clients  *passed  *4577 calls/s$' lookup/results.txt
+expect 'and nothing else' [ "$(wc -l <lookup/results.txt)" -eq $((3 + 3)) ]
+
+fake tools/python <<'EOF'
+case $* in *pytorch_ops.py*) ;; *) exit ;; esac
+echo 'PyTorch 2.9, a GPU'
+echo 'operation                          GB/s  of copy  ours/it'
+echo 'copy                             3000.0     1.00        -'
+echo 'gather, dim 64                   2000.0     0.67     1.21'
+EOF
+said=$(run_all --out=pytorch pytorch)
+expect 'an operation beside PyTorch is a result' \
+  grep -q '^pytorch  *gather, dim 64  *passed  *2000.0 GB/s, ours is 1.21 of it$' <<<"$said"
+printf 'exit 1\n' | fake tools/python
+
+# -- targets --
+
+fake thriftps_gpu/bin/device_ops <<'EOF'
+printf '%-28s %8s\n' copy 0.00 accumulate 0.85 'gather, dim 64' 0.85 'gather, dim 128' 0.85 'push, zipf ids' 0.50 fill 0.85
+EOF
+mkdir canned
+{
+  line='%-16s %-36s %-8s %s\n'
+  printf "$line" device_ops copy passed '3000.0 GB/s, 1.000 of the copy'
+  printf "$line" device_ops accumulate passed '2550.0 GB/s, 0.850 of the copy, target 0.85'
+  printf "$line" device_ops 'gather, dim 64' passed '2999.0 GB/s, 0.999 of the copy, target 0.85'
+  printf "$line" device_ops 'gather, dim 64' passed '2547.0 GB/s, 0.849 of the copy, target 0.85'
+  printf "$line" device_ops 'push, zipf ids' passed '1600.0 GB/s, 0.533 of the copy, target 0.50'
+  printf "$line" device_ops fill failed '3 elements are wrong'
+  printf "$line" cuda_rpc 'beside PyTorch' passed 'a batch in 1.5 ms, PyTorch 4.5 ms: 0.333333'
+} >canned/results.txt
+said=$(run_all --compare canned)
+expect 'a figure that is behind is a failure' [ $? -eq 1 ]
+expect 'a target is reached exactly' grep -q '^device_ops  *accumulate  *0.850  *target 0.85 of the copy  *reached$' <<<"$said"
+expect 'the last run counts' grep -q '^device_ops  *gather, dim 64  *0.849  .* behind$' <<<"$said"
+expect 'an operation without a result is not measured' \
+  grep -q '^device_ops  *gather, dim 128  *-  .* not measured$' <<<"$said"
+expect 'nor is one that fails' grep -q '^device_ops  *fill  *-  .* not measured$' <<<"$said"
+expect 'pushes have a target' grep -q '^device_ops  *push, zipf ids  *0.533  *target 0.50 .* reached$' <<<"$said"
+expect "PyTorch's RPC takes twice our time or more" \
+  grep -q '^cuda_rpc  *beside PyTorch  *3.000  *target 2 times PyTorch  *reached$' <<<"$said"
+expect 'each figure has one line, and the last line counts them' \
+  [ "$(wc -l <<<"$said") $(tail -n 1 <<<"$said")" = '8 3 reached, 1 behind, 3 not measured' ]
+sed -i '/0\.849/d' canned/results.txt
+run_all --compare canned >/dev/null &
+expect 'without such a figure there is none' wait $!
+run_all --compare /nonexistent 2>/dev/null &
+wait $!
+expect 'a folder without results is refused' [ $? -eq 2 ]
+expect 'and nothing is written' [ ! -e thriftps_gpu/out ]
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
 # -- gVisor --
