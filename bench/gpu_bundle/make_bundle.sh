@@ -5,15 +5,15 @@
 #   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
 #
 # PROGRAMs that end in .py are scripts; scripts of bench/peers are stored where programs expect
-# them. Programs are stripped. The shared libraries that they need or load, except for the C
-# library, are packed into lib.tar.gz (OpenBLAS alone has 35 MiB, mostly code for other processors;
-# the libraries for HTTP have 6 MiB). The folder must not exceed 48 MiB.
+# them. Programs are stripped. They are packed into files.tar.gz, beside the SCRIPT, with LIBRARY,
+# DATA, and the shared libraries that they need or load except for the C library (OpenBLAS alone has
+# 35 MiB, mostly code for other processors). The folder must not exceed 40 MiB.
 set -euo pipefail
 
 folder=$1 library=$2 script=$3 data=$4
 shift 4
 programs=()
-LIMIT_KIB=$((48 * 1024))
+LIMIT_KIB=$((40 * 1024))
 
 mkdir -p "$folder/bin" "$folder/lib"
 install -m 755 "$script" "$folder/run_all.sh"
@@ -44,8 +44,9 @@ openblas=$(/sbin/ldconfig -p | sed -n 's/^[[:space:]]*libopenblas\.so\.0 .*=> //
   grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
   while read -r needed; do install -m 644 "$needed" "$folder/lib/"; done
 strip "$folder/lib/"*
-tar -C "$folder" -czf "$folder/lib.tar.gz" lib
-rm -r "$folder/lib"
+files=(bin lib libtps_cuda.so "${data%%/*}")
+tar -C "$folder" -czf "$folder/files.tar.gz" "${files[@]}"
+rm -r "${files[@]/#/"$folder/"}"
 
 size=$(du -sk "$folder" | cut -f1)
 if [ "$size" -gt "$LIMIT_KIB" ]; then

@@ -36,8 +36,10 @@ TOOL_S=30    # of a tool that describes the machine
 NO_TIME="the $LIMIT_S s of the stage are over"
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
-tar -C "$scratch" -xzf lib.tar.gz || exit 2
-export LD_LIBRARY_PATH=$scratch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if [ ! -d bin ]; then  # unless the files were unpacked by hand
+  mkdir "$scratch/files" && tar -C "$scratch/files" -xzf files.tar.gz && cd "$scratch/files" || exit 2
+fi
+export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export THRIFTPS_CUDA_LIBRARY=$PWD/libtps_cuda.so
 
 failed=0

@@ -41,9 +41,8 @@ await () {  # FILE PATTERN
 }
 
 cd "$TEST_TMPDIR" || exit 1
-mkdir -p thriftps_gpu/lib tools
+mkdir -p thriftps_gpu/bin tools
 cp "$script" thriftps_gpu/run_all.sh
-tar -C thriftps_gpu -czf thriftps_gpu/lib.tar.gz lib
 printf 'exit 1\n' | fake tools/python
 
 # -- a killed run --
