@@ -7,7 +7,7 @@
 #pragma once
 
 #include "bench/dlrm/click_batch.h"
-#include "bench/dlrm/zipf.h"
+#include "bench/zipf/zipf.h"
 
 G_BEGIN_DECLS
 

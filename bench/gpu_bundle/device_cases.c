@@ -2,9 +2,14 @@
 
 #include "bench/gpu_bundle/device_cases.h"
 
+#include "bench/zipf/zipf.h"
+
 #define BAG_ROWS 20
-#define COLUMNS 1024 /* of a layer's output */
-#define TARGET 0.85  /* of elementwise operations, gathers, pooling and row optimizers */
+#define GRADIENT_BAG_ROWS 16 /* divides the rows, so that every row has a gradient */
+#define COLUMNS 1024         /* of a layer's output */
+#define TARGET 0.85          /* of elementwise operations, gathers, pooling and row optimizers */
+#define PUSH_TARGET 0.5      /* of pushes with Zipf-distributed ids */
+#define EXPONENT 1.05
 
 typedef TpsDeviceWork Work;
 typedef TpsDeviceCase Case;
@@ -33,16 +38,68 @@ rows_of (const Work *work, const Case *what)
   return work->n_elems / what->dim;
 }
 
-gsize
-tps_device_case_get_n_ids (const TpsDeviceWork *work, const TpsDeviceCase *what)
-{
-  return what->n_copies > 0 ? rows_of (work, what) / what->n_copies : what->dim;
-}
-
 static gdouble
 bytes_of_elems (const Work *work, const Case *what)
 {
   return (gdouble) work->n_elems * what->bytes_per_elem;
+}
+
+gsize
+tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *what)
+{
+  return what->n_results != NULL ? what->n_results (work, what) : work->n_elems;
+}
+
+/* Two halves are one float. */
+static gsize
+half_of_elems (const Work *work, G_GNUC_UNUSED const Case *what)
+{
+  return work->n_elems / 2;
+}
+
+/* -- ids -- */
+
+#define ODD 0x9e3779b1u /* spreads ids over the rows */
+#define N_CLASSES 64    /* ids of classes repeat within so many rows */
+
+gsize
+tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *what)
+{
+  return what->ids == TPS_DEVICE_IDS_NONE ? 0 : n_elems / what->dim;
+}
+
+static gsize
+draw_ids (gsize n, gint64 *ids)
+{
+  g_autofree guint8 *is_drawn = g_new0 (guint8, n);
+  gsize n_different = 0;
+  TpsZipf zipf;
+  TpsRng rng;
+
+  tps_zipf_init (&zipf, (gint64) n, EXPONENT);
+  tps_rng_init (&rng, 1, 0);
+  for (gsize i = 0; i < n; i++)
+    {
+      ids[i] = (gint64) ((gsize) tps_zipf_draw (&zipf, &rng) * ODD % n);
+      n_different += is_drawn[ids[i]] == 0;
+      is_drawn[ids[i]] = 1;
+    }
+  return n_different;
+}
+
+gsize
+tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids)
+{
+  gsize n = tps_device_case_get_n_ids (n_elems, what), n_different = n / MAX (what->n_copies, 1);
+
+  if (what->ids == TPS_DEVICE_IDS_ZIPF)
+    return draw_ids (n, ids);
+  if (what->ids == TPS_DEVICE_IDS_CLASSES)
+    n_different = what->dim;
+  for (gsize i = 0; i < n; i++)
+    ids[i] = (gint64) ((what->ids == TPS_DEVICE_IDS_CLASSES ? i % N_CLASSES : i) * ODD
+                       % n_different);
+  return n_different;
 }
 
 /* -- elements -- */
@@ -62,36 +119,49 @@ enqueue_fill (const Work *work, const Case *what)
 static void
 enqueue_cast (const Work *work, const Case *what)
 {
-  ops_of (work)->cast (work->stream, TPS_DTYPE_BFLOAT16, a_of (work), TPS_DTYPE_FLOAT32,
-                       b_of (work), work->n_elems);
+  ops_of (work)->cast (work->stream, what->dtype, a_of (work), TPS_DTYPE_FLOAT32, b_of (work),
+                       work->n_elems);
+}
+
+/* Gradients of the case's dtype. */
+static gconstpointer
+gradients_of (const Work *work)
+{
+  return tps_buffer_get_data (work->halves != NULL ? work->halves : work->b);
+}
+
+static TpsDType
+dtype_of (const Case *what)
+{
+  return what->dtype != 0 ? what->dtype : TPS_DTYPE_FLOAT32;
 }
 
 static void
 enqueue_accumulate (const Work *work, const Case *what)
 {
-  ops_of (work)->accumulate (work->stream, TPS_DTYPE_FLOAT32, a_of (work), b_of (work),
+  ops_of (work)->accumulate (work->stream, dtype_of (what), a_of (work), gradients_of (work),
                              work->n_elems);
 }
 
 static void
 enqueue_scale (const Work *work, const Case *what)
 {
-  ops_of (work)->scale (work->stream, TPS_DTYPE_FLOAT32, a_of (work), b_of (work), 0.3,
+  ops_of (work)->scale (work->stream, dtype_of (what), a_of (work), gradients_of (work), 0.3,
                         work->n_elems);
 }
 
 static void
 enqueue_scale_accumulate (const Work *work, const Case *what)
 {
-  ops_of (work)->scale_accumulate (work->stream, TPS_DTYPE_FLOAT32, a_of (work), b_of (work), 0.3,
-                                   work->n_elems);
+  ops_of (work)->scale_accumulate (work->stream, dtype_of (what), a_of (work), gradients_of (work),
+                                   0.3, work->n_elems);
 }
 
+/* Averages of the case's dtype. */
 static void
 enqueue_divide (const Work *work, const Case *what)
 {
-  ops_of (work)->divide (work->stream, TPS_DTYPE_FLOAT32, a_of (work), b_of (work), 3,
-                         work->n_elems);
+  ops_of (work)->divide (work->stream, dtype_of (what), a_of (work), b_of (work), 3, work->n_elems);
 }
 
 /* -- layers -- */
@@ -107,6 +177,12 @@ enqueue_column_sum (const Work *work, const Case *what)
 {
   ops_of (work)->column_sum (work->stream, a_of (work), b_of (work), rows_of (work, what),
                              what->dim);
+}
+
+static gsize
+columns_of (G_GNUC_UNUSED const Work *work, const Case *what)
+{
+  return what->dim;
 }
 
 static void
@@ -178,9 +254,10 @@ enqueue_sgd (const Work *work, const Case *what)
                       work->n_elems);
 }
 
-/* Updates all rows in the order of `indices`; NULL: in sequence. */
+/* Updates rows by `gradients`, at most `n_used` of them; NULL: all. */
 static void
-update_rows (const Work *work, const Case *what, const gint64 *indices)
+update_rows (const Work *work, const Case *what, const gint64 *indices, const gfloat *gradients,
+             const gint64 *n_used)
 {
   TpsOptimizerSpec spec = tps_optimizer_spec (what->optimizer, 1e-4);
   TpsRowUpdate update = {
@@ -189,29 +266,36 @@ update_rows (const Work *work, const Case *what, const gint64 *indices)
     .dim = what->dim,
     .values = a_of (work),
     .state = tps_device_floats_of (work->state),
-    .gradients = b_of (work),
+    .gradients = gradients,
+    .n_used = n_used,
   };
 
   tps_optimizer_spec_resolve (&spec, "optimizer", NULL);
   ops_of (work)->update_rows (work->stream, &spec, 1, &update);
 }
 
+/* Updates all rows, in the order of the ids if there are any. */
 static void
 enqueue_update (const Work *work, const Case *what)
 {
-  update_rows (work, what, NULL);
+  const gint64 *ids = what->ids != TPS_DEVICE_IDS_NONE ? tps_device_ids_of (work->ids) : NULL;
+
+  update_rows (work, what, ids, b_of (work), NULL);
 }
 
-static void
-enqueue_rowwise (const Work *work, const Case *what)
+/* Counts an id for each row, if there are any, besides the elements. */
+static gdouble
+bytes_update (const Work *work, const Case *what)
 {
-  update_rows (work, what, tps_device_ids_of (work->ids));
+  return bytes_of_elems (work, what)
+         + (gdouble) tps_device_case_get_n_ids (work->n_elems, what) * sizeof (gint64);
 }
 
+/* Row-wise Adagrad also reads and writes one float of state for each row. */
 static gdouble
 bytes_rowwise (const Work *work, const Case *what)
 {
-  return (gdouble) work->n_elems * 12 + (gdouble) rows_of (work, what) * (8 + 8);
+  return bytes_update (work, what) + (gdouble) rows_of (work, what) * 2 * sizeof (gfloat);
 }
 
 /* -- embeddings -- */
@@ -253,6 +337,18 @@ bytes_pool (const Work *work, const Case *what)
   return bytes_of_bags (work, what, BAG_ROWS);
 }
 
+static gsize
+n_pooled (const Work *work, const Case *what)
+{
+  return rows_of (work, what) / BAG_ROWS * what->dim;
+}
+
+static gdouble
+bytes_pool_gradient (const Work *work, const Case *what)
+{
+  return bytes_of_bags (work, what, GRADIENT_BAG_ROWS);
+}
+
 static void
 pool (const Work *work, const TpsBags *bags)
 {
@@ -275,30 +371,40 @@ enqueue_pool (const Work *work, const Case *what)
   pool (work, &bags);
 }
 
-/* The last of `found_ids`, which the rows do not use. */
 static gint64 *
-n_found_of (const Work *work)
+n_found_of (const Work *work, const Case *what)
 {
-  return tps_device_ids_of (work->found_ids) + work->n_elems - 1;
+  return tps_device_ids_of (work->found_ids) + rows_of (work, what);
 }
 
 static void
 enqueue_backward_rows (const Work *work, const Case *what)
 {
-  TpsBags bags = bags_of (work, what, BAG_ROWS);
+  TpsBags bags = bags_of (work, what, GRADIENT_BAG_ROWS);
 
   ops_of (work)->embedding_backward_rows (work->stream, &bags, b_of (work), NULL,
                                           tps_device_ids_of (work->found_ids), a_of (work),
-                                          n_found_of (work));
+                                          n_found_of (work, what));
+}
+
+static void
+coalesce (const Work *work, const Case *what, gfloat *sums)
+{
+  ops_of (work)->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, tps_device_ids_of (work->ids),
+                                b_of (work), rows_of (work, what), what->dim,
+                                tps_device_ids_of (work->found_ids), sums, n_found_of (work, what));
 }
 
 static void
 enqueue_coalesce (const Work *work, const Case *what)
 {
-  ops_of (work)->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, tps_device_ids_of (work->ids),
-                                b_of (work), rows_of (work, what), what->dim,
-                                tps_device_ids_of (work->found_ids), a_of (work),
-                                n_found_of (work));
+  coalesce (work, what, a_of (work));
+}
+
+static gsize
+n_coalesced (const Work *work, const Case *what)
+{
+  return work->n_different_ids * what->dim;
 }
 
 /* Counts the input rows and the unique output rows, each with its id. */
@@ -307,7 +413,29 @@ bytes_coalesce (const Work *work, const Case *what)
 {
   gdouble row_bytes = (gdouble) what->dim * sizeof (gfloat) + sizeof (gint64);
 
-  return (gdouble) (rows_of (work, what) + tps_device_case_get_n_ids (work, what)) * row_bytes;
+  return (gdouble) (rows_of (work, what) + work->n_different_ids) * row_bytes;
+}
+
+/* A push to a table: gradients of equal ids are added, and the rows are updated. The sums are in
+ * the second half of the state, of which the optimizer uses one float for each row. */
+static void
+enqueue_push (const Work *work, const Case *what)
+{
+  gfloat *sums = tps_device_floats_of (work->state) + work->n_elems;
+
+  coalesce (work, what, sums);
+  update_rows (work, what, tps_device_ids_of (work->found_ids), sums, n_found_of (work, what));
+}
+
+/* Counts the gradients with their ids, and the values and states of the different rows, read and
+ * written. The sums are intermediate results, which do not count. */
+static gdouble
+bytes_push (const Work *work, const Case *what)
+{
+  gdouble row_bytes = (gdouble) what->dim * sizeof (gfloat);
+
+  return (gdouble) rows_of (work, what) * (row_bytes + sizeof (gint64))
+         + (gdouble) work->n_different_ids * 2 * (row_bytes + sizeof (gfloat));
 }
 
 /* -- the list of cases -- */
@@ -316,43 +444,82 @@ bytes_coalesce (const Work *work, const Case *what)
   {                                                                                                \
     .name = label, .dim = columns, .bytes = bytes_of_elems, .bytes_per_elem = n_bytes, __VA_ARGS__ \
   }
+#define TARGETED(label, n_bytes, ...) ELEMENTS (label, 1, n_bytes, .to_reach = TARGET, __VA_ARGS__)
+#define HALVES(label, n_bytes, kind, function) \
+  TARGETED (label, n_bytes, .dtype = kind, .enqueue = function)
+#define TO_HALVES(label, n_bytes, kind, function) \
+  TARGETED (label, n_bytes, .dtype = kind, .enqueue = function, .n_results = half_of_elems)
+#define UPDATE(label, columns, n_bytes, kind, spread, count)                                 \
+  {                                                                                          \
+    .name = label, .dim = columns, .bytes = count, .bytes_per_elem = n_bytes, .ids = spread, \
+    .enqueue = enqueue_update, .to_reach = TARGET, .optimizer = kind                         \
+  }
+#define ROWS(label, columns, ...)                                            \
+  {                                                                          \
+    .name = label, .dim = columns, .ids = TPS_DEVICE_IDS_SPREAD, __VA_ARGS__ \
+  }
+#define SKEWED(label, columns, ...)                                                               \
+  {                                                                                               \
+    .name = label, .dim = columns, .ids = TPS_DEVICE_IDS_ZIPF, .growth = TPS_DEVICE_GROWS_FREELY, \
+    __VA_ARGS__                                                                                   \
+  }
+#define GATHER .bytes = bytes_gather, .enqueue = enqueue_gather, .to_reach = TARGET
+#define POOL .bytes = bytes_pool, .enqueue = enqueue_pool, .n_results = n_pooled, .to_reach = TARGET
 
 static const Case cases[] = {
   ELEMENTS ("copy", 1, 8, .enqueue = enqueue_copy),
-  ELEMENTS ("accumulate", 1, 12, .enqueue = enqueue_accumulate, .to_reach = TARGET),
-  ELEMENTS ("sgd", 1, 12, .enqueue = enqueue_sgd, .to_reach = TARGET),
-  { "row-wise adagrad, dim 64", 64, 1, bytes_rowwise, enqueue_rowwise, .to_reach = TARGET,
-    .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD },
-  { "row-wise adagrad, dim 128", 128, 1, bytes_rowwise, enqueue_rowwise, .to_reach = TARGET,
-    .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD },
-  { "gather, dim 64", 64, 1, bytes_gather, enqueue_gather, .to_reach = TARGET },
-  { "gather, dim 128", 128, 1, bytes_gather, enqueue_gather, .to_reach = TARGET },
-  { "pool of 20, dim 64", 64, 1, bytes_pool, enqueue_pool, .to_reach = TARGET },
-  { "pool of 20, dim 128", 128, 1, bytes_pool, enqueue_pool, .to_reach = TARGET },
-  { "pool's gradient, dim 64", 64, 1, bytes_pool, enqueue_backward_rows },
-  { "coalesce 4 to 1, dim 64", 64, 4, bytes_coalesce, enqueue_coalesce },
-  ELEMENTS ("fill", 1, 4, .enqueue = enqueue_fill, .to_reach = TARGET),
-  ELEMENTS ("cast to bfloat16", 1, 6, .enqueue = enqueue_cast, .to_reach = TARGET),
-  ELEMENTS ("scale", 1, 8, .enqueue = enqueue_scale, .to_reach = TARGET),
-  ELEMENTS ("scale and accumulate", 1, 12, .enqueue = enqueue_scale_accumulate, .to_reach = TARGET),
-  ELEMENTS ("divide", 1, 8, .enqueue = enqueue_divide, .to_reach = TARGET),
-  ELEMENTS ("sgd, momentum", 1, 20, .enqueue = enqueue_sgd, .momentum = 0.9, .to_reach = TARGET),
-  ELEMENTS ("adagrad", 64, 20, .enqueue = enqueue_update, .optimizer = TPS_OPTIMIZER_ADAGRAD,
-            .to_reach = TARGET),
-  ELEMENTS ("adam", 64, 28, .enqueue = enqueue_update, .optimizer = TPS_OPTIMIZER_ADAM,
-            .to_reach = TARGET),
-  ELEMENTS ("ftrl", 64, 28, .enqueue = enqueue_update, .optimizer = TPS_OPTIMIZER_FTRL,
-            .to_reach = TARGET),
+  TARGETED ("accumulate", 12, .enqueue = enqueue_accumulate),
+  HALVES ("accumulate float16", 10, TPS_DTYPE_FLOAT16, enqueue_accumulate),
+  HALVES ("accumulate bfloat16", 10, TPS_DTYPE_BFLOAT16, enqueue_accumulate),
+  TARGETED ("sgd", 12, .enqueue = enqueue_sgd),
+  UPDATE ("row-wise adagrad, dim 64", 64, 12, TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_DEVICE_IDS_SPREAD,
+          bytes_rowwise),
+  UPDATE ("row-wise adagrad, dim 128", 128, 12, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+          TPS_DEVICE_IDS_SPREAD, bytes_rowwise),
+  UPDATE ("adagrad of rows, dim 64", 64, 20, TPS_OPTIMIZER_ADAGRAD, TPS_DEVICE_IDS_SPREAD,
+          bytes_update),
+  UPDATE ("adam of rows, dim 64", 64, 28, TPS_OPTIMIZER_ADAM, TPS_DEVICE_IDS_SPREAD, bytes_update),
+  UPDATE ("ftrl of rows, dim 64", 64, 28, TPS_OPTIMIZER_FTRL, TPS_DEVICE_IDS_SPREAD, bytes_update),
+  ROWS ("gather, dim 64", 64, GATHER),
+  ROWS ("gather, dim 128", 128, GATHER),
+  SKEWED ("gather, dim 64, zipf", 64, GATHER),
+  ROWS ("pool of 20, dim 64", 64, POOL),
+  ROWS ("pool of 20, dim 128", 128, POOL),
+  SKEWED ("pool of 20, dim 64, zipf", 64, POOL),
+  ROWS ("pool's gradient, dim 64", 64, .bytes = bytes_pool_gradient,
+        .enqueue = enqueue_backward_rows),
+  ROWS ("coalesce 4 to 1, dim 64", 64, .n_copies = 4, .bytes = bytes_coalesce,
+        .enqueue = enqueue_coalesce, .n_results = n_coalesced),
+  SKEWED ("push, dim 64, zipf", 64, .bytes = bytes_push, .enqueue = enqueue_push,
+          .to_reach = PUSH_TARGET, .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD),
+  TARGETED ("fill", 4, .enqueue = enqueue_fill),
+  TO_HALVES ("cast to float16", 6, TPS_DTYPE_FLOAT16, enqueue_cast),
+  TO_HALVES ("cast to bfloat16", 6, TPS_DTYPE_BFLOAT16, enqueue_cast),
+  TARGETED ("scale", 8, .enqueue = enqueue_scale),
+  HALVES ("scale float16", 6, TPS_DTYPE_FLOAT16, enqueue_scale),
+  HALVES ("scale bfloat16", 6, TPS_DTYPE_BFLOAT16, enqueue_scale),
+  TARGETED ("scale and accumulate", 12, .enqueue = enqueue_scale_accumulate),
+  HALVES ("scale and add bfloat16", 10, TPS_DTYPE_BFLOAT16, enqueue_scale_accumulate),
+  TARGETED ("divide", 8, .enqueue = enqueue_divide),
+  TO_HALVES ("divide to float16", 6, TPS_DTYPE_FLOAT16, enqueue_divide),
+  TO_HALVES ("divide to bfloat16", 6, TPS_DTYPE_BFLOAT16, enqueue_divide),
+  TARGETED ("sgd, momentum", 20, .enqueue = enqueue_sgd, .momentum = 0.9),
+  UPDATE ("adagrad", 64, 20, TPS_OPTIMIZER_ADAGRAD, TPS_DEVICE_IDS_NONE, bytes_update),
+  UPDATE ("adam", 64, 28, TPS_OPTIMIZER_ADAM, TPS_DEVICE_IDS_NONE, bytes_update),
+  UPDATE ("ftrl", 64, 28, TPS_OPTIMIZER_FTRL, TPS_DEVICE_IDS_NONE, bytes_update),
   ELEMENTS ("add bias", COLUMNS, 8, .enqueue = enqueue_bias_add, .to_reach = TARGET),
-  ELEMENTS ("sum of columns", COLUMNS, 4, .enqueue = enqueue_column_sum),
-  ELEMENTS ("relu", 1, 8, .enqueue = enqueue_relu, .to_reach = TARGET),
-  ELEMENTS ("relu's gradient", 1, 12, .enqueue = enqueue_relu_backward, .to_reach = TARGET),
+  ELEMENTS ("sum of columns", COLUMNS, 4, .enqueue = enqueue_column_sum, .n_results = columns_of,
+            .growth = TPS_DEVICE_GROWS_AS_SUM),
+  TARGETED ("relu", 8, .enqueue = enqueue_relu),
+  TARGETED ("relu's gradient", 12, .enqueue = enqueue_relu_backward),
   ELEMENTS ("softmax", COLUMNS, 8, .enqueue = enqueue_softmax, .tolerance = 1e-4),
   ELEMENTS ("softmax's gradient", COLUMNS, 12, .enqueue = enqueue_softmax_backward,
             .tolerance = 1e-3),
-  ELEMENTS ("cross-entropy", COLUMNS, 8, .enqueue = enqueue_cross_entropy, .tolerance = 1e-3),
-  ELEMENTS ("l1 loss", 1, 12, .enqueue = enqueue_l1_loss),
-  ELEMENTS ("product of matrices", 1, 12, .enqueue = enqueue_gemm, .tolerance = 1e-4),
+  ELEMENTS ("cross-entropy", COLUMNS, 8, .enqueue = enqueue_cross_entropy, .tolerance = 1e-3,
+            .ids = TPS_DEVICE_IDS_CLASSES, .growth = TPS_DEVICE_GROWS_AS_MEAN),
+  ELEMENTS ("l1 loss", 1, 12, .enqueue = enqueue_l1_loss, .growth = TPS_DEVICE_GROWS_AS_MEAN),
+  ELEMENTS ("product of matrices", 1, 12, .enqueue = enqueue_gemm, .tolerance = 1e-4,
+            .growth = TPS_DEVICE_GROWS_TOO_FAST),
 };
 
 const TpsDeviceCase *

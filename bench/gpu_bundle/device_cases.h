@@ -9,29 +9,61 @@
 
 G_BEGIN_DECLS
 
+/* Arrays of one case. `a`, `b` and `state` repeat their first TPS_DEVICE_PERIOD elements, so that
+ * results of any size are known from those of a small size. */
 typedef struct
 {
   TpsDevice *device;
   TpsStream *stream;
   /* a power of two, so that multiplying by any odd factor permutes rows */
   gsize n_elems;
-  TpsBuffer *a, *b;           /* float [n_elems] each, above 0 */
-  TpsBuffer *state;           /* float [2 * n_elems], above 0 */
-  TpsBuffer *ids, *found_ids; /* gint64 [n_elems] each */
+  TpsBuffer *a, *b;      /* float [n_elems] each, above 0 */
+  TpsBuffer *state;      /* float [2 * n_elems], above 0 */
+  TpsBuffer *halves;     /* [n_elems]: `b` as the case's dtype; NULL for FLOAT32 */
+  TpsBuffer *ids;        /* gint64 [rows] */
+  TpsBuffer *found_ids;  /* gint64 [rows + 1]; the last one is the number of ids found */
+  gsize n_different_ids; /* in `ids` */
 } TpsDeviceWork;
+
+#define TPS_DEVICE_PERIOD ((gsize) 1 << 11)
+
+/* The elements of the check on the CPU. Ids repeat their pattern within so many elements. */
+#define TPS_DEVICE_CHECK_ELEMS ((gsize) 1 << 18)
+
+typedef enum
+{
+  TPS_DEVICE_IDS_NONE,
+  TPS_DEVICE_IDS_SPREAD,  /* each of n_elems / dim / n_copies ids, n_copies times */
+  TPS_DEVICE_IDS_ZIPF,    /* ids of n_elems / dim rows with a Zipf distribution, spread */
+  TPS_DEVICE_IDS_CLASSES, /* below `dim` */
+} TpsDeviceIds;
+
+/* How the result of many elements follows from that of TPS_DEVICE_CHECK_ELEMS. */
+typedef enum
+{
+  TPS_DEVICE_GROWS_REPEATED,
+  TPS_DEVICE_GROWS_AS_MEAN,  /* also divided by the growth */
+  TPS_DEVICE_GROWS_AS_SUM,   /* also multiplied by the growth, with rounding */
+  TPS_DEVICE_GROWS_FREELY,   /* the CPU must compute it */
+  TPS_DEVICE_GROWS_TOO_FAST, /* and cannot in reasonable time: not checked */
+} TpsDeviceGrowth;
 
 typedef struct TpsDeviceCase TpsDeviceCase;
 struct TpsDeviceCase
 {
   const gchar *name;
   gsize dim; /* of a row */
-  /* ids are `n_copies` copies of n_elems / dim / n_copies ids; 0: they are below `dim` */
-  gsize n_copies;
+  TpsDeviceIds ids;
+  gsize n_copies; /* 0 counts as 1 */
   gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *what);
+  /* Returns the number of floats of `a` that the operation writes; NULL: all. */
+  gsize (*n_results) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   gdouble to_reach;       /* required fraction of the copy's rate; 0 = none */
   gdouble tolerance;      /* relative; 0 = the bits must be the CPU's */
-  gdouble bytes_per_elem; /* if bytes is tps_device_case_bytes_per_elem() */
+  gdouble bytes_per_elem; /* if all elements cost the same */
+  TpsDeviceGrowth growth;
+  TpsDType dtype; /* of gradients or averages; 0 = FLOAT32 */
   TpsOptimizerKind optimizer;
   gdouble momentum;
 };
@@ -39,8 +71,14 @@ struct TpsDeviceCase
 /* Returns all cases; the first is the copy. `n_cases` may be NULL. Static. Thread: any. */
 const TpsDeviceCase *tps_device_cases_get (guint *n_cases);
 
-/* Returns the number of ids of the case, which are in [0, this). */
-gsize tps_device_case_get_n_ids (const TpsDeviceWork *work, const TpsDeviceCase *what);
+/* Returns the number of ids that the case needs. */
+gsize tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *what);
+
+/* Returns the number of floats of `a` that the operation writes. */
+gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *what);
+
+/* Fills ids [tps_device_case_get_n_ids()]. Returns the number of different ids. */
+gsize tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids);
 
 static inline gfloat *
 tps_device_floats_of (TpsBuffer *buffer)

@@ -2,11 +2,16 @@
 
 /* Compares the operations of a device with its copy: the bytes that an operation must move, divided
  * by the time between two events, relative to the same rate of copies within the device before and
- * after it. Each operation first runs on a few elements, also on the CPU, and the results are
- * compared, bit by bit where the bits are guaranteed.
+ * after it.
  *
- *   device_ops --device=cuda:0 [--mib=256] [--rounds=30] [--skip=0] [--smoke]
+ *   device_ops --device=cuda:0 [--mib=1024] [--rounds=30] [--skip=0] [--only=NAME] [--smoke]
  *   device_ops --list
+ *
+ * Arrays have half the size, or less, if there is no memory for more. Each operation first runs on
+ * a few elements, also on the CPU, and the results are compared, bit by bit where the bits are
+ * guaranteed. Then it runs once on the arrays that are measured. They repeat a short pattern, which
+ * the device copies, so their result repeats too, and the device compares it with the CPU's. The
+ * CPU computes the whole result where it does not repeat.
  *
  * An operation that fails ends the program, because a device that has failed fails at every later
  * operation. Then --skip continues after it, in another process.
@@ -21,9 +26,13 @@
 
 #include "bench/gpu_bundle/device_cases.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
-#define CHECK_ELEMS ((gsize) 1 << 16)
+#define CHECK_ELEMS TPS_DEVICE_CHECK_ELEMS
+#define SMOKE_ELEMS (2 * CHECK_ELEMS) /* the least that repeats the result of the check */
 #define MAX_ROUNDS 1000
+#define WARM_UP_NS G_GINT64_CONSTANT (100000000)
+#define SUM_TOLERANCE 1e-4 /* of a sum of many rows against a multiple of that of a few */
 
 typedef TpsDeviceWork Work;
 typedef TpsDeviceCase Case;
@@ -42,6 +51,7 @@ work_clear (Work *work)
   g_clear_pointer (&work->a, tps_buffer_unref);
   g_clear_pointer (&work->b, tps_buffer_unref);
   g_clear_pointer (&work->state, tps_buffer_unref);
+  g_clear_pointer (&work->halves, tps_buffer_unref);
   g_clear_pointer (&work->ids, tps_buffer_unref);
   g_clear_pointer (&work->found_ids, tps_buffer_unref);
   if (work->stream != NULL)
@@ -49,17 +59,29 @@ work_clear (Work *work)
   work->stream = NULL;
 }
 
-/* Copies through the host, so that the contents are the same on every device. */
 static TpsBuffer *
-bring_over (const Work *work, TpsBuffer *host, GError **error)
+alloc (const Work *work, gsize n_bytes, GError **error)
 {
-  gsize n_bytes = tps_buffer_get_size (host);
-  TpsBuffer *buffer = ops_of (work)->alloc (work->device, n_bytes, error);
+  return ops_of (work)->alloc (work->device, n_bytes, error);
+}
+
+/* Returns a copy of `host`, which must not be empty, in an array of `n_bytes` that repeats it. */
+static TpsBuffer *
+repeat (const Work *work, TpsBuffer *host, gsize n_bytes, GError **error)
+{
+  gsize n_done = MIN (tps_buffer_get_size (host), n_bytes);
+  TpsBuffer *buffer = alloc (work, n_bytes, error);
+  guint8 *bytes;
 
   if (buffer == NULL)
     return NULL;
-  ops_of (work)->copy (work->stream, tps_buffer_get_data (buffer), tps_buffer_get_data (host),
-                       n_bytes);
+  bytes = tps_buffer_get_data (buffer);
+  ops_of (work)->copy (work->stream, bytes, tps_buffer_get_data (host), n_done);
+  for (gsize n; n_done < n_bytes; n_done += n)
+    {
+      n = MIN (n_done, n_bytes - n_done);
+      ops_of (work)->copy (work->stream, bytes + n_done, bytes, n);
+    }
   if (ops_of (work)->stream_sync (work->stream, error))
     return buffer;
   tps_buffer_unref (buffer);
@@ -67,65 +89,111 @@ bring_over (const Work *work, TpsBuffer *host, GError **error)
 }
 
 static TpsBuffer *
-make_floats (const Work *work, gsize n_elems, guint seed, GError **error)
+alloc_host (const Work *work, gsize n_bytes, GError **error)
 {
-  g_autoptr (TpsBuffer)
-      host = ops_of (work)->alloc_host (work->device, n_elems * sizeof (gfloat), error);
-
-  if (host == NULL)
-    return NULL;
-  for (gsize i = 0; i < n_elems; i++)
-    tps_device_floats_of (host)[i] = (gfloat) ((i * 2654435761u + seed) % 10007) / 10007 + 0.001f;
-  return bring_over (work, host, error);
+  return ops_of (work)->alloc_host (work->device, n_bytes, error);
 }
 
 static TpsBuffer *
-make_ids (const Work *work, gsize n_ids, GError **error)
+make_floats (const Work *work, gsize n_elems, guint seed, GError **error)
 {
-  g_autoptr (TpsBuffer)
-      host = ops_of (work)->alloc_host (work->device, work->n_elems * sizeof (gint64), error);
+  g_autoptr (TpsBuffer) host = alloc_host (work, TPS_DEVICE_PERIOD * sizeof (gfloat), error);
 
   if (host == NULL)
     return NULL;
-  for (gsize i = 0; i < work->n_elems; i++)
-    tps_device_ids_of (host)[i] = (gint64) (i * 0x9e3779b1u % n_ids);
-  return bring_over (work, host, error);
+  for (gsize i = 0; i < TPS_DEVICE_PERIOD; i++)
+    tps_device_floats_of (host)[i] = (gfloat) ((i * 2654435761u + seed) % 10007) / 10007 + 0.001f;
+  return repeat (work, host, n_elems * sizeof (gfloat), error);
+}
+
+static gboolean
+make_ids (Work *work, const Case *what, GError **error)
+{
+  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
+  gsize n_bytes = MAX (n_ids, 1) * sizeof (gint64);
+  g_autoptr (TpsBuffer) host = alloc_host (work, n_bytes, error);
+
+  if (host == NULL)
+    return FALSE;
+  tps_device_ids_of (host)[0] = 0;
+  work->n_different_ids = tps_device_case_fill_ids (work->n_elems, what, tps_device_ids_of (host));
+  work->ids = repeat (work, host, n_bytes, error);
+  if (work->ids == NULL)
+    return FALSE;
+  work->found_ids = alloc (work, (n_ids + 1) * sizeof (gint64), error);
+  return work->found_ids != NULL;
+}
+
+static gboolean
+make_halves (Work *work, const Case *what, GError **error)
+{
+  if (what->dtype == 0)
+    return TRUE;
+  work->halves = alloc (work, work->n_elems * tps_dtype_size (what->dtype), error);
+  if (work->halves == NULL)
+    return FALSE;
+  ops_of (work)->cast (work->stream, what->dtype, tps_buffer_get_data (work->halves),
+                       TPS_DTYPE_FLOAT32, tps_buffer_get_data (work->b), work->n_elems);
+  return TRUE;
 }
 
 static gboolean
 work_init (Work *work, TpsDevice *device, gsize n_elems, const Case *what, GError **error)
 {
-  gsize n_ids;
-
   *work = (Work) { .device = device, .n_elems = n_elems };
-  n_ids = tps_device_case_get_n_ids (work, what);
   return (work->stream = device->ops->stream_new (device, error)) != NULL
          && (work->a = make_floats (work, n_elems, 1, error)) != NULL
          && (work->b = make_floats (work, n_elems, 2, error)) != NULL
          && (work->state = make_floats (work, n_elems * 2, 3, error)) != NULL
-         && (work->ids = make_ids (work, n_ids, error)) != NULL
-         && (work->found_ids = make_ids (work, n_ids, error)) != NULL;
+         && make_halves (work, what, error) && make_ids (work, what, error);
+}
+
+/* Returns whether the device has memory for all arrays of a case, and for a comparison. */
+static gboolean
+has_memory_for (TpsDevice *device, gsize n_elems)
+{
+  TpsBuffer *arrays[6] = { NULL };
+  gboolean is_enough = TRUE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (arrays) && is_enough; i++)
+    {
+      arrays[i] = device->ops->alloc (device, n_elems * sizeof (gfloat), NULL);
+      is_enough = arrays[i] != NULL;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
+    g_clear_pointer (&arrays[i], tps_buffer_unref);
+  return is_enough;
 }
 
 /* -- results -- */
 
-/* Returns the contents of `a` after one call, owned by the caller. */
+/* Returns the contents of `a` [n_elems], and with `has_state` of `state` [2 * n_elems], after one
+ * call. Owned by the caller. */
 static gfloat *
-result_of (TpsDevice *device, const Case *what, GError **error)
+result_of (TpsDevice *device, const Case *what, gsize n_elems, gboolean has_state, GError **error)
 {
   Work work;
-  gfloat *result = g_new (gfloat, CHECK_ELEMS);
-  gboolean is_done = work_init (&work, device, CHECK_ELEMS, what, error);
+  g_autofree gfloat *result = g_try_new (gfloat, n_elems * (has_state ? 3 : 1));
+  gboolean is_done = result != NULL && work_init (&work, device, n_elems, what, error);
 
+  if (result == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no host memory for %" G_GSIZE_FORMAT " elements", n_elems);
+      return NULL;
+    }
   if (is_done)
     {
       what->enqueue (&work, what);
       ops_of (&work)->copy (work.stream, result, tps_buffer_get_data (work.a),
-                            CHECK_ELEMS * sizeof result[0]);
+                            n_elems * sizeof result[0]);
+      if (has_state)
+        ops_of (&work)->copy (work.stream, result + n_elems, tps_buffer_get_data (work.state),
+                              2 * n_elems * sizeof result[0]);
       is_done = ops_of (&work)->stream_sync (work.stream, error);
     }
   work_clear (&work);
-  return is_done ? result : (g_free (result), NULL);
+  return is_done ? g_steal_pointer (&result) : NULL;
 }
 
 static gboolean
@@ -139,18 +207,122 @@ is_right (const Case *what, const gfloat *wanted, const gfloat *got)
 
 /* Returns the number of elements that differ from the CPU's; -1 with an error. */
 static gssize
-count_wrong (TpsDevice *device, const Case *what, GError **error)
+count_wrong (TpsDevice *device, const Case *what, const gfloat *wanted, GError **error)
 {
-  g_autofree gfloat *wanted = result_of (tps_device_find ("cpu", NULL), what, error);
-  g_autofree gfloat *got = wanted != NULL ? result_of (device, what, error) : NULL;
+  g_autofree gfloat *got = result_of (device, what, CHECK_ELEMS, TRUE, error);
   gssize n_wrong = 0;
 
   if (got == NULL)
     return -1;
-  for (gsize i = 0; i < CHECK_ELEMS; i++)
+  for (gsize i = 0; i < 3 * CHECK_ELEMS; i++)
     n_wrong += !is_right (what, &wanted[i], &got[i]);
   return n_wrong;
 }
+
+/* -- results of large arrays -- */
+
+static gdouble
+factor_of (const Case *what, gsize n_elems)
+{
+  gdouble growth = (gdouble) n_elems / CHECK_ELEMS;
+
+  return what->growth == TPS_DEVICE_GROWS_AS_MEAN  ? 1 / growth
+         : what->growth == TPS_DEVICE_GROWS_AS_SUM ? growth
+                                                   : 1;
+}
+
+/* Returns the CPU's result in memory of the device, [*n_results]: that of a few elements, `small`,
+ * continued; *mean is the mean of its magnitudes. */
+static TpsBuffer *
+continue_result (const Work *work, const Case *what, const gfloat *small, gdouble *mean,
+                 GError **error)
+{
+  Work little = { .n_elems = CHECK_ELEMS, .n_different_ids = 0 };
+  gdouble factor = factor_of (what, work->n_elems);
+  gsize n_small, n_bytes;
+  g_autoptr (TpsBuffer) host = NULL;
+
+  little.n_different_ids = work->n_different_ids / (work->n_elems / CHECK_ELEMS);
+  n_small = tps_device_case_get_n_results (&little, what);
+  n_small = (gsize) 1 << (g_bit_storage (n_small) - 1); /* whole repetitions */
+  n_bytes = tps_device_case_get_n_results (work, what) * sizeof (gfloat);
+  host = alloc_host (work, n_small * sizeof (gfloat), error);
+  if (host == NULL)
+    return NULL;
+  *mean = 0;
+  for (gsize i = 0; i < n_small; i++)
+    {
+      tps_device_floats_of (host)[i] = (gfloat) (small[i] * factor);
+      *mean += fabs (small[i] * factor) / (gdouble) n_small;
+    }
+  return repeat (work, host, n_bytes, error);
+}
+
+/* As continue_result(), with the whole result computed by the CPU. */
+static TpsBuffer *
+compute_result (const Work *work, const Case *what, gdouble *mean, GError **error)
+{
+  gsize n_bytes = tps_device_case_get_n_results (work, what) * sizeof (gfloat);
+  g_autofree gfloat *result = result_of (tps_device_find ("cpu", NULL), what, work->n_elems, FALSE,
+                                         error);
+  g_autoptr (TpsBuffer) host = result != NULL ? alloc_host (work, n_bytes, error) : NULL;
+
+  *mean = 1;
+  if (host == NULL)
+    return NULL;
+  memcpy (tps_buffer_get_data (host), result, n_bytes);
+  return repeat (work, host, n_bytes, error);
+}
+
+/* Stores the mean difference of `a` from `wanted` in *difference. */
+static gboolean
+compare (const Work *work, TpsBuffer *wanted, gdouble *difference, GError **error)
+{
+  g_autoptr (TpsBuffer) loss = alloc (work, sizeof *difference, error);
+
+  if (loss == NULL)
+    return FALSE;
+  ops_of (work)->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (loss), NULL,
+                          tps_device_floats_of (work->a), tps_device_floats_of (wanted),
+                          tps_buffer_get_size (wanted) / sizeof (gfloat));
+  ops_of (work)->copy (work->stream, difference, tps_buffer_get_data (loss), sizeof *difference);
+  return ops_of (work)->stream_sync (work->stream, error);
+}
+
+/* Runs the operation once on fresh arrays. Sets *is_wrong if its result differs from the CPU's,
+ * whose result of a few elements is `small`. Returns FALSE with an error if the device fails. */
+static gboolean
+check_large (const Work *work, const Case *what, const gfloat *small, gboolean *is_wrong,
+             GError **error)
+{
+  gdouble tolerance = what->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : what->tolerance;
+  gdouble difference, mean;
+  g_autoptr (TpsBuffer) wanted = NULL;
+
+  *is_wrong = FALSE;
+  if (what->growth == TPS_DEVICE_GROWS_TOO_FAST)
+    return TRUE;
+  wanted = what->growth == TPS_DEVICE_GROWS_FREELY
+               ? compute_result (work, what, &mean, error)
+               : continue_result (work, what, small, &mean, error);
+  if (wanted == NULL)
+    return FALSE;
+  what->enqueue (work, what);
+  if (!compare (work, wanted, &difference, error))
+    return FALSE;
+  *is_wrong = !(difference <= tolerance * mean); /* also if it is NaN */
+  return TRUE;
+}
+
+/* -- time -- */
+
+/* The way to measure. */
+typedef struct
+{
+  gsize n_elems;
+  gint n_rounds;
+  gint64 warm_up_ns;
+} Plan;
 
 static gint
 compare_times (gconstpointer a, gconstpointer b)
@@ -170,58 +342,80 @@ time_once (const Work *work, const Case *what, TpsEvent *events[2], gdouble *ms,
          && ops_of (work)->events_elapsed (events[0], events[1], ms, error);
 }
 
-/* Returns the median; the first round is a warm-up. */
+/* Repeats the operation until the device has its usual clock. */
 static gboolean
-time_rounds (const Work *work, const Case *what, gint n_rounds, gdouble *median_ms, GError **error)
+warm_up (const Work *work, const Case *what, gint64 warm_up_ns, GError **error)
+{
+  gint64 end_ns = tps_clock_now_ns () + warm_up_ns;
+
+  do
+    {
+      what->enqueue (work, what);
+      if (!ops_of (work)->stream_sync (work->stream, error))
+        return FALSE;
+    }
+  while (tps_clock_now_ns () < end_ns);
+  return TRUE;
+}
+
+static gboolean
+time_rounds (const Work *work, const Case *what, TpsEvent *events[2], gint n_rounds,
+             gdouble *median_ms, GError **error)
+{
+  gdouble ms[MAX_ROUNDS];
+
+  for (gint n = 0; n < n_rounds; n++)
+    if (!time_once (work, what, events, &ms[n], error))
+      return FALSE;
+  qsort (ms, (gsize) n_rounds, sizeof ms[0], compare_times);
+  *median_ms = ms[n_rounds / 2];
+  return TRUE;
+}
+
+static gboolean
+measure_rate (const Work *work, const Case *what, const Plan *plan, gdouble *gb_per_s,
+              GError **error)
 {
   TpsEvent *events[2] = { ops_of (work)->event_new (work->device, error), NULL };
-  gdouble ms[MAX_ROUNDS + 1];
-  gint n = 0;
+  gdouble ms = 0;
+  gboolean is_done;
 
   if (events[0] != NULL)
     events[1] = ops_of (work)->event_new (work->device, error);
-  while (events[1] != NULL && n <= n_rounds && time_once (work, what, events, &ms[n], error))
-    n++;
+  is_done = events[1] != NULL && warm_up (work, what, plan->warm_up_ns, error)
+            && time_rounds (work, what, events, plan->n_rounds, &ms, error);
   for (guint i = 0; i < 2; i++)
     if (events[i] != NULL)
       ops_of (work)->event_free (events[i]);
-  if (n <= n_rounds)
-    return FALSE;
-  qsort (ms + 1, (gsize) n_rounds, sizeof ms[0], compare_times);
-  *median_ms = ms[1 + n_rounds / 2];
-  return TRUE;
+  *gb_per_s = what->bytes (work, what) / MAX (ms, 1e-6) / 1e6;
+  return is_done;
 }
 
 typedef struct
 {
   gdouble gb_per_s;
-  gdouble copy_gb_per_s; /* mean of one copy before the operation and one after it */
-} Rates;
+  gdouble copy_gb_per_s; /* mean of copies before the operation and after it */
+  gssize n_wrong;        /* of a few elements */
+  gboolean is_wrong;     /* the result of the measured size */
+} Measurement;
 
 static gboolean
-measure_rate (const Work *work, const Case *what, gint n_rounds, gdouble *gb_per_s, GError **error)
-{
-  gdouble ms;
-
-  if (!time_rounds (work, what, n_rounds, &ms, error))
-    return FALSE;
-  *gb_per_s = what->bytes (work, what) / MAX (ms, 1e-6) / 1e6;
-  return TRUE;
-}
-
-static gboolean
-measure (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Rates *rates,
-         GError **error)
+measure (TpsDevice *device, const Case *what, const Plan *plan, Measurement *result, GError **error)
 {
   const Case *copy = tps_device_cases_get (NULL);
   gdouble before = 0, after = 0;
-  Work work;
-  gboolean is_done = work_init (&work, device, n_elems, what, error)
-                     && measure_rate (&work, copy, n_rounds, &before, error)
-                     && measure_rate (&work, what, n_rounds, &rates->gb_per_s, error)
-                     && measure_rate (&work, copy, n_rounds, &after, error);
+  Work work = { 0 };
+  g_autofree gfloat *small = result_of (tps_device_find ("cpu", NULL), what, CHECK_ELEMS, TRUE,
+                                        error);
+  gboolean is_done = small != NULL
+                     && (result->n_wrong = count_wrong (device, what, small, error)) >= 0
+                     && work_init (&work, device, plan->n_elems, what, error)
+                     && check_large (&work, what, small, &result->is_wrong, error)
+                     && measure_rate (&work, copy, plan, &before, error)
+                     && measure_rate (&work, what, plan, &result->gb_per_s, error)
+                     && measure_rate (&work, copy, plan, &after, error);
 
-  rates->copy_gb_per_s = (before + after) / 2;
+  result->copy_gb_per_s = (before + after) / 2;
   work_clear (&work);
   return is_done;
 }
@@ -230,7 +424,7 @@ measure (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Rate
 
 typedef struct
 {
-  gchar *device;
+  gchar *device, *only;
   gint mib, n_rounds, n_skipped;
   gboolean is_smoke, is_list;
 } Flags;
@@ -242,7 +436,7 @@ typedef struct
 } Verdict;
 
 static void
-judge (Verdict *verdict, const Case *what, const Rates *rates)
+judge (Verdict *verdict, const Case *what, const Measurement *rates)
 {
   if (what->to_reach == 0)
     return;
@@ -271,40 +465,55 @@ typedef enum
 
 /* Prints the line of a case. */
 static Outcome
-run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Verdict *verdict)
+run_case (TpsDevice *device, const Case *what, const Plan *plan, Verdict *verdict)
 {
   g_autoptr (GError) error = NULL;
-  gssize n_wrong = count_wrong (device, what, &error);
-  Rates rates;
+  Measurement result = { 0 };
 
-  if (n_wrong < 0 || !measure (device, what, n_elems, n_rounds, &rates, &error))
+  if (!measure (device, what, plan, &result, &error))
     {
       printf ("%-28s %10s %8s %8.2f %8s  %s\n", what->name, "-", "-", what->to_reach, "-",
               error->message);
       return FAILED;
     }
-  judge (verdict, what, &rates);
-  printf ("%-28s %10.1f %8.3f %8.2f %8" G_GSSIZE_FORMAT "\n", what->name, rates.gb_per_s,
-          rates.gb_per_s / rates.copy_gb_per_s, what->to_reach, n_wrong);
-  return n_wrong == 0 ? RIGHT : WRONG;
+  judge (verdict, what, &result);
+  printf ("%-28s %10.1f %8.3f %8.2f %8" G_GSSIZE_FORMAT "%s\n", what->name, result.gb_per_s,
+          result.gb_per_s / result.copy_gb_per_s, what->to_reach, result.n_wrong,
+          result.is_wrong ? "  wrong at the measured size" : "");
+  return result.n_wrong == 0 && !result.is_wrong ? RIGHT : WRONG;
+}
+
+static gboolean
+is_wanted (const Flags *flags, guint i, const Case *what)
+{
+  return i >= (guint) flags->n_skipped
+         && (flags->only == NULL || g_str_equal (flags->only, what->name));
 }
 
 static gboolean
 run_all (TpsDevice *device, const Flags *flags)
 {
-  gsize n_elems = flags->is_smoke ? CHECK_ELEMS : (gsize) flags->mib << 18;
+  Plan plan = { .n_elems = SMOKE_ELEMS, .n_rounds = flags->n_rounds };
   guint n_cases;
   const Case *cases = tps_device_cases_get (&n_cases);
   Verdict verdict = { .behind = g_string_new (NULL) };
   Outcome outcome, worst = RIGHT;
 
-  n_elems = (gsize) 1 << (g_bit_storage (n_elems) - 1);
-  printf ("%-28s %10s %8s %8s %8s\n", "operation", "GB/s", "of copy", "reach", "wrong");
-  for (guint i = (guint) flags->n_skipped; i < n_cases && worst != FAILED; i++)
+  if (!flags->is_smoke)
     {
-      outcome = run_case (device, &cases[i], n_elems, flags->n_rounds, &verdict);
-      worst = MAX (worst, outcome);
+      plan.warm_up_ns = WARM_UP_NS;
+      plan.n_elems = (gsize) 1 << (g_bit_storage ((gsize) flags->mib << 18) - 1);
+      while (plan.n_elems > CHECK_ELEMS && !has_memory_for (device, plan.n_elems))
+        plan.n_elems /= 2;
     }
+  printf ("operation, %8" G_GSIZE_FORMAT " MiB      %10s %8s %8s %8s\n", plan.n_elems >> 18, "GB/s",
+          "of copy", "reach", "wrong");
+  for (guint i = 0; i < n_cases && worst != FAILED; i++)
+    if (is_wanted (flags, i, &cases[i]))
+      {
+        outcome = run_case (device, &cases[i], &plan, &verdict);
+        worst = MAX (worst, outcome);
+      }
   if (worst != FAILED)
     print_verdict (&verdict);
   g_string_free (verdict.behind, TRUE);
@@ -328,11 +537,12 @@ parse (Flags *flags, int *argc, char ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
     { "device", 0, 0, G_OPTION_ARG_STRING, &flags->device, "device to measure (cuda:0)", "NAME" },
-    { "mib", 0, 0, G_OPTION_ARG_INT, &flags->mib, "size of an array, a power of two (256)", "N" },
+    { "mib", 0, 0, G_OPTION_ARG_INT, &flags->mib, "size of an array, a power of two (1024)", "N" },
     { "rounds", 0, 0, G_OPTION_ARG_INT, &flags->n_rounds,
       "measured rounds, of which the median counts (30)", "N" },
     { "skip", 0, 0, G_OPTION_ARG_INT, &flags->n_skipped, "operations to leave out, the first ones",
       "N" },
+    { "only", 0, 0, G_OPTION_ARG_STRING, &flags->only, "the only operation to measure", "NAME" },
     { "list", 0, 0, G_OPTION_ARG_NONE, &flags->is_list, "print operations and required rates",
       NULL },
     { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->is_smoke, "small arrays", NULL },
@@ -355,7 +565,7 @@ parse (Flags *flags, int *argc, char ***argv, GError **error)
 int
 main (int argc, char **argv)
 {
-  Flags flags = { .mib = 256, .n_rounds = 30 };
+  Flags flags = { .mib = 1024, .n_rounds = 30 };
   g_autoptr (GError) error = NULL;
   TpsDevice *device;
   gint status = 0;
@@ -373,5 +583,6 @@ main (int argc, char **argv)
   if (error != NULL)
     fprintf (stderr, "device_ops: %s\n", error->message);
   g_free (flags.device);
+  g_free (flags.only);
   return status;
 }

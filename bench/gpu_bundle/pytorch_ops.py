@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """The operations of device_ops in PyTorch 2.x on the same GPU: same sizes, same formulas for bytes,
-same columns.
+same columns, and a copy measured around each operation.
 
-    pytorch_ops.py [--mib=256] [--rounds=30] [--beside=FILE]
+    pytorch_ops.py [--mib=1024] [--rounds=30] [--beside=FILE]
 
-FILE is the output of device_ops; each of its operations is then compared with PyTorch's. PyTorch
-has no row-wise Adagrad and no FTRL. Exit code 3, with a line that gives the reason, without PyTorch
-or without CUDA support in it.
+FILE is the output of device_ops; its arrays have the same size, and each of its operations is
+compared with PyTorch's. PyTorch has no row-wise Adagrad and no FTRL. Operations with
+Zipf-distributed ids and optimizers of listed rows are not compared. Exit code 3, with a line that
+gives the reason, without PyTorch or without CUDA support in it.
 """
 
 import argparse
+import re
 import statistics
 import sys
+import time
 
 BAG_ROWS = 20
+GRADIENT_BAG_ROWS = 16
 COLUMNS = 1024
+WARM_UP_S = 0.1
 
 
 def give_up(why):
@@ -65,21 +70,48 @@ def fill(work):
     return lambda: work.a.fill_(1.5), 4 * work.n_elems
 
 
-def cast(work):
-    halves = work.torch.empty_like(work.b, dtype=work.torch.bfloat16)
-    return lambda: halves.copy_(work.b), 6 * work.n_elems
+def with_halves(dtype, make_run, n_bytes):
+    """An operation on `b` as `dtype`; `n_bytes` per element."""
+
+    def make(work):
+        halves = work.b.to(getattr(work.torch, dtype))
+        return make_run(work, halves), n_bytes * work.n_elems
+
+    return make
+
+
+def accumulate_halves(dtype):
+    return with_halves(dtype, lambda work, halves: lambda: work.a.add_(halves), 10)
+
+
+def cast(dtype):
+    return with_halves(dtype, lambda work, halves: lambda: halves.copy_(work.b), 6)
 
 
 def scale(work):
     return lambda: work.torch.mul(work.b, 0.3, out=work.a), 8 * work.n_elems
 
 
+def scale_halves(dtype):
+    return with_halves(
+        dtype, lambda work, halves: lambda: work.torch.mul(halves, 0.3, out=work.a), 6)
+
+
 def scale_accumulate(work):
     return lambda: work.a.add_(work.b, alpha=0.3), 12 * work.n_elems
 
 
+def scale_accumulate_halves(dtype):
+    return with_halves(dtype, lambda work, halves: lambda: work.a.add_(halves, alpha=0.3), 10)
+
+
 def divide(work):
     return lambda: work.torch.div(work.b, 3.0, out=work.a), 8 * work.n_elems
+
+
+def divide_to_halves(dtype):
+    return with_halves(
+        dtype, lambda work, halves: lambda: work.torch.div(work.b, 3.0, out=halves), 6)
 
 
 def optimizer(name, bytes_per_elem, **options):
@@ -108,15 +140,15 @@ def gather(dim):
     return make
 
 
-def pool_arguments(work, dim):
-    n_bags = work.n_elems // dim // BAG_ROWS
-    ids = work.ids(dim, n_bags * BAG_ROWS).view(n_bags, BAG_ROWS)
-    return ids, n_bags * BAG_ROWS * (dim * 4 + 8) + n_bags * dim * 4
+def pool_arguments(work, dim, bag_rows):
+    n_bags = work.n_elems // dim // bag_rows
+    ids = work.ids(dim, n_bags * bag_rows).view(n_bags, bag_rows)
+    return ids, n_bags * bag_rows * (dim * 4 + 8) + n_bags * dim * 4
 
 
 def pool(dim):
     def make(work):
-        ids, n_bytes = pool_arguments(work, dim)
+        ids, n_bytes = pool_arguments(work, dim, BAG_ROWS)
         table = work.rows(work.b, dim)
         return lambda: work.functional.embedding_bag(ids, table, mode="sum"), n_bytes
 
@@ -127,7 +159,7 @@ def pool_gradient(dim):
     """Rows with unique ids, as in device_ops."""
 
     def make(work):
-        ids, n_bytes = pool_arguments(work, dim)
+        ids, n_bytes = pool_arguments(work, dim, GRADIENT_BAG_ROWS)
         table = work.rows(work.b, dim).requires_grad_(True)
         with work.torch.enable_grad():
             output = work.functional.embedding_bag(ids, table, mode="sum", sparse=True)
@@ -216,6 +248,8 @@ def product(work):
 CASES = [
     ("copy", copy),
     ("accumulate", accumulate),
+    ("accumulate float16", accumulate_halves("float16")),
+    ("accumulate bfloat16", accumulate_halves("bfloat16")),
     ("sgd", optimizer("SGD", 12)),
     ("gather, dim 64", gather(64)),
     ("gather, dim 128", gather(128)),
@@ -224,10 +258,16 @@ CASES = [
     ("pool's gradient, dim 64", pool_gradient(64)),
     ("coalesce 4 to 1, dim 64", coalesce(64, 4)),
     ("fill", fill),
-    ("cast to bfloat16", cast),
+    ("cast to float16", cast("float16")),
+    ("cast to bfloat16", cast("bfloat16")),
     ("scale", scale),
+    ("scale float16", scale_halves("float16")),
+    ("scale bfloat16", scale_halves("bfloat16")),
     ("scale and accumulate", scale_accumulate),
+    ("scale and add bfloat16", scale_accumulate_halves("bfloat16")),
     ("divide", divide),
+    ("divide to float16", divide_to_halves("float16")),
+    ("divide to bfloat16", divide_to_halves("bfloat16")),
     ("sgd, momentum", optimizer("SGD", 20, momentum=0.9)),
     ("adagrad", optimizer("Adagrad", 20)),
     ("adam", optimizer("Adam", 28)),
@@ -243,35 +283,66 @@ CASES = [
 ]
 
 
-def median_ms(torch, run, n_rounds):
+def warm_up(torch, run):
+    end = time.monotonic() + WARM_UP_S
+    while True:
+        run()
+        torch.cuda.synchronize()
+        if time.monotonic() >= end:
+            return
+
+
+def rate_of(torch, run, n_bytes, n_rounds):
+    """GB/s, from the median of the rounds."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times = []
-    for _ in range(n_rounds + 3):
+    warm_up(torch, run)
+    for _ in range(n_rounds):
         start.record()
         run()
         end.record()
         end.synchronize()
         times.append(start.elapsed_time(end))
-    return statistics.median(times[3:])
+    return n_bytes / statistics.median(times) / 1e6
 
 
-def read_ours(path):
-    """GB/s by operation."""
-    ours = {}
-    with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            name, rest = line[:28].strip(), line[28:].split()
-            if rest and rest[0].replace(".", "", 1).isdigit():
-                ours[name] = float(rest[0])
-    return ours
+class Ours:
+    """The output of device_ops: the size of its arrays, and GB/s by operation."""
+
+    def __init__(self, path=None):
+        self.mib, self.rates = None, {}
+        if path is None:
+            return
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                name, rest = line[:28].strip(), line[28:].split()
+                size = re.fullmatch(r"operation, +([0-9]+) MiB", name)
+                if size:
+                    self.mib = int(size[1])
+                elif rest and rest[0].replace(".", "", 1).isdigit():
+                    self.rates[name] = float(rest[0])
 
 
-def measure(torch, make, flags):
-    """GB/s."""
-    work = Work(torch, flags.mib << 18)
+def find_size(torch, mib):
+    """The largest size up to `mib` for which there is memory."""
+    while mib > 1:
+        try:
+            Work(torch, mib << 18)
+            break
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                break
+            mib //= 2
+    return mib
+
+
+def measure(torch, make, mib, n_rounds):
+    """GB/s of the operation and, before and after it, of copies."""
+    work = Work(torch, mib << 18)
     with torch.no_grad():
-        run, n_bytes = make(work)
-        return n_bytes / median_ms(torch, run, flags.rounds) / 1e6
+        before = rate_of(torch, *copy(work), n_rounds)
+        rate = rate_of(torch, *make(work), n_rounds)
+        return rate, (before + rate_of(torch, *copy(work), n_rounds)) / 2
 
 
 def print_verdict(ratios):
@@ -283,26 +354,26 @@ def print_verdict(ratios):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mib", type=int, default=256, help="size of an array")
+    parser.add_argument("--mib", type=int, default=1024, help="size of an array")
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
-    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE",
+    parser.add_argument("--beside", type=Ours, default=Ours(), metavar="FILE",
                         help="output of device_ops")
     flags = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # lines survive a kill
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False
     print("PyTorch %s, %s" % (torch.__version__, torch.cuda.get_device_name()))
-    print("%-28s %10s %8s %8s" % ("operation", "GB/s", "of copy", "ours/it"))
-    of_copy, ratios = None, {}
+    mib = find_size(torch, flags.beside.mib or flags.mib)
+    print("%-28s %10s %8s %8s" % ("operation, %8d MiB" % mib, "GB/s", "of copy", "ours/it"))
+    ratios = {}
     for name, make in CASES:
         try:
-            rate = measure(torch, make, flags)
+            rate, of_copy = measure(torch, make, mib, flags.rounds)
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             print("%-28s %10s %8s %8s  %s" % (name, "-", "-", "-", str(error).splitlines()[0]))
             continue
-        of_copy = of_copy or rate
-        if name in flags.beside and name != "copy":
-            ratios[name] = flags.beside[name] / rate
+        if name in flags.beside.rates and name != "copy":
+            ratios[name] = flags.beside.rates[name] / rate
         print("%-28s %10.1f %8.2f %8s" % (name, rate, rate / of_copy,
                                           "%.2f" % ratios[name] if name in ratios else "-"))
     if ratios:

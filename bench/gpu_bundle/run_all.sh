@@ -115,7 +115,7 @@ fi
 # Empty if there is a device; otherwise the line with the reason why there is none.
 why_no_gpu () {
   local said status
-  said=$(limited 60 ./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
+  said=$(limited 60 ./bin/device_ops --device=cuda:0 --only=copy --smoke --rounds=1 2>&1)
   status=$?
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
@@ -238,12 +238,12 @@ note_case () {  # PART LINE
   local name rate of_copy to_reach n_wrong why target=
   read_case "$2"
   [ "$to_reach" = 0.00 ] || target=", target $to_reach"
-  if [ "$n_wrong" = 0 ]; then
+  if [ "$n_wrong$why" = 0 ]; then
     note "$1" "$name" passed "$rate GB/s, $of_copy of the copy$target"
   elif [ "$rate" = - ]; then
     note "$1" "$name" failed "$why"
   else
-    note "$1" "$name" failed "$n_wrong elements are wrong"
+    note "$1" "$name" failed "$n_wrong elements are wrong${why:+; $why}"
   fi
 }
 
@@ -271,7 +271,7 @@ operations () {  # PART
       note_case "$part" "$line"
       n_done=$((n_done + 1))
       read_case "$line"
-      [ "$n_wrong" = 0 ] || n_failed=$((n_failed + 1))
+      [ "$n_wrong$why" = 0 ] || n_failed=$((n_failed + 1))
       [ "$rate" != - ] || continue 2  # the next process
     done
     [ "$n_done" -lt "$n_cases" ] || break
@@ -450,7 +450,7 @@ part_sanitizer () {
 
 # Four kernels, structs of cuda/kernels and cuda/optimizer, without locking the clocks.
 part_profile () {
-  local tool reason kernel wanted limit_s=50
+  local tool reason kernel operation wanted limit_s=50
   reason=$(why_no_tools)
   tool=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
   [ -n "$tool" ] || reason=${reason:-no ncu on the PATH or in /usr/local/cuda/bin}
@@ -458,14 +458,17 @@ part_profile () {
     note profile all skipped "$reason"
     return
   fi
-  for kernel in Gather Chunks UpdateRows RowwiseAdagrad; do
+  while read -r kernel operation; do
     # The heading of a profiled launch; the name alone is also in the warning that there was none.
     wanted="\\b$kernel\\b.*, Context [0-9]"
     # The first launch is that of the check, on a few elements.
     run profile "$kernel" "$tool" --clock-control none --set detailed --kernel-name-base demangled \
       --kernel-name "regex:\\b$kernel\\b" --launch-skip 1 --launch-count 2 \
-      ./bin/device_ops --device=cuda:0 --rounds=1 "${size[@]}"
-  done
+      ./bin/device_ops --device=cuda:0 --only="$operation" --rounds=1 "${size[@]}" </dev/null
+  done <<<"Gather gather, dim 64
+Chunks pool's gradient, dim 64
+UpdateRows adam
+RowwiseAdagrad row-wise adagrad, dim 64"
 }
 
 # -- targets --

@@ -114,7 +114,7 @@ LAYERS = (
     "plugin plugin/python/native",
     "plugin/http plugin/glib",
     "plugin/app plugin/app/top",
-    "bench/process bench/report",
+    "bench/process bench/report bench/zipf",
     "bench/engine",
     "bench/world",
     "bench/all_reduce bench/batch_update bench/ddp_rpc bench/dlrm bench/durability "

@@ -1,5 +1,6 @@
 #!/bin/bash
-# pytorch_ops.py with a fake of PyTorch that kills the process at the third operation.
+# pytorch_ops.py with a fake of PyTorch, which has no memory for arrays above 256 MiB and kills the
+# process at its third operation.
 set -u
 program=$PWD/$1
 failed=0
@@ -21,15 +22,27 @@ nn = types.SimpleNamespace(functional=None)
 calls = 0
 
 
-def Generator(device):
+class Generator:
+    def __init__(self, device):
+        pass
+
+    def manual_seed(self, seed):
+        return self
+
+
+def rand(n_elems, device, generator):
     global calls
+    if n_elems > 256 << 18:
+        raise RuntimeError("CUDA out of memory")
     calls += 1
-    if calls == 3:
+    if calls == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-    raise RuntimeError("no generator")
+    raise RuntimeError("no numbers")
 EOF
-PYTHONPATH=$TEST_TMPDIR /usr/bin/python3 "$program" >"$TEST_TMPDIR/table" 2>/dev/null
+printf '%-28s %10s\n' 'operation,      384 MiB' GB/s 'gather, dim 64' 2000.5 >"$TEST_TMPDIR/ours"
+PYTHONPATH=$TEST_TMPDIR /usr/bin/python3 "$program" --beside="$TEST_TMPDIR/ours" >"$TEST_TMPDIR/table" 2>/dev/null
 expect 'the process is killed' [ $? -eq 137 ]
-expect 'the lines until then are kept' [ "$(grep -c 'no generator' "$TEST_TMPDIR/table")" -eq 2 ]
+expect 'the lines until then are kept' [ "$(grep -c 'no numbers' "$TEST_TMPDIR/table")" -eq 2 ]
+expect 'arrays have half the size of ours, because memory is short' grep -q '^operation, *192 MiB ' "$TEST_TMPDIR/table"
 
 exit "$failed"

@@ -117,7 +117,7 @@ for ((i = skip + 1; i <= 5; i++)); do
   case $i in
     2) printf '%-28s %10s %8s %8s %8s  %s\n' "${names[i]}" - - 0.85 - 'an illegal access'; exit 1 ;;
     3) echo 'a message'; kill -SEGV $$ ;;
-    4) printf '%-28s %10s %8s %8s %8s\n' "${names[i]}" 3000.1 1.001 0.00 7 ;;
+    4) printf '%-28s %10s %8s %8s %8s  %s\n' "${names[i]}" 3000.1 1.001 0.00 7 'wrong at the measured size' ;;
     *) printf '%-28s %10s %8s %8s %8s\n' "${names[i]}" 2800.5 0.911 0.85 0 ;;
   esac
 done
@@ -130,7 +130,8 @@ expect 'each figure is a result' \
 expect 'an operation that fails has its reason' \
   grep -q '^device_ops  *gather, dim 64  *failed  *an illegal access$' <<<"$said"
 expect 'one that kills its process too' grep -q '^device_ops  *gather, dim 128  *failed  *exit code 139' <<<"$said"
-expect 'a wrong one is named' grep -q '^device_ops  *fill  *failed  *7 elements are wrong$' <<<"$said"
+expect 'a wrong one is named' \
+  grep -q '^device_ops  *fill  *failed  *7 elements are wrong; wrong at the measured size$' <<<"$said"
 expect 'and all are counted' grep -q '^device_ops  *cuda:0  *failed  *3 of 5 operations$' <<<"$said"
 
 fake thriftps_gpu/bin/device_ops <<<'exit 0'

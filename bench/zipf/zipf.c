@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/dlrm/zipf.h"
+#include "bench/zipf/zipf.h"
 
 #include <math.h>
 
