@@ -532,6 +532,21 @@ print_list (void)
     printf ("%-28s %8.2f\n", cases[i].name, cases[i].to_reach);
 }
 
+/* Returns FALSE with an error if there is no operation of that name. */
+static gboolean
+check_only (const Flags *flags, GError **error)
+{
+  guint n_cases;
+  const Case *cases = tps_device_cases_get (&n_cases);
+
+  for (guint i = 0; i < n_cases; i++)
+    if (flags->only == NULL || g_str_equal (flags->only, cases[i].name))
+      return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "--only=%s: no such operation; --list prints all", flags->only);
+  return FALSE;
+}
+
 static gboolean
 parse (Flags *flags, int *argc, char ***argv, GError **error)
 {
@@ -555,7 +570,7 @@ parse (Flags *flags, int *argc, char ***argv, GError **error)
     return FALSE;
   if (flags->mib >= 1 && flags->mib <= 1 << 20 && flags->n_rounds >= 1
       && flags->n_rounds <= MAX_ROUNDS && flags->n_skipped >= 0)
-    return TRUE;
+    return check_only (flags, error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "--mib=%d --rounds=%d --skip=%d: expected 1 to 1048576, 1 to %d, and at least 0",
                flags->mib, flags->n_rounds, flags->n_skipped, MAX_ROUNDS);

@@ -129,6 +129,20 @@ expect 'memory is shared between processes' grep -q '^cuda_ipc *two processes .*
 expect 'lookups reach the device' grep -q '^lookup *on cuda:0 .* passed' <<<"$said"
 [ "$failed" -eq 0 ] || { printf '%s\n' "$said"; tail -n 40 whole/*.log; }
 
+# The operations that are profiled exist; a fake of the tool runs them.
+mkdir tools
+cat >tools/ncu <<'EOF'
+#!/bin/bash
+kernel=$(sed 's/.*regex:\\b\([A-Za-z0-9]*\)\\b .*/\1/' <<<"$*")
+echo "  void each_kernel<2, $kernel<4>>(T2) (64, 1, 1)x(256, 1, 1), Context 1, Stream 7"
+while [[ $1 != ./bin/* ]]; do shift; done
+exec "$@"
+EOF
+chmod +x tools/ncu
+said=$(run_all PATH="$PWD/tools:/usr/bin:/bin" LD_LIBRARY_PATH="$driver" -- --out=profile profile 2>&1)
+expect 'four operations are profiled' [ "$(grep -c '^profile .* passed' <<<"$said")" -eq 4 ]
+expect 'each of which runs' [ "$(grep -c '^0 of 0 operations\|^[01] of 1 operations' profile/profile.log)" -eq 4 ]
+
 thriftps_gpu/run_all.sh nonsense >/dev/null 2>&1
 expect 'an unknown part is refused' [ $? -eq 2 ]
 

@@ -1,0 +1,29 @@
+#!/bin/bash
+# device_ops on a device with faults (faulty_library.cc): it sees one wrong element of many, and it
+# ends at a fault, after which another process continues.
+set -u
+program=$1
+failed=0
+
+expect () {  # DESCRIPTION CONDITION...
+  local description=$1
+  shift
+  "$@" || { echo "FAILED: $description"; failed=1; }
+}
+
+table=$("$program" --device=cuda:0 --smoke --rounds=1)
+expect 'wrong results and faults are a failure' [ $? -eq 1 ]
+expect 'an operation without a fault is right' grep -q '^copy .* 0$' <<<"$table"
+expect 'a wrong element of many is seen' grep -q '^accumulate  .* 0  wrong at the measured size$' <<<"$table"
+expect 'the operation that loses the device is the last line' grep -q '^sgd  .* - .*lost' <(tail -n 1 <<<"$table")
+
+n=$(sed 1d <<<"$table" | wc -l)
+table=$("$program" --device=cuda:0 --smoke --rounds=1 --skip="$n")
+expect 'the operations after it run in another process' \
+  grep -q '^row-wise adagrad, dim 64 .* 0$' <(sed -n 2p <<<"$table")
+
+"$program" --device=cuda:0 --only=nonsense 2>/dev/null
+expect 'an unknown operation is refused' [ $? -eq 2 ]
+[ "$failed" -eq 0 ] || printf '%s\n' "$table"
+
+exit "$failed"
