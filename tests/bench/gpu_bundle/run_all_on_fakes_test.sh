@@ -203,6 +203,10 @@ expect 'a folder without results is refused' [ $? -eq 2 ]
 expect 'and nothing is written' [ ! -e thriftps_gpu/out ]
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
+fake thriftps_gpu/bin/huge_arrays <<<'exit 0'
+run_all --out=silent huge_arrays >/dev/null &
+expect 'a command without output may pass' wait $!
+
 # -- gVisor --
 
 fake tools/dmesg <<<"echo '[    0.000000] Starting gVisor...'"
