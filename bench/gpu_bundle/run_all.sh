@@ -248,36 +248,41 @@ note_case () {  # PART LINE
   fi
 }
 
-# The operations of device_ops. After a failure, or if the process dies, the operations after the
-# one that failed run in another process.
+# The output of device_ops, line by line, also in the log; the exit code is in $scratch/status.
+stream_operations () {  # PART SKIP
+  limited "$OPERATIONS_S" ./bin/device_ops --device=cuda:0 --skip="$2" "${size[@]}" 2>&1 | tee -a "$out/$1.log"
+  echo "${PIPESTATUS[0]}" >"$scratch/status"
+}
+
+# The operations of device_ops, each noted as soon as its line is there. After a failure, or if the
+# process dies, the operations after the one that failed run in another process.
 operations () {  # PART
-  local part=$1 name rate of_copy to_reach n_wrong why line n_done=0 n_failed=0 n_cases status
-  limited "$TOOL_S" ./bin/device_ops --list >"$scratch/cases"
-  n_cases=$(wc -l <"$scratch/cases")
+  local part=$1 name rate of_copy to_reach n_wrong why line='' names n_done=0 n_failed=0 n_cases status
+  mapfile -t names < <(limited "$TOOL_S" ./bin/device_ops --list | cut -c-28 | sed 's/ *$//')
+  n_cases=${#names[@]}
   if [ "$n_cases" -eq 0 ]; then
     note "$part" cuda:0 failed 'it lists no operations'
     return
   fi
   while [ "$n_done" -lt "$n_cases" ] && [ "$(time_left 1)" -gt 0 ]; do
     echo "== $((n_cases - n_done)) operations" >>"$out/$part.log"
-    logged "$part" limited "$OPERATIONS_S" ./bin/device_ops --device=cuda:0 --skip="$n_done" "${size[@]}"
-    status=$?
-    if [ "$status" -eq 3 ]; then
-      note "$part" cuda:0 skipped "$(tail -n 1 "$scratch/said")"
-      return
-    fi
-    while [ "$n_done" -lt "$n_cases" ]; do
-      read_case "$(sed -n "$((n_done + 1))p" "$scratch/cases")"
-      line=$(grep -m 1 "^$name  " "$scratch/said") || break
+    rate=
+    while IFS= read -r line; do
+      [ "$n_done" -lt "$n_cases" ] && [[ $line == "${names[n_done]}  "* ]] || continue
       note_case "$part" "$line"
       n_done=$((n_done + 1))
       read_case "$line"
       [ "$n_wrong$why" = 0 ] || n_failed=$((n_failed + 1))
-      [ "$rate" != - ] || continue 2  # the next process
-    done
-    [ "$n_done" -lt "$n_cases" ] || break
-    note "$part" "$name" failed "exit code $status: $(tail -n 1 "$scratch/said")"
-    n_done=$((n_done + 1)) n_failed=$((n_failed + 1))
+    done < <(stream_operations "$part" "$n_done")
+    status=$(cat "$scratch/status")
+    if [ "$status" -eq 3 ]; then
+      note "$part" cuda:0 skipped "$(tail -n 1 "$out/$part.log")"
+      return
+    fi
+    if [ "$n_done" -lt "$n_cases" ] && [ "$rate" != - ]; then  # there is no line of the culprit
+      note "$part" "${names[n_done]}" failed "exit code $status: $(tail -n 1 "$out/$part.log")"
+      n_done=$((n_done + 1)) n_failed=$((n_failed + 1))
+    fi
   done
   if [ "$n_done" -lt "$n_cases" ]; then
     note "$part" cuda:0 failed "$((n_cases - n_done)) of $n_cases operations were not reached in time"

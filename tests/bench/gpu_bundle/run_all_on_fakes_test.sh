@@ -48,19 +48,33 @@ printf 'exit 1\n' | fake tools/python
 # -- a killed run --
 
 fake thriftps_gpu/bin/device_ops <<'EOF'
-case $* in *--rounds=1) exit ;; *--list) printf '%-28s     0.00\n' copy; exit ;; esac
-echo "copy        3000.0"
+case $* in *--rounds=1) exit ;; *--list) printf '%-28s     0.00\n' copy fill; exit ;; esac
+printf '%-28s %10s %8s %8s %8s\n' copy 3000.0 1.000 0.00 0
 echo $$ >device_ops.pid
 exec sleep 600
 EOF
 run_all --out=killed device_ops >/dev/null 2>&1 &
 script_pid=$!
 expect 'the output of a running command is in the log' await killed/device_ops.log '^copy'
+expect 'and its first result is known' await killed/results.txt '^device_ops  *copy  *passed  *3000.0 GB/s'
 expect 'the command runs' await thriftps_gpu/device_ops.pid .
 kill -KILL "$script_pid"
 wait "$script_pid" 2>/dev/null
 kill "$(cat thriftps_gpu/device_ops.pid)"
-expect 'and is still there after a kill' grep -q '^copy  *3000' killed/device_ops.log
+expect 'both are still there after a kill' grep -q 'copy  *.*3000' killed/device_ops.log killed/results.txt
+
+fake thriftps_gpu/bin/huge_arrays <<'EOF'
+echo 'sums: right'
+echo $$ >huge_arrays.pid
+exec sleep 600
+EOF
+run_all --out=killed huge_arrays >/dev/null 2>&1 &
+script_pid=$!
+expect 'so is the output of other commands' await killed/huge_arrays.log '^sums: right'
+expect 'which run' await thriftps_gpu/huge_arrays.pid .
+kill -KILL "$script_pid"
+wait "$script_pid" 2>/dev/null
+kill "$(cat thriftps_gpu/huge_arrays.pid)"
 
 # -- limits --
 
