@@ -52,9 +52,8 @@ typedef struct TpsDeviceCase TpsDeviceCase;
 struct TpsDeviceCase
 {
   const gchar *name;
-  gsize dim; /* of a row */
-  TpsDeviceIds ids;
-  gsize n_copies; /* 0 counts as 1 */
+  gsize dim;      /* of a row */
+  gsize n_copies; /* of each id; 0 counts as 1 */
   gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   /* Returns the number of floats of `a` that the operation writes; NULL: all. */
@@ -62,10 +61,11 @@ struct TpsDeviceCase
   gdouble to_reach;       /* required fraction of the copy's rate; 0 = none */
   gdouble tolerance;      /* relative; 0 = the bits must be the CPU's */
   gdouble bytes_per_elem; /* if all elements cost the same */
+  gdouble momentum;
+  TpsDeviceIds ids;
   TpsDeviceGrowth growth;
   TpsDType dtype; /* of gradients or averages; 0 = FLOAT32 */
   TpsOptimizerKind optimizer;
-  gdouble momentum;
 };
 
 /* Returns all cases; the first is the copy. `n_cases` may be NULL. Static. Thread: any. */
