@@ -83,7 +83,7 @@ TLS_RAW = {
     "end": op(AS_IS, b"\x16") + op(END),
 }
 
-# Changes of a handshake: offset and XOR, then what follows.
+# Changes of a handshake: offset and XOR, then the following bytes.
 TLS_DAMAGED = {
     "none": op(AS_IS) + sealed(DATA, b"bytes"),
     "type": op(AS_IS, b"\0\0\1"),

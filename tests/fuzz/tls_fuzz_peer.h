@@ -37,7 +37,7 @@ typedef struct
   SSL *ssl;
   gboolean is_tls_1_2; /* of which no secret is known */
   TlsFuzzSecret handshake, application;
-  const guint8 *damage; /* of what OpenSSL sends; borrowed */
+  const guint8 *damage; /* of the bytes that OpenSSL sends; borrowed */
   gsize n_damage;
   gsize n_sent; /* bytes of OpenSSL so far */
 } TlsFuzzPeer;
@@ -54,7 +54,7 @@ void tls_fuzz_peer_init (TlsFuzzPeer *peer, gint fd, const gchar *path, gboolean
                          gboolean is_tls_1_2);
 void tls_fuzz_peer_clear (TlsFuzzPeer *peer);
 
-/* OpenSSL takes what has come and answers. Byte OFFSET of all that it sends is changed by XOR
+/* OpenSSL takes the received bytes and answers. Byte OFFSET of all that it sends is changed by XOR
  * where `damage` has OFFSET (two bytes, big endian) and XOR. */
 void tls_fuzz_peer_step (TlsFuzzPeer *peer, TlsFuzzForward forward);
 
@@ -65,7 +65,7 @@ void tls_fuzz_peer_send (const TlsFuzzPeer *peer, const guint8 *bytes, gsize n_b
  * sent records under the same secret. */
 void tls_fuzz_peer_seal (TlsFuzzPeer *peer, guint8 type, const guint8 *content, gsize n_bytes);
 
-/* Throws away what has come. */
+/* Discards the received bytes. */
 void tls_fuzz_peer_drain (const TlsFuzzPeer *peer);
 
 G_END_DECLS

@@ -372,7 +372,7 @@ cases ()
 class Hostile : public testing::TestWithParam<Case>
 {
 protected:
-  /* What the server tells the attacker. */
+  /* The server's replies to the attacker. */
   std::vector<std::string>
   attack_over (Transport transport)
   {

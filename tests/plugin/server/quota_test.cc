@@ -328,7 +328,7 @@ TEST_F (QuotaTest, LongAttemptsToLogInDoNotPassTheLimits)
   EXPECT_NE (log_in (TPS_TOKEN_MAX_BYTES), kExhausted);
 }
 
-// One I/O thread serves both. What the flood has sent is not worked through before others, nor
+// One I/O thread serves both. The calls of the flood do not run before those of others, nor
 // faster than its refusals say.
 TEST_F (OneLoopTest, AFloodThatIgnoresRefusalsDoesNotStarveOthers)
 {

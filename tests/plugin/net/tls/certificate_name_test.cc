@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The name of a client: which of those in its certificate, and what is no name. */
+/* The name of a client: which of those in its certificate, and which fields are no name. */
 
 #include "plugin/net/tls/certificate_name.h"
 

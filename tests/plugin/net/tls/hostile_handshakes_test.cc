@@ -184,7 +184,7 @@ TEST_F (TlsTest, RecordsOfOneByte)
     EXPECT_NE (peer.ReceiveFrame (), "");
 }
 
-// A peer that says goodbye and closes only its side gets what it has asked for.
+// A peer that sends close_notify and closes only its side receives its reply.
 TEST_F (TlsTest, GoodbyesEndAConnectionInOrder)
 {
   TlsPeer peer (tcp_);

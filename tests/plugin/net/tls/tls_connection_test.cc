@@ -118,7 +118,7 @@ protected:
     return bytes;
   }
 
-  static inline std::string secret_; // of what the peer sends
+  static inline std::string secret_; // of the peer's records
   SSL_CTX *context_ = nullptr;
   SSL *ssl_ = nullptr;
 };
@@ -156,7 +156,7 @@ TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysWhatIsSent)
   EXPECT_TRUE (Receive (ToBytes (1, 9).size ()) == ToBytes (1, 9)) << error_;
 }
 
-// Records are longer than what the socket takes at a time.
+// Records are longer than the socket takes at a time.
 TEST_F (TlsConnectionTest, LargeMessagesThroughASmallSocket)
 {
   for (int i = 0; i < 3; i++)

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// ---- what works ---------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 TEST_F (TlsTest, CallsAndLargeAnswersAreEncrypted)
 {
@@ -74,7 +74,7 @@ TEST_F (TlsTest, PlainClientsAndUnixSocketsAreServedBesides)
   EXPECT_EQ (Count ("tls_handshakes_total", "done"), 0u);
 }
 
-// ---- who the server is --------------------------------------------------------------------------
+// ---- the identity of the server -----------------------------------------------------------------
 
 TEST_F (TlsTest, ServersOfAnotherAuthorityAreRefused)
 {
