@@ -205,8 +205,8 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
 
 /* Creates a server with all services; the caller must still call its listen and start functions.
  * `options` may be NULL. Defaults: `workers`, `budgets` and `access` are those of the plugin,
- * `device` is that of the averaging server. The caller owns the result; the plugin and `tls` must
- * outlive it. Thread: any. */
+ * `device` is that of the averaging server. The caller owns the result; the plugin must outlive it.
+ * Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

@@ -102,8 +102,9 @@ service Durability {
   // Creates one table whose rows come from files of other programs, of FLOAT16, BFLOAT16, FLOAT32
   // or FLOAT64. The reply and the errors are those of restore.
   //
-  //   files   paths as in restore, of .safetensors or .npy files. Each of several safetensors files
-  //           with DCP_SHARDING_INFO holds a part of the tensor.
+  //   files   paths as in restore, of .safetensors or .npy files. If several safetensors files have
+  //           the metadata DCP_SHARDING_INFO (of torch.distributed.checkpoint), each of them holds
+  //           a part of the tensor.
   //   tensor  name of the tensor in safetensors; "" = the only matrix, or the name of the table
   //           with ".weight"
   SnapshotInfo import_table(1: embedding_table.TableSpec spec, 2: list<string> files,

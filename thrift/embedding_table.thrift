@@ -113,8 +113,8 @@ struct RowsWithLsns {
 // never in between.
 service EmbeddingTable {
   // Creates a table and initializes its rows. The call also succeeds if the table exists with the
-  // same specification. Results of tables on a device, which must be FLOAT32, have the same bits as
-  // those of tables on the CPU. If a device is lost, calls on its tables fail with UNAVAILABLE;
+  // same specification. A table on a device must be FLOAT32; its results have the same bits as
+  // those of a table on the CPU. If a device is lost, calls on its tables fail with UNAVAILABLE;
   // other tables are not affected.
   //
   // ALREADY_EXISTS: the table exists with another specification. RESOURCE_EXHAUSTED: the table

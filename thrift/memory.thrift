@@ -34,8 +34,8 @@
 //  * The data must be complete when the message leaves: the writer must first wait for its copy.
 //    The protocol passes no CUDA events, because an event of a killed process would never complete.
 //  * The client must unmap a segment before it closes it, and must unmap all segments when the
-//    connection closes. CUDA leaves accesses to memory undefined after its owner has freed it, and
-//    the server frees it at that time.
+//    connection closes. The server frees the memory when the segment or the connection closes, and
+//    CUDA leaves accesses to freed memory undefined.
 //
 // A slice's offset must be a multiple of 64, and its length must be exactly the size of the tensor
 // in bytes. Segments belong to the connection that opened them. The server closes them when the

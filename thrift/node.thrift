@@ -127,7 +127,7 @@ service Node {
   // neither file.
   void reload_access() throws (1: ServiceError failure)
   // Sets the least severe level that the log records, for all areas or by area, in the form of
-  // --log-level: "info,net=debug". Returns the previous levels in the same form. INVALID_ARGUMENT:
-  // the text cannot be parsed, and the levels stay as they were.
+  // --log-level: "info,server=debug". Returns the previous levels in the same form.
+  // INVALID_ARGUMENT: the text cannot be parsed, and the levels stay as they were.
   string set_log_level(1: string levels) throws (1: ServiceError failure)
 }

@@ -29,10 +29,11 @@ struct Model {
 
 // Restarts. A server with a data directory keeps the model, the optimizer's state, the replies of
 // the last updates and the push ids, as its --durability says. The modes are those of
-// DurabilityMode (embedding_table.thrift), and an update is a push there. With COMMIT, the replies
-// of init_model, reset_state and update_and_fetch_model mean that the command is on the disk. With
-// INTERVAL, a crash may undo the updates of the last interval. Rounds of average_gradient, and
-// contributions to an update that has not happened, are never kept: trainers must send them again.
+// DurabilityMode (embedding_table.thrift), whose rules for a push apply to an update. With COMMIT,
+// the replies of init_model, reset_state and update_and_fetch_model mean that the command is on the
+// disk. With INTERVAL, a crash may undo the updates of the last interval. Rounds of
+// average_gradient, and contributions to an update that has not happened, are never kept: trainers
+// must send them again.
 service ParameterServer {
   // Contributes a gradient to the round (batch, param_loc). The call returns the average when all
   // trainers of the server have contributed. The average is the sum of weight x gradient in

@@ -47,7 +47,8 @@ struct TrainSpec {
   8: i64 seed
   9: string trainer                    // "DdpTrainer", "DdpRpcTrainer", "BatchUpdateTrainer"
   10: string trainer_config            // JSON object of named arguments; "" = none
-  11: string backend                   // process group: "gloo", "nccl", "multi"
+  // Process group: "gloo", "nccl", or "multi" (Gloo for host memory, NCCL for device memory).
+  11: string backend
   12: string preprocess_data
   13: string create_criterion
   14: string create_ddp_model

@@ -164,10 +164,11 @@ static const TpsOption options[] = {
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
     .help =
-        "Smallest number of trainers for an update of the model, once its deadline has passed or "
-        "all other trainers are lost" },
+        "Smallest number of contributions with which the server updates the model when the "
+        "deadline of the update has passed, or the connections of all other trainers are lost" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
-    .help = "Largest number of updates by which the model of a gradient may be out of date" },
+    .help = "Largest number of updates by which the model version that a gradient was computed on "
+            "may be older than the newest version" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
     G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
     .help = "Number of the newest push ids that are remembered for each client" },
@@ -183,16 +184,16 @@ static const TpsOption options[] = {
     .help = "Limit of the memory of all embedding tables in host memory" },
   { "max-call-row-mib", TPS_OPTION_MIB, FIELD (plugin.max_row_bytes_of_call), "MIB", "4096",
     .min = 1,
-    .help = "Limit of the bytes of the rows that one lookup or push names in bags; a row counts as "
-            "often as it is named" },
+    .help = "Limit of the total size of the rows in the bags of one lookup or push; a row counts "
+            "each time that it is named" },
   { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
     .help = "Directory that keeps tables, the model and push ids across restarts; only one server "
             "may use it at a time" },
   { "durability", TPS_OPTION_OTHER, FIELD (plugin.durable), "MODE", "commit",
     .parse = parse_durability, .expected = "none, interval, interval:MS (1 to 60000) or commit",
     .help = "With --data-dir, durability of the model, and default for tables: a change is on the "
-            "disk before the reply (commit), at most MS ms after it (interval; default 100), or "
-            "without any promise (none)" },
+            "disk before its reply (commit), at most MS ms after it (interval; default 100) or "
+            "at an unspecified time (none)" },
   { "log-segment-mib", TPS_OPTION_MIB, FIELD (log_segment_bytes), "MIB", "256", .min = 1,
     .max = 65536,
     .help = "Size of a file of the log; each file is allocated in full when it is created" },
@@ -211,8 +212,8 @@ static const TpsOption options[] = {
     .help = "Number of the newest snapshots to keep; older ones, and the log before the oldest "
             "kept one, are deleted" },
   { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
-    .help = "Snapshot, or data directory with one, from which to start if there is no --data-dir, "
-            "or an empty one" },
+    .help = "Snapshot, or data directory with a snapshot, from which the server starts if "
+            "--data-dir is not given or its directory has no state yet" },
   { "import-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.import_folder), "DIR", .meaning = "none",
     .help = "Directory below which Durability.restore and import_table may read files; links in it "
             "are followed" },
@@ -220,7 +221,7 @@ static const TpsOption options[] = {
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Maximum size of a frame; longer messages must be sent in chunks" },
   { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
-    .meaning = "the memory, less a tenth of it and at least 96 MiB",
+    .meaning = "the memory, minus a tenth of it or 96 MiB, whichever is more",
     .help = "Limit of all memory that clients make the server hold; the sum of the other limits on "
             "memory may exceed it" },
   { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_pending_bytes), "MIB", .min = 1,
@@ -267,7 +268,8 @@ static const TpsOption options[] = {
     .help = "Additional name that the Host header of HTTP requests may contain, besides addresses "
             "and localhost; may be repeated" },
   { "io-threads", TPS_OPTION_UINT, FIELD (server.n_io_threads), "N", .min = 1, .max = 256,
-    .meaning = "one per core, 8 to 64; 2 on one core", .help = "Threads that read and write" },
+    .meaning = "one per core, but at least 8 and at most 64; 2 if there is one core",
+    .help = "Threads that read and write" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
     .meaning = "one per core", .help = "Threads that compute" },
   { "latency-buckets", TPS_OPTION_OTHER, FIELD (plugin.latency_bounds), "SECONDS,...",
@@ -283,8 +285,8 @@ static const TpsOption options[] = {
     .help = "Collector to which spans are sent as JSON (OTLP over HTTP)" },
   { "trace-sampling", TPS_OPTION_REAL, FIELD (tracing.sampling), "PART", "0", .max = 1,
     .expected = "0 to 1",
-    .help = "Fraction of the calls without a traceparent whose spans are sent; otherwise the "
-            "sampled flag of the traceparent decides" },
+    .help = "Fraction of the calls without a traceparent for which spans are sent; for a call with "
+            "a traceparent, its sampled flag decides" },
   { "trace-max-rate", TPS_OPTION_UINT, FIELD (tracing.max_per_second), "N", "1000", .min = 1,
     .max = 1000000,
     .help = "Largest number of calls per second whose spans are sent because of their "
@@ -301,7 +303,7 @@ static const TpsOption options[] = {
     .help = "File to which the log is appended; on SIGHUP, the server opens it again" },
   { "fault", TPS_OPTION_TEXTS, FIELD (faults), "SPEC", .meaning = "none", .check = check_fault,
     .expected = "POINT:ACTION[,p=..][,after=N][,count=N][,on=TEXT], or seed=N",
-    .help = "Fault to inject; may be repeated; see \"Fault injection\"" },
+    .help = "Fault to inject; may be repeated; see \"Fault injection\" in OPERATING.md" },
   { "enable-faults", TPS_OPTION_FLAG, FIELD (enable_faults),
     .help = "Allow --fault; must not be used with data that matter" },
   { "config", TPS_OPTION_TEXT, FIELD (config), "FILE",

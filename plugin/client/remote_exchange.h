@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The exchange of runtime/trainer over one client per parameter server.
+/* Implements TpsExchange (runtime/trainer/ports/exchange.h) with one client per parameter server.
  *
  * Gradients are sent from their own memory, and averages refer to the receive buffers, so neither
  * is copied. Gradients in memory of a device are copied within the device, into memory that the
@@ -8,7 +8,7 @@
  * server that shares no device memory receives all later gradients from host memory.
  *
  * At most 32 gradients are in flight at a server; further ones are sent in order as replies arrive.
- * The server's --max-inflight should not be less: otherwise rounds can expire after a lost
+ * The server's --max-inflight must not be less: otherwise rounds can expire after a lost
  * connection.
  *
  * Retries within the deadline of the call:

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The store of runtime/trainer over the service Rendezvous.
+/* Implements TpsStore (runtime/trainer/ports/store.h) over the service Rendezvous.
  *
  * `get` waits on the server and does not poll. After a lost connection, a call is retried once on a
  * new connection, because a repeated put, get or remove has the effect of one.

@@ -66,12 +66,13 @@ TpsRemoteTables *tps_remote_tables_new (const TpsRemoteTablesOptions *options, G
 void tps_remote_tables_free (TpsRemoteTables *tables);
 void tps_remote_tables_cancel (TpsRemoteTables *tables);
 
-/* Creates the table on all its servers (at most one server for each row), and waits. Of
- * `spec->shard`, only the number of rows is used. Parts that already exist and are identical stay
- * unchanged. If a server fails, the error names it, and the parts that this call created, or may
- * have created, are dropped. These drops may take 2 s beyond the deadline; a part on an unreachable
- * server may remain. Errors: INVALID_ARGUMENT; ALREADY_EXISTS if a server has another table of this
- * name, or a part of another placement; those of the servers. */
+/* Creates the table on all its servers, and waits. A sharded table has at most as many shards as
+ * rows, each on another server. Of `spec->shard`, only the number of rows is used. Parts that
+ * already exist and are identical stay unchanged. If a server fails, the error names it, and the
+ * parts that this call created, or may have created, are dropped. These drops may take 2 s beyond
+ * the deadline; a part on an unreachable server may remain. Errors: INVALID_ARGUMENT;
+ * ALREADY_EXISTS if a server has another table of this name, or a part of another placement; those
+ * of the servers. */
 gboolean tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
                                    const TpsTablePlacement *placement, gint64 deadline_ns,
                                    GError **error);
@@ -109,9 +110,9 @@ void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
 
 /* Sets rows to `values`, [n, dim], FLOAT32 or of the table's dtype. Optimizer state is unchanged.
  * If an index occurs more than once, its last value wins. LSNs are numbers of one server, so every
- * row is set, also one that has changed since the values were read: tps_remote_assign_rows() takes
- * an LSN. Errors: those of tps_remote_tables_apply_rows(); INVALID_ARGUMENT if the table is on a
- * device. */
+ * row is set, also one that has changed since the values were read. To keep such rows, use
+ * tps_remote_assign_rows(), which takes an LSN. Errors: those of tps_remote_tables_apply_rows();
+ * INVALID_ARGUMENT if the table is on a device. */
 void tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                     TpsTablesApplied done, gpointer user_data);

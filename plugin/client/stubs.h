@@ -23,7 +23,8 @@
 
 G_BEGIN_DECLS
 
-/* Node. `summaries` becomes an array of TpsMetricSummary that frees its elements. */
+/* Node. tps_remote_get_metrics() returns an array of TpsMetricSummary that frees its elements; NULL
+ * on error. */
 gboolean tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info,
                               GError **error);
 GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadline_ns,

@@ -3,9 +3,9 @@
 
     average.py HOST PORT JOB TRAINER
 
-TRAINER is the number of this trainer, from 0 to one less than the server's --ntrainer. JOB is a
-name that no other run uses, such as the id from a scheduler. The trainers learn y = 2 x + 1 and
-print the same weights.
+TRAINER is the number of this trainer, from 0 to one less than the server's --ntrainer. JOB is the
+name of the run, such as the id from a scheduler. It must be the same for all trainers of the run,
+and no other run may use it. The trainers learn y = 2 x + 1 and print the same weights.
 """
 
 import sys

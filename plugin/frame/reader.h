@@ -43,6 +43,7 @@ typedef struct
 /* Begins to read `message`, which is borrowed, at its first struct. */
 void tps_reader_init (TpsReader *in, const TpsMessage *message);
 
+/* Begin and end a struct, whose fields are read with tps_reader_field(). */
 void tps_reader_struct_begin (TpsReader *in);
 /* Reads a field header. FALSE at the end of the struct, or if the reader is bad. */
 gboolean tps_reader_field (TpsReader *in, gint16 *id, TpsWireType *type);

@@ -7,7 +7,8 @@
  * the available bytes. It either consumes a whole token (a field header, a number, a length) and
  * sets the next state, or it returns TPS_STEP_MORE and consumes nothing. A step therefore never
  * stores part of a token. If a chunk ends inside a token, scan.c keeps those few bytes and puts
- * them before the next chunk.
+ * them before the next chunk. Only the steps of RAW and NAME, whose bytes are not tokens, consume
+ * all available bytes before they return TPS_STEP_MORE.
  *
  *   START -> PROTOCOL -> HEADER -> ... -> NAME -> ... -> NEXT <-> VALUE -> DONE
  *              |   ^                                      |  ^
@@ -65,7 +66,7 @@ typedef struct
   const guint8 *stop; /* end of the available bytes */
   /* Binary protocol: bytes from here to `next` are copied into the head unchanged; else NULL. */
   const guint8 *span;
-  gsize n_tail; /* bytes beyond `end` of the message (framed) or of its limit */
+  gsize n_tail; /* bytes of the message after `end`; if it is unframed, bytes up to its limit */
 } TpsScanInput;
 
 typedef TpsScanStep (*TpsScanStepFunc) (TpsScanner *scanner, TpsScanInput *in);

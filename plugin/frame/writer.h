@@ -75,7 +75,8 @@ void tps_writer_struct_begin (TpsWriter *out);
 void tps_writer_struct_end (TpsWriter *out); /* writes the stop field */
 void tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type);
 
-/* Writes a field's value after tps_writer_field (…, TPS_WIRE_BOOL), or a list element. */
+/* Each writes one value of the type in its name: that of the field that tps_writer_field() has
+ * begun, or an element of a container. */
 void tps_writer_bool (TpsWriter *out, gboolean value);
 void tps_writer_byte (TpsWriter *out, gint8 value);
 void tps_writer_i16 (TpsWriter *out, gint16 value);

@@ -17,7 +17,7 @@ typedef enum
   TPS_SEGMENT_CUDA_IPC = 2, /* memory of a device, exported by its functions for that */
 } TpsSegmentKind;
 
-#define TPS_SEGMENT_N_KINDS 3 /* of arrays by kind */
+#define TPS_SEGMENT_N_KINDS 3 /* length of an array that is indexed by kind */
 
 typedef enum
 {

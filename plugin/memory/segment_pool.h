@@ -64,10 +64,11 @@ typedef struct
   GArray *ids; /* of gint64; a reference, or NULL */
 } TpsSegmentRequest;
 
-/* FALSE: there is no request now. At most one request of each kind is pending at a time. Each must
- * be followed by one of the functions below, in any order, unless the pool is shut down. Requests
- * must be sent in the order of the calls of this function, and before any later call of the
- * connection. */
+/* Fills in the next request, which the caller must send. FALSE: there is no request now. At most
+ * one request of each TpsSegmentAsk is pending at a time. When a request has ended, the caller must
+ * report its result with one of the functions below, unless the pool has been shut down. Requests
+ * may end in any order, but they must be sent in the order of the calls of this function, and
+ * before any later call of the connection. */
 gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request);
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
@@ -113,9 +114,9 @@ void tps_segment_lease_written (TpsSharing *sharing);
 /* Whether the lease belongs to this pool. */
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
-/* Ends the lease when the call has ended. `given_back`: the call was answered, or never sent; else
- * its segments are closed. Once for each lease; without it, the last reference ends the lease as
- * not given back. */
+/* Ends the lease when the call has ended. `given_back`: the call was answered, or was never sent;
+ * otherwise the segments of the lease are closed. Must be called once for each lease. If it is not
+ * called, the release of the last reference ends the lease as not given back. */
 void tps_segment_lease_end (TpsSharing *sharing, gboolean given_back);
 
 /* ---- answers -------------------------------------------------------------------------------- */

@@ -35,9 +35,10 @@ G_BEGIN_DECLS
  * A call that was not answered leaves its segments DOOMED: the server may read them until they are
  * closed. All other segments that are closed were FREE.
  *
- * A client must close memory of a device before its owner frees it. So it closes it before it sends
- * the request to close. This cannot work for replies that are on their way, so segments of a device
- * for ANSWERS are closed with the connection only. */
+ * A client must unmap the memory of a device before the server frees it. The pool therefore unmaps
+ * such a segment before it sends the request to close it. Replies that are on their way could still
+ * refer to an unmapped segment, so segments of a device for ANSWERS are closed only when the
+ * connection closes. */
 typedef enum
 {
   TPS_POOL_SEGMENT_FREE,
@@ -95,8 +96,8 @@ typedef struct
   gsize max_bytes;
   gboolean is_ended;                                 /* none is opened any more */
   TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
-  guint n_backoff; /* demands to skip after the next refusal, and now */
-  guint n_overlooked;
+  guint n_backoff;                                   /* demands to skip after the next refusal */
+  guint n_overlooked; /* demands that must still be skipped after the last refusal */
 } TpsPoolKind;
 
 struct TpsSegmentPool
@@ -143,7 +144,8 @@ void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegm
  * cannot be met. */
 gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
-/* The bytes that count against the limit of the kind, while no segment is being opened. */
+/* The bytes of the segments that count against the limit of the kind, without a segment that is
+ * being opened. */
 gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
 
 /* The number of segments of the kind in that state. */

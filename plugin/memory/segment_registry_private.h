@@ -9,8 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* A segment for REQUESTS is written by the client; nothing here depends on its owner. A segment for
- * ANSWERS is free, then filled by one reply, then lent to the client until that returns it. */
+/* A segment for REQUESTS is written by the client, which alone decides which of its calls uses the
+ * segment, so it has a single state here. A segment for ANSWERS is free, then filled by one reply,
+ * then lent to the client until the client returns it. */
 typedef enum
 {
   TPS_SEGMENT_STATE_REQUESTS = 0,

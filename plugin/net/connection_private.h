@@ -142,7 +142,7 @@ GError *tps_connection_lost_error (const gchar *doing, gint code);
  * error. */
 GError *tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code);
 
-/* Returns the first writer of the queue; NULL = the queue is empty. */
+/* Removes the first writer from the queue and returns it; NULL = the queue is empty. */
 static inline TpsWriter *
 tps_connection_pop_writer (GQueue *queue)
 {

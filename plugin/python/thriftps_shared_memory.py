@@ -1,8 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Tensors through memory that a Python client shares with a ThriftPS server on the same machine.
 
-The module needs generated code, Thrift's Python library and the standard library, and NumPy for
-arrays.
+The module needs the code that Thrift generates and Thrift's Python library. For arrays, it also
+needs NumPy.
 
     import numpy
     from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -20,7 +20,7 @@ arrays.
     weights = numpy.zeros(1 << 20, numpy.float32)
     with SharedMemory(socket, protocol, request_bytes=64 << 20, answer_bytes=64 << 20) as memory:
         for batch in range(10):
-            gradient = numpy.ones_like(weights)  # the model's
+            gradient = numpy.ones_like(weights)  # replace this by the gradient of your model
             with memory.call() as call:
                 pushed = Gradient(dense=call.tensor(gradient))
                 answer = call.take(server.average_gradient(0, batch, 0, pushed))
@@ -152,7 +152,8 @@ class SharedMemory:
     manager.
 
     connection  the DescriptorSocket below `protocol`, open
-    protocol    the protocol of the connection; TMultiplexedProtocol on it reaches all services
+    protocol    the protocol of the connection, not a TMultiplexedProtocol; this class itself adds
+                one for each service that it calls
     request_bytes, answer_bytes   sizes of the two segments, for all tensors of one call or one
                                   reply; 0 = none
 

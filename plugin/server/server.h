@@ -59,9 +59,10 @@ typedef struct
    * memory. */
   gsize max_pending_bytes;
   /* The device to which bodies are copied. Bodies of 64 KiB and more are received into page-locked
-   * memory, which the device reads directly; up to half of the limit of pending requests of this
-   * memory is kept for reuse. The server shares memory of the device with clients if possible. That
-   * memory has limits of its own, as large as those of shared host memory. NULL = none. */
+   * memory, which the device reads directly. The server keeps page-locked memory for reuse, up to
+   * half of the limit of pending requests. It also shares memory of the device with clients if
+   * possible. Shared memory of the device has limits of its own, as large as those of shared host
+   * memory. NULL = none. */
   TpsDevice *device;
   guint max_in_flight;   /* calls of one connection; 0 = 64 */
   guint max_connections; /* 0 = 1024 */

@@ -17,7 +17,7 @@ typedef struct
 
 /* Makes an empty list in the caller's storage. */
 void tps_session_list_init (TpsSessionList *list);
-/* The list is empty. */
+/* The list must be empty. */
 void tps_session_list_clear (TpsSessionList *list);
 
 /* Returns the id of `session`, which is greater than those of all earlier sessions. */

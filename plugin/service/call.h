@@ -80,9 +80,9 @@ const TpsGrant *tps_call_get_grant (TpsCall *call);
 /* The time of arrival of the call (tps_clock_now_ns()); 0 if calls are not counted. */
 gint64 tps_call_get_began_ns (const TpsCall *call);
 
-/* Sets the context of the connection: its entries replace headers that later calls lack. Takes a
- * reference of `context`, which must not change any more; NULL = none. Errors: UNAVAILABLE (this
- * server does not keep connections). */
+/* Sets the context of the connection. If a later call lacks a header that the context has, the
+ * entry of the context is used. Takes a reference of `context`, which must not change any more;
+ * NULL = none. Errors: UNAVAILABLE (this server does not keep connections). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
 /* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions of
@@ -102,7 +102,8 @@ TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
  * may close before it is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
-/* FALSE: that connection has closed. It closes before TpsService.connection_closed is called. */
+/* FALSE: that connection has closed. The result is FALSE before TpsService.connection_closed is
+ * called. */
 gboolean tps_call_is_connected (TpsCall *call);
 
 /* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process

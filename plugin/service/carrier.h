@@ -60,8 +60,8 @@ typedef struct
   void (*throttle) (gpointer carried, gint wait_ms);
 
   /* Optional, NULL = no: whether a call of a method that logs in is served without being charged to
-   * the tenant. Must be bounded for each connection. Called by tps_dispatcher_handle(). Does not
-   * block. */
+   * the tenant. The carrier must bound the number of such calls of each connection. Called by
+   * tps_dispatcher_handle(). Does not block. */
   gboolean (*may_log_in) (gpointer carried);
 
   /* Optional, NULL = the carrier accepts no tokens: tps_call_authenticate(). */
@@ -111,9 +111,9 @@ void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
  * grant, and not for each call. Must be called before the first message. */
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
-/* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, of which
- * it takes a reference. The default is that of tps_chunks_set_services(). Must be called before the
- * first message. */
+/* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, and
+ * takes a reference of `transferred`. The default is that of tps_chunks_set_services(). Must be
+ * called before the first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
 /* For Chunks: returns the dispatcher that tps_dispatcher_set_transferred() has set for the

@@ -33,8 +33,9 @@ typedef struct
   gint64 deadline_ns;
   TpsRendezvousDone done;
   gpointer user_data;
-  /* Optional, NULL = yes: whether `owner` may still be dropped later. Called with a lock held; must
-   * not block. */
+  /* Optional, NULL = yes: whether `owner` is still connected. If not,
+   * tps_rendezvous_store_drop_owner() may have run already, and the wait fails at once. Called with
+   * a lock held; must not block. */
   gboolean (*is_connected) (gpointer user_data);
 } TpsRendezvousWait;
 

@@ -55,7 +55,7 @@ typedef struct
 /* The copies of this thread, if no other thread adds to them; else NULL. */
 extern __thread TpsCellShard *tps_cell_own_shard;
 
-/* Adds in any state of the thread. */
+/* Adds in any case: also for a thread that shares its copies, or that has none of this cell yet. */
 void tps_cell_add_anywhere (TpsCell cell, guint64 n);
 
 /* Inline, because a call adds to a dozen cells. */

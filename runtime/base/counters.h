@@ -88,6 +88,7 @@ void tps_counters_end_use (TpsCounters *counters, gconstpointer number);
 void tps_counter_add (TpsCounter *counter, guint64 n);
 guint64 tps_counter_get (const TpsCounter *counter);
 
+/* The same for a gauge; a gauge may also be set to a level. */
 void tps_gauge_add (TpsGauge *gauge, gint64 delta);
 void tps_gauge_set (TpsGauge *gauge, gint64 level);
 gint64 tps_gauge_get (const TpsGauge *gauge);

@@ -26,7 +26,7 @@ typedef struct
   const TpsFamily *about; /* borrowed for ever */
   GHashTable *by_labels;  /* Series.labels -> Series, both borrowed */
   GPtrArray *series;      /* of Series, owned, in the order of their creation */
-  guint n_named;          /* those that are not TPS_LABEL_OTHER because of the bound */
+  guint n_named;          /* series without `is_other` */
 } TpsNumberFamily;
 
 typedef struct

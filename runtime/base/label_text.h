@@ -15,7 +15,7 @@
 
 G_BEGIN_DECLS
 
-/* `value` in its written form, unescaped. The caller owns the text. */
+/* Returns `value` as valid UTF-8 and truncated, but not escaped. The caller owns the text. */
 gchar *tps_label_dup_value (const gchar *value);
 
 /* The caller owns the text. `values` [TPS_MAX_LABELS] of the labels of `family`; NULL = "". */

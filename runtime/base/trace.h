@@ -173,7 +173,7 @@ typedef struct
   gint64 time_us; /* since 1970, UTC */
   TpsTraceLevel level;
   const gchar *event;
-  /* The number of records of this event since its last one that the rate suppressed. */
+  /* The number of records of this event that its rate has suppressed since the previous record. */
   guint64 n_suppressed;
   const TpsTraceField *fields; /* no text is NULL; it need not be UTF-8 */
   guint n_fields;

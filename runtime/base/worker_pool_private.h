@@ -74,7 +74,7 @@ struct TpsWorkerPool
   TpsRefcount refcount; /* one of the creator, and of each queue and group */
   gchar *name;
   guint n_parallel;   /* jobs at the same time */
-  TpsThread *threads; /* [n_started], n_parallel of them */
+  TpsThread *threads; /* [n_parallel], of which n_started have been started */
   guint n_started;
   TpsThread timer_thread;
   gboolean has_timer_thread;

@@ -8,11 +8,11 @@
  * or failure.
  *
  * Operations only enqueue work. They return before the work is done (on the CPU, after), and they
- * never block or fail at the call. Their memory, and the memory behind pointers in `args`, stays
- * borrowed and must not change until the stream has passed the operation; the args struct itself is
- * copied. A failed operation puts its stream into an error state: the stream skips all later
- * operations, and stream_sync, event_sync and stream_wait_event report the first failure as
- * TPS_ERROR_DEVICE_LOST.
+ * never fail at the call. Only `copy` may block. Their memory, and the memory behind pointers in
+ * `args`, stays borrowed and must not change until the stream has passed the operation; the args
+ * struct itself is copied. A failed operation puts its stream into an error state: the stream skips
+ * all later operations, and stream_sync, event_sync and stream_wait_event report the first failure
+ * as TPS_ERROR_DEVICE_LOST.
  *
  * Callers must check arguments. An index or target out of range, arrays that overlap where that is
  * not allowed, or a dtype that a slot does not list is a bug in the caller. Shapes may be empty;

@@ -4,9 +4,10 @@
 
 #include "runtime/base/host_memory.h"
 
-/* Threads, code, socket buffers and the losses of the allocator need memory that no budget counts:
- * this share of the memory, and in a small group at least these bytes, up to a half. Under attack
- * 60 MiB were measured (tests/soak). */
+/* Threads, code, socket buffers and the losses of the allocator need memory that no budget counts.
+ * This share of the memory is reserved for them, but at least MIN_UNCOUNTED_BYTES, and at most
+ * MAX_UNCOUNTED_SHARE of the memory of a small control group. Under attack 60 MiB were measured
+ * (tests/soak). */
 #define UNCOUNTED_SHARE 0.1
 #define MIN_UNCOUNTED_BYTES ((gsize) 96 << 20)
 #define MAX_UNCOUNTED_SHARE 0.5
@@ -39,8 +40,8 @@ tps_budgets_get_default_process_bytes (gsize memory)
   return MAX (memory - MIN (uncounted, share_of (memory, MAX_UNCOUNTED_SHARE)), 1);
 }
 
-/* The memory that the other shares are of: in a small group they shrink with the process's, so that
- * tables alone never fill it. */
+/* Returns the memory of which the budgets below that of the process get their shares. In a small
+ * control group it shrinks with the budget of the process, so that tables alone never fill it. */
 static gsize
 get_shared_memory (void)
 {

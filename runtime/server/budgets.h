@@ -15,8 +15,8 @@
  *   ├── windows       push windows, which recognise repeated pushes
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
- *   ├── passes        the models of the updating server; in thriftps_server the whole default pool,
- *                     with passes of trainers: model, gradients, buckets, replies
+ *   ├── passes        models of the updating server; in thriftps_server all memory from the default
+ *                     pool, including training passes: models, gradients, buckets, replies
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget
  *                     would be refused
  */
@@ -47,8 +47,8 @@ typedef struct
   guint collector;
 } TpsBudgets;
 
-/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(); below
- * 960 MiB they all shrink in proportion to `max_memory_bytes`. */
+/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). If
+ * that is below 960 MiB, they all shrink in proportion to the default of `max_memory_bytes`. */
 typedef struct
 {
   /* Of the process; 0 = the memory, less a tenth of it and at least 96 MiB. */

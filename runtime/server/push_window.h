@@ -73,8 +73,8 @@ typedef struct
   guint8 bytes[16];
 } TpsPushDigest;
 
-/* `error` is NULL if the first request succeeded and was the same request. Called from end(),
- * outside the window's lock. */
+/* `error` is NULL if the first request succeeded and was the same request. Called from end() and
+ * fail(), outside the window's lock. */
 typedef void (*TpsPushEnded) (gpointer user_data, gint64 answer, const GError *error);
 
 /* A push that has arrived. */

@@ -144,7 +144,7 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
     step = fail (channel, "an earlier failure");
   else
     {
-      channel->socket.is_empty = TRUE; /* a sender takes nothing that the loop waits for */
+      channel->socket.is_empty = TRUE; /* a sender must not receive bytes that the loop waits for */
       channel->socket.has_more = has_more;
       ERR_clear_error ();
       rc = SSL_write_ex (channel->ssl, bytes, n_bytes, n_written);

@@ -23,9 +23,10 @@ typedef struct
   TpsCounter *kernel; /* connections whose sent bytes the kernel encrypts */
 } TpsTlsCounts;
 
-/* The client's side. `peer` must be named by the server's certificate: a host name, an IP
- * address, or a URI such as "spiffe://cluster/server". Borrowed. Errors: RESOURCE_EXHAUSTED. The
- * handshake fails with UNAUTHENTICATED if the certificate is refused. */
+/* The client's side. `peer` must be named by the server's certificate: a host name, an IP address,
+ * or a URI such as "spiffe://cluster/server". Both arguments are borrowed for the call. The caller
+ * owns the channel. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT (`peer`). The handshake fails with
+ * UNAUTHENTICATED if the certificate is refused. */
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
 /* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long

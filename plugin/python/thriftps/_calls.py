@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Calls in flight: waited for, awaited, or dropped."""
+"""In-flight calls: blocking waits, `await`, and calls to which no reference is left."""
 
 from __future__ import annotations
 

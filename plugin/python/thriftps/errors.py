@@ -129,7 +129,9 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """The server does not accept the caller's identity, or the client the server's certificate."""
+    """The server does not accept the caller's identity, or the client does not accept the server's
+    certificate.
+    """
 
     code = ErrorCode.UNAUTHENTICATED
 

@@ -255,8 +255,8 @@ class Server(_native.Closing):
     # ---- durability: servers with a data directory ----
 
     def flush(self, *, timeout: Optional[float] = None) -> int:
-        """Waits until all replied changes are on the disk. Returns the LSN (log sequence number) up
-        to which all changes are on the disk.
+        """Waits until all changes whose replies have been sent are on the disk. Returns the LSN
+        (log sequence number) up to which all changes are on the disk.
         """
         return self._run(_to_number, None, lib.flush, timeout)
 

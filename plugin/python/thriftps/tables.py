@@ -124,7 +124,7 @@ class Tables(_native.Closing):
         return "<thriftps.Tables: %s%s>" % (", ".join(self.addresses), state)
 
     def __deepcopy__(self, memo) -> "Tables":
-        """A copy of a module has the same servers and tables."""
+        """Returns this object, so the copy of a PyTorch module uses the same servers and tables."""
         return self
 
     def __getitem__(self, name: str) -> "Table":
@@ -155,7 +155,8 @@ class Tables(_native.Closing):
         dtype        of the rows: "float32", "float16" or "bfloat16"
         shard        "whole": on one server; "range" or "hash": sharded over all servers; None:
                      "whole" with one server, else "hash"
-        server       the number of the server of a "whole" table
+        server       the server of a "whole" table: its position, from 0, among the addresses of
+                     connect()
         device       the device that computes: "cpu", "cuda:0", "cuda:0/host" (the rows stay in host
                      memory); None: the server's default
         durability   "none", "interval" or "commit", for servers with a data directory; None: the
@@ -365,8 +366,8 @@ def connect(
 
     addresses  "host:port", "[v6]:port" or "unix:/path"
     timeout    seconds, the default of all calls
-    exact      pooled rows of tables on several servers have the same bits as those on one server:
-               rows are pooled in the client
+    exact      True: the client pools the rows of tables that are sharded over several servers, so
+               that the result has the same bits as with one server
     tls        encrypts TCP connections; None: no encryption
     """
     return Tables(addresses, timeout=timeout, exact=exact, tls=tls).discover()

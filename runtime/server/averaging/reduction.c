@@ -103,8 +103,8 @@ begin_dense_sum (TpsFold *fold, GError **error)
   TpsShape shape = first->dense.shape;
 
   shape.dtype = tps_cpu_sum_dtype (shape.dtype);
-  /* A small buffer is part of its request and keeps its charge; the average outlives the
-   * request. */
+  /* A small buffer must not become the sum: it stays charged to its request, which the average
+   * outlives. */
   fold->is_adopted = can_adopt (first)
                      && tps_buffer_get_size (first->dense.buffer) >= TPS_BUFFER_MAX_SMALL;
   if (fold->is_adopted)
@@ -204,7 +204,8 @@ survey_items (TpsFold *fold)
     }
 }
 
-/* A mean is divided by the sum of the weights as FLOAT32. */
+/* Checks the sum of the weights. For a mean it is the divisor, so it must be in the range of
+ * FLOAT32. */
 static gboolean
 check_divisor (const TpsReduction *reduction, GError **error)
 {

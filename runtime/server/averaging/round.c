@@ -434,7 +434,7 @@ tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutpu
     push_ticket (&round->repeats, ticket);
 }
 
-/* Frees the sum of a round that has ended together with dead contributions. */
+/* Adds the sum of a round that has ended to the dead contributions, with which it is freed. */
 static void
 release_sum (TpsRound *round, TpsAveragingOutput *output)
 {

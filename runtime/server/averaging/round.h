@@ -6,8 +6,8 @@
  *
  * A contribution is idle, busy (a job reads or writes it, and no other code may access it) or
  * folded. Only one fold is in progress at a time; it takes the next contributions in ascending
- * order. The digest of a contribution that cannot be folded yet is computed meanwhile, so that the
- * later fold has less to do.
+ * order of their trainers. The digest of a contribution that cannot be folded yet is computed
+ * meanwhile, so that the later fold has less to do.
  *
  * Private to the machine. Thread: one at a time.
  */

@@ -91,8 +91,9 @@ TpsDurability tps_durable_get_durability (const TpsDurable *durable);
 /* Fills in `observe`, `may_admit` and `user_data`. */
 void tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options);
 
-/* Borrowed until tps_durable_stop(); all must be empty. `tables` and `model` may be NULL if the log
- * has no commands for them. */
+/* The objects that the recovery fills, and others that it uses. All are borrowed until
+ * tps_durable_stop(), unless stated otherwise. The sequencer, the tables and the model must be
+ * empty; `tables` and `model` may be NULL if the log has no commands for them. */
 typedef struct
 {
   TpsSequencer *sequencer;

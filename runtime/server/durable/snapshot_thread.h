@@ -66,8 +66,8 @@ void tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64
 gboolean tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job,
                                      GError **error);
 
-/* Counts a snapshot that a job wrote like an automatic one: the next one is due an interval after
- * `now_ns`. */
+/* Treats a snapshot that a job has written as an automatic one: the next one is due an interval
+ * after `now_ns`. */
 void tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
 /* Does a job. FALSE: there was none; one may be due at `wake_ns` (G_MAXINT64: never). One call at a

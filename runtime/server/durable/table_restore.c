@@ -167,8 +167,8 @@ read_all (const TpsTableRestoreOptions *options, const TpsTableSource *source, G
   return TRUE;
 }
 
-/* Waits until all commands up to the creations have ended. A snapshot begins at that LSN, so only
- * then must the next one contain the tables. */
+/* Waits until all commands up to `lsn`, the creation of a table, have ended. A snapshot that begins
+ * earlier need not contain the table; one that begins after this wait does. */
 static gboolean
 wait_ended (const TpsTableRestoreOptions *options, gint64 lsn, GError **error)
 {

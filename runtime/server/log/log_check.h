@@ -14,8 +14,10 @@ typedef struct
 {
   gint64 first_lsn, last_lsn; /* of the intact records without a gap; both 0: there is none */
   gint64 n_bytes;             /* of these */
-  gint64 n_torn_bytes;        /* at the end */
-  gchar *torn_position;       /* NULL: nothing was torn; only at the end */
+  /* The torn bytes at the end of the log, and their position; NULL: nothing was torn. Both are set
+   * only when the check has succeeded. */
+  gint64 n_torn_bytes;
+  gchar *torn_position;
 } TpsLogReport;
 
 /* Frees the text of `report`. */

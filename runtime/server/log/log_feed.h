@@ -42,8 +42,9 @@ typedef struct
   /* the request waits for that record until then; in the past: it does not wait */
   gint64 deadline_ns;
   gconstpointer owner; /* NULL, or for tps_log_feed_drop_owner() */
-  /* Optional, NULL = yes: whether `owner` may still be dropped later. Called with a lock held; must
-   * not block. */
+  /* Optional, NULL = always: whether `owner` is still connected, so that a later call of
+   * tps_log_feed_drop_owner() ends the request. FALSE: the request is refused. Called with a lock
+   * held; must not block. */
   gboolean (*is_connected) (gpointer user_data);
   /* Called once, by any thread without a lock; `batch` and `error` are borrowed, and one of them is
    * NULL. A batch without records: the deadline has passed. Must not block. */

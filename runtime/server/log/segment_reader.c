@@ -233,7 +233,8 @@ tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Whether the group has fewer sectors than were written. */
+/* Sets `is_lost`: the group has more zero sectors than were written as such, so a part of it never
+ * reached the disk. */
 static gboolean
 has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 {
@@ -429,7 +430,7 @@ get_used (const guint8 *block, gsize n_bytes)
   return 0;
 }
 
-/* The next block that may not be zero. */
+/* Returns the offset of the next block that may contain a byte other than zero. */
 static gint64
 skip_zeros (const TpsSegmentReader *reader, gint64 offset)
 {

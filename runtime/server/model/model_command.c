@@ -13,9 +13,8 @@ struct TpsModelCommand
   TpsOrdered ordered; /* first */
   TpsCommand command;
   TpsModelServer *server;
-  TpsUpdateTicket
-      /* Of an update: the calls that it answers, and others that were answered with them. */
-      *answered;
+  /* Of an update: the calls that it answers, and others that were answered with them. */
+  TpsUpdateTicket *answered;
   TpsOutcome *outcome;        /* of a waiting caller; NULL: there is none */
   TpsModelVersion *version;   /* of an initialisation */
   TpsOptimizerSpec optimizer; /* the same */

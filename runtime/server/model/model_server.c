@@ -10,7 +10,7 @@
 #define MAX_TRAINERS (1024 * 1024)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
-/* The server may be started again. */
+/* The error has a retry delay, because the server may be started again. */
 GError *
 tps_model_server_new_shut_down_error (void)
 {

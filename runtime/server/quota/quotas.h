@@ -7,8 +7,8 @@
  * tenants within the rules of the server, so the number of tenants without an entry is bounded.
  * Beyond the bound, further names share a single tenant with the name "(others)".
  *
- * Thread: any. Only tps_quotas_find() of a name takes a lock; it is called once for a connection,
- * and not for each call.
+ * Thread: any. Functions that find, change or list tenants take a lock. The calls of clients do not
+ * need it: tps_quotas_find() is called once for a connection, and not for each call.
  */
 
 #pragma once

@@ -21,8 +21,8 @@
 
 #define NS_PER_MS 1000000
 #define NS_PER_S G_GINT64_CONSTANT (1000000000)
-/* In ticks of the coarse clock, which takes a fifth of the time to read. Longer bursts are not
- * affected by its resolution. */
+/* Bursts of at least this length are counted with the coarse clock, which takes a fifth of the time
+ * to read. Its resolution of a few milliseconds does not matter for them. */
 #define LONG_BURST_NS (100 * NS_PER_MS)
 /* The end of a call in flight is not known; most of them are short. */
 #define IN_FLIGHT_WAIT_MS 10

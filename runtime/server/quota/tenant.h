@@ -15,8 +15,8 @@
  * A refusal is RESOURCE_EXHAUSTED. It names the tenant, the limit and its value, and has
  * retry_after_ms, after which the same call is admitted if the tenant makes no other meanwhile.
  *
- * Thread: any. Only tps_tenant_set_limits() takes a lock. Tenants are owned by TpsQuotas (quotas.h)
- * and live as long as that.
+ * Thread: any, unless stated otherwise. The functions for calls take no lock. Tenants are owned by
+ * TpsQuotas (quotas.h) and live as long as that.
  */
 
 #pragma once

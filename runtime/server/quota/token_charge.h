@@ -55,8 +55,9 @@ tps_token_missing_ns (gint64 tat_ns, gint64 now_ns)
   return MAX (tat_ns - now_ns, 0);
 }
 
-/* Sets the state of the bucket if it is still `*tat_ns`. FALSE: `*tat_ns` is now the present
- * state. A full bucket is full on every clock: the coarse one is some milliseconds late. */
+/* Sets the state of the bucket if it is still `*tat_ns`. FALSE: `*tat_ns` is now the present state.
+ * The state of a full bucket is 0, not a time: a time could still lie ahead on the coarse clock,
+ * which is some milliseconds late. */
 static inline gboolean
 tps_token_try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat_ns, gint64 missing,
                    gint64 now_ns)

@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                 TpsSnapshotPace *pace, TpsManifestModel *model, GError **error);
 
-/* Fills `capture`, which is all zero; tps_model_files_clear() in any case. Errors: those of the
- * disk, ABORTED, RESOURCE_EXHAUSTED. */
+/* Fills `capture`, which must be all zero. tps_model_files_clear() must be called in any case.
+ * Errors: those of the disk, ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                const TpsManifestModel *model, TpsSnapshotPace *pace,
                                GError **error);

@@ -39,8 +39,8 @@ typedef struct
   gchar *folder; /* of this snapshot */
   TpsSnapshotPace pace;
   TpsManifest manifest;
-  TpsManifest earlier;   /* of the newest existing snapshot; if there is none, without tables, */
-  gchar *earlier_folder; /* and NULL */
+  TpsManifest earlier;   /* of the newest existing snapshot; without tables if there is none */
+  gchar *earlier_folder; /* the folder of that snapshot; NULL = there is none */
 } Writing;
 
 static gboolean

@@ -57,7 +57,7 @@ typedef struct
   gboolean (*flush) (gpointer user_data, gint64 lsn, GError **error);
   /* Returns TRUE to end the snapshot; called every few milliseconds. NULL: it is never ended. */
   gboolean (*is_cancelled) (gpointer user_data);
-  /* Optional: called at least every 4 MiB with the bytes that are complete and the total, for
+  /* Optional: called after every 4 MiB or more, with the bytes that are complete and the total, for
    * logs. */
   void (*progress) (gpointer user_data, guint64 n_done, guint64 n_bytes);
   /* For tests: called after each read under a lock for which lookups or pushes may wait, with its

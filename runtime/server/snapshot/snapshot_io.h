@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Called between two pieces of work. */
+/* The progress of a snapshot. tps_snapshot_pace() must be called between two pieces of work. */
 typedef struct
 {
   const TpsSnapshotOptions *options;

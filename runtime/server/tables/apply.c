@@ -167,8 +167,8 @@ take_recorded_maxima (TpsApply *apply, guint i, GError **error)
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
-  /* A replay was subject to the limit at the first time. A push of rows has as many rows as its
-   * message. */
+  /* The limit was applied to a replayed push when it was first received. A push of rows needs no
+   * limit, because it has no more rows than its message. */
   gboolean is_limited = apply->push->record == NULL && apply->push->table == NULL;
   gsize n_row_bytes = 0;
 

@@ -101,8 +101,8 @@ convert_f32_to_f16 (gfloat value)
   return (guint16) (half | sign);
 }
 
-/* Rounds to odd. Below float's normal range the value is a multiple of 2^-149 in an integer. For
- * NaN and infinity the truncated bits are zero, or the conversion itself preserves them. */
+/* Rounds to odd. Below float's normal range the value is cut to an integer multiple of 2^-149. NaN
+ * and infinity need no case of their own: infinity has no bits to truncate, and NaN stays NaN. */
 TPS_INLINE gfloat
 convert_f64_to_f32_odd (gdouble value)
 {

@@ -59,7 +59,7 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
     ops_of (rows)->copy (rows->stream, to, from, n_bytes);
 }
 
-/* Staged memory must not be reused before this. */
+/* Waits for the copies of the piece, whose staged memory must not be reused before that. */
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {

@@ -6,8 +6,8 @@
 
 #include "runtime/base/parallel.h"
 
-/* The rows that are filled and copied at once, while the previous ones are still being copied; also
- * the share of one thread. */
+/* The bytes of rows that are filled and copied at a time, while the previous ones are still being
+ * copied; and the bytes of these that one thread fills at a time. */
 #define BLOCK_BYTES ((gsize) 4 << 20)
 #define SHARE_BYTES ((gsize) 256 << 10)
 

@@ -78,8 +78,9 @@ typedef struct
   gsize capacity;          /* 0: the step has no rows, and the pointers are NULL */
 } TpsDeviceStepRows;
 
-/* Enqueues, after event `before`, the next step, that of command `lsn`; then event `after`. A step
- * that was not counted did not happen: its number is used again. */
+/* Enqueues, after event `before`, the next step, that of command `lsn`; then event `after`. When
+ * `after` has been reached without a failure, the caller must call tps_device_rows_count_step(). A
+ * step that was not counted did not happen, and the next step uses its number again. */
 void tps_device_rows_step (TpsDeviceRows *rows, const TpsDeviceStepRows *step, gint64 lsn,
                            TpsEvent *before, TpsEvent *after);
 void tps_device_rows_count_step (TpsDeviceRows *rows);

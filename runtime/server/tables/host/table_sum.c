@@ -129,7 +129,8 @@ group_at (const TpsCpuGroups *groups, gsize i)
   return low;
 }
 
-/* HOT_TERMS neighbouring positions include exactly one of those that are looked at. */
+/* Looks at every HOT_TERMS-th sorted position only: any HOT_TERMS neighbouring positions include
+ * exactly one of these, and a hot row has at least as many neighbouring contributions. */
 static void
 find_hot (TpsTableStep *step)
 {
