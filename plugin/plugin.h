@@ -18,9 +18,9 @@
  *
  *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *
- * Register your own processors first: the first one becomes the default of
- * ThriftMultiplexedProcessor, which serves clients that do not multiplex. If your server has a
- * single processor for all services, let it be ours:
+ * Register your own processors first: ThriftMultiplexedProcessor uses the first one as its default,
+ * for clients that do not multiplex. If your server has a single processor for all services, let it
+ * be ours:
  *
  *   processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
  *
@@ -126,8 +126,8 @@ typedef struct
   TpsTablePlace table_place;   /* of tables that specify none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
   /* The rules for callers of servers from tps_plugin_new_server(); the plugin takes a reference.
-   * NULL = every caller may do everything. Other servers that serve the plugin must check their
-   * callers themselves. */
+   * NULL = every caller may do everything, also on an address that other hosts can reach. If other
+   * servers serve the plugin, your program must check their callers. */
   TpsAccess *access;
   TpsPushWindowOptions pushes; /* limits of the windows of push ids of embedding tables */
   TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the defaults */

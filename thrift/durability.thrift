@@ -21,7 +21,7 @@ namespace netstd ThriftPS
 struct SnapshotInfo {
   1: required string name            // of its folder in snapshots/ of the data directory
   2: i64 lsn                         // the snapshot contains every change up to this LSN
-  // it may contain changes up to this LSN; the log has all of them
+  // it may also contain some changes after `lsn`, up to this LSN; the log has all of them
   3: i64 end_lsn
   4: i32 tables
   5: bool model                      // whether it contains a model
@@ -44,8 +44,8 @@ struct LogBatch {
 }
 
 service Durability {
-  // Waits until every change whose reply was sent before this call is on the disk, even if the
-  // table has the durability INTERVAL. Returns the LSN up to which all changes are on the disk.
+  // Waits until the disk has every change whose reply was sent before this call, even if the table
+  // has the durability INTERVAL. Returns the LSN up to which all changes are on the disk.
   // Changes of tables with the durability NONE have LSNs, but are not written to the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
