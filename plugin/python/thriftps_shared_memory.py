@@ -86,7 +86,7 @@ class DescriptorSocket(TSocket.TSocket):
                 raise TException(
                     "this process has no room for another file descriptor, see `ulimit -n`"
                     if self._is_cut_off
-                    else "the server opened a segment and sent no descriptor of it")
+                    else "the server opened a segment but sent no file descriptor for it")
             return answer, descriptor
         finally:
             self._is_awaited = False
