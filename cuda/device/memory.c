@@ -43,9 +43,9 @@ tps_cuda_memory_start (TpsCudaDevice *device)
 void
 tps_cuda_memory_trim (TpsCudaDevice *device)
 {
-  /* Freed memory becomes unused when its stream has passed the free: our own stream, and those that
-   * free the scratch memory of their operations. */
-  if (cudaDeviceSynchronize () == cudaSuccess)
+  /* Memory freed on this stream becomes unused when the stream has passed the free. Other streams
+   * are not waited for: a collective on one of them may wait for another process. */
+  if (cudaStreamSynchronize (device->memory_stream) == cudaSuccess)
     cudaMemPoolTrimTo (device->pool, 0);
   cudaGetLastError (); /* clears the error: the second attempt decides */
 }

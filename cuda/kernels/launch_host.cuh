@@ -92,7 +92,7 @@ each (cudaStream_t stream, gsize n, const Body &body)
     for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
       run_thread<Unroll> (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
   });
-  return cudaGetLastError (); /* as a launch on a device: errors that nobody has cleared */
+  return cudaGetLastError (); /* as a launch on a device: an error that was not cleared */
 }
 
 template <int Width, typename Body>

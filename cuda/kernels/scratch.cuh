@@ -66,8 +66,7 @@ private:
     cudaMemPool_t pool;
     int device;
 
-    /* Scratch memory of other streams becomes unused when they have passed its free. */
-    if (cudaDeviceSynchronize () != cudaSuccess || cudaGetDevice (&device) != cudaSuccess
+    if (cudaGetDevice (&device) != cudaSuccess
         || cudaDeviceGetDefaultMemPool (&pool, device) != cudaSuccess
         || cudaMemPoolTrimTo (pool, 0) != cudaSuccess)
       cudaGetLastError (); /* clears the error: the second attempt decides */

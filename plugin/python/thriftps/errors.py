@@ -129,9 +129,7 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """The server does not accept the caller's identity, or the client does not accept the server's
-    certificate.
-    """
+    """An identity is not accepted: the caller's by the server, or the server's by the client."""
 
     code = ErrorCode.UNAUTHENTICATED
 

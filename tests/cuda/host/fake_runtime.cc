@@ -444,12 +444,6 @@ extern "C"
   }
 
   cudaError_t
-  cudaDeviceSynchronize (void)
-  {
-    return outcome ("cudaDeviceSynchronize");
-  }
-
-  cudaError_t
   cudaStreamSynchronize (cudaStream_t stream)
   {
     return outcome ("cudaStreamSynchronize");
