@@ -2,12 +2,24 @@
 
 #include "runtime/server/log/disk.h"
 
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent disk_chosen = TPS_TRACE_EVENT ("disk_chosen", TPS_TRACE_INFO);
+
 TpsDisk *
 tps_disk_new (void)
 {
-  TpsDisk *disk = tps_disk_new_uring (NULL);
+  g_autoptr (GError) refusal = NULL;
+  TpsDisk *disk = tps_disk_new_uring (&refusal);
 
-  return disk != NULL ? disk : tps_disk_new_posix ();
+  if (disk != NULL)
+    {
+      tps_trace (&disk_chosen, tps_field_text ("writes", "io_uring"));
+      return disk;
+    }
+  tps_trace (&disk_chosen, tps_field_text ("writes", "pwrite"),
+             tps_field_text ("reason", refusal->message));
+  return tps_disk_new_posix ();
 }
 
 gboolean

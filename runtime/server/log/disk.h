@@ -125,7 +125,8 @@ TpsDisk *tps_disk_new_posix (void);
  * a filter on its system calls, refuses io_uring; the error gives the reason. */
 TpsDisk *tps_disk_new_uring (GError **error);
 
-/* io_uring if it is available, POSIX otherwise. */
+/* io_uring if it is available, POSIX otherwise. The event disk_chosen records the choice, and the
+ * reason for a refusal of io_uring. Never fails. */
 TpsDisk *tps_disk_new (void);
 
 /* Calls the disk's free(). */

@@ -21,16 +21,19 @@ new_folder ()
   return path;
 }
 
-DataServer::DataServer (const std::string &folder, const std::vector<std::string> &flags)
-    : flags_ { "--listen=127.0.0.1:0", "--data-dir=" + folder, "--log-segment-mib=1" }
+DataServer::DataServer (const std::string &folder, const std::vector<std::string> &flags,
+                        const std::vector<std::string> &wrapper)
+    : command_ (wrapper)
 {
-  flags_.insert (flags_.end (), flags.begin (), flags.end ());
+  command_.insert (command_.end (), { "plugin/app/thriftps_server", "--listen=127.0.0.1:0",
+                                      "--data-dir=" + folder, "--log-segment-mib=1" });
+  command_.insert (command_.end (), flags.begin (), flags.end ());
 }
 
 bool
 DataServer::start ()
 {
-  process_.reset (new ServerProcess (flags_));
+  process_.reset (new ServerProcess ({ command_.begin () + 1, command_.end () }, command_[0]));
   address_ = process_->ReadAddress ();
   return !address_.empty ();
 }

@@ -47,7 +47,10 @@ read_result (const Message &reply, Result *result)
 class DataServer
 {
 public:
-  explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {});
+  /* `wrapper`: a program and its arguments, which must run the command line that follows them;
+   * empty = none. */
+  explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {},
+                       const std::vector<std::string> &wrapper = {});
 
   /* Starts the process and waits until it listens. False if it ends instead. */
   bool start ();
@@ -74,7 +77,7 @@ public:
 private:
   int get_phase ();
 
-  std::vector<std::string> flags_;
+  std::vector<std::string> command_;
   std::unique_ptr<ServerProcess> process_;
   std::string address_;
 };
