@@ -10,9 +10,23 @@ struct TpsRendezvous
 {
   TpsRendezvousStore *store;
   TpsShell shell; /* for the timer; its lock is taken before the store's */
+  TpsClockFunc clock;
+  gpointer clock_data;
 };
 
 /* ---- the clock ------------------------------------------------------------------------------ */
+
+static gint64
+monotonic_clock (gpointer unused)
+{
+  return tps_clock_now_ns ();
+}
+
+static gint64
+now_ns (TpsRendezvous *rendezvous)
+{
+  return rendezvous->clock (rendezvous->clock_data);
+}
 
 /* The lock is held. */
 static void
@@ -27,7 +41,7 @@ expire (gpointer data)
 {
   TpsRendezvous *rendezvous = data;
 
-  tps_rendezvous_store_expire (rendezvous->store, tps_clock_now_ns ());
+  tps_rendezvous_store_expire (rendezvous->store, now_ns (rendezvous));
   tps_mutex_lock (&rendezvous->shell.lock);
   arm_timer (rendezvous);
   tps_mutex_unlock (&rendezvous->shell.lock);
@@ -40,7 +54,15 @@ tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets)
 
   rendezvous->store = tps_rendezvous_store_new (budgets);
   tps_shell_init (&rendezvous->shell, workers, expire, rendezvous);
+  rendezvous->clock = monotonic_clock;
   return rendezvous;
+}
+
+void
+tps_rendezvous_set_clock (TpsRendezvous *rendezvous, TpsClockFunc clock, gpointer user_data)
+{
+  rendezvous->clock = clock;
+  rendezvous->clock_data = user_data;
 }
 
 void
@@ -107,7 +129,7 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
   TpsRendezvousWait wait = {
     .owner = tps_call_get_connection (call),
     .is_connected = is_connected,
-    .deadline_ns = tps_clock_now_ns () + timeout_ms * 1000000,
+    .deadline_ns = now_ns (rendezvous) + timeout_ms * 1000000,
     .done = answer_get,
     .user_data = call,
   };

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <atomic>
 #include <future>
@@ -15,6 +16,7 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "tests/plugin/server/gradient_call.h"
 
 namespace thriftps_test {
@@ -213,6 +215,51 @@ TEST_F (ServicesTest, RendezvousHandsOverValues)
   EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &short_ms))), 6);
   EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:remove", KeyField ("k"))), 0);
   EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))), 2);
+}
+
+// A clock whose first reading begins a wait. The second one is `wait_ns` less 1 ns later, and all
+// further ones `wait_ns` later. The begin lies so far in the past that the timer of the wait, which
+// runs by the monotonic clock, is due at once.
+struct ScriptedClock
+{
+  static gint64
+  Read (gpointer data)
+  {
+    auto *self = static_cast<ScriptedClock *> (data);
+    int n = self->n_readings++;
+    return self->begin_ns + (n == 0 ? 0 : n == 1 ? self->wait_ns - 1 : self->wait_ns);
+  }
+  gint64 wait_ns;
+  gint64 begin_ns = tps_clock_now_ns () - wait_ns;
+  std::atomic<int> n_readings { 0 };
+};
+
+bool
+HasReply (const RawClient &client)
+{
+  pollfd reply = { client.fd (), POLLIN, 0 };
+  return poll (&reply, 1, 20000) == 1;
+}
+
+TEST_F (ServicesTest, NoWaitForAKeyIsLongerThanFiveMinutes)
+{
+  struct
+  {
+    gint32 timeout_ms;
+    gint64 wait_ms;
+  } cases[] = {
+    { 299999, 299999 }, { 300000, 300000 }, { 300001, 300000 }, { G_MAXINT32, 300000 }
+  };
+  RawClient client (address_);
+  for (const auto &wanted : cases)
+    {
+      ScriptedClock clock { wanted.wait_ms * 1000000 };
+      tps_rendezvous_set_clock (rendezvous_, ScriptedClock::Read, &clock);
+      client.Send ("Rendezvous:get", 1, KeyField ("none", nullptr, &wanted.timeout_ms));
+      ASSERT_TRUE (HasReply (client)) << wanted.timeout_ms << " ms: the wait is too long";
+      EXPECT_EQ (ErrorCode (client.Receive ()), 6);
+      EXPECT_EQ (clock.n_readings, 3) << wanted.timeout_ms << " ms: the wait is too short";
+    }
 }
 
 // Deadlines in descending order, so that each one needs a new timer.
