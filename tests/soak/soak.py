@@ -16,9 +16,9 @@ import time
 import urllib.request
 
 import attacks
+import memory_group
 import peers
 
-GROUPS = "/sys/fs/cgroup/memory"
 MIB = 1 << 20
 N_HONEST = 8
 HONEST = "honest/"
@@ -38,39 +38,7 @@ def why_not():
         return "a control group needs root"
     if os.getpriority(os.PRIO_PROCESS, 0) > 9:
         return "attackers need a lower priority than this process, which has nearly the lowest one"
-    if not os.access(os.path.join(GROUPS, "memory.limit_in_bytes"), os.R_OK):
-        return "there are no memory control groups of version 1 in " + GROUPS
-    return None
-
-
-class Group:
-    """A memory control group, which processes enter by themselves. A context manager."""
-
-    def __init__(self, mib):
-        self.path = os.path.join(GROUPS, "thriftps-soak-%d" % os.getpid())
-        self.mib = mib
-
-    def _file(self, name):
-        return os.path.join(self.path, name)
-
-    def __enter__(self):
-        os.mkdir(self.path)
-        with open(self._file("memory.limit_in_bytes"), "w") as limit:
-            limit.write(str(self.mib * MIB))
-        return self
-
-    def __exit__(self, *_):
-        os.rmdir(self.path)
-
-    def enter(self):
-        with open(self._file("cgroup.procs"), "w") as processes:
-            processes.write(str(os.getpid()))
-
-    def used_mib(self):
-        """Without the page cache, which the kernel reclaims by itself."""
-        with open(self._file("memory.stat")) as stat:
-            values = dict(line.split() for line in stat)
-        return (int(values["rss"]) + int(values.get("mapped_file", 0))) / MIB
+    return memory_group.why_not()
 
 
 class Server:
@@ -252,7 +220,8 @@ def soak(mib, seconds, seed, names, show=print):
                 report[kind]["max_ms"])
             for kind in ("push", "lookup"))))
 
-    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, \
+    with tempfile.TemporaryDirectory() as folder, \
+            memory_group.MemoryGroup(mib, "thriftps-soak-%d" % os.getpid()) as group, \
             Server(group, folder) as server, HonestClients(server) as honest:
         try:
             quiet = honest.run(seconds / 4, HONEST + "quiet", progress)

@@ -3,14 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <list>
 
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/server/budgets.h"
+#include "tests/integration/memory_limit/memory_group.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/gradient_call.h"
 #include "tests/plugin/server/raw_client.h"
@@ -24,54 +22,14 @@ using testing::HasSubstr;
 constexpr int kExhausted = 7;
 constexpr size_t kMiB = 1 << 20;
 
-// A control group. The destructor removes it after its processes have ended.
-class Group
-{
-public:
-  explicit Group (size_t limit_bytes)
-      : path_ ("/sys/fs/cgroup/memory/thriftps_test_" + std::to_string (getpid ()))
-  {
-    made_ = mkdir (path_.c_str (), 0755) == 0;
-    if (made_)
-      made_ = static_cast<bool> (std::ofstream (path_ + "/memory.limit_in_bytes")
-                                 << limit_bytes << std::flush);
-  }
-  ~Group ()
-  {
-    for (int i = 0; i < 1000 && rmdir (path_.c_str ()) != 0 && errno == EBUSY; i++)
-      poll (nullptr, 0, 10); // the kernel releases a killed process with a delay
-  }
-  bool
-  IsMade () const
-  {
-    return made_;
-  }
-  std::string
-  Procs () const
-  {
-    return path_ + "/cgroup.procs";
-  }
-  size_t
-  Peak () const
-  {
-    size_t n_bytes = 0;
-    std::ifstream (path_ + "/memory.max_usage_in_bytes") >> n_bytes;
-    return n_bytes;
-  }
-
-private:
-  std::string path_;
-  bool made_;
-};
-
 class MemoryLimit : public testing::TestWithParam<size_t>
 {
 protected:
   void
   SetUp () override
   {
-    if (!group_.IsMade ())
-      GTEST_SKIP () << "needs root and control groups of version 1, with memory limits";
+    if (!group_.WhyNot ().empty ())
+      GTEST_SKIP () << group_.WhyNot ();
     server_ = std::make_unique<ServerProcess> (
         std::vector<std::string> { group_.Procs (), "plugin/app/thriftps_server",
                                    "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=30",
@@ -105,7 +63,7 @@ protected:
     return ErrorCode (RawClient (address_).Call ("Node:describe")) == 0;
   }
 
-  Group group_ { GetParam () * kMiB };
+  MemoryGroup group_ { GetParam () * kMiB };
   std::unique_ptr<ServerProcess> server_;
   std::string address_;
 };
