@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/growing_array.h"
 #include "runtime/base/magazine.h"
 
 /* Messages are created and freed with every call, so they are kept for reuse with their arrays,
  * unless these are large. */
 #define MAX_KEPT_HEAD_BYTES 16384
+#define FIRST_BODIES 4 /* most calls have fewer */
 #define MAX_KEPT_BODIES 64
 #define MAX_KEPT_HEADER_BYTES 1024
 #define FIRST_NAME_BYTES 64
@@ -20,22 +22,14 @@ static void release (gpointer data);
 static TpsDepot depot = TPS_DEPOT_INIT (release);
 static _Thread_local TpsMagazine magazine;
 
-static void
-release_body (gpointer data)
-{
-  TpsBody *body = data;
-
-  g_clear_pointer (&body->buffer, tps_buffer_unref);
-}
-
 static TpsMessage *
 allocate (void)
 {
   TpsMessage *message = g_new0 (TpsMessage, 1);
 
   message->head = g_byte_array_new ();
-  message->bodies = g_array_new (FALSE, FALSE, sizeof (TpsBody));
-  g_array_set_clear_func (message->bodies, release_body);
+  message->bodies = g_new (TpsBody, FIRST_BODIES);
+  message->n_bodies_room = FIRST_BODIES;
   return message;
 }
 
@@ -45,7 +39,7 @@ release (gpointer data)
   TpsMessage *message = data;
 
   g_byte_array_unref (message->head);
-  g_array_unref (message->bodies);
+  g_free (message->bodies);
   g_free (message->name_memory);
   g_free (message->headers);
   g_free (message);
@@ -73,6 +67,42 @@ tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
   return TRUE;
 }
 
+/* ---- bodies --------------------------------------------------------------------------------- */
+
+static gboolean
+make_room_for_body (TpsMessage *message, GError **error)
+{
+  gpointer bodies = message->bodies;
+  gsize n_bytes = message->n_bodies_room * sizeof (TpsBody); /* the room is doubled */
+
+  if (!tps_message_charge (message, n_bytes, error)
+      || !tps_growing_array_make_room (&bodies, &message->n_bodies_room, message->n_bodies + 1,
+                                       sizeof (TpsBody), error))
+    return FALSE;
+  message->bodies = bodies;
+  return TRUE;
+}
+
+gboolean
+tps_message_add_body (TpsMessage *message, const TpsBody *body, GError **error)
+{
+  if (G_UNLIKELY (message->n_bodies == message->n_bodies_room)
+      && !make_room_for_body (message, error))
+    return FALSE;
+  message->bodies[message->n_bodies++] = *body;
+  return TRUE;
+}
+
+void
+tps_message_drop_bodies (TpsMessage *message)
+{
+  for (guint i = 0; i < message->n_bodies; i++)
+    tps_buffer_unref (message->bodies[i].buffer);
+  message->n_bodies = 0;
+}
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
 static void
 release_charge (TpsMessage *message)
 {
@@ -96,7 +126,9 @@ tps_message_new (void)
   message->has_header = FALSE;
   message->seqid = 0;
   message->name = NULL;
+  message->n_bytes_bodies = 0;
   message->n_bytes_refused = 0;
+  message->n_bytes_dropped = 0;
   message->has_secret = FALSE;
   message->received_ns = 0;
   return message;
@@ -126,11 +158,10 @@ tps_message_free (TpsMessage *message)
     explicit_bzero (message->head->data, message->head->len);
   g_clear_pointer (&message->context, g_hash_table_unref);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
-  is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
+  is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->n_bodies_room > MAX_KEPT_BODIES
              || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1
              || message->n_headers_memory > MAX_KEPT_HEADER_BYTES;
-  if (message->bodies->len > 0)
-    g_array_set_size (message->bodies, 0);
+  tps_message_drop_bodies (message);
   if (is_large)
     {
       release (message);

@@ -69,8 +69,7 @@ typedef struct
 {
   gsize head_offset; /* position in the head that the body's bytes would have */
   gsize n_bytes;
-  /* NULL: refused by the pool; its bytes were read and dropped, see TpsMessage.n_bytes_refused */
-  TpsBuffer *buffer;
+  TpsBuffer *buffer; /* a reference */
 } TpsBody;
 
 typedef struct
@@ -85,9 +84,11 @@ typedef struct
   /* As sent, "Service:method" if multiplexed; NUL-terminated UTF-8; see tps_message_set_name(). */
   gchar *name;
   GByteArray *head;
-  GArray *bodies; /* of TpsBody */
-  /* The total size of bodies that the pool refused. If it is not 0, the call must fail with
-   * RESOURCE_EXHAUSTED. */
+  TpsBody *bodies; /* [n_bodies] */
+  guint n_bodies;
+  gsize n_bytes_bodies; /* the total size of all bodies, dropped ones included */
+  /* The total size of the parts that there was no memory for: they were read and dropped, and so
+   * were all bodies. If it is not 0, the call must fail with RESOURCE_EXHAUSTED. */
   gsize n_bytes_refused;
   gboolean has_secret; /* the head contains a token, and is cleared before it is freed or reused */
   GHashTable *context; /* pairs that replace missing headers; a reference, NULL = none */
@@ -95,13 +96,18 @@ typedef struct
   /* When the receiving thread learned of the last bytes, on the monotonic clock; set by the
    * receiver. 0 = not known. */
   gint64 received_ns;
-  gsize pool_limit; /* with n_bytes_refused: limit of the pool's budget */
+  /* With n_bytes_refused: the limit of the pool's budget, and the memory that all bodies would take
+   * from it; G_MAXSIZE if that overflows. */
+  gsize pool_limit;
+  gsize n_bytes_dropped;
 
   /* The message's charges in addition to its bodies, to the budget of the pool: see
    * tps_message_charge(). */
   TpsCharge charge;   /* with a reference of the budget; may exceed `n_bytes_held` */
   gsize n_bytes_head; /* the share of the head in `n_bytes_held`, as allocated */
   gsize n_bytes_held; /* of the message, its head, and values decoded from it */
+
+  guint n_bodies_room; /* private: `bodies` has memory for this number */
 
   /* Private: memory of the name, kept from message to message. */
   gchar *name_memory;
@@ -135,6 +141,13 @@ gchar *tps_message_reserve_headers (TpsMessage *message, gsize n_bytes);
 /* Charges `n_bytes` more to the message until it is freed, for values that are made from it.
  * Errors: RESOURCE_EXHAUSTED, as tps_budget_charge(). Thread: one at a time. */
 gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error);
+
+/* Appends a body and takes its buffer. The list of bodies is charged as it grows. FALSE: there is
+ * no memory, and the buffer remains the caller's. Errors: RESOURCE_EXHAUSTED. */
+gboolean tps_message_add_body (TpsMessage *message, const TpsBody *body, GError **error);
+
+/* Releases all bodies. */
+void tps_message_drop_bodies (TpsMessage *message);
 
 /* Returns memory for a name of `n_bytes` and its NUL, which the caller must fill in. */
 gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);

@@ -132,16 +132,21 @@ tps_reader_double (TpsReader *in)
 static const TpsBody *
 take_body (TpsReader *in)
 {
-  GArray *bodies = in->message->bodies;
-  const TpsBody *body;
+  const TpsBody *body = in->message->bodies + in->next_body;
 
-  if (in->next_body >= bodies->len)
+  if (in->next_body >= in->message->n_bodies)
     return NULL;
-  body = &g_array_index (bodies, TpsBody, in->next_body);
   if (body->head_offset != in->position)
     return NULL;
   in->next_body++;
   return body;
+}
+
+/* Whether a binary of `n_bytes` was a body that has been dropped. */
+static gboolean
+is_dropped (const TpsReader *in, gsize n_bytes)
+{
+  return in->message->n_bytes_refused > 0 && n_bytes >= TPS_MESSAGE_BODY_THRESHOLD;
 }
 
 static gsize
@@ -158,10 +163,12 @@ tps_reader_binary (TpsReader *in)
   TpsBytesView view = { .n_bytes = take_length (in) };
   const TpsBody *body = in->bad ? NULL : take_body (in);
 
-  if (body == NULL)
+  if (body == NULL && is_dropped (in, view.n_bytes))
+    in->bad = TRUE;
+  else if (body == NULL)
     view.data = take (in, view.n_bytes);
-  else if (body->buffer == NULL || body->n_bytes != view.n_bytes)
-    in->bad = TRUE; /* the pool refused the body */
+  else if (body->n_bytes != view.n_bytes)
+    in->bad = TRUE;
   else
     {
       view.buffer = body->buffer;

@@ -18,8 +18,12 @@
 #define DEFAULT_MAX_HEAD_BYTES ((gsize) 64 << 20)
 #define LARGEST_HEAD_BYTES \
   ((gsize) 1 << 30) /* GByteArray counts in 32 bits, and grows in powers of two */
-#define SCRATCH_BYTES ((gsize) 64 << 10)
+#define DROPPED_BYTES ((gsize) 16 << 10)
 #define NO_LIMIT G_MAXSIZE
+
+/* The destination of the bytes of refused bodies, which nothing reads. A body may have been refused
+ * because there is no memory, so this is never allocated. */
+static _Thread_local guint8 dropped[DROPPED_BYTES];
 
 TpsScanner *
 tps_scanner_new (const TpsScannerOptions *options)
@@ -49,7 +53,6 @@ tps_scanner_free (TpsScanner *scanner)
   g_clear_pointer (&scanner->message, tps_message_free);
   g_clear_error (&scanner->error);
   tps_buffer_pool_unref (scanner->pool);
-  g_free (scanner->scratch);
   g_free (scanner->deep_levels);
   g_free (scanner);
 }
@@ -268,12 +271,15 @@ keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
   scanner->n_carry = (guint) n_bytes;
 }
 
-static TpsBody *
-current_body (const TpsScanner *scanner)
+/* The destination of the next byte of the body; NULL: it is refused. */
+static guint8 *
+body_room (const TpsScanner *scanner)
 {
-  GArray *bodies = scanner->message->bodies;
+  const TpsMessage *message = scanner->message;
 
-  return &g_array_index (bodies, TpsBody, bodies->len - 1);
+  if (message->n_bytes_refused > 0)
+    return NULL;
+  return tps_buffer_get_data (message->bodies[message->n_bodies - 1].buffer) + scanner->n_filled;
 }
 
 static void
@@ -281,18 +287,18 @@ fill_body (TpsScanner *scanner, gsize n_bytes)
 {
   scanner->n_filled += n_bytes;
   scanner->n_left -= n_bytes;
-  if (scanner->n_filled == current_body (scanner)->n_bytes)
+  if (scanner->n_filled == scanner->n_body)
     scanner->state = TPS_SCAN_NEXT;
 }
 
 static gsize
 feed_body (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
 {
-  TpsBody *body = current_body (scanner);
-  gsize n_used = MIN (n_bytes, body->n_bytes - scanner->n_filled);
+  guint8 *room = body_room (scanner);
+  gsize n_used = MIN (n_bytes, scanner->n_body - scanner->n_filled);
 
-  if (body->buffer != NULL)
-    memcpy (tps_buffer_get_data (body->buffer) + scanner->n_filled, bytes, n_used);
+  if (room != NULL)
+    memcpy (room, bytes, n_used);
   fill_body (scanner, n_used);
   return n_used;
 }
@@ -349,21 +355,14 @@ tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize
 gboolean
 tps_scanner_get_body (TpsScanner *scanner, guint8 **dest, gsize *n_missing)
 {
-  TpsBody *body;
-
   if (scanner->state != TPS_SCAN_BODY || scanner->error != NULL)
     return FALSE;
-  body = current_body (scanner);
-  *n_missing = body->n_bytes - scanner->n_filled;
-  if (body->buffer != NULL)
-    {
-      *dest = tps_buffer_get_data (body->buffer) + scanner->n_filled;
-      return TRUE;
-    }
-  if (scanner->scratch == NULL)
-    scanner->scratch = g_malloc (SCRATCH_BYTES);
-  *dest = scanner->scratch;
-  *n_missing = MIN (*n_missing, SCRATCH_BYTES);
+  *n_missing = scanner->n_body - scanner->n_filled;
+  *dest = body_room (scanner);
+  if (*dest != NULL)
+    return TRUE;
+  *dest = dropped;
+  *n_missing = MIN (*n_missing, DROPPED_BYTES);
   return TRUE;
 }
 
@@ -372,9 +371,8 @@ tps_scanner_body_received (TpsScanner *scanner, gsize n_bytes, GError **error)
 {
   if (!report (scanner, error))
     return FALSE;
-  g_return_val_if_fail (scanner->state == TPS_SCAN_BODY
-                            && n_bytes <= current_body (scanner)->n_bytes - scanner->n_filled,
-                        FALSE);
+  g_return_val_if_fail (
+      scanner->state == TPS_SCAN_BODY && n_bytes <= scanner->n_body - scanner->n_filled, FALSE);
   fill_body (scanner, n_bytes);
   return TRUE;
 }
@@ -385,7 +383,6 @@ tps_scanner_take (TpsScanner *scanner)
   if (scanner->state != TPS_SCAN_DONE || scanner->error != NULL)
     return NULL;
   g_byte_array_set_size (scanner->message->head, (guint) scanner->n_head);
-  g_clear_pointer (&scanner->scratch, g_free);
   scanner->state = TPS_SCAN_START;
   scanner->n_left = NO_LIMIT;
   scanner->limit = NO_LIMIT;

@@ -61,8 +61,8 @@ gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_byt
                            gsize *n_consumed, GError **error);
 
 /* Returns TRUE if the next bytes of the connection belong to a body: `dest` (borrowed) is their
- * destination, and `n_missing` their number. For a refused body, `dest` is scratch memory, whose
- * size limits `n_missing`. */
+ * destination, and `n_missing` their number. For a refused body, `dest` is memory of the calling
+ * thread, whose size limits `n_missing`. */
 gboolean tps_scanner_get_body (TpsScanner *scanner, guint8 **dest, gsize *n_missing);
 
 /* Must be called when `n_bytes` were written to `dest`. */

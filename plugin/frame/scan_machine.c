@@ -58,6 +58,15 @@ refuse_head (TpsScanner *scanner, const TpsScanInput *in)
   return FALSE;
 }
 
+static void
+count_dropped (TpsMessage *message, gsize n_bytes)
+{
+  gsize cost = tps_buffer_pool_get_cost (n_bytes);
+
+  if (__builtin_add_overflow (message->n_bytes_dropped, cost, &message->n_bytes_dropped))
+    message->n_bytes_dropped = G_MAXSIZE;
+}
+
 void
 tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes)
 {
@@ -65,8 +74,9 @@ tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes)
 
   message->n_bytes_refused += n_bytes;
   message->pool_limit = tps_budget_get_max (tps_buffer_pool_get_budget (scanner->pool));
-  for (guint i = 0; i < message->bodies->len; i++)
-    g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
+  for (guint i = 0; i < message->n_bodies; i++)
+    count_dropped (message, message->bodies[i].n_bytes);
+  tps_message_drop_bodies (message);
 }
 
 void
@@ -249,32 +259,34 @@ tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* A message that lacks a body cannot be handled. Once one is refused, the others are released and
- * refused, too. */
-static TpsBuffer *
-get_body_buffer (TpsScanner *scanner, gsize n_bytes)
+/* FALSE: there is no memory. */
+static gboolean
+add_body (TpsScanner *scanner, gsize n_bytes)
 {
-  TpsMessage *message = scanner->message;
-  TpsBuffer *buffer = NULL;
+  TpsBody body = { .head_offset = scanner->n_head, .n_bytes = n_bytes };
 
-  if (message->n_bytes_refused == 0)
-    buffer = tps_buffer_pool_try_get (scanner->pool, n_bytes);
-  if (buffer != NULL)
-    return buffer;
-  tps_scan_refuse_memory (scanner, n_bytes);
-  return NULL;
+  body.buffer = tps_buffer_pool_try_get (scanner->pool, n_bytes);
+  if (body.buffer == NULL)
+    return FALSE;
+  if (tps_message_add_body (scanner->message, &body, NULL))
+    return TRUE;
+  tps_buffer_unref (body.buffer);
+  return FALSE;
 }
 
 static TpsScanStep
 begin_body (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
 {
-  TpsBody body = { .n_bytes = n_bytes };
-
   if (!tps_scan_flush_span (scanner, in))
     return TPS_STEP_BAD;
-  body.head_offset = scanner->n_head;
-  body.buffer = get_body_buffer (scanner, n_bytes);
-  g_array_append_val (scanner->message->bodies, body);
+  /* A message that lacks a body cannot be handled, so the next ones are refused, too. */
+  if (scanner->message->n_bytes_refused > 0 || !add_body (scanner, n_bytes))
+    {
+      tps_scan_refuse_memory (scanner, n_bytes);
+      count_dropped (scanner->message, n_bytes);
+    }
+  scanner->message->n_bytes_bodies += n_bytes;
+  scanner->n_body = n_bytes;
   scanner->n_filled = 0;
   scanner->state = TPS_SCAN_BODY;
   return TPS_STEP_STOP;

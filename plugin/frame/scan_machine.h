@@ -113,11 +113,11 @@ struct TpsScanner
   TpsMessage *message;
   gsize n_head;      /* used bytes of message->head, which is longer while the message grows */
   gsize n_raw;       /* TPS_SCAN_RAW, TPS_SCAN_NAME: missing bytes */
-  gsize n_filled;    /* TPS_SCAN_BODY: received bytes of the last body */
+  gsize n_body;      /* TPS_SCAN_BODY: bytes of the last body, which may be refused */
+  gsize n_filled;    /* received bytes of these */
   guint n_info;      /* TPS_SCAN_INFO: bytes of the header */
   guint n_info_here; /* received bytes of these */
   guint n_name;      /* TPS_SCAN_NAME: received bytes of the name */
-  guint8 *scratch;   /* destination of the bytes of refused bodies */
 
   guint8 type; /* TPS_SCAN_VALUE */
   guint depth;

@@ -186,7 +186,7 @@ may_matter (TpsSegmentPool *pool, const TpsMessage *answer, gboolean *shares)
   tps_mutex_lock (&pool->lock);
   *shares = has_answers (pool);
   tps_mutex_unlock (&pool->lock);
-  return *shares || answer->bodies->len > 0;
+  return *shares || answer->n_bodies > 0;
 }
 
 TpsSharing *

@@ -113,8 +113,8 @@ search_struct (TpsReader *in, Search *search)
 static gboolean
 has_large_body (const TpsMessage *message)
 {
-  for (guint i = 0; i < message->bodies->len; i++)
-    if (g_array_index (message->bodies, TpsBody, i).n_bytes >= TPS_SHARING_MIN_BYTES)
+  for (guint i = 0; i < message->n_bodies; i++)
+    if (message->bodies[i].n_bytes >= TPS_SHARING_MIN_BYTES)
       return TRUE;
   return FALSE;
 }

@@ -2,29 +2,45 @@
 
 #include "plugin/server/message_faults.h"
 
+#include <string.h>
+
+#include "runtime/base/growing_array.h"
 #include "runtime/base/sync.h"
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A copy of the request without a reply. The bodies are shared. */
+/* FALSE: there is no memory. The bodies are shared. */
+static gboolean
+copy_arguments (TpsMessage *copy, const TpsMessage *message)
+{
+  if (!tps_byte_array_try_set_size (&copy->head, message->head->len))
+    return FALSE;
+  if (message->head->len > 0)
+    memcpy (copy->head->data, message->head->data, message->head->len);
+  for (guint i = 0; i < message->n_bodies; i++)
+    {
+      if (!tps_message_add_body (copy, &message->bodies[i], NULL))
+        return FALSE;
+      tps_buffer_ref (message->bodies[i].buffer);
+    }
+  return TRUE;
+}
+
+/* A copy of the request without a reply; NULL: there is no memory. */
 static TpsMessage *
 dup_oneway (const TpsMessage *message)
 {
   TpsMessage *copy = tps_message_new_like (message);
 
   copy->kind = TPS_MESSAGE_ONEWAY;
+  copy->n_bytes_bodies = message->n_bytes_bodies;
   copy->n_bytes_refused = message->n_bytes_refused;
+  copy->n_bytes_dropped = message->n_bytes_dropped;
   copy->pool_limit = message->pool_limit;
-  g_byte_array_append (copy->head, message->head->data, message->head->len);
-  for (guint i = 0; i < message->bodies->len; i++)
-    {
-      TpsBody body = g_array_index (message->bodies, TpsBody, i);
-
-      if (body.buffer != NULL)
-        tps_buffer_ref (body.buffer);
-      g_array_append_val (copy->bodies, body);
-    }
-  return copy;
+  if (copy_arguments (copy, message))
+    return copy;
+  tps_message_free (copy);
+  return NULL;
 }
 
 void

@@ -88,11 +88,7 @@ tps_call_may_wait (TpsCall *call)
 static gsize
 count_message (const TpsMessage *message)
 {
-  gsize n_bytes = message->head->len + message->n_bytes_refused;
-
-  for (guint i = 0; i < message->bodies->len; i++)
-    n_bytes += g_array_index (message->bodies, TpsBody, i).n_bytes;
-  return n_bytes;
+  return message->head->len + message->n_bytes_refused + message->n_bytes_bodies;
 }
 
 void

@@ -380,15 +380,10 @@ refuse_kind (TpsCall *call, TpsMessageKind kind)
 static gsize
 count_needed (const TpsMessage *message)
 {
-  gsize n_bytes = message->charge.n_bytes;
+  gsize n_bytes;
 
-  for (guint i = 0; i < message->bodies->len; i++)
-    {
-      const TpsBody *body = &g_array_index (message->bodies, TpsBody, i);
-
-      if (__builtin_add_overflow (n_bytes, tps_buffer_pool_get_cost (body->n_bytes), &n_bytes))
-        return G_MAXSIZE;
-    }
+  if (__builtin_add_overflow (message->charge.n_bytes, message->n_bytes_dropped, &n_bytes))
+    return G_MAXSIZE;
   return n_bytes;
 }
 

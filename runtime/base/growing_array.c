@@ -29,6 +29,14 @@ double_room (gpointer *elems, guint n_elems, gsize elem_size)
   return TRUE;
 }
 
+static void
+set_error (GError **error, guint n_elems, gsize elem_size)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no memory for more than %u elements of %" G_GSIZE_FORMAT " bytes", n_elems,
+               elem_size);
+}
+
 gpointer
 tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error)
 {
@@ -36,14 +44,35 @@ tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError 
 
   if (*n_elems == G_MAXUINT || (is_full (*n_elems) && !double_room (elems, *n_elems, elem_size)))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for more than %u elements of %" G_GSIZE_FORMAT " bytes", *n_elems,
-                   elem_size);
+      set_error (error, *n_elems, elem_size);
       return NULL;
     }
   elem = (guint8 *) *elems + *n_elems * elem_size;
   (*n_elems)++;
   return memset (elem, 0, elem_size);
+}
+
+gboolean
+tps_growing_array_make_room (gpointer *elems, guint *n_room, guint n_elems, gsize elem_size,
+                             GError **error)
+{
+  gsize n_wanted = MAX (MIN_ELEMS, *n_room);
+  gpointer moved;
+
+  if (n_elems <= *n_room)
+    return TRUE;
+  while (n_wanted < n_elems)
+    n_wanted *= 2;
+  n_wanted = MIN (n_wanted, G_MAXUINT);
+  moved = g_try_realloc_n (*elems, n_wanted, elem_size);
+  if (moved == NULL)
+    {
+      set_error (error, *n_room, elem_size);
+      return FALSE;
+    }
+  *elems = moved;
+  *n_room = (guint) n_wanted;
+  return TRUE;
 }
 
 gboolean

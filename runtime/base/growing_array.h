@@ -14,6 +14,12 @@ G_BEGIN_DECLS
  * RESOURCE_EXHAUSTED, and the array stays as it is. */
 gpointer tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error);
 
+/* The same for an array whose memory is kept when its length changes: `*n_room` is the number of
+ * elements that it has memory for. Makes room for at least `n_elems`, by doubling; the contents of
+ * additional elements are undefined. Errors: RESOURCE_EXHAUSTED, and the array stays as it is. */
+gboolean tps_growing_array_make_room (gpointer *elems, guint *n_room, guint n_elems,
+                                      gsize elem_size, GError **error);
+
 /* The same for bytes: sets the length of `*bytes`, which it may replace; additional bytes are
  * undefined. FALSE: there is no memory, and the array stays as it is. */
 gboolean tps_byte_array_try_set_size (GByteArray **bytes, guint n_bytes);

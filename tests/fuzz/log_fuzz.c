@@ -31,13 +31,11 @@ encode (const TpsCommand *command, TpsRecordHead *record)
   TpsRecordPlan plan;
   TpsBuffer *buffer;
 
-  tps_record_plan_init (&plan);
   tps_record_plan_set (&plan, command, TRUE);
   buffer = tps_buffer_new (plan.n_bytes);
   tps_record_encode (&plan, tps_buffer_get_data (buffer));
   if (!tps_record_decode_head (tps_buffer_get_data (buffer), record))
     abort ();
-  tps_record_plan_clear (&plan);
   return buffer;
 }
 

@@ -43,7 +43,7 @@ check_well_formed (const TpsMessage *message)
     return;
   check (!in.bad);
   check (in.position == message->head->len);
-  check (in.next_body == message->bodies->len);
+  check (in.next_body == message->n_bodies);
   check (g_utf8_validate (message->name, -1, NULL));
 }
 
@@ -57,9 +57,9 @@ log_message (GByteArray *log, const TpsMessage *message)
   g_byte_array_append (log, (const guint8 *) numbers, sizeof numbers);
   g_byte_array_append (log, (const guint8 *) message->name, (guint) strlen (message->name) + 1);
   g_byte_array_append (log, message->head->data, message->head->len);
-  for (guint i = 0; i < message->bodies->len; i++)
+  for (guint i = 0; i < message->n_bodies; i++)
     {
-      const TpsBody *body = &g_array_index (message->bodies, TpsBody, i);
+      const TpsBody *body = &message->bodies[i];
 
       g_byte_array_append (log, (const guint8 *) &body->head_offset, sizeof body->head_offset);
       if (body->buffer != NULL)

@@ -7,289 +7,42 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/server/log/log_format.h"
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+typedef enum
+{
+  WALK_COUNT,    /* measures the record */
+  WALK_VALUES,   /* writes all values except the elements of tensors */
+  WALK_ELEMENTS, /* writes the elements of tensors */
+} WalkKind;
+
+/* A visit of all parts of a command in their order. The body of a record is never in memory as a
+ * whole: each walk writes the bytes of one range of it, and needs no memory of its own. */
+typedef struct
+{
+  WalkKind kind;
+  guint8 *to;          /* the destination of the byte at `begin` */
+  gsize begin, end;    /* the range of the body that is written */
+  gsize position;      /* of the next part in the body */
+  gsize n_elems_bytes; /* of the tensors so far, with their padding */
+  guint32 crc;         /* of the elements that have been written, after that of the bytes before */
+} Walk;
 
 static void
-put (GByteArray *meta, gconstpointer value, gsize n_bytes)
+put (Walk *walk, gconstpointer value, gsize n_bytes)
 {
-  g_byte_array_append (meta, value, (guint) n_bytes);
-}
+  gsize first = MAX (walk->position, walk->begin);
+  gsize last = MIN (walk->position + n_bytes, walk->end);
 
-static void
-put_u8 (GByteArray *meta, guint8 value)
-{
-  put (meta, &value, sizeof value);
-}
-
-static void
-put_u32 (GByteArray *meta, guint32 value)
-{
-  put (meta, &value, sizeof value);
-}
-
-static void
-put_i64 (GByteArray *meta, gint64 value)
-{
-  put (meta, &value, sizeof value);
-}
-
-static void
-put_f64 (GByteArray *meta, gdouble value)
-{
-  put (meta, &value, sizeof value);
-}
-
-/* Includes the terminator, so that readers may use the text in place. */
-static void
-put_text (GByteArray *meta, const gchar *text)
-{
-  gsize length = strlen (text);
-
-  put_u32 (meta, (guint32) length);
-  put (meta, text, length + 1);
-}
-
-/* Appends the shape; the elements follow after all of meta. */
-static void
-put_tensor (TpsRecordPlan *plan, TpsTensorView view)
-{
-  put_u8 (plan->meta, (guint8) view.shape.dtype);
-  if (view.shape.dtype == 0)
+  if (walk->kind == WALK_ELEMENTS)
     return;
-  put_u8 (plan->meta, (guint8) view.shape.n_dims);
-  for (guint i = 0; i < view.shape.n_dims; i++)
-    put_i64 (plan->meta, view.shape.dims[i]);
-  g_array_append_val (plan->tensors, view);
+  if (walk->kind == WALK_VALUES && first < last)
+    memcpy (walk->to + (first - walk->begin), (const guint8 *) value + (first - walk->position),
+            last - first);
+  walk->position += n_bytes;
 }
 
-/* ---- parts of commands ----------------------------------------------------------------------- */
-
-static void
-put_id (GByteArray *meta, const TpsCommandId *id)
-{
-  put_u8 (meta, id->client != NULL);
-  if (id->client == NULL)
-    return;
-  put_text (meta, id->client);
-  put_i64 (meta, id->sequence);
-  put (meta, id->digest.bytes, sizeof id->digest.bytes);
-}
-
-static void
-put_tables (GByteArray *meta, const TpsCommand *command)
-{
-  put_u32 (meta, command->n_tables);
-  for (guint i = 0; i < command->n_tables; i++)
-    {
-      const TpsCommandTable *table = &command->tables[i];
-
-      put_text (meta, table->name);
-      put_i64 (meta, table->incarnation);
-      put_u8 (meta, table->is_skipped ? TABLE_IS_SKIPPED : 0);
-    }
-}
-
-static void
-put_optimizer (GByteArray *meta, const TpsOptimizerSpec *spec)
-{
-  put_u8 (meta, (guint8) spec->kind);
-  put_f64 (meta, spec->learning_rate);
-  put_f64 (meta, spec->momentum);
-  put_f64 (meta, spec->weight_decay);
-  put_f64 (meta, spec->epsilon);
-  put_f64 (meta, spec->beta1);
-  put_f64 (meta, spec->beta2);
-  put_f64 (meta, spec->l1);
-  put_f64 (meta, spec->l2);
-  put_f64 (meta, spec->beta);
-}
-
-static void
-put_create (TpsRecordPlan *plan, const TpsTableSpec *spec)
-{
-  GByteArray *meta = plan->meta;
-
-  put_text (meta, spec->name);
-  put_u32 (meta, (guint32) spec->dim);
-  put_u8 (meta, (guint8) spec->dtype);
-  put_u8 (meta, (guint8) spec->shard.kind);
-  put_i64 (meta, spec->shard.rows);
-  put_i64 (meta, spec->shard.first_row);
-  put_i64 (meta, spec->shard.n_rows);
-  put_u32 (meta, (guint32) spec->shard.index);
-  put_u32 (meta, (guint32) spec->shard.count);
-  put_u8 (meta, (guint8) spec->initializer.kind);
-  put_f64 (meta, spec->initializer.low);
-  put_f64 (meta, spec->initializer.high);
-  put_f64 (meta, spec->initializer.mean);
-  put_f64 (meta, spec->initializer.stdev);
-  put_i64 (meta, spec->initializer.seed);
-  put_optimizer (meta, &spec->optimizer);
-  put_text (meta, spec->place.device);
-  put_u8 (meta, spec->place.is_host_memory ? PLACE_IS_HOST_MEMORY : 0);
-  put_u8 (meta, (guint8) spec->durability);
-  if (spec->tenant != NULL)
-    put_text (meta, spec->tenant);
-}
-
-static void
-put_maxima (TpsRecordPlan *plan, const TpsBagGradient *gradient, const gint64 *maxima)
-{
-  TpsTensorView view = { { TPS_DTYPE_INT64, 2, { 0 } }, maxima };
-
-  if (maxima == NULL)
-    view.shape.dtype = 0;
-  view.shape.dims[0] = gradient->gradient.shape.dims[0];
-  view.shape.dims[1] = gradient->gradient.shape.dims[1];
-  put_tensor (plan, view);
-}
-
-static void
-put_bags (TpsRecordPlan *plan, const TpsCommandBags *bags)
-{
-  put_u32 (plan->meta, bags->n_gradients);
-  for (guint i = 0; i < bags->n_gradients; i++)
-    {
-      const TpsBagGradient *gradient = &bags->gradients[i];
-
-      put_text (plan->meta, gradient->query.table);
-      put_u8 (plan->meta, (guint8) gradient->query.pooling);
-      put_tensor (plan, gradient->query.indices);
-      put_tensor (plan, gradient->query.offsets);
-      put_tensor (plan, gradient->query.weights);
-      put_tensor (plan, gradient->gradient);
-      put_maxima (plan, gradient, bags->maxima != NULL ? bags->maxima[i] : NULL);
-    }
-}
-
-static void
-put_model (TpsRecordPlan *plan, const TpsCommandModel *model)
-{
-  put_optimizer (plan->meta, model->optimizer);
-  put_u32 (plan->meta, model->n_parameters);
-  for (guint i = 0; i < model->n_parameters; i++)
-    {
-      put_text (plan->meta, model->parameters[i].name);
-      put_tensor (plan, tps_tensor_view (&model->parameters[i].tensor));
-    }
-}
-
-static void
-put_update (TpsRecordPlan *plan, const TpsCommandUpdate *update)
-{
-  put_u32 (plan->meta, update->n_ids);
-  for (guint i = 0; i < update->n_ids; i++)
-    put_id (plan->meta, &update->ids[i]);
-  put_u32 (plan->meta, update->n_parameters);
-  put_u32 (plan->meta, update->n_contributions);
-  for (guint i = 0; i < update->n_contributions; i++)
-    {
-      put_u32 (plan->meta, (guint32) update->contributions[i].trainer);
-      for (guint p = 0; p < update->n_parameters; p++)
-        put_tensor (plan, tps_tensor_view (&update->contributions[i].gradients[p]));
-    }
-}
-
-static void
-put_body (TpsRecordPlan *plan, const TpsCommand *command)
-{
-  put_id (plan->meta, &command->id);
-  put_tables (plan->meta, command);
-  switch (command->kind)
-    {
-    case TPS_COMMAND_CREATE_TABLE:
-      put_create (plan, command->create);
-      break;
-    case TPS_COMMAND_DROP_TABLE:
-      put_text (plan->meta, command->drop);
-      break;
-    case TPS_COMMAND_APPLY_ROWS:
-      put_tensor (plan, command->rows.indices);
-      put_tensor (plan, command->rows.values);
-      break;
-    case TPS_COMMAND_ASSIGN_ROWS:
-      put_tensor (plan, command->rows.indices);
-      put_tensor (plan, command->rows.values);
-      put_i64 (plan->meta, command->rows.as_of_lsn);
-      break;
-    case TPS_COMMAND_APPLY_BAGS:
-      put_bags (plan, &command->bags);
-      break;
-    case TPS_COMMAND_INIT_MODEL:
-      put_model (plan, &command->model);
-      break;
-    case TPS_COMMAND_UPDATE_MODEL:
-      put_update (plan, &command->update);
-      break;
-    case TPS_COMMAND_RESET_MODEL:
-      break;
-    }
-}
-
-/* ---- plans ----------------------------------------------------------------------------------- */
-
-void
-tps_record_plan_init (TpsRecordPlan *plan)
-{
-  *plan = (TpsRecordPlan) { .meta = g_byte_array_new (),
-                            .tensors = g_array_new (FALSE, FALSE, sizeof (TpsTensorView)) };
-}
-
-void
-tps_record_plan_clear (TpsRecordPlan *plan)
-{
-  g_byte_array_unref (plan->meta);
-  g_array_unref (plan->tensors);
-}
-
-static const TpsTensorView *
-tensor_at (const TpsRecordPlan *plan, guint i)
-{
-  return &g_array_index (plan->tensors, TpsTensorView, i);
-}
-
-void
-tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean with_body)
-{
-  g_byte_array_set_size (plan->meta, 0);
-  g_array_set_size (plan->tensors, 0);
-  plan->lsn = command->lsn;
-  plan->kind = with_body ? (guint16) command->kind : RECORD_KIND_HOLE;
-  plan->flags = with_body && command->has_failed ? RECORD_HAS_FAILED : 0;
-  if (with_body)
-    put_body (plan, command);
-  plan->n_bytes = TPS_LOG_RECORD_HEADER + align_up (plan->meta->len, TPS_LOG_RECORD_ALIGNMENT);
-  for (guint i = 0; i < plan->tensors->len; i++)
-    plan->n_bytes += align_up (tps_shape_n_bytes (&tensor_at (plan, i)->shape),
-                               TPS_LOG_RECORD_ALIGNMENT);
-}
-
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-void
-tps_record_encode_begin (TpsRecordPlan *plan)
-{
-  plan->piece = 0;
-  plan->position = 0;
-  plan->body_crc = 0;
-}
-
-static gconstpointer
-get_piece (const TpsRecordPlan *plan, guint piece, gsize *n_bytes)
-{
-  const TpsTensorView *tensor;
-
-  if (piece == 0)
-    {
-      *n_bytes = plan->meta->len;
-      return plan->meta->data;
-    }
-  tensor = tensor_at (plan, piece - 1);
-  *n_bytes = tps_shape_n_bytes (&tensor->shape);
-  return tensor->data;
-}
-
-/* Copies bytes [position, position + n_bytes) of a piece that consists of `n_data` bytes and
+/* Copies bytes [position, position + n_bytes) of a part that consists of `n_data` bytes and
  * zeros. */
 static guint32
 copy_padded (guint32 crc, guint8 *to, const guint8 *data, gsize n_data, gsize position,
@@ -303,29 +56,304 @@ copy_padded (guint32 crc, guint8 *to, const guint8 *data, gsize n_data, gsize po
   return tps_crc32c (crc, to + n_copy, n_bytes - n_copy);
 }
 
+static void
+put_elements (Walk *walk, const TpsTensorView *view)
+{
+  gsize n_data = tps_shape_n_bytes (&view->shape);
+  gsize n_padded = align_up (n_data, TPS_LOG_RECORD_ALIGNMENT);
+  gsize first = MAX (walk->position, walk->begin);
+  gsize last = MIN (walk->position + n_padded, walk->end);
+
+  walk->n_elems_bytes += n_padded;
+  if (walk->kind != WALK_ELEMENTS)
+    return;
+  if (first < last)
+    walk->crc = copy_padded (walk->crc, walk->to + (first - walk->begin), view->data, n_data,
+                             first - walk->position, last - first);
+  walk->position += n_padded;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void
+put_u8 (Walk *walk, guint8 value)
+{
+  put (walk, &value, sizeof value);
+}
+
+static void
+put_u32 (Walk *walk, guint32 value)
+{
+  put (walk, &value, sizeof value);
+}
+
+static void
+put_i64 (Walk *walk, gint64 value)
+{
+  put (walk, &value, sizeof value);
+}
+
+static void
+put_f64 (Walk *walk, gdouble value)
+{
+  put (walk, &value, sizeof value);
+}
+
+/* Includes the terminator, so that readers may use the text in place. */
+static void
+put_text (Walk *walk, const gchar *text)
+{
+  gsize length = strlen (text);
+
+  put_u32 (walk, (guint32) length);
+  put (walk, text, length + 1);
+}
+
+static void
+put_tensor (Walk *walk, TpsTensorView view)
+{
+  put_u8 (walk, (guint8) view.shape.dtype);
+  if (view.shape.dtype == 0)
+    return;
+  put_u8 (walk, (guint8) view.shape.n_dims);
+  for (guint i = 0; i < view.shape.n_dims; i++)
+    put_i64 (walk, view.shape.dims[i]);
+  put_elements (walk, &view);
+}
+
+/* ---- parts of commands ----------------------------------------------------------------------- */
+
+static void
+put_id (Walk *walk, const TpsCommandId *id)
+{
+  put_u8 (walk, id->client != NULL);
+  if (id->client == NULL)
+    return;
+  put_text (walk, id->client);
+  put_i64 (walk, id->sequence);
+  put (walk, id->digest.bytes, sizeof id->digest.bytes);
+}
+
+static void
+put_tables (Walk *walk, const TpsCommand *command)
+{
+  put_u32 (walk, command->n_tables);
+  for (guint i = 0; i < command->n_tables; i++)
+    {
+      const TpsCommandTable *table = &command->tables[i];
+
+      put_text (walk, table->name);
+      put_i64 (walk, table->incarnation);
+      put_u8 (walk, table->is_skipped ? TABLE_IS_SKIPPED : 0);
+    }
+}
+
+static void
+put_optimizer (Walk *walk, const TpsOptimizerSpec *spec)
+{
+  put_u8 (walk, (guint8) spec->kind);
+  put_f64 (walk, spec->learning_rate);
+  put_f64 (walk, spec->momentum);
+  put_f64 (walk, spec->weight_decay);
+  put_f64 (walk, spec->epsilon);
+  put_f64 (walk, spec->beta1);
+  put_f64 (walk, spec->beta2);
+  put_f64 (walk, spec->l1);
+  put_f64 (walk, spec->l2);
+  put_f64 (walk, spec->beta);
+}
+
+static void
+put_create (Walk *walk, const TpsTableSpec *spec)
+{
+  put_text (walk, spec->name);
+  put_u32 (walk, (guint32) spec->dim);
+  put_u8 (walk, (guint8) spec->dtype);
+  put_u8 (walk, (guint8) spec->shard.kind);
+  put_i64 (walk, spec->shard.rows);
+  put_i64 (walk, spec->shard.first_row);
+  put_i64 (walk, spec->shard.n_rows);
+  put_u32 (walk, (guint32) spec->shard.index);
+  put_u32 (walk, (guint32) spec->shard.count);
+  put_u8 (walk, (guint8) spec->initializer.kind);
+  put_f64 (walk, spec->initializer.low);
+  put_f64 (walk, spec->initializer.high);
+  put_f64 (walk, spec->initializer.mean);
+  put_f64 (walk, spec->initializer.stdev);
+  put_i64 (walk, spec->initializer.seed);
+  put_optimizer (walk, &spec->optimizer);
+  put_text (walk, spec->place.device);
+  put_u8 (walk, spec->place.is_host_memory ? PLACE_IS_HOST_MEMORY : 0);
+  put_u8 (walk, (guint8) spec->durability);
+  if (spec->tenant != NULL)
+    put_text (walk, spec->tenant);
+}
+
+static void
+put_maxima (Walk *walk, const TpsBagGradient *gradient, const gint64 *maxima)
+{
+  TpsTensorView view = { { TPS_DTYPE_INT64, 2, { 0 } }, maxima };
+
+  if (maxima == NULL)
+    view.shape.dtype = 0;
+  view.shape.dims[0] = gradient->gradient.shape.dims[0];
+  view.shape.dims[1] = gradient->gradient.shape.dims[1];
+  put_tensor (walk, view);
+}
+
+static void
+put_bags (Walk *walk, const TpsCommandBags *bags)
+{
+  put_u32 (walk, bags->n_gradients);
+  for (guint i = 0; i < bags->n_gradients; i++)
+    {
+      const TpsBagGradient *gradient = &bags->gradients[i];
+
+      put_text (walk, gradient->query.table);
+      put_u8 (walk, (guint8) gradient->query.pooling);
+      put_tensor (walk, gradient->query.indices);
+      put_tensor (walk, gradient->query.offsets);
+      put_tensor (walk, gradient->query.weights);
+      put_tensor (walk, gradient->gradient);
+      put_maxima (walk, gradient, bags->maxima != NULL ? bags->maxima[i] : NULL);
+    }
+}
+
+static void
+put_model (Walk *walk, const TpsCommandModel *model)
+{
+  put_optimizer (walk, model->optimizer);
+  put_u32 (walk, model->n_parameters);
+  for (guint i = 0; i < model->n_parameters; i++)
+    {
+      put_text (walk, model->parameters[i].name);
+      put_tensor (walk, tps_tensor_view (&model->parameters[i].tensor));
+    }
+}
+
+static void
+put_update (Walk *walk, const TpsCommandUpdate *update)
+{
+  put_u32 (walk, update->n_ids);
+  for (guint i = 0; i < update->n_ids; i++)
+    put_id (walk, &update->ids[i]);
+  put_u32 (walk, update->n_parameters);
+  put_u32 (walk, update->n_contributions);
+  for (guint i = 0; i < update->n_contributions; i++)
+    {
+      put_u32 (walk, (guint32) update->contributions[i].trainer);
+      for (guint p = 0; p < update->n_parameters; p++)
+        put_tensor (walk, tps_tensor_view (&update->contributions[i].gradients[p]));
+    }
+}
+
+static void
+put_body (Walk *walk, const TpsCommand *command)
+{
+  put_id (walk, &command->id);
+  put_tables (walk, command);
+  switch (command->kind)
+    {
+    case TPS_COMMAND_CREATE_TABLE:
+      put_create (walk, command->create);
+      break;
+    case TPS_COMMAND_DROP_TABLE:
+      put_text (walk, command->drop);
+      break;
+    case TPS_COMMAND_APPLY_ROWS:
+      put_tensor (walk, command->rows.indices);
+      put_tensor (walk, command->rows.values);
+      break;
+    case TPS_COMMAND_ASSIGN_ROWS:
+      put_tensor (walk, command->rows.indices);
+      put_tensor (walk, command->rows.values);
+      put_i64 (walk, command->rows.as_of_lsn);
+      break;
+    case TPS_COMMAND_APPLY_BAGS:
+      put_bags (walk, &command->bags);
+      break;
+    case TPS_COMMAND_INIT_MODEL:
+      put_model (walk, &command->model);
+      break;
+    case TPS_COMMAND_UPDATE_MODEL:
+      put_update (walk, &command->update);
+      break;
+    case TPS_COMMAND_RESET_MODEL:
+      break;
+    }
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+void
+tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean with_body)
+{
+  Walk walk = { .kind = WALK_COUNT };
+
+  *plan = (TpsRecordPlan) {
+    .lsn = command->lsn,
+    .kind = with_body ? (guint16) command->kind : RECORD_KIND_HOLE,
+    .flags = with_body && command->has_failed ? RECORD_HAS_FAILED : 0,
+    .command = with_body ? command : NULL,
+  };
+  if (with_body)
+    put_body (&walk, command);
+  plan->n_values = walk.position;
+  plan->n_bytes = TPS_LOG_RECORD_HEADER + align_up (plan->n_values, TPS_LOG_RECORD_ALIGNMENT)
+                  + walk.n_elems_bytes;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+void
+tps_record_encode_begin (TpsRecordPlan *plan)
+{
+  plan->position = 0;
+  plan->body_crc = 0;
+}
+
+/* Writes bytes [position, end) of the values and of the zeros after them. */
+static void
+encode_values (TpsRecordPlan *plan, guint8 *to, gsize end)
+{
+  Walk walk = { .kind = WALK_VALUES, .to = to, .begin = plan->position, .end = end };
+  gsize n_done = MAX (plan->n_values, plan->position);
+
+  put_body (&walk, plan->command);
+  if (n_done < end)
+    memset (to + (n_done - plan->position), 0, end - n_done);
+  plan->body_crc = tps_crc32c (plan->body_crc, to, end - plan->position);
+  plan->position = end;
+}
+
+/* Writes bytes [position, end) of the elements, which begin at `first` in the body. */
+static void
+encode_elements (TpsRecordPlan *plan, guint8 *to, gsize first, gsize end)
+{
+  Walk walk = { .kind = WALK_ELEMENTS,
+                .to = to,
+                .begin = plan->position,
+                .end = end,
+                .position = first,
+                .crc = plan->body_crc };
+
+  put_body (&walk, plan->command);
+  plan->body_crc = walk.crc;
+  plan->position = end;
+}
+
 gsize
 tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes)
 {
-  gsize n_written = 0;
+  gsize begin = plan->position;
+  gsize end = MIN (plan->n_bytes - TPS_LOG_RECORD_HEADER, begin + n_bytes);
+  gsize elements = align_up (plan->n_values, TPS_LOG_RECORD_ALIGNMENT);
 
-  while (n_written < n_bytes && plan->piece <= plan->tensors->len)
-    {
-      gsize n_data;
-      const guint8 *data = get_piece (plan, plan->piece, &n_data);
-      gsize n_padded = align_up (n_data, TPS_LOG_RECORD_ALIGNMENT);
-      gsize n_now = MIN (n_padded - plan->position, n_bytes - n_written);
-
-      plan->body_crc = copy_padded (plan->body_crc, to + n_written, data, n_data, plan->position,
-                                    n_now);
-      n_written += n_now;
-      plan->position += n_now;
-      if (plan->position == n_padded)
-        {
-          plan->piece++;
-          plan->position = 0;
-        }
-    }
-  return n_written;
+  if (begin < MIN (end, elements))
+    encode_values (plan, to, MIN (end, elements));
+  if (plan->position < end)
+    encode_elements (plan, to + (plan->position - begin), elements, end);
+  return end - begin;
 }
 
 void
@@ -335,7 +363,7 @@ tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header)
                           .lsn = plan->lsn,
                           .body_bytes = plan->n_bytes - TPS_LOG_RECORD_HEADER,
                           .body_crc = plan->body_crc,
-                          .meta_bytes = plan->meta->len,
+                          .meta_bytes = (guint32) plan->n_values,
                           .kind = plan->kind,
                           .flags = plan->flags };
 

@@ -2,7 +2,7 @@
 
 /* Encodes commands to the bytes of FORMAT.md.
  *
- *   tps_record_plan_set (&plan, command, TRUE);      the length and the parts of the record
+ *   tps_record_plan_set (&plan, command, TRUE);      the length of the record
  *   tps_record_encode (&plan, buffer + n_used);      the record, checksums included
  *   ...
  *   tps_group_seal (buffer, n_used, &place);         the head of the group, and its padding
@@ -20,25 +20,21 @@
 
 G_BEGIN_DECLS
 
-/* The parts of a record. Reused from record to record. */
+/* The size of a record, and the command that its bytes come from. It has no memory of its own:
+ * clients choose the number and the lengths of the parts of a command. */
 typedef struct
 {
   gint64 lsn;
   guint16 kind;
   guint16 flags;
-  gsize n_bytes;    /* of the record, a multiple of TPS_LOG_RECORD_ALIGNMENT */
-  GByteArray *meta; /* all values except tensors */
-  GArray *tensors;  /* of TpsTensorView, borrowed from the command */
+  gsize n_bytes; /* of the record, a multiple of TPS_LOG_RECORD_ALIGNMENT */
 
-  /* Private: the position of tps_record_encode_some(). */
-  guint piece; /* 0 = meta; then the tensors */
-  gsize position;
+  /* Private. */
+  const TpsCommand *command; /* borrowed; NULL = a hole */
+  gsize n_values;            /* bytes of all values except the elements of tensors */
+  gsize position;            /* of tps_record_encode_some(), in the body */
   guint32 body_crc;
 } TpsRecordPlan;
-
-/* Makes a plan without a record, in the caller's storage. */
-void tps_record_plan_init (TpsRecordPlan *plan);
-void tps_record_plan_clear (TpsRecordPlan *plan);
 
 /* Plans the record of `command`, which is borrowed until the record has been encoded. Without
  * `with_body` only the LSN is recorded: a hole. */

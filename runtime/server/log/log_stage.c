@@ -29,14 +29,12 @@ tps_log_stage_init (TpsLogStage *stage, gsize capacity)
   *stage = (TpsLogStage) { .data = g_aligned_alloc (1, capacity, TPS_DISK_BLOCK),
                            .capacity = capacity,
                            .waiting = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry)) };
-  tps_record_plan_init (&stage->plan);
   tps_log_stage_empty (stage);
 }
 
 void
 tps_log_stage_clear (TpsLogStage *stage)
 {
-  tps_record_plan_clear (&stage->plan);
   g_array_unref (stage->waiting);
   g_aligned_free (stage->data);
 }

@@ -85,7 +85,7 @@ expect_call (const Scan &scan, TpsProtocolKind protocol)
   EXPECT_EQ (message->header_seqid, 77);
   EXPECT_EQ (message->seqid, 1);
   EXPECT_STREQ (message->name, "m");
-  EXPECT_EQ (message->bodies->len, 1u);
+  EXPECT_EQ (message->n_bodies, 1u);
   EXPECT_EQ (get (message, "traceparent"), TRACE);
   EXPECT_EQ (get (message, "empty"), "");
   EXPECT_EQ (get (message, "Traceparent"), "(none)");
@@ -207,7 +207,7 @@ TEST (ScanHeader, whatAWriterWritesIsRead)
         EXPECT_EQ (message->protocol, protocol);
         EXPECT_EQ (get (message, "traceparent"), TRACE);
         EXPECT_EQ (get (message, "value"), std::string (n_value, 'v'));
-        EXPECT_EQ (message->bodies->len, 1u);
+        EXPECT_EQ (message->n_bodies, 1u);
 
         ASSERT_TRUE (tps_writer_message_end_transferred (out, nullptr));
         ScanOptions transferred;
@@ -226,7 +226,7 @@ TEST (ScanHeader, aCopyOfItsFormHasThePairsToo)
   EXPECT_EQ (get (copy, "traceparent"), TRACE);
   EXPECT_EQ (copy->header_seqid, 77);
   EXPECT_TRUE (copy->has_header);
-  EXPECT_EQ (copy->bodies->len, 0u);
+  EXPECT_EQ (copy->n_bodies, 0u);
 }
 
 TEST (ScanHeader, aMessageThatFindsNoMemoryIsReadToItsEnd)

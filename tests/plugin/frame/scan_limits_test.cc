@@ -216,12 +216,12 @@ TEST (ScanLimits, bodiesThatThePoolRefusesAreReadAndDropped)
       ASSERT_EQ (scan.error, "");
       ASSERT_EQ (scan.messages.size (), 2u);
       EXPECT_EQ (scan.messages[0]->n_bytes_refused, gsize (200 << 10));
-      EXPECT_EQ (scan.messages[0]->bodies->len, 2u);
-      EXPECT_EQ (g_array_index (scan.messages[0]->bodies, TpsBody, 0).buffer, nullptr)
-          << "is kept for nothing";
-      EXPECT_EQ (g_array_index (scan.messages[0]->bodies, TpsBody, 1).buffer, nullptr);
+      EXPECT_EQ (scan.messages[0]->n_bytes_bodies, gsize (208 << 10));
+      EXPECT_EQ (scan.messages[0]->n_bytes_dropped,
+                 tps_buffer_pool_get_cost (8 << 10) + tps_buffer_pool_get_cost (200 << 10));
+      EXPECT_EQ (scan.messages[0]->n_bodies, 0u) << "they are kept for nothing";
       EXPECT_EQ (scan.messages[1]->n_bytes_refused, 0u);
-      EXPECT_NE (g_array_index (scan.messages[1]->bodies, TpsBody, 1).buffer, nullptr);
+      EXPECT_NE (scan.messages[1]->bodies[1].buffer, nullptr);
     }
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
 }

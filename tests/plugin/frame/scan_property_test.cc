@@ -124,7 +124,7 @@ TEST (ScanProperty, skippingAFieldEndsWhereReadingItEnds)
       EXPECT_FALSE (whole.bad || fields.bad) << "seed " << seed;
       EXPECT_EQ (whole.position, scan.messages[0]->head->len);
       EXPECT_EQ (fields.position, scan.messages[0]->head->len);
-      EXPECT_EQ (whole.next_body, scan.messages[0]->bodies->len);
+      EXPECT_EQ (whole.next_body, scan.messages[0]->n_bodies);
     }
 }
 

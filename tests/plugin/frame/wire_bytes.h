@@ -122,16 +122,13 @@ describe (const TpsMessage *message, bool with_transport = false)
     text += " " + std::to_string (message->protocol) + (message->framed ? " framed" : " unframed");
   text += " head ";
   text.append (reinterpret_cast<const char *> (message->head->data), message->head->len);
-  for (guint i = 0; i < message->bodies->len; i++)
+  for (guint i = 0; i < message->n_bodies; i++)
     {
-      const TpsBody *body = &g_array_index (message->bodies, TpsBody, i);
+      const TpsBody *body = &message->bodies[i];
 
       text += " body " + std::to_string (body->head_offset) + " ";
-      if (body->buffer == nullptr)
-        text += "refused " + std::to_string (body->n_bytes);
-      else
-        text.append (reinterpret_cast<const char *> (tps_buffer_get_data (body->buffer)),
-                     body->n_bytes);
+      text.append (reinterpret_cast<const char *> (tps_buffer_get_data (body->buffer)),
+                   body->n_bytes);
     }
   return text;
 }

@@ -110,7 +110,7 @@ TEST_F (Writer, piecesAreRightWhenTheHeadMovesAfterThem)
   Scan scan = scan_bytes (join_pieces (out));
   ASSERT_EQ (scan.error, "");
   ASSERT_EQ (scan.messages.size (), 1u);
-  EXPECT_EQ (scan.messages[0]->bodies->len, 66u);
+  EXPECT_EQ (scan.messages[0]->n_bodies, 66u);
 }
 
 TEST_F (Writer, aResetWriterWritesAsANewOne)

@@ -121,9 +121,9 @@ flatten (const TpsMessage *message)
 {
   std::string result;
   guint position = 0;
-  for (guint i = 0; i < message->bodies->len; i++)
+  for (guint i = 0; i < message->n_bodies; i++)
     {
-      const TpsBody *body = &g_array_index (message->bodies, TpsBody, i);
+      const TpsBody *body = &message->bodies[i];
       result.append (reinterpret_cast<const char *> (message->head->data) + position,
                      body->head_offset - position);
       result.append (reinterpret_cast<const char *> (tps_buffer_get_data (body->buffer)),

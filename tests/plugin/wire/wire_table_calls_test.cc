@@ -116,10 +116,9 @@ TEST (WireLookupBags, largeTensorsAreNotCopied)
       [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &sent); });
   TpsReader *in = message.arguments ();
 
-  ASSERT_EQ (in->message->bodies->len, 1u);
+  ASSERT_EQ (in->message->n_bodies, 1u);
   ASSERT_TRUE (tps_rpc_read_arguments (&tps_lookup_bags_rpc, in, &got, nullptr));
-  EXPECT_EQ (got.queries[0].indices.data,
-             tps_buffer_get_data (g_array_index (in->message->bodies, TpsBody, 0).buffer));
+  EXPECT_EQ (got.queries[0].indices.data, tps_buffer_get_data (in->message->bodies[0].buffer));
 }
 
 /* table, indices, offsets, pooling */

@@ -113,7 +113,7 @@ TEST (WireTensor, aLargeTensorIsNotCopied)
   TpsReader *in = message.result (&type);
 
   ASSERT_TRUE (tps_tensor_decode (in, nullptr, &got, nullptr));
-  EXPECT_EQ (got.buffer, g_array_index (in->message->bodies, TpsBody, 0).buffer);
+  EXPECT_EQ (got.buffer, in->message->bodies[0].buffer);
 }
 
 TEST (WireTensor, dataMayBeMissingWhereThereAreNoElements)

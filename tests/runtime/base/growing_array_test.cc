@@ -37,6 +37,29 @@ TEST (GrowingArray, KeepsItsElementsAndAddsZeros)
   g_free (elems);
 }
 
+TEST (GrowingArray, RoomIsDoubledAndKept)
+{
+  gpointer elems = nullptr;
+  guint n_room = 0;
+
+  ASSERT_TRUE (tps_growing_array_make_room (&elems, &n_room, 0, sizeof (Elem), nullptr));
+  EXPECT_EQ (n_room, 0u);
+  for (guint n : { 1u, 4u, 5u, 3u, 9u, 100u })
+    {
+      guint n_before = n_room;
+
+      ASSERT_TRUE (tps_growing_array_make_room (&elems, &n_room, n, sizeof (Elem), nullptr));
+      ASSERT_GE (n_room, n);
+      ASSERT_TRUE (n_room == n_before || n_room < 2 * MAX (n, 4)) << n_room;
+      for (guint i = 0; i < n_before; i++)
+        ASSERT_EQ (static_cast<Elem *> (elems)[i].number, i);
+      for (guint i = 0; i < n_room; i++)
+        static_cast<Elem *> (elems)[i].number = i;
+    }
+  EXPECT_EQ (n_room, 128u);
+  g_free (elems);
+}
+
 TEST (GrowingArray, BytesKeepTheirContents)
 {
   GByteArray *bytes = g_byte_array_new ();
@@ -73,8 +96,8 @@ limit_address_space (rlim_t n_more)
 [[noreturn]] void
 run_out_of_memory ()
 {
-  gpointer elems = nullptr;
-  guint n = 0;
+  gpointer elems = nullptr, room = nullptr;
+  guint n = 0, n_room = 0;
   GError *error = nullptr;
   GByteArray *bytes = g_byte_array_new ();
 
@@ -87,6 +110,11 @@ run_out_of_memory ()
   g_byte_array_set_size (bytes, 5);
   if (tps_byte_array_try_set_size (&bytes, 64 << 20) || bytes->len != 5)
     exit (2);
+  g_clear_error (&error);
+  if (tps_growing_array_make_room (&room, &n_room, 4, sizeof (Elem), &error) != TRUE
+      || tps_growing_array_make_room (&room, &n_room, 1 << 20, sizeof (Elem), &error) || n_room != 4
+      || !g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    exit (3);
   exit (0);
 }
 

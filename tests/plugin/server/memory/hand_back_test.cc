@@ -195,12 +195,12 @@ TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
   client_->raw ().Send ("pull", 6);
   Message early = client_->raw ().Receive ();
   EXPECT_EQ (early->seqid, 6);
-  EXPECT_EQ (early->bodies->len, 1u) << "inline";
+  EXPECT_EQ (early->n_bodies, 1u) << "inline";
   keeper_.LetGo ();
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
   client_->raw ().Send ("pull", 7);
-  EXPECT_EQ (client_->raw ().Receive ()->bodies->len, 0u) << "in the segment";
+  EXPECT_EQ (client_->raw ().Receive ()->n_bodies, 0u) << "in the segment";
 }
 
 TEST_F (HandBack, IsNotWaitedForWhereIntegersWereCopied)

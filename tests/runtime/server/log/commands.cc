@@ -219,11 +219,9 @@ encode (const TpsCommand *command)
 {
   TpsRecordPlan plan;
 
-  tps_record_plan_init (&plan);
   tps_record_plan_set (&plan, command, TRUE);
   std::string bytes (plan.n_bytes, '\1');
   tps_record_encode (&plan, reinterpret_cast<guint8 *> (bytes.data ()));
-  tps_record_plan_clear (&plan);
   return bytes;
 }
 

@@ -110,12 +110,10 @@ TEST (LogRecord, AHoleHasItsLsnOnly)
   RandomCommand command (1, 99, TPS_COMMAND_APPLY_ROWS, 5000);
   TpsRecordPlan plan;
 
-  tps_record_plan_init (&plan);
   tps_record_plan_set (&plan, &command.record, FALSE);
   ASSERT_EQ (plan.n_bytes, size_t { TPS_LOG_RECORD_HEADER });
   std::string bytes (plan.n_bytes, '\0');
   tps_record_encode (&plan, reinterpret_cast<guint8 *> (bytes.data ()));
-  tps_record_plan_clear (&plan);
 
   Decoded decoded (bytes);
   ASSERT_TRUE (decoded.is_fine);
@@ -130,13 +128,11 @@ TEST (LogRecord, PartsAreTheSameBytesAsTheWhole)
   auto *to = reinterpret_cast<guint8 *> (parts.data ());
   TpsRecordPlan plan;
 
-  tps_record_plan_init (&plan);
   tps_record_plan_set (&plan, &command.record, TRUE);
   tps_record_encode_begin (&plan);
   for (size_t at = TPS_LOG_RECORD_HEADER, n = 64; at < whole.size (); n = n * 2 % 4096 + 64)
     at += tps_record_encode_some (&plan, to + at, std::min (n, whole.size () - at));
   tps_record_encode_end (&plan, to);
-  tps_record_plan_clear (&plan);
   EXPECT_EQ (parts, whole);
 }
 
