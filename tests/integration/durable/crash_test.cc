@@ -21,7 +21,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/server/tables/table_store.h"
 #include "tests/integration/durable/data_server.h"
-#include "tests/runtime/server/model/models.h"
 #include "tests/runtime/server/tables/tables.h"
 
 namespace thriftps_test {
@@ -38,7 +37,6 @@ constexpr int32_t kDim = 8;
 constexpr size_t kClients = 6;
 constexpr size_t kInPython = 2; /* the last ones of these, which use only generated code */
 constexpr size_t kSentAgain = 64;
-constexpr int kUnavailable = 8;
 
 unsigned
 from_environment (const char *name, unsigned otherwise)
@@ -481,126 +479,6 @@ TEST_P (Crash, tablesKeepWhatWasAcknowledged)
       send_again (connection);
       expect_equal (connection);
       ASSERT_FALSE (HasFailure ()) << "round " << round << " of SEED=" << seed;
-    }
-}
-
-/* ---- the model ------------------------------------------------------------------------------- */
-
-namespace {
-
-using updating_test::Values;
-
-const updating_test::Shapes kShapes = { { 3, 4 }, { 5 } };
-
-struct Answer
-{
-  int code = -1; /* the connection was lost */
-  gint64 version = 0;
-  Values values;
-};
-
-Answer
-read_model (const Message &reply)
-{
-  TpsModelVersion *model = nullptr;
-  Answer answer;
-
-  if (reply == nullptr)
-    return answer;
-  answer.code = ErrorCode (reply);
-  if (read_result<tps_get_model_rpc> (reply, &model))
-    {
-      answer.version = model->version;
-      answer.values = updating_test::to_values (model);
-      tps_model_version_unref (model);
-    }
-  return answer;
-}
-
-/* Sends the gradients of one trainer, with the push id of the update. */
-Answer
-update (RawClient &connection, gint64 sequence, const Values &gradients)
-{
-  auto tensors = updating_test::to_tensors (kShapes, gradients);
-  TpsUpdateModelArguments arguments = {};
-
-  arguments.gradients = { static_cast<guint> (tensors.size ()), tensors.data () };
-  arguments.push = { const_cast<gchar *> ("trainer"), sequence };
-  Answer answer = read_model (
-      connection.Call ("ParameterServer:update_and_fetch_model",
-                       fields_of<tps_update_and_fetch_model_rpc> (&arguments)));
-  for (TpsTensor &tensor : tensors)
-    tps_tensor_clear (&tensor);
-  return answer;
-}
-
-void
-init_model (RawClient &connection, const Values &values)
-{
-  auto parameters = updating_test::to_parameters (kShapes, values);
-  TpsInitModelArguments arguments = {};
-
-  arguments.n_parameters = static_cast<guint> (parameters.size ());
-  arguments.parameters = parameters.data ();
-  arguments.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.5);
-  arguments.optimizer.momentum = 0.25;
-  EXPECT_EQ (ErrorCode (connection.Call ("ParameterServer:init_model",
-                                         fields_of<tps_init_model_rpc> (&arguments))),
-             0);
-  for (TpsNamedTensor &parameter : parameters)
-    tps_named_tensor_clear (&parameter);
-}
-
-} // namespace
-
-TEST (CrashOfModel, keepsWhatWasAcknowledged)
-{
-  std::mt19937 random (from_environment ("SEED", 1));
-  const Values first = updating_test::draw_values (kShapes, &random);
-  updating_test::NaiveModel reference (first, 0.5f, 0.25f);
-  DataServer server (new_folder (), { "--ntrainer=1" });
-  gint64 sequence = 0; /* of the last update; the model is one version ahead */
-  Values gradients;
-
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
-  for (unsigned round = 0; round < from_environment ("ROUNDS", 5); round++)
-    {
-      std::thread killer;
-      {
-        RawClient connection (server.address ());
-        const unsigned n_updates = 1 + random () % 50;
-
-        init_model (connection, first);
-        for (unsigned i = 0;; i++)
-          {
-            gradients = updating_test::draw_values (kShapes, &random);
-            reference.update ({ gradients });
-            sequence++;
-            if (i == n_updates)
-              killer = std::thread ([&] { server.kill (); });
-            Answer answer = update (connection, sequence, gradients);
-            if (answer.code == -1)
-              break;
-            ASSERT_EQ (answer.code, 0);
-            EXPECT_EQ (answer.version, sequence + 1);
-            ASSERT_EQ (answer.values, reference.values ());
-          }
-        killer.join ();
-      }
-      ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-      server.wait_until_live ();
-      RawClient connection (server.address ());
-      gint64 version = read_model (connection.Call ("ParameterServer:get_model")).version;
-      EXPECT_TRUE (version == sequence || version == sequence + 1) << version;
-      for (int i = 0; i < 2; i++)
-        {
-          Answer again = update (connection, sequence, gradients);
-          EXPECT_EQ (again.code, 0);
-          EXPECT_EQ (again.version, sequence + 1);
-          EXPECT_EQ (again.values, reference.values ());
-        }
-      ASSERT_FALSE (HasFailure ()) << "round " << round;
     }
 }
 

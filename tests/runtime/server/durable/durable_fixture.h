@@ -35,14 +35,18 @@ public:
     TpsSequencerOptions ordering = {};
     TpsTableStoreOptions tables = {};
     TpsModelServerOptions updating = {};
-    GError *error = nullptr;
+    g_autoptr (GError) error = nullptr;
 
     options.folder = folder.c_str ();
     options.durability = durability;
     options.disk = disk;
     options.log.segment_bytes = kSegmentBytes;
     durable = tps_durable_new (&options, &error);
-    EXPECT_NE (durable, nullptr) << (error != nullptr ? error->message : "");
+    if (durable == nullptr)
+      {
+        refusal_ = error->message;
+        return;
+      }
     workers = tps_worker_pool_new ("durable", 2);
     ordering.workers = workers;
     tps_durable_init_sequencer (durable, &ordering);
@@ -62,6 +66,8 @@ public:
 
   ~Server ()
   {
+    if (durable == nullptr)
+      return;
     tps_durable_stop (durable);
     tps_model_server_free (model);
     tps_durable_free (durable);
@@ -70,13 +76,15 @@ public:
     tps_sequencer_free (sequencer);
   }
 
-  /* The error message. */
+  /* The error message, also of a directory that could not be opened. */
   std::string
   recover ()
   {
     TpsDurableTargets targets = { sequencer, store, model, nullptr, nullptr };
     g_autoptr (GError) error = nullptr;
 
+    if (durable == nullptr)
+      return refusal_;
     EXPECT_TRUE (tps_durable_start (durable, &targets, nullptr));
     return tps_durable_wait (durable, &error) ? "" : error->message;
   }
@@ -112,11 +120,14 @@ public:
     return { data, data + kDim };
   }
 
-  TpsDurable *durable;
+  TpsDurable *durable; /* NULL: recover() returns the reason */
   TpsWorkerPool *workers;
   TpsSequencer *sequencer;
   TpsTableStore *store;
   TpsModelServer *model;
+
+private:
+  std::string refusal_;
 };
 
 /* Pushes -1 to row 3 of a table, and to all other tables. */

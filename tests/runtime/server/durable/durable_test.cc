@@ -18,14 +18,13 @@
 #include "runtime/base/error.h"
 #include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/durable/durable_fixture.h"
+#include "tests/runtime/server/durable/model_calls.h"
 #include "tests/runtime/server/durable/recovery_driver.h"
-#include "tests/runtime/server/model/models.h"
 
 namespace thriftps {
 namespace {
 
 using testing::HasSubstr;
-using updating_test::Values;
 
 /* Files of the system; one disk at a time. */
 class FaultyDisk
@@ -395,57 +394,16 @@ TEST (Recovery, tracesItsProgressEveryTwoSeconds)
 
 namespace {
 
-struct Update
-{
-  explicit Update (Server &server, gint64 sequence, float value)
-  {
-    auto gradients = updating_test::to_tensors ({ { 4 } }, { { value, 0, -value, 1 } });
-
-    TpsModelPush push = {};
-    push.n_gradients = 1;
-    push.gradients = gradients.data ();
-    push.client = "trainer";
-    push.sequence = sequence;
-    push.may_wait = TRUE;
-    tps_model_server_update_and_fetch (server.model, &push, ended, this);
-    std::unique_lock<std::mutex> guard (lock);
-    changed.wait (guard, [this] { return has_ended; });
-  }
-
-  static void
-  ended (gpointer user_data, TpsModelVersion *model, const GError *error)
-  {
-    auto *self = static_cast<Update *> (user_data);
-    std::lock_guard<std::mutex> guard (self->lock);
-
-    self->has_ended = true;
-    self->code = error != nullptr ? error->code : 0;
-    if (model != nullptr)
-      {
-        self->version = model->version;
-        self->values = updating_test::to_values (model);
-      }
-    self->changed.notify_all ();
-  }
-
-  std::mutex lock;
-  std::condition_variable changed;
-  bool has_ended = false;
-  int code = 0;
-  gint64 version = 0;
-  Values values;
-};
-
 int
 init_model (Server &server)
 {
-  auto parameters = updating_test::to_parameters ({ { 4 } }, { { 1, 2, 3, 4 } });
-  TpsOptimizerSpec optimizer = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.5);
-  g_autoptr (GError) error = nullptr;
+  return init_model (server, { 1, 2, 3, 4 }, tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.5));
+}
 
-  return tps_model_server_init_model (server.model, parameters.data (), 1, &optimizer, &error)
-             ? 0
-             : error->code;
+Update
+update (Server &server, gint64 sequence, float value)
+{
+  return Update (server, sequence, { value, 0, -value, 1 });
 }
 
 } // namespace
@@ -453,19 +411,20 @@ init_model (Server &server)
 TEST_F (Durable, theModelAndItsPushIdsAreThereAfterARestart)
 {
   EXPECT_EQ (init_model (*server), 0);
-  Update first (*server, 1, 0.5f), second (*server, 2, 0.25f);
+  update (*server, 1, 0.5f);
+  const Update second = update (*server, 2, 0.25f);
   EXPECT_EQ (second.version, 3);
   for (int i = 0; i < 2; i++)
     {
       start ();
       EXPECT_EQ (init_model (*server), 0);
-      Update again (*server, 2, 0.25f);
+      const Update again = update (*server, 2, 0.25f);
       EXPECT_EQ (again.code, 0);
       EXPECT_EQ (again.version, 3) << "it was applied before the restart";
       EXPECT_EQ (again.values, second.values);
     }
-  EXPECT_EQ (Update (*server, 2, 0.125f).code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (Update (*server, 3, 0.125f).version, 4);
+  EXPECT_EQ (update (*server, 2, 0.125f).code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (update (*server, 3, 0.125f).version, 4);
   EXPECT_TRUE (tps_model_server_reset_state (server->model, nullptr));
   start ();
   EXPECT_EQ (tps_model_server_get_model (server->model, nullptr), nullptr);
@@ -475,12 +434,12 @@ TEST_F (Durable, anUpdateThatIsLostIsNotAnswered)
 {
   EXPECT_EQ (init_model (*server), 0);
   disk.fails = true;
-  EXPECT_EQ (Update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
-  EXPECT_EQ (Update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (init_model (*server), TPS_ERROR_UNAVAILABLE);
   disk.fails = false;
   start ();
-  EXPECT_EQ (Update (*server, 1, 0.5f).version, 2);
+  EXPECT_EQ (update (*server, 1, 0.5f).version, 2);
 }
 
 } // namespace thriftps

@@ -103,6 +103,22 @@ SimulatedDisk::get_operations () const
   return n_operations_;
 }
 
+uint64_t
+SimulatedDisk::get_writes () const
+{
+  auto held = guard ();
+
+  return n_writes_;
+}
+
+uint64_t
+SimulatedDisk::get_syncs () const
+{
+  auto held = guard ();
+
+  return n_syncs_;
+}
+
 bool
 SimulatedDisk::chance (double probability)
 {

@@ -52,7 +52,10 @@ public:
   }
 
   bool is_off () const;
+  /* The numbers so far of changing operations, and of the writes and syncs of files among them. */
   uint64_t get_operations () const;
+  uint64_t get_writes () const;
+  uint64_t get_syncs () const;
 
   /* Cuts the power if it is on, drops unsynced data, and starts again: no file is open, and no lock
    * is held. */

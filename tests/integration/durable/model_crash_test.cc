@@ -1,0 +1,268 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A server that trains a model is killed during the updates of one trainer, and restarted, in every
+ * mode of --durability. The model must be one of its versions, bit by bit, and recent enough for
+ * the mode:
+ *
+ *   commit       no acknowledged update is lost
+ *   interval:MS  the acknowledged updates that are lost span at most MS; none that the server
+ *                reported as written, and none before a flush
+ *   none         what the last snapshot has
+ *
+ * Updates that were lost can be sent again under their ids. ROUNDS=1000 in the environment runs
+ * more than the default of 6 rounds of each mode; SEED chooses another sequence. */
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "plugin/wire/wire_durability.h"
+#include "runtime/base/sync.h"
+#include "tests/integration/durable/raw_model.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr int kNotFound = 2;
+
+unsigned
+from_environment (const char *name, unsigned otherwise)
+{
+  const char *text = getenv (name);
+
+  return text != nullptr ? static_cast<unsigned> (atoi (text)) : otherwise;
+}
+
+struct Mode
+{
+  const char *name;
+  const char *flag;
+  int64_t interval_ms; /* 0 = no such promise */
+
+  bool
+  is (const char *other) const
+  {
+    return std::string (name) == other;
+  }
+};
+
+const Mode kModes[] = {
+  { "commit", "commit", 0 },
+  { "shortInterval", "interval:2", 2 },
+  { "interval", "interval:25", 25 },
+  { "longInterval", "interval:60000", 60000 },
+  { "none", "none", 0 },
+};
+
+/* When an update was sent and acknowledged; 0 = not yet. */
+struct Times
+{
+  gint64 sent_ns = 0, acknowledged_ns = 0;
+};
+
+class ModelCrash : public testing::TestWithParam<Mode>
+{
+protected:
+  /* Sends the updates up to `number` that the server does not have. False: the server has ended. */
+  bool
+  send (RawClient &connection, gint64 number)
+  {
+    for (; next_ <= number; next_++)
+      {
+        Times times { tps_clock_now_ns () };
+        ModelReply reply = update_model (connection, story_, next_);
+
+        if (reply.code == -1)
+          {
+            times_[next_] = times;
+            return false;
+          }
+        EXPECT_EQ (reply.code, 0);
+        EXPECT_EQ (reply.version, next_ + 1);
+        EXPECT_EQ (reply.values, story_.version (next_ + 1));
+        times.acknowledged_ns = tps_clock_now_ns ();
+        times_[next_] = times;
+      }
+    return true;
+  }
+
+  /* The server has this version on its disk, or promises so. */
+  void
+  expect_kept (gint64 version)
+  {
+    kept_ = std::max (kept_, version);
+  }
+
+  /* Makes the server keep the updates so far: by a snapshot, by a flush, or by nothing but time. */
+  void
+  make_durable (RawClient &connection)
+  {
+    const gint64 version = next_; /* updates up to next_ - 1 were acknowledged */
+    gboolean is_incremental = FALSE;
+
+    switch (random_ () % 3)
+      {
+      case 0:
+        EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
+                                               fields_of<tps_snapshot_rpc> (&is_incremental))),
+                   0);
+        break;
+      case 1:
+        if (GetParam ().is ("none"))
+          return;
+        EXPECT_EQ (ErrorCode (connection.Call ("Durability:flush")), 0);
+        break;
+      default:
+        if (GetParam ().is ("none") || GetParam ().is ("longInterval"))
+          return;
+        wait_until_written ();
+      }
+    expect_kept (version);
+  }
+
+  void
+  wait_until_written ()
+  {
+    gint64 wanted = 0;
+
+    for (;;)
+      {
+        g_auto (TpsNodeInfo) info = server_->describe ();
+
+        if (wanted == 0)
+          wanted = info.durability.end_lsn;
+        if (info.durability.lsn >= wanted)
+          return;
+        std::this_thread::yield ();
+      }
+  }
+
+  void
+  work_and_kill ()
+  {
+    RawClient connection (server_->address ());
+    const unsigned n_updates = 1 + random_ () % 60;
+    std::thread killer;
+
+    for (unsigned i = 0; i < n_updates; i++)
+      {
+        ASSERT_TRUE (send (connection, story_.next ()));
+        if (random_ () % 20 == 0)
+          make_durable (connection);
+      }
+    if (random_ () % 4 == 0)
+      {
+        gboolean is_incremental = TRUE;
+        RawClient (server_->address ())
+            .Send ("Durability:snapshot", 1, fields_of<tps_snapshot_rpc> (&is_incremental));
+      }
+    killer = std::thread ([this] { server_->kill (); });
+    while (send (connection, story_.next ()))
+      ;
+    killer.join ();
+  }
+
+  /* The version that the restarted server has. */
+  void
+  check_version (gint64 version)
+  {
+    gint64 first_lost_ns = 0, last_lost_ns = 0;
+
+    EXPECT_LE (version, story_.last () + 1);
+    EXPECT_GE (version, kept_);
+    for (gint64 update = version; update <= story_.last (); update++)
+      {
+        const Times &times = times_[update];
+
+        if (times.acknowledged_ns == 0)
+          continue;
+        n_lost_++;
+        first_lost_ns = first_lost_ns == 0 ? times.acknowledged_ns : first_lost_ns;
+        last_lost_ns = times.sent_ns;
+      }
+    if (GetParam ().is ("commit"))
+      {
+        EXPECT_EQ (first_lost_ns, 0) << "an acknowledged update is lost";
+      }
+    if (GetParam ().interval_ms > 0)
+      {
+        EXPECT_LE (last_lost_ns - first_lost_ns, GetParam ().interval_ms * 1000000);
+      }
+  }
+
+  void
+  start ()
+  {
+    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
+    server_->wait_until_live ();
+  }
+
+  /* Finds out what is left, and sends the rest again. */
+  void
+  recover ()
+  {
+    RawClient connection (server_->address ());
+    ModelReply reply = get_model (connection);
+
+    ASSERT_TRUE (reply.code == 0 || reply.code == kNotFound) << reply.code;
+    check_version (reply.version);
+    if (reply.code == kNotFound)
+      {
+        init_model (connection, story_);
+        reply = get_model (connection);
+      }
+    ASSERT_EQ (reply.values, story_.version (reply.version)) << "a middle is lost";
+    next_ = reply.version;
+    if (next_ > 1 && !GetParam ().is ("none"))
+      {
+        ModelReply again = update_model (connection, story_, next_ - 1);
+
+        EXPECT_EQ (again.code, 0) << "the newest update that was kept";
+        EXPECT_EQ (again.version, next_);
+        EXPECT_EQ (again.values, story_.version (next_));
+      }
+    EXPECT_TRUE (send (connection, story_.last ()));
+  }
+
+  const unsigned seed_ = from_environment ("SEED", 1);
+  std::mt19937 random_ { seed_ };
+  ModelStory story_ { seed_ };
+  gint64 next_ = 1; /* the first update that the server does not have */
+  gint64 kept_ = 0; /* the newest version that it must keep */
+  std::map<gint64, Times> times_;
+  int n_lost_ = 0; /* acknowledged updates */
+  std::unique_ptr<DataServer> server_;
+};
+
+TEST_P (ModelCrash, KeepsWhatItsModePromises)
+{
+  server_ = std::make_unique<DataServer> (
+      new_folder (), std::vector<std::string> { "--ntrainer=1",
+                                                std::string ("--durability=") + GetParam ().flag });
+  start ();
+  {
+    RawClient connection (server_->address ());
+    init_model (connection, story_);
+    if (GetParam ().is ("commit"))
+      expect_kept (1);
+  }
+  for (unsigned round = 0; round < from_environment ("ROUNDS", 6); round++)
+    {
+      work_and_kill ();
+      start ();
+      recover ();
+      ASSERT_FALSE (HasFailure ()) << "round " << round << " of SEED=" << seed_;
+    }
+  if (GetParam ().is ("longInterval") || GetParam ().is ("none"))
+    {
+      EXPECT_GT (n_lost_, 0) << "these updates were never promised";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P (Modes, ModelCrash, testing::ValuesIn (kModes),
+                          [] (const auto &tested) { return std::string (tested.param.name); });
+
+} // namespace
+} // namespace thriftps_test

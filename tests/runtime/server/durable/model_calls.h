@@ -1,0 +1,71 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Calls of the model of a server in this process. */
+
+#pragma once
+
+#include "tests/runtime/server/durable/durable_fixture.h"
+#include "tests/runtime/server/model/models.h"
+
+namespace thriftps {
+
+/* Sends an update of the only trainer, and waits for its end. The model has one parameter. */
+struct Update
+{
+  Update (Server &server, gint64 sequence, const std::vector<float> &gradient)
+  {
+    auto gradients = updating_test::to_tensors ({ { static_cast<int64_t> (gradient.size ()) } },
+                                                { gradient });
+
+    TpsModelPush push = {};
+    push.n_gradients = 1;
+    push.gradients = gradients.data ();
+    push.client = "trainer";
+    push.sequence = sequence;
+    push.may_wait = TRUE;
+    tps_model_server_update_and_fetch (server.model, &push, ended, this);
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return has_ended; });
+    guard.unlock ();
+    for (TpsTensor &tensor : gradients)
+      tps_tensor_clear (&tensor);
+  }
+
+  static void
+  ended (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto *self = static_cast<Update *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->has_ended = true;
+    self->code = error != nullptr ? error->code : 0;
+    if (model != nullptr)
+      {
+        self->version = model->version;
+        self->values = updating_test::to_values (model);
+      }
+    self->changed.notify_all ();
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_ended = false;
+  int code = 0;
+  gint64 version = 0;
+  updating_test::Values values;
+};
+
+/* Makes a model of one parameter; returns the error's code. */
+inline int
+init_model (Server &server, const std::vector<float> &values, const TpsOptimizerSpec &optimizer)
+{
+  auto parameters = updating_test::to_parameters ({ { static_cast<int64_t> (values.size ()) } },
+                                                  { values });
+  g_autoptr (GError) error = nullptr;
+
+  tps_model_server_init_model (server.model, parameters.data (), 1, &optimizer, &error);
+  tps_named_tensor_clear (&parameters[0]);
+  return error != nullptr ? error->code : 0;
+}
+
+} // namespace thriftps
