@@ -18,6 +18,7 @@
  *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full
  *   NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (also a read-only file system)
  *   UNAVAILABLE          lock(): another process holds it
+ *   INVALID_ARGUMENT     open(): it is not a regular file
  *   INTERNAL             all other errors. After a failed write or sync the contents of the file
  *                        are undefined, and a second sync proves nothing: it must not be tried
  *                        again.

@@ -36,10 +36,12 @@ fail (GError **error, const gchar *operation, const TpsPosixFile *file)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
+/* Without O_NONBLOCK, a FIFO that has no writer would block its reader for ever. Files that are
+ * written must not have it: io_uring would refuse writes that have to wait. */
 static gint
 open_flags (guint flags)
 {
-  gint result = O_CLOEXEC | ((flags & TPS_DISK_READ_ONLY) != 0 ? O_RDONLY : O_RDWR);
+  gint result = O_CLOEXEC | ((flags & TPS_DISK_READ_ONLY) != 0 ? O_RDONLY | O_NONBLOCK : O_RDWR);
 
   return (flags & TPS_DISK_CREATE) != 0 ? result | O_CREAT | O_EXCL : result;
 }
@@ -55,6 +57,19 @@ open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
     return fd;
   /* Some file systems create the file before they refuse O_DIRECT. */
   return open (path, system_flags & ~O_EXCL, FILE_MODE);
+}
+
+static gboolean
+check_regular (gint fd, const gchar *path, GError **error)
+{
+  struct stat status;
+
+  if (fstat (fd, &status) != 0)
+    return tps_disk_set_error (error, "stat", path, errno);
+  if (S_ISREG (status.st_mode))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: it is not a regular file", path);
+  return FALSE;
 }
 
 static TpsPosixFile *
@@ -80,6 +95,11 @@ posix_open (TpsDisk *disk, const gchar *path, guint flags, GError **error)
   if (fd < 0)
     {
       tps_disk_set_error (error, "open", path, errno);
+      return NULL;
+    }
+  if (!check_regular (fd, path, error))
+    {
+      close (fd);
       return NULL;
     }
   file = new_file (disk, fd, path);

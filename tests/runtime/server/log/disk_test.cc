@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -120,6 +121,25 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
+}
+
+/* A FIFO without a writer would block its reader for ever. */
+TEST_P (DiskTest, OnlyRegularFilesAreOpened)
+{
+  ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
+  std::filesystem::create_directory (path ("folder"));
+  std::filesystem::create_symlink ("/dev/zero", path ("zero"));
+  for (const char *name : { "fifo", "folder", "zero" })
+    for (int flags : { int { TPS_DISK_READ_ONLY }, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT })
+      {
+        EXPECT_EQ (disk_->open (disk_, path (name).c_str (), static_cast<guint> (flags), &error_),
+                   nullptr)
+            << name;
+        EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
+        EXPECT_THAT (error_->message,
+                     HasSubstr (std::string (name) + ": it is not a regular file"));
+        g_clear_error (&error_);
+      }
 }
 
 /* Large files, whose space is released in steps. */
