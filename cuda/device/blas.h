@@ -7,13 +7,16 @@
 
 #include <cublas_v2.h>
 
-#include "runtime/device/backend.h"
+#include "cuda/device/device.h"
 
 G_BEGIN_DECLS
 
-/* Creates a handle for the current device that enqueues on `stream`. Owned by the caller. Errors
- * (NULL): DEVICE_LOST; the message names the missing library. */
-cublasHandle_t tps_cuda_blas_handle_new (cudaStream_t stream, GError **error);
+/* Creates a handle for `device`, which must be current, that enqueues on `stream`. If memory runs
+ * out, unused memory of the pool is returned to the GPU, and the handle is created once more. Owned
+ * by the caller. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, whose message names the missing
+ * library. */
+cublasHandle_t tps_cuda_blas_handle_new (TpsCudaDevice *device, cudaStream_t stream,
+                                         GError **error);
 void tps_cuda_blas_handle_free (cublasHandle_t handle);
 
 /* The gemm slot of the backend; m, n and k must be > 0. Errors: DEVICE_LOST. */

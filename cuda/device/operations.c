@@ -298,7 +298,8 @@ cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
   if (!tps_cuda_stream_enter (cuda))
     return;
   if (cuda->cublas == NULL)
-    cuda->cublas = tps_cuda_blas_handle_new (cuda->handle, &error);
+    cuda->cublas = tps_cuda_blas_handle_new ((TpsCudaDevice *) stream->device, cuda->handle,
+                                             &error);
   if (cuda->cublas == NULL || !tps_cuda_blas_gemm (cuda->cublas, gemm, &error))
     tps_cuda_stream_fail (cuda, error);
 }

@@ -96,19 +96,38 @@ tps_communicator_wait (TpsCommunicator *self, TpsEvent *event, const gchar *what
   return tps_cuda_event_sync (event, error);
 }
 
-gboolean
-tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error)
+static ncclResult_t
+init_rank (TpsCommunicator *self, const ncclUniqueId *id)
 {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
   config.blocking = 0;
+  return self->nccl->comm_init_rank_config (&self->comm, (gint) self->size, *id, (gint) self->rank,
+                                            &config);
+}
+
+/* NCCL takes its memory from the GPU, not from the pool, and reports a lack of it as an error of
+ * CUDA. If the call itself fails, it is repeated. Once joining is in progress, it cannot be
+ * repeated, because the other ranks have used the id; so unused memory is returned before. */
+static ncclResult_t
+create (TpsCommunicator *self, const ncclUniqueId *id)
+{
+  ncclResult_t code;
+
+  tps_cuda_memory_trim (self->device);
+  code = init_rank (self, id);
+  if (code != ncclUnhandledCudaError)
+    return code;
+  tps_cuda_memory_trim (self->device);
+  return init_rank (self, id);
+}
+
+gboolean
+tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error)
+{
   self->stream = tps_cuda_stream_new (&self->device->parent, error);
   return self->stream != NULL
-         && tps_communicator_settle (self,
-                                     self->nccl->comm_init_rank_config (&self->comm,
-                                                                        (gint) self->size, *id,
-                                                                        (gint) self->rank, &config),
-                                     "joining", error);
+         && tps_communicator_settle (self, create (self, id), "joining", error);
 }
 
 void

@@ -33,7 +33,8 @@ typedef struct
   gpointer user_data;
 } TpsCommunicator;
 
-/* Joins `size` ranks, which must all use the same id. Blocks. Errors: DEADLINE_EXCEEDED, ABORTED
+/* Joins `size` ranks, which must all use the same id. Returns unused memory of the device's pool to
+ * the GPU first, for NCCL. Blocks. Errors: DEADLINE_EXCEEDED, ABORTED
  * (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only clear() may be called. */
 gboolean tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error);
 

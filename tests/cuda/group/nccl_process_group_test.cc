@@ -228,6 +228,22 @@ TEST_F (Nccl, WhatNcclSaysIsKept)
              "of the fake (Call to connect failed)");
 }
 
+/* NCCL does not use the pool, and reports a lack of memory as an error of CUDA. */
+TEST_F (Nccl, ACommunicatorWithoutMemoryIsCreatedOnceMoreAfterThePoolWasTrimmed)
+{
+  TpsProcessGroupOptions options = options_of (0, 1, nullptr, LONG_NS);
+
+  for (int n_trims : { 2, 3 }) /* one before each attempt */
+    {
+      if (n_trims == 2)
+        fake_nccl ().fail ("ncclCommInitRankConfig", ncclUnhandledCudaError);
+      TpsProcessGroup *group = tps_nccl_groups.group_new (&options, nullptr);
+      ASSERT_NE (group, nullptr);
+      EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), n_trims);
+      group->ops->free (group);
+    }
+}
+
 TEST_F (Nccl, AnIdOfAnotherSizeIsRefused)
 {
   MemoryStore shared;

@@ -16,6 +16,7 @@ struct cublasContext
 namespace {
 
 int64_t last_shape[3];
+int n_failing_creates;
 
 float
 element (const float *a, int64_t ld, bool is_transposed, int64_t row, int64_t column)
@@ -34,9 +35,21 @@ extern "C"
     return last_shape;
   }
 
+  /* The next `n_calls` handles are not created, for lack of memory. */
+  void
+  fake_cublas_fail_create (int n_calls)
+  {
+    n_failing_creates = n_calls;
+  }
+
   cublasStatus_t
   cublasCreate_v2 (cublasHandle_t *handle)
   {
+    if (n_failing_creates > 0)
+      {
+        n_failing_creates--;
+        return CUBLAS_STATUS_ALLOC_FAILED;
+      }
     *handle = new cublasContext ();
     return CUBLAS_STATUS_SUCCESS;
   }
