@@ -391,8 +391,9 @@ static void
 coalesce (const Work *work, const Case *what, gfloat *sums)
 {
   ops_of (work)->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, tps_device_ids_of (work->ids),
-                                b_of (work), rows_of (work, what), what->dim,
-                                tps_device_ids_of (work->found_ids), sums, n_found_of (work, what));
+                                (gint64) rows_of (work, what), b_of (work), rows_of (work, what),
+                                what->dim, tps_device_ids_of (work->found_ids), sums,
+                                n_found_of (work, what));
 }
 
 static void

@@ -240,16 +240,16 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
 /* -- rows of equal id -- */
 
 static void
-cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
-                    gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums,
-                    gint64 *n_unique)
+cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
+                    gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
+                    gpointer sums, gint64 *n_unique)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (cuda,
-                           tps_cuda_coalesce_rows (cuda->handle, dtype, indices, values, n_rows,
-                                                   dim, unique_indices, sums, n_unique),
+                           tps_cuda_coalesce_rows (cuda->handle, dtype, indices, bound, values,
+                                                   n_rows, dim, unique_indices, sums, n_unique),
                            "coalesce_rows");
 }
 

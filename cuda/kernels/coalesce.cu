@@ -68,7 +68,7 @@ coalesce (cudaStream_t stream, GroupRequest request, gconstpointer values, gsize
 } /* namespace */
 
 cudaError_t
-tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices,
+tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices, gint64 bound,
                         gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                         gpointer sums, gint64 *n_unique)
 {
@@ -78,6 +78,7 @@ tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indic
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
   request.ids = indices;
   request.n_ids = n_rows;
+  request.bound = bound;
   request.unique_indices = unique_indices;
   request.n_unique = n_unique;
   return for_float_type (dtype, [&] (auto type) {

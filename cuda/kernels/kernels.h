@@ -35,7 +35,7 @@ cudaError_t tps_cuda_divide (cudaStream_t stream, TpsDType dtype, gpointer avera
                              gconstpointer sum, gdouble divisor, gsize n_elems);
 
 cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices,
-                                    gconstpointer values, gsize n_rows, gsize dim,
+                                    gint64 bound, gconstpointer values, gsize n_rows, gsize dim,
                                     gint64 *unique_indices, gpointer sums, gint64 *n_unique);
 
 cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table,

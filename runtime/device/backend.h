@@ -201,10 +201,12 @@ typedef struct
 
   /* Combines rows of equal id. The ids are returned in ascending order without duplicates, and each
    * row is the sum of the input rows of its id, in input order, as a tree, in the sum's type.
-   * `indices` must be >= 0. `values` is [n_rows, dim] of `dtype`. `unique_indices` [n_rows] and
-   * `sums` [n_rows, dim] are filled up to *n_unique rows. *n_unique lies in memory that the device
-   * can write; see tps_device_read_count(). */
-  void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices,
+   * `indices` must be in [0, bound); a `bound` of 0 permits all that are >= 0, and makes a device
+   * sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and `sums` [., dim] have
+   * room for n_rows rows, or for `bound` if that is above 0 and less, and are filled up to
+   * *n_unique rows. *n_unique lies in memory that the device can write; see
+   * tps_device_read_count(). */
+  void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                          gpointer sums, gint64 *n_unique);
 

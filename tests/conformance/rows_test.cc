@@ -80,11 +80,17 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
   for (int round = 0; round < 300; round++)
     {
       size_t n = random () % 60, dim = random () % 9;
-      int64_t bound = round % 3 == 0 ? INT64_MAX : 1 + (int64_t) (random () % 50);
+      const int64_t bounds[] = {
+        INT64_MAX,  1 + (int64_t) (random () % 50), UINT32_MAX - 1,
+        UINT32_MAX, (int64_t) UINT32_MAX + 1,       (int64_t) UINT32_MAX + 2
+      };
+      int64_t bound = bounds[round % 12 / 2];
       std::vector<int64_t> ids = random_ids (n, bound);
       std::vector<float> values = random_floats (n * dim);
       std::map<int64_t, std::vector<std::vector<float>>> terms; // of each column
       std::map<int64_t, std::vector<float>> wanted;
+      if (n > 0)
+        ids[0] = bound - 1;
       if (round % 5 == 0)
         std::sort (ids.begin (), ids.end ());
 
@@ -100,10 +106,13 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
           for (const std::vector<float> &column : columns)
             wanted[id].push_back (reference::tree_sum (column));
         }
-      DeviceArray<int64_t> indices (stream, ids), unique (stream, n);
-      DeviceArray<float> rows (stream, values), sums (stream, n * dim);
+      /* A bound bounds the number of results, too. */
+      int64_t said = round % 2 == 0 ? bound : 0;
+      size_t n_most = said > 0 ? std::min (n, (size_t) said) : n;
+      DeviceArray<int64_t> indices (stream, ids), unique (stream, n_most);
+      DeviceArray<float> rows (stream, values), sums (stream, n_most * dim);
       DeviceArray<int64_t> n_unique (stream, 1);
-      ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), n, dim,
+      ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), said, rows.data (), n, dim,
                           unique.data (), sums.data (), n_unique.data ());
       ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), wanted.size ());
       std::vector<int64_t> got_ids = unique.read ();
@@ -131,12 +140,12 @@ TEST_P (Rows, CoalesceAddsHalvesInFloatAndDoublesInDouble)
   DeviceArray<float> sums (stream, 4);
   DeviceArray<int64_t> n_unique (stream, 1);
 
-  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT16, indices.data (), half_rows.data (), 4, 1,
+  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT16, indices.data (), 10, half_rows.data (), 4, 1,
                       unique.data (), sums.data (), n_unique.data ());
   ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), 2u);
   EXPECT_EQ (sums.read ()[0], 2);
   EXPECT_EQ (sums.read ()[1], 1 + 0x1p-10f);
-  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT64, indices.data (), double_rows.data (), 4, 1,
+  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT64, indices.data (), 0, double_rows.data (), 4, 1,
                       unique.data (), double_sums.data (), n_unique.data ());
   EXPECT_EQ (double_sums.read ()[1], 1 + 0x1p-49);
 }
@@ -340,8 +349,8 @@ TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
             for (size_t id = 0; id < lengths.size (); id++)
               wanted[id * dim + d] = reference::tree_sum (terms[id]);
           }
-        ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), ids.size (),
-                            dim, unique.data (), sums.data (), n_unique.data ());
+        ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), 0, rows.data (),
+                            ids.size (), dim, unique.data (), sums.data (), n_unique.data ());
         ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), lengths.size ());
         std::vector<float> got = sums.read ();
         got.resize (wanted.size ());

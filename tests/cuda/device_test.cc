@@ -166,7 +166,8 @@ TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
   gint64 n_unique = 9;
 
   fake_cuda_fail_for ("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
+                              &n_unique);
   EXPECT_FALSE (device->ops->stream_check (stream, &error));
   EXPECT_THAT (error->message, HasSubstr ("coalesce_rows"));
   g_clear_error (&error);
@@ -237,7 +238,8 @@ TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
   EXPECT_NE (exported, nullptr);
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 2);
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
+                              &n_unique);
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 3);
   EXPECT_EQ (n_unique, 2);
   EXPECT_TRUE (device->ops->stream_check (stream, nullptr));
@@ -259,7 +261,8 @@ TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
   gint64 n_unique = 9;
 
   fake_cuda_fail ("cudaFreeAsync", cudaErrorInvalidValue, false);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
+                              &n_unique);
   EXPECT_EQ (cudaGetLastError (), cudaSuccess);
   EXPECT_EQ (failure_of (stream), "");
 }

@@ -156,7 +156,7 @@ check_coalesce (gsize n)
   if (code == cudaSuccess)
     code = tps_cuda_fill (nullptr, TPS_DTYPE_BFLOAT16, rows, 1, n);
   if (code == cudaSuccess)
-    code = tps_cuda_coalesce_rows (nullptr, TPS_DTYPE_BFLOAT16, ids, rows, n, 1, unique, sums,
+    code = tps_cuda_coalesce_rows (nullptr, TPS_DTYPE_BFLOAT16, ids, 16, rows, n, 1, unique, sums,
                                    n_unique);
   code = synchronize_after (code);
   if (code != cudaSuccess)

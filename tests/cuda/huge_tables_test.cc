@@ -268,7 +268,7 @@ TEST_F (HugeTables, MoreIdsThanPositionsAreRefused)
   bags.indices = &id;
   bags.n_indices = n;
   bags.n_bags = n;
-  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, &id, &row, n, 1, &id, &row, &n_unique);
+  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, &id, 0, &row, n, 1, &id, &row, &n_unique);
   EXPECT_THAT (failure (), testing::HasSubstr ("coalesce_rows"));
   for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MAX })
     {

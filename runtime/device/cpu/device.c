@@ -166,8 +166,9 @@ cpu_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer s
 }
 
 static void
-cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
-                   gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gint64 *n_unique)
+cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices,
+                   G_GNUC_UNUSED gint64 bound, gconstpointer values, gsize n_rows, gsize dim,
+                   gint64 *unique_indices, gpointer sums, gint64 *n_unique)
 {
   *n_unique = (gint64) tps_cpu_coalesce_rows (dtype, indices, values, n_rows, dim, unique_indices,
                                               sums);

@@ -120,7 +120,7 @@ TEST_F (FakeDevice, ANumberIsKnownWhenItHasBeenWaitedFor)
   ops->copy (stream, tps_buffer_get_data (indices), ids, sizeof ids);
   ops->fill (stream, TPS_DTYPE_FLOAT32, data (values), 1, 3);
   ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32,
-                      (gint64 *) (gpointer) tps_buffer_get_data (indices), data (values), 3, 1,
+                      (gint64 *) (gpointer) tps_buffer_get_data (indices), 0, data (values), 3, 1,
                       (gint64 *) (gpointer) tps_buffer_get_data (unique), data (sums), count);
   EXPECT_EQ (tps_device_read_count (stream, count), 2u);
   EXPECT_EQ (read (data (sums), 2), (std::vector<float> { 1, 2 }));
