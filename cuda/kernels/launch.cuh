@@ -22,6 +22,16 @@
 
 #define TPS_BODY __host__ __device__ __forceinline__
 
+namespace tps {
+
+/* V neighbouring values in one access. */
+template <typename T, int V> struct alignas (sizeof (T) * V) Pack
+{
+  T at[V];
+};
+
+} /* namespace tps */
+
 #if defined(__CUDACC__)
 #include "cuda/kernels/launch_device.cuh"
 #else
@@ -47,11 +57,5 @@ cell_of (gsize i, gsize columns)
     }
   return { i / columns, i % columns };
 }
-
-/* V neighbouring values in one access. */
-template <typename T, int V> struct alignas (sizeof (T) * V) Pack
-{
-  T at[V];
-};
 
 } /* namespace tps */

@@ -6,6 +6,39 @@
 
 namespace tps {
 
+template <typename T>
+__device__ __forceinline__ T
+shuffle_down (unsigned mask, T value, int distance, int width)
+{
+  return __shfl_down_sync (mask, value, distance, width);
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V>
+shuffle_down (unsigned mask, Pack<T, V> value, int distance, int width)
+{
+  for (int v = 0; v < V; v++)
+    value.at[v] = __shfl_down_sync (mask, value.at[v], distance, width);
+  return value;
+}
+
+/* The value of the first thread. */
+template <typename T>
+__device__ __forceinline__ T
+shuffle_first (unsigned mask, T value, int width)
+{
+  return __shfl_sync (mask, value, 0, width);
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V>
+shuffle_first (unsigned mask, Pack<T, V> value, int width)
+{
+  for (int v = 0; v < V; v++)
+    value.at[v] = __shfl_sync (mask, value.at[v], 0, width);
+  return value;
+}
+
 /* Width threads of one warp that work on one item together. */
 template <int Width> struct Team
 {
@@ -27,8 +60,8 @@ template <int Width> struct Team
       f (i);
   }
 
-  /* Reduces the values f (lane): the upper half is combined with the lower half until one value is
-   * left, which every thread receives. */
+  /* Reduces the values f (lane), numbers or Packs: the upper half is combined with the lower half
+   * until one value is left, which every thread receives. */
   template <typename F, typename Op>
   __device__ __forceinline__ auto
   reduce (F f, Op op) const -> decltype (f (0))
@@ -36,8 +69,8 @@ template <int Width> struct Team
     auto value = f (lane);
 
     for (int half = Width / 2; half > 0; half /= 2)
-      value = op (value, __shfl_down_sync (mask (), value, half, Width));
-    return __shfl_sync (mask (), value, 0, Width);
+      value = op (value, shuffle_down (mask (), value, half, Width));
+    return shuffle_first (mask (), value, Width);
   }
 
 private:

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. Its 16 partial
- * sums are 16 threads here, and the team's reduction combines the upper half with the lower half.
- * Bound: memory, 12 bytes per value and 8 per row; the second read of a row comes from the
- * cache. */
+/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. A thread of a
+ * team holds V neighbouring ones of its 16 partial sums, so that it reads V neighbouring values at
+ * once. The team's reduction and then the thread combine the upper half with the lower half. A team
+ * updates two rows, whose reads are in flight together. Bound: memory, 12 bytes per value and 8 per
+ * row; the second read of a row comes from the cache. */
 
 #include "cuda/kernels/update_rows.cuh"
 
@@ -12,43 +13,132 @@ namespace {
 using namespace tps;
 
 constexpr int kLanes = 16;
+constexpr int kRows = 2;
 
-struct RowwiseAdagrad
+template <int V> struct RowwiseAdagrad
 {
+  static constexpr int kThreads = kLanes / V;
+  using Values = Pack<gfloat, V>;
+  using Sums = Pack<gfloat, kRows * V>; /* of row r: from r * V on */
+  struct Row
+  {
+    Values *values;
+    const Values *gradient;
+    gfloat *state;
+  };
   TpsRowUpdate update;
+  gsize n_packs; /* of a row */
   gfloat learning_rate, weight_decay, epsilon;
 
   template <typename Team>
   TPS_BODY void
   run (gsize i, const Team &team) const
   {
-    if (i >= used_rows (update))
+    gsize first = i * kRows, n_used = used_rows (update);
+
+    if (first >= n_used)
       return;
-    gsize row = row_of (update, i), dim = update.dim;
-    gfloat *values = update.values + row * dim;
-    const gfloat *gradient = update.gradients + i * dim;
-    gfloat decay = weight_decay;
-    gfloat squares = team.reduce (
-        [&] (int lane) {
-          gfloat sum = 0;
+    /* Without a last row, the first one is read twice and updated once. */
+    int n_rows = n_used - first < kRows ? (int) (n_used - first) : kRows;
+    Row rows[kRows];
+    gfloat sums[kRows];
 
-          for (gsize c = (gsize) lane; c < dim; c += kLanes)
+    for (int r = 0; r < kRows; r++)
+      rows[r] = find_row (first + (gsize) (r < n_rows ? r : 0));
+    Sums squares = team.reduce ([&] (int lane) { return add_squares (rows, (gsize) lane); },
+                                [] (const Sums &a, const Sums &b) { return add (a, b); });
+    for (int r = 0; r < kRows; r++)
+      sums[r] = *rows[r].state + combine (squares, r) / (gfloat) update.dim;
+    team.sync ();                   /* all threads have read the states */
+    for (int r = 0; r < kRows; r++) /* a constant bound keeps the rows in registers */
+      if (r < n_rows)
+        {
+          gfloat rate = learning_rate / (sqrtf (sums[r]) + epsilon);
+
+          team.each (1, [&] (gsize) { *rows[r].state = sums[r]; });
+          team.each (n_packs, [&] (gsize pack) { step (rows[r], pack, rate); });
+        }
+  }
+
+private:
+  TPS_BODY Row
+  find_row (gsize i) const
+  {
+    gsize row = row_of (update, i);
+
+    return { (Values *) update.values + row * n_packs,
+             (const Values *) update.gradients + i * n_packs, update.state + row };
+  }
+
+  TPS_BODY gfloat
+  difference (gfloat value, gfloat gradient) const
+  {
+    return gradient + weight_decay * value;
+  }
+
+  TPS_BODY Sums
+  add_squares (const Row *rows, gsize lane) const
+  {
+    Sums sums = {};
+
+    for (gsize pack = lane; pack < n_packs; pack += kThreads)
+      {
+        Values values[kRows], gradient[kRows];
+
+        for (int r = 0; r < kRows; r++)
+          {
+            values[r] = rows[r].values[pack];
+            gradient[r] = rows[r].gradient[pack];
+          }
+        for (int r = 0; r < kRows; r++)
+          for (int v = 0; v < V; v++)
             {
-              gfloat d = gradient[c] + decay * values[c];
+              gfloat d = difference (values[r].at[v], gradient[r].at[v]);
 
-              sum += d * d;
+              sums.at[r * V + v] += d * d;
             }
-          return sum;
-        },
-        [] (gfloat a, gfloat b) { return a + b; });
-    gfloat sum = update.state[row] + squares / (gfloat) dim;
-    gfloat rate = learning_rate / (sqrtf (sum) + epsilon);
+      }
+    return sums;
+  }
 
-    team.sync (); /* all threads have read the row's state */
-    team.each (1, [&] (gsize) { update.state[row] = sum; });
-    team.each (dim, [&] (gsize c) { values[c] -= rate * (gradient[c] + decay * values[c]); });
+  static TPS_BODY Sums
+  add (Sums a, const Sums &b)
+  {
+    for (int k = 0; k < kRows * V; k++)
+      a.at[k] += b.at[k];
+    return a;
+  }
+
+  static TPS_BODY gfloat
+  combine (Sums sums, int r)
+  {
+    for (int half = V / 2; half > 0; half /= 2)
+      for (int v = 0; v < half; v++)
+        sums.at[r * V + v] += sums.at[r * V + v + half];
+    return sums.at[r * V];
+  }
+
+  TPS_BODY void
+  step (const Row &row, gsize pack, gfloat rate) const
+  {
+    Values values = row.values[pack], gradient = row.gradient[pack];
+
+    for (int v = 0; v < V; v++)
+      values.at[v] -= rate * difference (values.at[v], gradient.at[v]);
+    row.values[pack] = values;
   }
 };
+
+template <int V>
+cudaError_t
+update_teams (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdate *update)
+{
+  using Body = RowwiseAdagrad<V>;
+
+  return teams<Body::kThreads> (
+      stream, update->n_rows / kRows + update->n_rows % kRows,
+      Body { *update, update->dim / V, step->learning_rate, step->weight_decay, step->epsilon });
+}
 
 } /* namespace */
 
@@ -56,7 +146,7 @@ cudaError_t
 tps_cuda_rowwise_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,
                                const TpsRowUpdate *update)
 {
-  return teams<kLanes> (
-      stream, update->n_rows,
-      RowwiseAdagrad { *update, step->learning_rate, step->weight_decay, step->epsilon });
+  if (tps_cuda_geometry_columns (update->dim, update->values, update->gradients, nullptr) == 4)
+    return update_teams<4> (stream, step, update);
+  return update_teams<1> (stream, step, update);
 }
