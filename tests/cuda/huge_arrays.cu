@@ -1,240 +1,111 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU only, to find 32-bit
- * overflows. Exit code 3, with the reason in the last line, if there is no GPU or not enough
- * memory. */
+ * overflows. A case that does not fit into the memory of this machine prints what it needs and what
+ * there is. The last line counts the cases. Exit code: 0 if at least one case passed and none is
+ * wrong; 1 if one is wrong; 3, with the reason in the last line, if there is no GPU or no case
+ * fits. */
 
-#include <cstdio>
-#include <vector>
+#include <cstdlib>
+#include <cstring>
 
-#include "cuda/kernels/kernels.h"
+#include "tests/cuda/huge_cases.h"
 
 namespace {
 
-int
-skip (const char *reason)
+using namespace huge_arrays;
+
+double
+gib (gsize n_bytes)
 {
-  printf ("SKIPPED: %s\n", reason);
-  return 3;
+  return (double) n_bytes / (double) kGiB;
 }
 
-/* Elements at the ends, and around each power of two. */
-std::vector<gsize>
-places_in (gsize n)
+/* The number after `key` in a file, in units of `unit` bytes; G_MAXSIZE if there is none. */
+gsize
+read_bytes (const char *path, const char *key, gsize unit)
 {
-  std::vector<gsize> places = { 0, n - 1 };
+  FILE *file = fopen (path, "re");
+  gsize n_bytes = G_MAXSIZE;
+  char line[256];
 
-  for (gsize power = 1; power < n; power *= 2)
-    for (gsize place : { power - 1, power, power + 1 })
-      if (place < n)
-        places.push_back (place);
-  return places;
-}
-
-template <typename T>
-int
-count_wrong (const T *values, gsize n, T wanted)
-{
-  int n_wrong = 0;
-
-  for (gsize place : places_in (n))
-    {
-      T got;
-      cudaError_t code = cudaMemcpy (&got, values + place, sizeof got, cudaMemcpyDeviceToHost);
-
-      if (code == cudaSuccess && got == wanted)
-        continue;
-      n_wrong++;
-      printf ("element %zu of %zu: %g instead of %g (%s)\n", (size_t) place, (size_t) n,
-              (double) got, (double) wanted, cudaGetErrorString (code));
-    }
-  return n_wrong;
-}
-
-/* 3 + 0.5 * 3 = 4.5 everywhere. */
-int
-check (gfloat *sum, guint16 *gradient, gsize n)
-{
-  cudaError_t code = tps_cuda_fill (nullptr, TPS_DTYPE_FLOAT32, sum, 3, n);
-
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_BFLOAT16, gradient, 3, n);
-  if (code == cudaSuccess)
-    code = tps_cuda_scale_accumulate (nullptr, TPS_DTYPE_BFLOAT16, sum, gradient, 0.5, n);
-  if (code == cudaSuccess)
-    code = cudaDeviceSynchronize ();
-  if (code != cudaSuccess)
-    printf ("%zu elements: %s\n", (size_t) n, cudaGetErrorString (code));
-  return code != cudaSuccess ? 1 : count_wrong (sum, n, 4.5f);
-}
-
-/* Device memory; freed at the end of the scope. */
-template <typename T> class Array
-{
-public:
-  explicit Array (gsize n)
-  {
-    if (cudaMalloc ((void **) &data_, n * sizeof (T)) != cudaSuccess)
+  while (file != nullptr && n_bytes == G_MAXSIZE && fgets (line, sizeof line, file) != nullptr)
+    if (strncmp (line, key, strlen (key)) == 0)
       {
-        cudaGetLastError (); /* clears the error */
-        data_ = nullptr;
-      }
-  }
-  Array (const Array &) = delete;
-  Array &operator= (const Array &) = delete;
-  ~Array ()
-  {
-    cudaFree (data_);
-  }
-  operator T * () const
-  {
-    return data_;
-  }
+        char *end;
+        unsigned long long number = strtoull (line + strlen (key), &end, 10);
 
-private:
-  T *data_ = nullptr;
-};
+        if (end != line + strlen (key))
+          n_bytes = number > G_MAXSIZE / unit ? G_MAXSIZE : number * unit;
+      }
+  if (file != nullptr)
+    fclose (file);
+  return n_bytes;
+}
+
+/* Also limited by the control group of a container. */
+gsize
+host_bytes ()
+{
+  gsize available = read_bytes ("/proc/meminfo", "MemAvailable:", 1024);
+  gsize limit = read_bytes ("/sys/fs/cgroup/memory.max", "", 1);
+  gsize used = read_bytes ("/sys/fs/cgroup/memory.current", "", 1);
+
+  if (limit != G_MAXSIZE && used != G_MAXSIZE)
+    available = MIN (available, limit - MIN (used, limit));
+  return available != G_MAXSIZE ? available : 0;
+}
+
+Have
+get_memory ()
+{
+  gsize n_free = 0, n_total;
+  cudaMemPool_t pool;
+
+  /* The scratch memory of the case before. */
+  if (cudaDeviceGetDefaultMemPool (&pool, 0) == cudaSuccess)
+    cudaMemPoolTrimTo (pool, 0);
+  cudaMemGetInfo (&n_free, &n_total);
+  cudaGetLastError (); /* clears the error: without memory no case fits */
+  return { n_free, host_bytes () };
+}
 
 enum Outcome
 {
-  RIGHT,
+  PASSED,
   WRONG,
-  NO_MEMORY,
+  DOES_NOT_FIT,
+  N_OUTCOMES,
 };
 
 Outcome
-judge (const char *what, gsize n, cudaError_t code, int n_wrong)
+run (const Case &one)
 {
-  const char *outcome = code == cudaErrorMemoryAllocation ? "not enough memory"
-                        : code != cudaSuccess             ? cudaGetErrorString (code)
-                        : n_wrong > 0                     ? "wrong"
-                                                          : "right";
+  Need need = one.need (one.n);
+  Have have = get_memory ();
+  Place place = place_inputs (need, have);
+  int n_wrong = 0;
 
+  printf ("%s of %zu: ", one.name, (size_t) one.n);
+  if (place == NOWHERE)
+    {
+      printf (
+          "does not fit: needs %.1f GiB of the device and %.1f GiB of it or of the host, and has "
+          "%.1f GiB and %.1f GiB\n",
+          gib (need.device + kReserve), gib (need.inputs), gib (have.device), gib (have.host));
+      return DOES_NOT_FIT;
+    }
+  printf ("%.1f GiB of the device, %.1f GiB of the host\n",
+          gib (need.device + (place == ON_DEVICE ? need.inputs : 0)),
+          gib (place == ON_DEVICE ? 0 : need.inputs));
+  Memory memory (place);
+  cudaError_t code = one.run (&memory, one.n, &n_wrong);
+  printf ("%s of %zu: %s\n", one.name, (size_t) one.n,
+          code != cudaSuccess ? cudaGetErrorString (code)
+          : n_wrong > 0       ? "wrong"
+                              : "right");
   cudaGetLastError ();
-  printf ("%s of %zu: %s\n", what, (size_t) n, outcome);
-  return code == cudaErrorMemoryAllocation ? NO_MEMORY
-         : code != cudaSuccess || n_wrong  ? WRONG
-                                           : RIGHT;
-}
-
-cudaError_t
-synchronize_after (cudaError_t code)
-{
-  return code == cudaSuccess ? cudaDeviceSynchronize () : code;
-}
-
-Outcome
-check_sums (gsize n)
-{
-  Array<gfloat> sum (n);
-  Array<guint16> gradient (n);
-
-  if (sum == nullptr || gradient == nullptr)
-    return judge ("sum", n, cudaErrorMemoryAllocation, 0);
-  return judge ("sum", n, cudaSuccess, check (sum, gradient, n));
-}
-
-/* Ids 9, then ids 3, with rows of 1: the expected sums are the counts, rounded in the order of the
- * tree. */
-Outcome
-check_coalesce (gsize n)
-{
-  gsize n_nine = n / 2 + 5;
-  Array<gint64> ids (n), unique (n), n_unique (1);
-  Array<guint16> rows (n);
-  Array<gfloat> sums (n);
-  gint64 counted = -1, found[2] = { -1, -1 };
-  gfloat got[2] = { -1, -1 };
-  cudaError_t code;
-
-  if (ids == nullptr || unique == nullptr || n_unique == nullptr || rows == nullptr
-      || sums == nullptr)
-    return judge ("coalesce", n, cudaErrorMemoryAllocation, 0);
-  code = tps_cuda_fill (nullptr, TPS_DTYPE_INT64, ids, 9, n_nine);
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_INT64, ids + n_nine, 3, n - n_nine);
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_BFLOAT16, rows, 1, n);
-  if (code == cudaSuccess)
-    code = tps_cuda_coalesce_rows (nullptr, TPS_DTYPE_BFLOAT16, ids, 16, rows, n, 1, unique, sums,
-                                   n_unique);
-  code = synchronize_after (code);
-  if (code != cudaSuccess)
-    return judge ("coalesce", n, code, 0);
-  cudaMemcpy (&counted, n_unique, sizeof counted, cudaMemcpyDeviceToHost);
-  cudaMemcpy (found, unique, sizeof found, cudaMemcpyDeviceToHost);
-  cudaMemcpy (got, sums, sizeof got, cudaMemcpyDeviceToHost);
-  /* Each half is 2^30 and a little. The tree adds 2^30 and a term that is lost in float rounding.
-   */
-  bool is_right = counted == 2 && found[0] == 3 && found[1] == 9 && got[0] == (gfloat) (n - n_nine)
-                  && got[1] == (gfloat) n_nine;
-  return judge ("coalesce", n, cudaSuccess, is_right ? 0 : 1);
-}
-
-/* Bags of 64 rows of 1, and their gradient. */
-Outcome
-check_bags (gsize n_bags)
-{
-  gsize n = n_bags * 64;
-  Array<gint64> ids (n), unique (16), n_unique (1);
-  Array<gfloat> table (16), output (n_bags), gradient (n_bags), rows (16);
-  gfloat got = -1;
-  TpsBags bags = {};
-  int n_wrong;
-  cudaError_t code;
-
-  if (ids == nullptr || output == nullptr || gradient == nullptr || rows == nullptr)
-    return judge ("bags", n, cudaErrorMemoryAllocation, 0);
-  bags.rows = 16;
-  bags.dim = 1;
-  bags.indices = ids;
-  bags.n_indices = n;
-  bags.n_bags = n_bags;
-  bags.pooling = TPS_POOLING_SUM;
-  code = tps_cuda_fill (nullptr, TPS_DTYPE_INT64, ids, 11, n);
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_FLOAT32, table, 1, 16);
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_FLOAT32, gradient, 1, n_bags);
-  if (code == cudaSuccess)
-    code = tps_cuda_embedding_pool (nullptr, &bags, table, output, nullptr);
-  if (code == cudaSuccess)
-    code = tps_cuda_embedding_backward_rows (nullptr, &bags, gradient, nullptr, unique, rows,
-                                             n_unique);
-  code = synchronize_after (code);
-  if (code != cudaSuccess)
-    return judge ("bags", n, code, 0);
-  n_wrong = count_wrong<gfloat> (output, n_bags, 64.0f);
-  cudaMemcpy (&got, rows, sizeof got, cudaMemcpyDeviceToHost);
-  return judge ("bags", n, cudaSuccess, n_wrong + (got == (gfloat) n ? 0 : 1));
-}
-
-/* All maxima came from row 5. The kernel groups cells, n_bags * dim of them. */
-Outcome
-check_maxima (gsize n_bags, gsize dim)
-{
-  gsize n = n_bags * dim;
-  Array<gint64> argmax (n);
-  Array<gfloat> gradient (n), table_gradient (16 * dim);
-  TpsBags bags = {};
-  cudaError_t code;
-
-  if (argmax == nullptr || gradient == nullptr || table_gradient == nullptr)
-    return judge ("maxima", n, cudaErrorMemoryAllocation, 0);
-  bags.rows = 16;
-  bags.dim = (gint64) dim;
-  bags.n_indices = bags.n_bags = n_bags;
-  bags.pooling = TPS_POOLING_MAX;
-  code = tps_cuda_fill (nullptr, TPS_DTYPE_INT64, argmax, 5, n);
-  if (code == cudaSuccess)
-    code = tps_cuda_fill (nullptr, TPS_DTYPE_FLOAT32, gradient, 1, n);
-  if (code == cudaSuccess)
-    code = tps_cuda_embedding_backward (nullptr, &bags, gradient, argmax, table_gradient);
-  code = synchronize_after (code);
-  if (code != cudaSuccess)
-    return judge ("maxima", n, code, 0);
-  return judge ("maxima", n, cudaSuccess,
-                count_wrong<gfloat> (table_gradient + 5 * dim, dim, (gfloat) n_bags));
+  return code != cudaSuccess || n_wrong > 0 ? WRONG : PASSED;
 }
 
 } /* namespace */
@@ -242,22 +113,22 @@ check_maxima (gsize n_bags, gsize dim)
 int
 main ()
 {
-  int n_devices = 0, n_wrong = 0, n_skipped = 0;
+  int n_devices = 0, n[N_OUTCOMES] = {}, n_cases = (int) (sizeof kCases / sizeof kCases[0]);
   cudaError_t code = cudaGetDeviceCount (&n_devices);
-  const gsize two_31 = (gsize) 1 << 31;
 
   setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
   if (code != cudaSuccess || n_devices == 0)
-    return skip (code != cudaSuccess ? cudaGetErrorString (code) : "no device");
-  for (Outcome outcome :
-       { check_sums (two_31 + 17), check_sums (2 * two_31 + 17), check_coalesce (two_31 + 64),
-         check_bags (two_31 / 64 + 1), check_maxima (two_31 / 64 + 1, 64) })
     {
-      n_wrong += outcome == WRONG;
-      n_skipped += outcome == NO_MEMORY;
+      printf ("SKIPPED: %s\n", code != cudaSuccess ? cudaGetErrorString (code) : "no device");
+      return 3;
     }
-  printf ("%d wrong\n", n_wrong);
-  if (n_wrong == 0 && n_skipped > 0)
-    return skip ("not enough memory for all");
-  return n_wrong > 0 ? 1 : 0;
+  for (const Case &one : kCases)
+    n[run (one)]++;
+  printf ("passed %d of %d", n[PASSED], n_cases);
+  if (n[WRONG] > 0)
+    printf (", %d wrong", n[WRONG]);
+  if (n[DOES_NOT_FIT] > 0)
+    printf (", %d did not fit", n[DOES_NOT_FIT]);
+  printf ("\n");
+  return n[WRONG] > 0 ? 1 : n[PASSED] == 0 ? 3 : 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
@@ -30,6 +31,7 @@ struct Block
 {
   size_t n_bytes; /* whole pages of device memory */
   enum cudaMemoryType type;
+  size_t n_requested = 0;
   int fd = -1;             /* of exportable memory */
   int n_opened = 0;        /* of memory of another process; 0 = our own */
   std::string exported_as; /* the same */
@@ -61,8 +63,9 @@ struct State
   bool are_events_held = false;
   unsigned edge = UINT_MAX;
   std::map<uintptr_t, Block> blocks; /* by address */
-  int n_working = 0;                 /* between begin and end */
-  std::set<CUstream_st *> streams;   /* those of a lost device remain */
+  std::map<enum cudaMemoryType, size_t> n_bytes, n_most_bytes;
+  int n_working = 0;               /* between begin and end */
+  std::set<CUstream_st *> streams; /* those of a lost device remain */
 };
 
 State &
@@ -152,6 +155,8 @@ map (const Block &block, void **memory)
     memset (*memory, kPoison, block.n_bytes);
   std::lock_guard<std::mutex> lock (s.mutex);
   s.blocks[reinterpret_cast<uintptr_t> (*memory)] = block;
+  s.n_bytes[block.type] += block.n_requested;
+  s.n_most_bytes[block.type] = std::max (s.n_most_bytes[block.type], s.n_bytes[block.type]);
   if (s.n_working == 0)
     protect (reinterpret_cast<uintptr_t> (*memory), block, PROT_NONE);
   return cudaSuccess;
@@ -162,7 +167,7 @@ allocate (const char *function, enum cudaMemoryType type, void **memory, size_t 
           bool can_be_exported = false)
 {
   cudaError_t code = outcome (function);
-  Block block = { (n_bytes / kPage + 1) * kPage, type };
+  Block block = { (n_bytes / kPage + 1) * kPage, type, n_bytes };
 
   if (code != cudaSuccess)
     return code;
@@ -187,6 +192,7 @@ release (const char *function, void *memory)
   if (found == s.blocks.end ())
     return memory == nullptr ? code : cudaErrorInvalidValue;
   munmap (memory, found->second.n_bytes);
+  s.n_bytes[found->second.type] -= found->second.n_requested;
   if (found->second.fd >= 0)
     close (found->second.fd);
   s.blocks.erase (found);
@@ -283,6 +289,25 @@ extern "C"
     s.are_events_held = false;
     s.edge = UINT_MAX;
     s.n_calls.clear ();
+    s.n_most_bytes = s.n_bytes;
+  }
+
+  size_t
+  fake_cuda_get_bytes (enum cudaMemoryType type)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.n_bytes[type];
+  }
+
+  size_t
+  fake_cuda_get_most_bytes (enum cudaMemoryType type)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.n_most_bytes[type];
   }
 
   void
@@ -563,7 +588,9 @@ extern "C"
     }
     std::string path = "/proc/" + std::to_string (exported.process) + "/fd/"
                        + std::to_string (exported.fd);
-    Block block = { exported.n_bytes, cudaMemoryTypeDevice, open (path.c_str (), O_RDWR), 1, name };
+    Block block = {
+      exported.n_bytes, cudaMemoryTypeDevice, 0, open (path.c_str (), O_RDWR), 1, name
+    };
     if (block.fd < 0)
       return cudaErrorInvalidValue;
     return map (block, memory);

@@ -41,6 +41,11 @@ extern "C"
   /* The last value that was set for `attribute` on the pools of all devices; 0 if there is none. */
   unsigned long long fake_cuda_get_pool_attribute (enum cudaMemPoolAttr attribute);
 
+  /* The bytes of the kind that are allocated now, as requested, and the most since the last
+   * reset. */
+  size_t fake_cuda_get_bytes (enum cudaMemoryType type);
+  size_t fake_cuda_get_most_bytes (enum cudaMemoryType type);
+
   /* While they are held, events do not complete. */
   void fake_cuda_hold_events (bool are_held);
 
