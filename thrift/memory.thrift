@@ -27,10 +27,11 @@
 //
 // Kinds. The text above describes MEMFD. CUDA_IPC is memory of a CUDA device that the server
 // allocates. It may hold large dense gradients of ParameterServer.average_gradient, and averages;
-// the server refuses any other tensor in it. A server offers it if NodeInfo.shared_device is set.
-// The reply carries Segment.handle instead of a file descriptor. Any process of the host that knows
-// the handle can open the memory, so a client must keep it secret; a handle never appears in a
-// Tensor. The rules are the same, with these differences:
+// the server refuses any other tensor in it. A segment of open_lookup_segment may also hold results
+// of EmbeddingTable.lookup_bags and lookup_rows. A server offers the kind if NodeInfo.shared_device
+// is set. The reply carries Segment.handle instead of a file descriptor. Any process of the host
+// that knows the handle can open the memory, so a client must keep it secret; a handle never
+// appears in a Tensor. The rules are the same, with these differences:
 //  * The data must be complete when the message leaves: the writer must first wait for its copy.
 //    The protocol passes no CUDA events, because an event of a killed process would never complete.
 //  * The client must unmap a segment before it closes it, and must unmap all segments when the
@@ -88,4 +89,10 @@ service Memory {
   // Closes segments of either use. Pending calls that use them complete normally. NOT_FOUND: as in
   // release_segments.
   void close_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
+
+  // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does, in which the server may
+  // also place results of lookup_bags and lookup_rows, of tables on the device of
+  // NodeInfo.shared_device. Without such a segment, results of lookups are never in memory of a
+  // device. Results in host memory may come at any time.
+  Segment open_lookup_segment(1: i64 bytes) throws (1: node.ServiceError failure)
 }

@@ -47,6 +47,10 @@ typedef struct
   TpsProtocolKind protocol;  /* 0 = binary */
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* limit of the memory shared with the server; 0 = 1 GiB */
+  /* Results of lookups may lie in memory of this device, which the server shares (see
+   * plugin/memory/segment_pool.h); borrowed. Other tensors in memory of devices are copied to the
+   * host. NULL: results of lookups lie in host memory. */
+  TpsDevice *lookup_device;
   TpsTls *tls; /* encrypts TCP connections; a reference is taken; NULL = no encryption */
   /* The name that the server's certificate must have: a host name, an IP address, or a URI such as
    * "spiffe://cluster/ps". NULL = the host of `address`. Calls to a server without such a

@@ -59,6 +59,7 @@ struct TpsClient
   guint max_in_flight;
   TpsProtocolKind protocol;
   gsize max_shared_bytes;   /* 0 = no shared memory */
+  TpsDevice *lookup_device; /* NULL = none */
   GDestroyNotify wake_pool; /* called with the link when its pool has requests */
   /* every server accepts such messages; longer ones wait for the negotiation */
   gsize ask_bytes;

@@ -30,6 +30,7 @@ warn (TpsClient *client, const GError *why)
                why->message);
 }
 
+/* Both methods have the same result. */
 static void
 on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
@@ -70,8 +71,12 @@ ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
 {
   TpsOpenSegmentArguments arguments = { request->kind, request->use, (gint64) request->n_bytes };
 
-  tps_channel_call_on (link, &tps_open_segment_rpc, &arguments, on_opened,
-                       tps_client_link_ref (link));
+  if (request->for_lookups)
+    tps_channel_call_on (link, &tps_open_lookup_segment_rpc, &arguments.n_bytes, on_opened,
+                         tps_client_link_ref (link));
+  else
+    tps_channel_call_on (link, &tps_open_segment_rpc, &arguments, on_opened,
+                         tps_client_link_ref (link));
 }
 
 /* Releases or closes segments. */

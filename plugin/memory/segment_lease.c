@@ -125,6 +125,8 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
 static gboolean
 is_own_device (TpsSegmentPool *pool, TpsDevice *device)
 {
+  if (pool->takes_lookups)
+    return FALSE;
   if (pool->device == NULL && device->ops->open_exported != NULL)
     pool->device = device;
   return pool->device == device;

@@ -20,6 +20,9 @@ tps_segment_pool_new (const TpsSegmentPoolOptions *options)
   for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
     pool->kinds[kind] = (TpsPoolKind) { .max_bytes = options->max_bytes,
                                         .n_backoff = TPS_POOL_FIRST_BACKOFF };
+  if (options->lookup_device != NULL && options->lookup_device->ops->open_exported != NULL)
+    pool->device = options->lookup_device;
+  pool->takes_lookups = pool->device != NULL;
   pool->segments = g_ptr_array_new ();
   g_queue_init (&pool->leases);
   pool->descriptor = -1;

@@ -9,8 +9,8 @@
  * room, tensors are sent inline, and the missed sizes decide on the next segment.
  *
  * Tensors in memory of a device use segments of kind CUDA_IPC, of the device of the first such
- * tensor. Averages are returned in them. Segments of both kinds are opened after tensors have
- * missed them.
+ * tensor. Averages are returned in them; or results of lookups, of a device that is set at the
+ * start. Segments of both kinds are opened after tensors have missed them.
  *
  * Replies of the server cannot cause accesses outside of a segment; only the size of a device's
  * memory cannot be checked. Reference-counted: calls, and buffers of replies, keep the pool after
@@ -29,6 +29,10 @@ typedef struct TpsSegmentPool TpsSegmentPool;
 typedef struct
 {
   gsize max_bytes; /* of all segments of a kind, even if the server offers more */
+  /* The connection accepts results of lookups in memory of this device, and has segments of kind
+   * CUDA_IPC for them only. NULL: it accepts none. Ignored if the device cannot open exported
+   * memory. */
+  TpsDevice *lookup_device;
   /* Called when tps_segment_pool_next () has a request. A lock is held: it must not block or call
    * the pool. */
   GDestroyNotify wake;
@@ -49,8 +53,9 @@ void tps_segment_pool_shut_down (TpsSegmentPool *pool);
 
 typedef enum
 {
-  TPS_SEGMENT_ASK_OFFER,   /* Node.describe */
-  TPS_SEGMENT_ASK_OPEN,    /* Memory.open_segment (kind, use, n_bytes) */
+  TPS_SEGMENT_ASK_OFFER, /* Node.describe */
+  /* Memory.open_segment (kind, use, n_bytes), or open_lookup_segment (n_bytes) */
+  TPS_SEGMENT_ASK_OPEN,
   TPS_SEGMENT_ASK_RELEASE, /* Memory.release_segments (ids) */
   TPS_SEGMENT_ASK_CLOSE,   /* Memory.close_segments (ids) */
 } TpsSegmentAsk;
@@ -61,7 +66,8 @@ typedef struct
   TpsSegmentKind kind;
   TpsSegmentUse use;
   gsize n_bytes;
-  GArray *ids; /* of gint64; a reference, or NULL */
+  GArray *ids;          /* of gint64; a reference, or NULL */
+  gboolean for_lookups; /* OPEN: of open_lookup_segment */
 } TpsSegmentRequest;
 
 /* Fills in the next request, which the caller must send. FALSE: there is no request now. At most

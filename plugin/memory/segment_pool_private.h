@@ -112,6 +112,7 @@ struct TpsSegmentPool
   TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
   /* The device of segments of kind CUDA_IPC; NULL: no tensor has missed one. */
   TpsDevice *device;
+  gboolean takes_lookups; /* these segments are for results of lookups only; does not change */
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
   GQueue leases;       /* of TpsPoolLease, by age */

@@ -225,6 +225,7 @@ typedef struct
   gsize n_bytes; /* rounded */
   gint fd;
   guint8 *handle;
+  gboolean takes_lookups;
 } Opening;
 
 static TpsSegment *
@@ -240,13 +241,18 @@ static TpsSegmentEntry *
 create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 {
   g_autoptr (TpsSegmentCharge) charge = NULL;
+  TpsSegmentEntry *entry;
   TpsSegment *segment;
 
   charge = tps_segment_budget_take (registry->budgets[opening->kind], opening->n_bytes, error);
   if (charge == NULL)
     return NULL;
   segment = create_segment (registry, opening, error);
-  return segment != NULL ? entry_new (g_steal_pointer (&charge), segment) : NULL;
+  if (segment == NULL)
+    return NULL;
+  entry = entry_new (g_steal_pointer (&charge), segment);
+  entry->takes_lookups = opening->takes_lookups;
+  return entry;
 }
 
 /* FALSE: the registry is shut down. */
@@ -313,12 +319,10 @@ tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsiz
   return TRUE;
 }
 
-gboolean
-tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
-                                    gint64 *id, gsize *size, guint8 *handle, GError **error)
+static gboolean
+open_exported (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, gsize *size,
+               GError **error)
 {
-  Opening opening = { TPS_SEGMENT_CUDA_IPC, use, n_bytes, .fd = -1, .handle = handle };
-
   if (registry->device == NULL)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
@@ -326,10 +330,29 @@ tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse 
                            "host memory, or on a device that shares none");
       return FALSE;
     }
-  if (!open_segment (registry, &opening, id, NULL, error))
+  if (!open_segment (registry, opening, id, NULL, error))
     return FALSE;
-  *size = opening.n_bytes;
+  *size = opening->n_bytes;
   return TRUE;
+}
+
+gboolean
+tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
+                                    gint64 *id, gsize *size, guint8 *handle, GError **error)
+{
+  Opening opening = { TPS_SEGMENT_CUDA_IPC, use, n_bytes, .fd = -1, .handle = handle };
+
+  return open_exported (registry, &opening, id, size, error);
+}
+
+gboolean
+tps_segment_registry_open_for_lookups (TpsSegmentRegistry *registry, gsize n_bytes, gint64 *id,
+                                       gsize *size, guint8 *handle, GError **error)
+{
+  Opening opening = { TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS,  n_bytes, .fd = -1,
+                      .handle = handle,     .takes_lookups = TRUE };
+
+  return open_exported (registry, &opening, id, size, error);
 }
 
 void

@@ -74,6 +74,11 @@ gboolean tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSe
                                              gsize n_bytes, gint64 *id, gsize *size, guint8 *handle,
                                              GError **error);
 
+/* The same for ANSWERS, whose segment also takes results of lookups. */
+gboolean tps_segment_registry_open_for_lookups (TpsSegmentRegistry *registry, gsize n_bytes,
+                                                gint64 *id, gsize *size, guint8 *handle,
+                                                GError **error);
+
 /* Between hold and resume, which nest, no reply is placed in a segment. Callers must hold before
  * tps_segment_registry_open(), and resume when its reply has been queued, because no reply may name
  * a new segment before its client knows it. */
@@ -99,6 +104,12 @@ TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroy
  * free. Owned by the caller. */
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
+
+/* Reserves `n_bytes` for results of a lookup in memory of the registry's device, before any tensor
+ * of the reply is placed. A tensor in this buffer is placed without a copy. The buffer holds a
+ * reference of `answer`, and must not be written after the commit. NULL: no segment for lookups that
+ * is free has room. Owned by the caller. */
+TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentRegistry, tps_segment_registry_unref)

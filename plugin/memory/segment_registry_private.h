@@ -36,7 +36,8 @@ typedef struct
   gint64 id;
   TpsSegment *segment;
   TpsSegmentCharge *charge;
-  TpsSegmentState state; /* guarded by the registry's lock */
+  gboolean takes_lookups; /* results of lookups may be placed in it */
+  TpsSegmentState state;  /* guarded by the registry's lock */
 } TpsSegmentEntry;
 
 struct TpsSegmentRegistry

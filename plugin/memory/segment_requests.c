@@ -26,7 +26,13 @@ next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *requ
   pool->opening_kind = kind;
   pool->opening_use = use;
   pool->n_opening_bytes = size;
-  *request = (TpsSegmentRequest) { TPS_SEGMENT_ASK_OPEN, kind, use, size, NULL };
+  *request = (TpsSegmentRequest) {
+    .ask = TPS_SEGMENT_ASK_OPEN,
+    .kind = kind,
+    .use = use,
+    .n_bytes = size,
+    .for_lookups = kind == TPS_SEGMENT_CUDA_IPC && pool->takes_lookups,
+  };
   return TRUE;
 }
 
@@ -177,7 +183,7 @@ tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device)
   tps_mutex_lock (&pool->lock);
   may_take = !tps_segment_pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
              && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended && device->ops->open_exported != NULL
-             && (pool->device == NULL || pool->device == device);
+             && !pool->takes_lookups && (pool->device == NULL || pool->device == device);
   tps_mutex_unlock (&pool->lock);
   return may_take;
 }

@@ -160,6 +160,8 @@ typedef struct
   TpsSegmentRegistry *registry;
   TpsSegmentEntry *entry; /* NULL: no tensor is placed yet */
   gsize n_used;
+  const guint8 *reserved; /* [n_reserved], in the segment; NULL: nothing is reserved */
+  gsize n_reserved;
 } Answer;
 
 static TpsDepot answer_depot = TPS_DEPOT_INIT (g_free);
@@ -172,9 +174,9 @@ answer_ref (TpsSharing *sharing)
 }
 
 /* A reference of the smallest free segment of the kind that is large enough; NULL if there is
- * none. */
+ * none. `for_lookup`: it must take results of lookups. */
 static TpsSegmentEntry *
-take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gsize n_bytes)
+take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_lookup, gsize n_bytes)
 {
   TpsSegmentEntry *best = NULL;
   GHashTableIter iter;
@@ -189,7 +191,7 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gsize n_bytes)
       gsize size = tps_segment_get_size (entry->segment);
 
       if (entry->state == TPS_SEGMENT_STATE_FREE && size >= n_bytes
-          && tps_segment_get_kind (entry->segment) == kind
+          && tps_segment_get_kind (entry->segment) == kind && (entry->takes_lookups || !for_lookup)
           && (best == NULL || size < tps_segment_get_size (best->segment)))
         best = entry;
     }
@@ -236,7 +238,7 @@ reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *sli
   gsize size;
 
   if (answer->entry == NULL)
-    answer->entry = take_free (answer->registry, kind, n_bytes);
+    answer->entry = take_free (answer->registry, kind, FALSE, n_bytes);
   if (answer->entry == NULL || tps_segment_get_kind (answer->entry->segment) != kind)
     return NULL;
   size = tps_segment_get_size (answer->entry->segment);
@@ -259,6 +261,22 @@ answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedS
   return to != NULL;
 }
 
+/* Names the bytes if they are in memory that has been reserved for the reply. */
+static gboolean
+find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  const guint8 *begin = answer->reserved;
+
+  if (begin == NULL || data < begin || data >= begin + answer->n_reserved)
+    return FALSE;
+  *slice = (TpsSharedSlice) {
+    .segment = answer->entry->id,
+    .offset = data - tps_segment_get_data (answer->entry->segment),
+    .length = (gint64) n_bytes,
+  };
+  return TRUE;
+}
+
 static gboolean
 answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
                      TpsSharedSlice *slice)
@@ -267,6 +285,8 @@ answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
   gsize n_used = answer->n_used;
   guint8 *to = NULL;
 
+  if (find_reserved (answer, data, n_bytes, slice))
+    return TRUE;
   if (device == answer->registry->device)
     to = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
   if (to == NULL)
@@ -302,6 +322,30 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
   *answer = (Answer) { .sharing.ops = &ops, .registry = tps_segment_registry_ref (registry) };
   tps_refcount_init (&answer->refcount);
   return &answer->sharing;
+}
+
+static void
+free_reserved (gpointer user_data)
+{
+  answer_unref (user_data);
+}
+
+TpsBuffer *
+tps_segment_registry_reserve (TpsSharing *sharing, gsize n_bytes)
+{
+  Answer *answer = (Answer *) sharing;
+  TpsSharedSlice slice;
+
+  if (answer->entry != NULL)
+    return NULL;
+  answer->entry = take_free (answer->registry, TPS_SEGMENT_CUDA_IPC, TRUE, n_bytes);
+  if (answer->entry == NULL)
+    return NULL;
+  answer->reserved = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, &slice);
+  answer->n_reserved = n_bytes;
+  answer_ref (sharing);
+  return tps_segment_show (answer->entry->segment, (gsize) slice.offset, n_bytes, free_reserved,
+                           answer);
 }
 
 void

@@ -163,17 +163,28 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
                            count_parallel_answers (pool));
 }
 
+/* The bytes that came in host memory. Either all results of a lookup in tables of the device are in
+ * its memory, or none. */
+static gsize
+count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+{
+  gboolean is_on_host = held != NULL && held->kind == TPS_SEGMENT_MEMFD;
+
+  if (pool->takes_lookups)
+    return found->n_inline_room + (is_on_host ? found->n_shared_room : 0);
+  if (found->n_inline > 0)
+    return found->n_inline_room;
+  return is_on_host ? (gsize) MAX (found->slice.length, 0) : 0;
+}
+
 /* Tensors that were copied to the host may have been meant for the device, which had no room. If
  * all segments of the device are in use here, one more would have been useful. */
 static void
 miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
-  gsize n_bytes = 0;
+  gboolean has_room = pool->takes_lookups && held != NULL && held->kind == TPS_SEGMENT_CUDA_IPC;
+  gsize n_bytes = has_room ? 0 : count_missed (pool, found, held);
 
-  if (found->n_inline > 0)
-    n_bytes = found->n_inline_room;
-  else if (held != NULL && held->kind == TPS_SEGMENT_MEMFD && found->slice.length > 0)
-    n_bytes = (gsize) found->slice.length;
   if (n_bytes > 0)
     tps_segment_pool_demand (
         pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_bytes,
@@ -198,7 +209,7 @@ tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
 
   if (!may_matter (pool, answer, &shares))
     return NULL;
-  tps_slice_search (answer, &found);
+  tps_slice_search (answer, pool->takes_lookups, &found);
   if (shares)
     view = view_new (pool);
   if (!found.has_slice && found.n_inline == 0)

@@ -6,10 +6,13 @@
 
 #include "plugin/frame/reader.h"
 
+/* The lengths of slices are unchecked, so their sum is limited. */
+#define MAX_ROOM (G_MAXINT64 / 2)
+
 typedef struct
 {
   TpsSliceSearch *found;
-  gboolean wants_inline; /* else the search ends with the first slice */
+  gboolean wants_all; /* else the search ends with the first slice */
 } Search;
 
 /* Bits for the fields of a struct. */
@@ -26,7 +29,7 @@ static void search_struct (TpsReader *in, Search *search);
 static gboolean
 is_done (const TpsReader *in, const Search *search)
 {
-  return in->bad || (search->found->has_slice && !search->wants_inline);
+  return in->bad || (search->found->has_slice && !search->wants_all);
 }
 
 /* Lists of numbers and of text, the most frequent ones, are skipped without a look at their
@@ -71,6 +74,20 @@ count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
   found->n_inline_room += tps_sharing_round (n_bytes);
 }
 
+static void
+count_slice (TpsSliceSearch *found, const gint64 *values)
+{
+  gsize n_bytes = (gsize) CLAMP (values[2], 0, MAX_ROOM - (gint64) found->n_shared_room);
+
+  found->n_shared_room = MIN (found->n_shared_room + tps_sharing_round (n_bytes), MAX_ROOM);
+  if (found->has_slice)
+    return;
+  found->has_slice = TRUE;
+  found->slice = (TpsSharedSlice) { .segment = values[0],
+                                    .offset = values[1],
+                                    .length = values[2] };
+}
+
 /* The depth is limited by the scanner: TPS_MESSAGE_MAX_DEPTH. */
 static void
 search_struct (TpsReader *in, Search *search)
@@ -102,12 +119,8 @@ search_struct (TpsReader *in, Search *search)
   if (is_done (in, search))
     return;
   count_inline (search->found, has, n_binary);
-  if (has != HAS_SLICE_FIELDS || search->found->has_slice)
-    return;
-  search->found->has_slice = TRUE;
-  search->found->slice = (TpsSharedSlice) { .segment = values[0],
-                                            .offset = values[1],
-                                            .length = values[2] };
+  if (has == HAS_SLICE_FIELDS)
+    count_slice (search->found, values);
 }
 
 static gboolean
@@ -120,9 +133,9 @@ has_large_body (const TpsMessage *message)
 }
 
 void
-tps_slice_search (const TpsMessage *message, TpsSliceSearch *found)
+tps_slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found)
 {
-  Search search = { found, has_large_body (message) };
+  Search search = { found, wants_all || has_large_body (message) };
   TpsReader in;
 
   memset (found, 0, sizeof *found);

@@ -45,6 +45,7 @@ tps_call_end (TpsCall *call, TpsWriter *reply)
   if (call->is_admitted)
     tps_call_leave_tenant (call, reply);
   tps_message_free (call->message);
+  g_clear_pointer (&call->place, tps_sharing_unref);
   call->ops->finish (call->carried, reply);
   tps_magazine_put (&magazine, &depot, call);
 }

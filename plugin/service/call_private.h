@@ -40,6 +40,8 @@ struct TpsCall
   gpointer work_data;
   GDestroyNotify release_work; /* may be NULL */
 
+  TpsSharing *place; /* of the reply, with reserved memory; NULL = none is reserved */
+
   TpsCallSpan own_span; /* the memory of `span` */
 };
 

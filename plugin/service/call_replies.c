@@ -157,7 +157,20 @@ find_place (TpsCall *call)
 {
   TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
 
+  if (call->place != NULL)
+    return g_steal_pointer (&call->place);
   return segments != NULL ? tps_segment_registry_answer (segments) : NULL;
+}
+
+TpsBuffer *
+tps_call_reserve_on_device (TpsCall *call, gsize n_bytes)
+{
+  g_autoptr (TpsSharing) place = find_place (call);
+  TpsBuffer *buffer = place != NULL ? tps_segment_registry_reserve (place, n_bytes) : NULL;
+
+  if (buffer != NULL)
+    call->place = g_steal_pointer (&place);
+  return buffer;
 }
 
 /* Keeps a reply that no frame can hold, and returns an error that tells its client where to fetch

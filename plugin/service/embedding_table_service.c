@@ -169,6 +169,26 @@ add_gradient_rows (TpsCall *call, const TpsBagGradient *gradients, guint n_gradi
 
 /* ---- lookups -------------------------------------------------------------------------------- */
 
+static TpsBuffer *
+reserve_on_device (gpointer call, gsize n_bytes)
+{
+  return tps_call_reserve_on_device (call, n_bytes);
+}
+
+/* Smaller results travel inline. */
+static TpsLookupPlace
+get_place (TpsCall *call)
+{
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
+
+  return (TpsLookupPlace) {
+    .device = segments != NULL ? tps_segment_registry_get_device (segments) : NULL,
+    .min_bytes = TPS_SHARING_MIN_BYTES,
+    .reserve = reserve_on_device,
+    .user_data = call,
+  };
+}
+
 typedef struct
 {
   TpsEmbeddingTables *tables;
@@ -189,6 +209,8 @@ lookup_bags (TpsCall *call, gpointer user_data)
 {
   LookupBags *lookup = user_data;
   guint n_queries = lookup->arguments.n_queries;
+  TpsLookupPlace place = get_place (call);
+  TpsTableLookup request = { tps_call_get_began_ns (call), &place };
   g_auto (TpsTensorList) outputs = { 0, g_try_new0 (TpsTensor, MAX (n_queries, 1)) };
   g_autoptr (GError) error = NULL;
   gboolean ok = FALSE;
@@ -198,9 +220,9 @@ lookup_bags (TpsCall *call, gpointer user_data)
     g_set_error (&error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                  "no memory for the results of %u queries", n_queries);
   else
-    ok = tps_table_store_lookup_bags_since (lookup->tables->store, tps_call_get_began_ns (call),
-                                            lookup->arguments.queries, n_queries, outputs.tensors,
-                                            &error);
+    ok = tps_table_store_lookup_bags_for (lookup->tables->store, &request,
+                                          lookup->arguments.queries, n_queries, outputs.tensors,
+                                          &error);
   free_lookup_bags (lookup);
   if (ok)
     tps_call_reply_value (call, &outputs);
@@ -284,12 +306,13 @@ static void
 lookup_rows (TpsCall *call, LookupRows *lookup)
 {
   const TpsLookupRowsArguments *arguments = &lookup->arguments;
+  TpsLookupPlace place = get_place (call);
+  TpsTableLookup request = { tps_call_get_began_ns (call), &place };
   g_auto (TpsRowsWithLsns) found = { 0 };
   g_autoptr (GError) error = NULL;
-  gboolean ok = tps_table_store_lookup_rows_since (
-      lookup->tables->store, tps_call_get_began_ns (call), arguments->table,
-      tps_tensor_view (&arguments->indices), &found.rows, lookup->with_lsns ? &found.lsns : NULL,
-      &error);
+  gboolean ok = tps_table_store_lookup_rows_for (lookup->tables->store, &request, arguments->table,
+                                                 tps_tensor_view (&arguments->indices), &found.rows,
+                                                 lookup->with_lsns ? &found.lsns : NULL, &error);
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
   if (!ok)

@@ -7,7 +7,7 @@
 #include "plugin/wire/wire_memory.h"
 #include "runtime/base/error.h"
 
-/* ---- open_segment --------------------------------------------------------------------------- */
+/* ---- open_segment, open_lookup_segment ------------------------------------------------------ */
 
 typedef struct
 {
@@ -45,23 +45,49 @@ open_of_kind (TpsSegmentRegistry *segments, const TpsOpenSegmentArguments *argum
   return ok;
 }
 
+/* From here to the end of the call, replies are held back. NULL: no memory is offered. */
+static TpsSegmentRegistry *
+begin_open (TpsCall *call, Opened *opened, GError **error)
+{
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, error);
+
+  if (segments == NULL)
+    return NULL;
+  opened->segments = tps_segment_registry_ref (segments);
+  tps_segment_registry_hold_answers (segments);
+  return segments;
+}
+
 static gboolean
 open_segment (TpsCall *call, Opened *opened, GError **error)
 {
-  TpsSegmentRegistry *segments = tps_call_get_segments (call, error);
+  TpsSegmentRegistry *segments = begin_open (call, opened, error);
   TpsOpenSegmentArguments arguments = { 0 };
 
-  if (segments == NULL)
-    return FALSE;
-  opened->segments = tps_segment_registry_ref (segments);
-  tps_segment_registry_hold_answers (segments);
-  return tps_call_read_arguments (call, &arguments, error)
+  return segments != NULL && tps_call_read_arguments (call, &arguments, error)
          && open_of_kind (segments, &arguments, opened, error);
+}
+
+static gboolean
+open_lookup_segment (TpsCall *call, Opened *opened, GError **error)
+{
+  TpsSegmentRegistry *segments = begin_open (call, opened, error);
+  TpsSegmentInfo *info = &opened->info;
+  gint64 n_wanted = 0;
+  gsize size = 0;
+
+  if (segments == NULL || !tps_call_read_arguments (call, &n_wanted, error)
+      || !tps_segment_registry_open_for_lookups (segments, (gsize) n_wanted, &info->id, &size,
+                                                 info->handle, error))
+    return FALSE;
+  info->has_handle = TRUE;
+  info->n_bytes = (gint64) size;
+  return TRUE;
 }
 
 /* The descriptor is sent with the reply, and is charged until then: otherwise a client that closes
  * segments but does not read could have any number of them. Later replies may lie in the segment,
- * so they are held back until this one is queued. */
+ * so they are held back until this one is queued. Both methods have the same result. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -79,12 +105,12 @@ write_opened (TpsWriter *out, gconstpointer data)
 }
 
 static void
-handle_open (TpsCall *call, gpointer unused)
+answer_open (TpsCall *call, gboolean (*open) (TpsCall *call, Opened *opened, GError **error))
 {
   g_autoptr (GError) error = NULL;
   Opened opened = { .fd = -1 };
 
-  if (open_segment (call, &opened, &error))
+  if (open (call, &opened, &error))
     tps_call_reply (call, write_opened, &opened);
   else
     tps_call_reply_error (call, error);
@@ -92,6 +118,18 @@ handle_open (TpsCall *call, gpointer unused)
     close (opened.fd);
   g_clear_pointer (&opened.charge, tps_segment_charge_unref);
   g_clear_pointer (&opened.segments, resume_answers);
+}
+
+static void
+handle_open (TpsCall *call, gpointer unused)
+{
+  answer_open (call, open_segment);
+}
+
+static void
+handle_open_lookup (TpsCall *call, gpointer unused)
+{
+  answer_open (call, open_lookup_segment);
 }
 
 /* ---- release_segments, close_segments ------------------------------------------------------- */
@@ -128,6 +166,7 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
   { TPS_RIGHT_ANY, &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },
   { TPS_RIGHT_ANY, &tps_close_segments_rpc, handle_close, TPS_METHOD_ON_WORKER },
+  { TPS_RIGHT_ANY, &tps_open_lookup_segment_rpc, handle_open_lookup, TPS_METHOD_ON_WORKER },
   { 0 },
 };
 

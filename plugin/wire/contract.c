@@ -35,6 +35,7 @@ const TpsRpc *const tps_contract[] = {
   &tps_open_segment_rpc,
   &tps_release_segments_rpc,
   &tps_close_segments_rpc,
+  &tps_open_lookup_segment_rpc,
   &tps_describe_rpc,
   &tps_get_metrics_rpc,
   &tps_clear_metrics_rpc,

@@ -303,8 +303,11 @@ static const TpsField lookup_rows_arguments[] = {
   { NULL },
 };
 
-static const TpsField outputs_result = { "outputs", .kind = &tps_kind_list, .of = &tps_tensors };
-static const TpsField rows_result = { "rows", .kind = &tps_kind_struct, .of = &tps_tensor_struct };
+/* In memory of a device only if the client has opened segments for lookups there. */
+static const TpsField outputs_result = { "outputs", .kind = &tps_kind_list,
+                                         .of = &tps_device_tensors };
+static const TpsField rows_result = { "rows", .kind = &tps_kind_struct,
+                                      .of = &tps_device_tensor_struct };
 
 const TpsRpc tps_lookup_bags_rpc = { SERVICE, "lookup_bags", lookup_bags_arguments,
                                      &outputs_result };

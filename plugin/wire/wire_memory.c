@@ -53,6 +53,14 @@ static const TpsField segment_result = { "segment", .kind = &tps_kind_struct,
 
 const TpsRpc tps_open_segment_rpc = { SERVICE, "open_segment", open_arguments, &segment_result };
 
+static const TpsField open_lookup_arguments[] = {
+  { "bytes", 1, TPS_FIELD_REQUIRED, &tps_kind_i64, &above_zero },
+  { NULL },
+};
+
+const TpsRpc tps_open_lookup_segment_rpc = { SERVICE, "open_lookup_segment", open_lookup_arguments,
+                                             &segment_result };
+
 /* ---- release_segments, close_segments ------------------------------------------------------- */
 
 static const TpsList ids = {

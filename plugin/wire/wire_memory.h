@@ -40,8 +40,9 @@ tps_segment_ids_clear (TpsSegmentIds *ids)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentIds, tps_segment_ids_clear)
 
-extern const TpsRpc tps_open_segment_rpc;     /* TpsOpenSegmentArguments -> TpsSegmentInfo */
-extern const TpsRpc tps_release_segments_rpc; /* TpsSegmentIds */
-extern const TpsRpc tps_close_segments_rpc;   /* as above */
+extern const TpsRpc tps_open_segment_rpc;        /* TpsOpenSegmentArguments -> TpsSegmentInfo */
+extern const TpsRpc tps_release_segments_rpc;    /* TpsSegmentIds */
+extern const TpsRpc tps_close_segments_rpc;      /* as above */
+extern const TpsRpc tps_open_lookup_segment_rpc; /* gint64 above 0 -> TpsSegmentInfo */
 
 G_END_DECLS

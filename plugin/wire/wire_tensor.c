@@ -429,6 +429,12 @@ const TpsList tps_tensors = {
   .elem_size = sizeof (TpsTensor),
 };
 
+const TpsList tps_device_tensors = {
+  .elem = { .kind = &tps_kind_struct, .of = &tps_device_tensor_struct },
+  .form = TPS_LIST_COUNTED,
+  .elem_size = sizeof (TpsTensor),
+};
+
 void
 tps_tensor_list_clear (TpsTensorList *list)
 {

@@ -65,6 +65,8 @@ void tps_tensor_list_clear (TpsTensorList *list);
 
 /* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
 extern const TpsList tps_tensors;
+/* The same for tensors of tps_device_tensor_struct. */
+extern const TpsList tps_device_tensors;
 
 /* Decodes a gradient and checks its structure: shapes against bytes, [rows, dim] against the
  * values, not both dense and sparse. tps_gradient_check() checks the rest. Dense floating-point

@@ -104,6 +104,7 @@ WIRE = {
     [(1, (LIST, (STRUCT, [[QUERY[0], (2, shared(6, [2], 1, 0, 16)), (3, shared(6, [1], 1, 192, 8)),
                            QUERY[3]]])))],
     "open_segment": [(1, (I32, 1)), (2, (I32, 2)), (3, (I64, 1 << 20))],
+    "open_lookup_segment": [(1, (I64, 1 << 20))],
     "segment": [(0, (STRUCT, [(1, (I64, 7)), (2, (I64, 1 << 20))]))],
     "segment_ids": [(1, (LIST, (I64, [1, 2, -3])))],
     "begin_transfer": [(1, (STRING, "transfer")), (2, (I64, 1 << 33)), (3, (I32, 9))],

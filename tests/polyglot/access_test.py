@@ -43,7 +43,8 @@ RIGHTS = {
         create_table=ADMIN, list_tables=READ, drop_table=ADMIN, lookup_bags=READ, lookup_rows=READ,
         lookup_rows_with_lsns=READ, apply_row_gradients=PUSH, apply_bag_gradients=PUSH,
         assign_rows=PUSH),
-    "Memory": dict(open_segment=ANY, release_segments=ANY, close_segments=ANY),
+    "Memory": dict(
+        open_segment=ANY, release_segments=ANY, close_segments=ANY, open_lookup_segment=ANY),
     "Node": dict(
         describe=ANY, get_metrics=READ, clear_metrics=ADMIN, reload_certificates=ADMIN,
         reload_access=ADMIN, set_log_level=ADMIN),

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/device/device_memory.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/base/error.h"
@@ -286,6 +287,8 @@ tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, 
 
   if (tps_shape_equal (&answer->shape, &expected))
     {
+      if (!split->is_passed_on && tps_device_memory_of_tensor (answer) != NULL)
+        return tps_device_memory_download (&part->answer, answer, error);
       tps_tensor_move (&part->answer, answer);
       return TRUE;
     }

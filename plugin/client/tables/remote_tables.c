@@ -27,6 +27,12 @@ random_name (void)
 TpsRemoteTables *
 tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error)
 {
+  TpsClientOptions common = {
+    .max_message_bytes = options->max_message_bytes,
+    .lookup_device = options->lookup_device,
+    .tls = options->tls,
+    .token = options->token,
+  };
   TpsRemoteTables *tables;
 
   if (options->client != NULL && !tps_name_is_valid (options->client, strlen (options->client)))
@@ -36,8 +42,8 @@ tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error)
       return NULL;
     }
   tables = g_new0 (TpsRemoteTables, 1);
-  if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses,
-                         options->max_message_bytes, options->tls, options->token, error))
+  if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses, &common,
+                         error))
     {
       g_free (tables);
       return NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 
 static TpsTensorView
 index_view (const gint64 *indices, gsize n)
@@ -104,6 +105,13 @@ rows_shape (const TpsRowSplit *split, gint64 n_rows)
   };
 }
 
+/* Whether one part has all rows, in their order. */
+static gboolean
+is_whole (const TpsRowSplit *split)
+{
+  return split->n_parts == 1 && split->parts[0].indices.shape.dims[0] == (gint64) split->n_rows;
+}
+
 gboolean
 tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer, GError **error)
 {
@@ -113,6 +121,8 @@ tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer, 
 
   if (tps_shape_equal (&answer->shape, &expected))
     {
+      if (!is_whole (split) && tps_device_memory_of_tensor (answer) != NULL)
+        return tps_device_memory_download (&part->answer, answer, error);
       tps_tensor_move (&part->answer, answer);
       return TRUE;
     }
@@ -130,7 +140,7 @@ tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows)
   gsize row_bytes = (gsize) shape.dims[1] * tps_dtype_size (shape.dtype);
   guint8 *to;
 
-  if (split->n_parts == 1 && split->parts[0].indices.shape.dims[0] == (gint64) split->n_rows)
+  if (is_whole (split))
     {
       tps_tensor_move (rows, &split->parts[0].answer);
       return;

@@ -29,7 +29,7 @@ struct FanOut
 
 gboolean
 tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
-                  gsize max_message_bytes, TpsTls *tls, const gchar *token, GError **error)
+                  const TpsClientOptions *common, GError **error)
 {
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
@@ -44,10 +44,9 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
   servers->addresses = g_new0 (gchar *, n_addresses + 1);
   for (guint i = 0; i < n_addresses; i++)
     {
-      TpsClientOptions options = {
-        .address = addresses[i], .max_message_bytes = max_message_bytes, .tls = tls, .token = token
-      };
+      TpsClientOptions options = *common;
 
+      options.address = addresses[i];
       servers->clients[i] = tps_client_new (&options, error);
       if (servers->clients[i] == NULL)
         {

@@ -34,11 +34,11 @@ typedef struct
  * requests. */
 typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
 
-/* Creates a client per address. Errors: INVALID_ARGUMENT if there is no address or one cannot be
- * parsed; then there is nothing to clear. */
+/* Creates a client per address; all of them have the other options of `common`. Errors:
+ * INVALID_ARGUMENT if there is no address or one cannot be parsed; then there is nothing to
+ * clear. */
 gboolean tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
-                           gsize max_message_bytes, TpsTls *tls, const gchar *token,
-                           GError **error);
+                           const TpsClientOptions *common, GError **error);
 void tps_servers_cancel (TpsServers *servers);
 /* Cancels all calls, waits until they have ended, and frees the clients. */
 void tps_servers_clear (TpsServers *servers);

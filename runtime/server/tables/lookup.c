@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Lookups. Everything is checked and all outputs have their memory before the first row is read by
- * the row stores. */
+ * the row stores. Outputs in the caller's place on a device share one buffer of the place. */
 
 #include "runtime/server/tables/lookup.h"
 
@@ -11,49 +11,113 @@
 #include "runtime/server/tables/row_store.h"
 
 static gboolean
-allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
-                 const TpsTable *table, const gchar *what, GError **error)
+shape_output (TpsShape *shape, TpsDType dtype, gsize n_rows, const TpsTable *table,
+              const gchar *what, GError **error)
 {
   gint64 dims[2] = { (gint64) n_rows, (gint64) table->dim };
-  TpsBufferPool *pool = table->row_store->get_answers (store, table);
-  TpsShape shape;
-  TpsBuffer *buffer;
 
-  if (!tps_shape_init (&shape, dtype, 2, dims, what, NULL))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "%s: an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
-                   " values is larger than a tensor can be",
-                   what, n_rows, table->dim);
-      return FALSE;
-    }
-  buffer = tps_buffer_pool_get (pool, tps_shape_n_bytes (&shape), error);
+  if (tps_shape_init (shape, dtype, 2, dims, what, NULL))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "%s: an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+               " values is larger than a tensor can be",
+               what, n_rows, table->dim);
+  return FALSE;
+}
+
+static gboolean
+allocate_output (TpsTensor *output, TpsTableStore *store, const TpsShape *shape,
+                 const TpsTable *table, const gchar *what, GError **error)
+{
+  TpsBufferPool *pool = table->row_store->get_answers (store, table);
+  TpsBuffer *buffer = tps_buffer_pool_get (pool, tps_shape_n_bytes (shape), error);
+
   if (buffer == NULL)
     {
-      g_prefix_error (
-          error,
-          "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " values: ", what,
-          n_rows, table->dim);
+      g_prefix_error (error,
+                      "%s: no memory for an answer of %" G_GINT64_FORMAT " x %" G_GSIZE_FORMAT
+                      " values: ",
+                      what, shape->dims[0], table->dim);
       return FALSE;
     }
-  tps_tensor_init_take (output, &shape, buffer, 0);
+  tps_tensor_init_take (output, shape, buffer, 0);
   return TRUE;
+}
+
+/* Whether the output belongs in the place. */
+static gboolean
+fits_place (const TpsLookupPlace *place, const TpsTable *table, const TpsShape *shape)
+{
+  return place != NULL && place->device != NULL && table->row_store->has_output_on != NULL
+         && table->row_store->has_output_on (table, place->device)
+         && tps_shape_n_bytes (shape) >= place->min_bytes;
+}
+
+/* The bytes that an output uses in the place. */
+static gsize
+place_bytes (const TpsShape *shape)
+{
+  return (tps_shape_n_bytes (shape) + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT
+         * TPS_BUFFER_ALIGNMENT;
 }
 
 /* -- bags -- */
 
 static gboolean
 open_query (TpsLookupQuery *query, TpsTableStore *store, const TpsBagQuery *from, guint i,
-            TpsTensor *output, GError **error)
+            TpsShape *shape, GError **error)
 {
   gchar what[32];
 
   g_snprintf (what, sizeof what, "queries[%u]", i);
-  if (!tps_open_query_init (&query->open, store, from, what, error)
-      || !allocate_output (output, store, TPS_DTYPE_FLOAT32, query->open.bags.n_bags,
-                           query->open.table, what, error))
-    return FALSE;
-  query->output = tps_tensor_data (output);
+  return tps_open_query_init (&query->open, store, from, what, error)
+         && shape_output (shape, TPS_DTYPE_FLOAT32, query->open.bags.n_bags, query->open.table,
+                          what, error);
+}
+
+/* Reserves room for all outputs that belong in the place; NULL: there are none, or there is no
+ * room. The shapes of the outputs are known. */
+static TpsBuffer *
+reserve_place (const TpsLookup *lookup, const TpsTensor *outputs)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < lookup->n_queries; i++)
+    if (fits_place (lookup->place, lookup->queries[i].open.table, &outputs[i].shape))
+      {
+        gsize n_more = place_bytes (&outputs[i].shape);
+
+        if (n_more > G_MAXSIZE - n_bytes)
+          return NULL;
+        n_bytes += n_more;
+      }
+  return n_bytes > 0 ? lookup->place->reserve (lookup->place->user_data, n_bytes) : NULL;
+}
+
+static gboolean
+allocate_all (TpsLookup *lookup, TpsTensor *outputs, GError **error)
+{
+  g_autoptr (TpsBuffer) placed = reserve_place (lookup, outputs);
+  gsize offset = 0;
+
+  for (guint i = 0; i < lookup->n_queries; i++)
+    {
+      TpsLookupQuery *query = &lookup->queries[i];
+      TpsShape shape = outputs[i].shape;
+      gchar what[32];
+
+      g_snprintf (what, sizeof what, "queries[%u]", i);
+      query->is_on_device = placed != NULL && fits_place (lookup->place, query->open.table, &shape);
+      if (query->is_on_device)
+        {
+          tps_tensor_init_take (&outputs[i], &shape, tps_buffer_ref (placed), offset);
+          offset += place_bytes (&shape);
+        }
+      else if (!allocate_output (&outputs[i], lookup->store, &shape, query->open.table, what,
+                                 error))
+        return FALSE;
+      query->output = tps_tensor_data (&outputs[i]);
+    }
   return TRUE;
 }
 
@@ -99,12 +163,12 @@ open_all (TpsLookup *lookup, const TpsBagQuery *queries, TpsTensor *outputs, GEr
     {
       TpsLookupQuery *query = &lookup->queries[i];
 
-      if (!open_query (query, lookup->store, &queries[i], i, &outputs[i], error)
+      if (!open_query (query, lookup->store, &queries[i], i, &outputs[i].shape, error)
           || !tps_table_store_count_rows (lookup->store, &query->open.bags, &n_bytes, error))
         return FALSE;
       lookup->n_in[query->open.table->row_store->number]++;
     }
-  return TRUE;
+  return allocate_all (lookup, outputs, error);
 }
 
 static void
@@ -129,14 +193,15 @@ count_lookups (const TpsLookup *lookup, gint64 began_ns)
 }
 
 gboolean
-tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
-                                   const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
-                                   GError **error)
+tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
+                                 const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
+                                 GError **error)
 {
   TpsLookup lookup;
   gboolean ok;
 
   lookup.store = store;
+  lookup.place = request->place;
   lookup.n_queries = n_queries;
   lookup.n_parts = 0;
   memset (lookup.n_in, 0, sizeof lookup.n_in);
@@ -150,7 +215,7 @@ tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
   ok = open_all (&lookup, queries, outputs, error) && begin_all (&lookup, error)
        && end_all (&lookup, error);
   if (ok)
-    count_lookups (&lookup, began_ns);
+    count_lookups (&lookup, request->began_ns);
   for (guint i = 0; i < n_queries; i++)
     {
       if (!ok)
@@ -166,7 +231,9 @@ gboolean
 tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
                              TpsTensor *outputs, GError **error)
 {
-  return tps_table_store_lookup_bags_since (store, 0, queries, n_queries, outputs, error);
+  const TpsTableLookup request = { 0 };
+
+  return tps_table_store_lookup_bags_for (store, &request, queries, n_queries, outputs, error);
 }
 
 /* -- rows -- */
@@ -200,10 +267,28 @@ allocate_lsns (TpsTensor *lsns, TpsTableStore *store, gint64 n_rows, GError **er
 }
 
 static gboolean
-read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, gsize n_rows,
-           TpsTensor *rows, TpsTensor *lsns, GError **error)
+allocate_rows (TpsTensor *rows, TpsTableStore *store, const TpsLookupPlace *place,
+               const TpsTable *table, gsize n_rows, GError **error)
 {
-  if (!allocate_output (rows, store, table->spec.dtype, n_rows, table, "indices", error))
+  TpsBuffer *placed = NULL;
+  TpsShape shape;
+
+  if (!shape_output (&shape, table->spec.dtype, n_rows, table, "indices", error))
+    return FALSE;
+  if (fits_place (place, table, &shape))
+    placed = place->reserve (place->user_data, place_bytes (&shape));
+  if (placed == NULL)
+    return allocate_output (rows, store, &shape, table, "indices", error);
+  tps_tensor_init_take (rows, &shape, placed, 0);
+  return TRUE;
+}
+
+static gboolean
+read_rows (TpsTableStore *store, const TpsLookupPlace *place, TpsTable *table,
+           const TpsTableSlots *slots, gsize n_rows, TpsTensor *rows, TpsTensor *lsns,
+           GError **error)
+{
+  if (!allocate_rows (rows, store, place, table, n_rows, error))
     return FALSE;
   if (lsns != NULL && !allocate_lsns (lsns, store, (gint64) n_rows, error))
     return FALSE;
@@ -223,9 +308,9 @@ count_rows (const TpsTable *table, gsize n_rows, gint64 began_ns)
 }
 
 gboolean
-tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns, const gchar *table,
-                                   TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
-                                   GError **error)
+tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *request,
+                                 const gchar *table, TpsTensorView indices, TpsTensor *rows,
+                                 TpsTensor *lsns, GError **error)
 {
   g_autoptr (TpsTable) found = NULL;
   TpsTableSlots slots = { 0 };
@@ -238,11 +323,12 @@ tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns, const 
     return FALSE;
   ok = tps_table_slots_init (&slots, found, indices, "indices", tps_table_store_get_scratch (store),
                              error)
-       && read_rows (store, found, &slots, (gsize) indices.shape.dims[0], rows, lsns, error);
+       && read_rows (store, request->place, found, &slots, (gsize) indices.shape.dims[0], rows,
+                     lsns, error);
   tps_table_slots_clear (&slots);
   if (ok)
     {
-      count_rows (found, (gsize) indices.shape.dims[0], began_ns);
+      count_rows (found, (gsize) indices.shape.dims[0], request->began_ns);
       return TRUE;
     }
   tps_tensor_clear (rows);
@@ -255,7 +341,9 @@ gboolean
 tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
                              TpsTensor *rows, GError **error)
 {
-  return tps_table_store_lookup_rows_since (store, 0, table, indices, rows, NULL, error);
+  const TpsTableLookup request = { 0 };
+
+  return tps_table_store_lookup_rows_for (store, &request, table, indices, rows, NULL, error);
 }
 
 gboolean
@@ -263,5 +351,7 @@ tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
                                        TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
                                        GError **error)
 {
-  return tps_table_store_lookup_rows_since (store, 0, table, indices, rows, lsns, error);
+  const TpsTableLookup request = { 0 };
+
+  return tps_table_store_lookup_rows_for (store, &request, table, indices, rows, lsns, error);
 }

@@ -15,7 +15,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsOpenQuery open;
-  gfloat *output; /* [n_bags, dim] */
+  gfloat *output;        /* [n_bags, dim] */
+  gboolean is_on_device; /* the output is in memory of the table's device */
   gsize first_part, n_parts;
   gsize stages; /* an offset in the scratch, for wide rows */
 } TpsLookupQuery;
@@ -23,6 +24,7 @@ typedef struct
 typedef struct
 {
   TpsTableStore *store;
+  const TpsLookupPlace *place; /* NULL: none */
   TpsScratch scratch;
   TpsLookupQuery *queries; /* [n_queries] */
   guint n_queries;

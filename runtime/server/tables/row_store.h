@@ -26,9 +26,12 @@ struct TpsRowStore
   gsize (*estimate) (const TpsTable *table, gsize n_rows, gsize n_outputs);
   /* The memory of outputs. */
   TpsBufferPool *(*get_answers) (TpsTableStore *store, const TpsTable *table);
+  /* Whether outputs may also be in memory of `device`. NULL: never. */
+  gboolean (*has_output_on) (const TpsTable *table, const TpsDevice *device);
 
-  /* Copies rows to `rows` [n, dim], which is allocated, and their LSNs to `lsns` [n] unless it is
-   * NULL. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+  /* Copies rows to `rows` [n, dim], which is allocated, in memory of a device if
+   * has_output_on(), and their LSNs to `lsns` [n] unless it is NULL. Errors: DEVICE_LOST,
+   * RESOURCE_EXHAUSTED. */
   gboolean (*read_rows) (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots,
                          TpsTensor *rows, TpsTensor *lsns, GError **error);
 

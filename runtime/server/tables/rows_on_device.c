@@ -2,6 +2,7 @@
 
 /* The row store of devices: each call is one batch for all devices. */
 
+#include "runtime/device/device_memory.h"
 #include "runtime/server/tables/device/device_image.h"
 #include "runtime/server/tables/device/device_step.h"
 #include "runtime/server/tables/row_store.h"
@@ -27,6 +28,12 @@ static TpsBufferPool *
 get_answers (G_GNUC_UNUSED TpsTableStore *store, const TpsTable *table)
 {
   return table->on_device->lanes->answers;
+}
+
+static gboolean
+has_output_on (const TpsTable *table, const TpsDevice *device)
+{
+  return table->on_device->lanes->device == device;
 }
 
 static TpsDeviceBags
@@ -60,6 +67,7 @@ read_rows (G_GNUC_UNUSED TpsTableStore *store, TpsTable *table, const TpsTableSl
               .n_bags = n_rows,
               .pooling = TPS_POOLING_SUM },
     .output = tps_tensor_data (rows),
+    .is_on_device = tps_device_memory_of_tensor (rows) != NULL,
   };
   TpsDeviceLookup *lookup = tps_device_lookup_begin (&query, 1, error);
 
@@ -76,7 +84,8 @@ begin_lookup (TpsLookup *lookup, GError **error)
       const TpsLookupQuery *query = &lookup->queries[i];
 
       if (is_mine (query->open.table))
-        lookup->on_devices[n++] = (TpsDeviceQuery) { convert (&query->open.bags), query->output };
+        lookup->on_devices[n++] = (TpsDeviceQuery) { convert (&query->open.bags), query->output,
+                                                     query->is_on_device };
     }
   lookup->running = tps_device_lookup_begin (lookup->on_devices, n, error);
   return lookup->running != NULL;
@@ -202,6 +211,7 @@ const TpsRowStore tps_rows_on_device = {
   .knows_changed_rows = FALSE,
   .estimate = estimate,
   .get_answers = get_answers,
+  .has_output_on = has_output_on,
   .read_rows = read_rows,
   .begin_lookup = begin_lookup,
   .end_lookup = end_lookup,

@@ -134,14 +134,37 @@ gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gcha
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* The same for requests that arrived at `began_ns` (tps_clock_now_ns()): the time since then is
- * recorded for each lookup. 0 = no time is recorded. `lsns` is NULL if LSNs are not requested. */
-gboolean tps_table_store_lookup_bags_since (TpsTableStore *store, gint64 began_ns,
-                                            const TpsBagQuery *queries, guint n_queries,
-                                            TpsTensor *outputs, GError **error);
-gboolean tps_table_store_lookup_rows_since (TpsTableStore *store, gint64 began_ns,
-                                            const gchar *table, TpsTensorView indices,
-                                            TpsTensor *rows, TpsTensor *lsns, GError **error);
+/* A place in memory of a device for the results of one lookup, so that they are not copied to the
+ * host. Results of tables on other devices, in host memory, or of fewer than `min_bytes`, are in
+ * host memory. */
+typedef struct
+{
+  TpsDevice *device; /* borrowed; NULL: all results are in host memory */
+  gsize min_bytes;   /* of one result */
+  /* Returns `n_bytes` in memory of `device`, at TPS_BUFFER_ALIGNMENT, for all such results of the
+   * lookup; owned by the caller. NULL: there is no room, and all results are in host memory. Called
+   * at most once, on the thread of the lookup. */
+  TpsBuffer *(*reserve) (gpointer user_data, gsize n_bytes);
+  gpointer user_data;
+} TpsLookupPlace;
+
+/* A request for a lookup. Fields may be zero. */
+typedef struct
+{
+  /* Its arrival (tps_clock_now_ns()): the time since then is recorded for each lookup. 0 = no time
+   * is recorded. */
+  gint64 began_ns;
+  const TpsLookupPlace *place; /* NULL: all results are in host memory */
+} TpsTableLookup;
+
+/* The same for such a request. Results in the device's memory are complete on return, and hold
+ * references of the place's buffer. `lsns` is NULL if LSNs are not requested. */
+gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
+                                          const TpsBagQuery *queries, guint n_queries,
+                                          TpsTensor *outputs, GError **error);
+gboolean tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *request,
+                                          const gchar *table, TpsTensorView indices,
+                                          TpsTensor *rows, TpsTensor *lsns, GError **error);
 
 /* A push: gradients of rows or of bags, or the values of rows. Everything in it is borrowed until
  * the push has ended. Fields that are not described as required may be zero. */

@@ -96,10 +96,12 @@ read_message (TpsMessage *message, GError **error = nullptr)
 class PoolPair
 {
 public:
-  /* `device`: for the server's segments of kind CUDA_IPC; NULL: there are none. */
-  PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr)
+  /* `device`: for the server's segments of kind CUDA_IPC; NULL: there are none. `lookup_device`: as
+   * the pool's option. */
+  PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr,
+            TpsDevice *lookup_device = nullptr)
   {
-    TpsSegmentPoolOptions options = { client_max_bytes, wake, this };
+    TpsSegmentPoolOptions options = { client_max_bytes, lookup_device, wake, this };
     TpsSegmentLimits limits = { server_max_bytes, 0, nullptr, nullptr, device, nullptr };
 
     pool = tps_segment_pool_new (&options);
@@ -199,8 +201,10 @@ private:
     gint64 id;
     gsize size;
 
-    if (tps_segment_registry_open_exported (registry, request.use, request.n_bytes, &id, &size,
-                                            handle, &error))
+    if (request.for_lookups ? tps_segment_registry_open_for_lookups (registry, request.n_bytes, &id,
+                                                                     &size, handle, &error)
+                            : tps_segment_registry_open_exported (
+                                registry, request.use, request.n_bytes, &id, &size, handle, &error))
       {
         sizes_[id] = size;
         tps_segment_pool_opened (pool, id, static_cast<gint64> (size), handle, nullptr);

@@ -3,8 +3,9 @@
 /* All queries of a call on one device run in passes of a few MiB. A pass: ids, offsets and weights
  * are collected in the lane's staged memory -> one copy to the device -> each table pools on its
  * own stream -> one copy of all small outputs back, which are distributed, and one copy of each
- * large output to its destination. The block on the device has the same parts at the same offsets
- * as the staged one, which ends before the large outputs:
+ * large output to its destination. Outputs on the device are pooled in their destination. The block
+ * on the device has the same parts at the same offsets as the staged one, which ends before the
+ * large outputs:
  *
  *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs |
  *
@@ -57,28 +58,30 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
 }
 
 static gsize
-bags_bytes (const TpsDeviceBags *bags, gsize begin, gsize end)
+bags_bytes (const TpsDeviceQuery *query, gsize begin, gsize end)
 {
+  const TpsDeviceBags *bags = &query->bags;
   gsize n_indices = bag_start (bags, end) - bag_start (bags, begin);
+  gsize output_bytes = query->is_on_device ? 0 : bags->rows->dim * sizeof (gfloat);
 
   return n_indices * (sizeof (gint64) + sizeof (gfloat))
-         + (end - begin) * (sizeof (gint64) + bags->rows->dim * sizeof (gfloat));
+         + (end - begin) * (sizeof (gint64) + output_bytes);
 }
 
 /* The greatest end of bags from `begin` on that need at most `n_bytes`. The bytes grow with the
  * bags. */
 static gsize
-find_end (const TpsDeviceBags *bags, gsize begin, gsize n_bytes)
+find_end (const TpsDeviceQuery *query, gsize begin, gsize n_bytes)
 {
-  gsize low = begin, high = bags->n_bags;
+  gsize low = begin, high = query->bags.n_bags;
 
-  if (bags_bytes (bags, begin, high) <= n_bytes)
+  if (bags_bytes (query, begin, high) <= n_bytes)
     return high;
   while (high - low > 1)
     {
       gsize middle = low + (high - low) / 2;
 
-      if (bags_bytes (bags, begin, middle) <= n_bytes)
+      if (bags_bytes (query, begin, middle) <= n_bytes)
         low = middle;
       else
         high = middle;
@@ -104,12 +107,12 @@ take_piece (Passes *passes, gsize *n_left)
   const TpsDeviceQuery *query = g_ptr_array_index (passes->queries, passes->next_query);
   Piece piece = { .query = query, .begin = passes->next_bag };
 
-  piece.end = find_end (&query->bags, piece.begin, *n_left);
+  piece.end = find_end (query, piece.begin, *n_left);
   if (piece.end == piece.begin && passes->pieces->len > 0)
     return FALSE;
   piece.end = MAX (piece.end, piece.begin + 1);
   piece.has_offsets = !are_single_rows (&query->bags, piece.begin, piece.end);
-  *n_left -= MIN (*n_left, bags_bytes (&query->bags, piece.begin, piece.end));
+  *n_left -= MIN (*n_left, bags_bytes (query, piece.begin, piece.end));
   g_array_append_val (passes->pieces, piece);
   passes->next_bag = piece.end;
   if (piece.end == query->bags.n_bags)
@@ -145,21 +148,31 @@ output_bytes (const Piece *piece)
   return (piece->end - piece->begin) * piece->query->bags.rows->dim * sizeof (gfloat);
 }
 
-/* A large output is page-locked; otherwise the device's library would stage it. */
-static gboolean
-is_large (const Piece *piece)
+/* The way of an output to its destination. A large output is page-locked; otherwise the device's
+ * library would stage it. */
+typedef enum
 {
-  return output_bytes (piece) >= TPS_PINNED_MIN_BYTES;
+  OUTPUT_STAGED,
+  OUTPUT_LARGE,
+  OUTPUT_ON_DEVICE,
+} OutputWay;
+
+static OutputWay
+way_of (const Piece *piece)
+{
+  if (piece->query->is_on_device)
+    return OUTPUT_ON_DEVICE;
+  return output_bytes (piece) >= TPS_PINNED_MIN_BYTES ? OUTPUT_LARGE : OUTPUT_STAGED;
 }
 
 static void
-place_outputs (Passes *passes, gboolean of_large)
+place_outputs (Passes *passes, OutputWay way)
 {
   for (guint i = 0; i < passes->pieces->len; i++)
     {
       Piece *piece = &g_array_index (passes->pieces, Piece, i);
 
-      if (is_large (piece) == of_large)
+      if (way_of (piece) == way)
         piece->output = tps_device_lane_reserve (&passes->n_bytes, output_bytes (piece));
     }
 }
@@ -182,9 +195,9 @@ place_pieces (Passes *passes)
         piece->weights = tps_device_lane_reserve (&passes->n_bytes, n_indices * sizeof (gfloat));
     }
   passes->n_input_bytes = passes->n_bytes;
-  place_outputs (passes, FALSE);
+  place_outputs (passes, OUTPUT_STAGED);
   passes->n_staged_bytes = passes->n_bytes;
-  place_outputs (passes, TRUE);
+  place_outputs (passes, OUTPUT_LARGE);
 }
 
 static void
@@ -206,9 +219,18 @@ stage_piece (const Piece *piece, guint8 *block)
     memcpy (block + piece->weights, bags->weights + first, n_indices * sizeof bags->weights[0]);
 }
 
+/* The destination of the piece. */
+static gfloat *
+output_of (const Piece *piece)
+{
+  return piece->query->output + piece->begin * piece->query->bags.rows->dim;
+}
+
 static void
 enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *after)
 {
+  gpointer output = way_of (piece) == OUTPUT_ON_DEVICE ? (gpointer) output_of (piece)
+                                                       : block + piece->output;
   const TpsDeviceBags *from = &piece->query->bags;
   TpsBags bags = {
     .rows = from->rows->n_rows,
@@ -221,15 +243,7 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
     .pooling = from->pooling,
   };
 
-  tps_device_rows_pool (from->rows, &bags, (gfloat *) (gpointer) (block + piece->output), NULL,
-                        before, after);
-}
-
-/* The destination of the piece. */
-static gfloat *
-output_of (const Piece *piece)
-{
-  return piece->query->output + piece->begin * piece->query->bags.rows->dim;
+  tps_device_rows_pool (from->rows, &bags, output, NULL, before, after);
 }
 
 static void
@@ -240,13 +254,14 @@ enqueue_outputs (Passes *passes, guint8 *staged, const guint8 *block)
 
   for (guint i = 0; i < passes->pieces->len; i++)
     ops->stream_wait_event (stream, g_ptr_array_index (passes->lane->events, i + 1));
-  ops->copy (stream, staged + passes->n_input_bytes, block + passes->n_input_bytes,
-             passes->n_staged_bytes - passes->n_input_bytes);
+  if (passes->n_staged_bytes > passes->n_input_bytes)
+    ops->copy (stream, staged + passes->n_input_bytes, block + passes->n_input_bytes,
+               passes->n_staged_bytes - passes->n_input_bytes);
   for (guint i = 0; i < passes->pieces->len; i++)
     {
       const Piece *piece = &g_array_index (passes->pieces, Piece, i);
 
-      if (is_large (piece))
+      if (way_of (piece) == OUTPUT_LARGE)
         ops->copy (stream, output_of (piece), block + piece->output, output_bytes (piece));
     }
 }
@@ -323,7 +338,7 @@ end_pass (Passes *passes, GError **error)
     {
       const Piece *piece = &g_array_index (passes->pieces, Piece, i);
 
-      if (!is_large (piece))
+      if (way_of (piece) == OUTPUT_STAGED)
         memcpy (output_of (piece), staged + piece->output, output_bytes (piece));
     }
   return TRUE;

@@ -11,7 +11,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsDeviceBags bags;
-  gfloat *output; /* [n_bags, dim], in the host's memory */
+  gfloat *output;        /* [n_bags, dim] */
+  gboolean is_on_device; /* `output` is in memory of the table's device; else of the host */
 } TpsDeviceQuery;
 
 typedef struct TpsDeviceLookup TpsDeviceLookup;

@@ -145,15 +145,16 @@ TEST_F (TableNumbers, TimeRequests)
   EXPECT_EQ (durations ("table_push_duration_seconds").count, 0);
 
   gint64 began_ns = tps_clock_now_ns () - hour_ns;
+  TpsTableLookup request = { began_ns, nullptr };
   EXPECT_TRUE (
-      tps_table_store_lookup_bags_since (store_.get (), began_ns, queries, 2, outputs, nullptr));
-  EXPECT_TRUE (tps_table_store_lookup_rows_since (store_.get (), began_ns, "emb", view (ids), &rows,
-                                                  nullptr, nullptr));
+      tps_table_store_lookup_bags_for (store_.get (), &request, queries, 2, outputs, nullptr));
+  EXPECT_TRUE (tps_table_store_lookup_rows_for (store_.get (), &request, "emb", view (ids), &rows,
+                                                nullptr, nullptr));
   tps_tensor_clear (&outputs[0]);
   tps_tensor_clear (&outputs[1]);
   tps_tensor_clear (&rows);
-  EXPECT_FALSE (tps_table_store_lookup_rows_since (store_.get (), began_ns, "emb", view (wrong),
-                                                   &rows, nullptr, nullptr));
+  EXPECT_FALSE (tps_table_store_lookup_rows_for (store_.get (), &request, "emb", view (wrong),
+                                                 &rows, nullptr, nullptr));
   push.may_wait = TRUE;
   push.table = "emb";
   push.indices = view (ids);
