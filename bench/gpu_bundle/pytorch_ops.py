@@ -6,9 +6,10 @@ same columns, and a copy measured around each operation.
     pytorch_ops.py [--mib=1024] [--rounds=30] [--beside=FILE]
 
 FILE is the output of device_ops; its arrays have the same size, and each of its operations is
-compared with PyTorch's. PyTorch has no row-wise Adagrad and no FTRL. Operations with
-Zipf-distributed ids and optimizers of listed rows are not compared. Exit code 3, with a line that
-gives the reason, without PyTorch or without CUDA support in it.
+compared with PyTorch's. PyTorch has no FTRL, and no row-wise Adagrad, which operations on indexed
+rows compute here. Ids are made on the GPU; the Zipf-distributed ones have the density of
+device_ops. Exit code 3, with a line that gives the reason, without PyTorch or without CUDA support
+in it.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 BAG_ROWS = 20
 GRADIENT_BAG_ROWS = 16
 COLUMNS = 1024
+EXPONENT = 1.05  # of the Zipf distribution
 WARM_UP_S = 0.1
 
 
@@ -46,6 +48,7 @@ class Work:
         self.functional = torch.nn.functional
         self.n_elems = n_elems
         generator = torch.Generator(device="cuda").manual_seed(0)
+        self.generator = generator
         self.a = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
         self.b = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
 
@@ -53,6 +56,15 @@ class Work:
         rows = self.n_elems // dim // n_copies
         ids = self.torch.arange(n, device="cuda", dtype=self.torch.int64)
         return ids * 0x9E3779B1 % rows
+
+    def zipf_ids(self, dim, n):
+        """The inverse of the integral of the density, while device_ops draws from its sum."""
+        rows = self.n_elems // dim
+        drawn = self.torch.rand(n, device="cuda", generator=self.generator,
+                                dtype=self.torch.float64)
+        top = (rows + 1) ** (1 - EXPONENT) - 1
+        numbers = (1 + drawn * top) ** (1 / (1 - EXPONENT)) - 1
+        return numbers.to(self.torch.int64).clamp_(0, rows - 1) * 0x9E3779B1 % rows
 
     def rows(self, values, dim):
         return values.view(-1, dim)
@@ -130,9 +142,59 @@ def optimizer(name, bytes_per_elem, **options):
     return make
 
 
-def gather(dim):
+def sparse_optimizer(name, dim, bytes_per_elem):
+    """A step of torch.optim for listed rows, each once."""
+
     def make(work):
-        ids = work.ids(dim, work.n_elems // dim)
+        table = work.rows(work.a, dim).detach().requires_grad_(True)
+        ids = work.ids(dim, len(table)).view(1, -1)
+        table.grad = work.torch.sparse_coo_tensor(ids, work.rows(work.b, dim), table.shape,
+                                                  is_coalesced=True)
+        step = getattr(work.torch.optim, name)([table], lr=1e-4).step
+        return step, bytes_per_elem * work.n_elems + 8 * len(table)
+
+    return make
+
+
+def step_rowwise(table, state, ids, gradient):
+    state.index_add_(0, ids, gradient.pow(2).mean(1))
+    rate = 1e-4 / (state[ids].sqrt() + 1e-8)
+    table.index_add_(0, ids, gradient * rate.unsqueeze(1), alpha=-1)
+
+
+def rowwise_adagrad(dim):
+    def make(work):
+        table, gradient = work.rows(work.a, dim), work.rows(work.b, dim)
+        state = work.torch.zeros(len(table), device="cuda")
+        ids = work.ids(dim, len(table))
+        return (lambda: step_rowwise(table, state, ids, gradient),
+                12 * work.n_elems + 16 * len(table))
+
+    return make
+
+
+def push_zipf(dim):
+    """Equal ids are added, and row-wise Adagrad updates their rows."""
+
+    def make(work):
+        table, values = work.rows(work.a, dim), work.rows(work.b, dim)
+        state = work.torch.zeros(len(table), device="cuda")
+        ids = work.zipf_ids(dim, len(table)).view(1, -1)
+        n_different = len(work.torch.unique(ids))
+        n_bytes = len(table) * (dim * 4 + 8) + n_different * 2 * (dim * 4 + 4)
+
+        def run():
+            gradient = work.torch.sparse_coo_tensor(ids, values, table.shape).coalesce()
+            step_rowwise(table, state, gradient.indices()[0], gradient.values())
+
+        return run, n_bytes
+
+    return make
+
+
+def gather(dim, is_zipf=False):
+    def make(work):
+        ids = (work.zipf_ids if is_zipf else work.ids)(dim, work.n_elems // dim)
         table, out = work.rows(work.b, dim), work.rows(work.a, dim)
         n_bytes = len(ids) * (dim * 4 + 8) + len(ids) * dim * 4
         return lambda: work.torch.index_select(table, 0, ids, out=out), n_bytes
@@ -140,15 +202,15 @@ def gather(dim):
     return make
 
 
-def pool_arguments(work, dim, bag_rows):
+def pool_arguments(work, dim, bag_rows, is_zipf=False):
     n_bags = work.n_elems // dim // bag_rows
-    ids = work.ids(dim, n_bags * bag_rows).view(n_bags, bag_rows)
+    ids = (work.zipf_ids if is_zipf else work.ids)(dim, n_bags * bag_rows).view(n_bags, bag_rows)
     return ids, n_bags * bag_rows * (dim * 4 + 8) + n_bags * dim * 4
 
 
-def pool(dim):
+def pool(dim, is_zipf=False):
     def make(work):
-        ids, n_bytes = pool_arguments(work, dim, BAG_ROWS)
+        ids, n_bytes = pool_arguments(work, dim, BAG_ROWS, is_zipf)
         table = work.rows(work.b, dim)
         return lambda: work.functional.embedding_bag(ids, table, mode="sum"), n_bytes
 
@@ -251,12 +313,19 @@ CASES = [
     ("accumulate float16", accumulate_halves("float16")),
     ("accumulate bfloat16", accumulate_halves("bfloat16")),
     ("sgd", optimizer("SGD", 12)),
+    ("row-wise adagrad, dim 64", rowwise_adagrad(64)),
+    ("row-wise adagrad, dim 128", rowwise_adagrad(128)),
+    ("adagrad of rows, dim 64", sparse_optimizer("Adagrad", 64, 20)),
+    ("adam of rows, dim 64", sparse_optimizer("SparseAdam", 64, 28)),
     ("gather, dim 64", gather(64)),
     ("gather, dim 128", gather(128)),
+    ("gather, dim 64, zipf", gather(64, is_zipf=True)),
     ("pool of 20, dim 64", pool(64)),
     ("pool of 20, dim 128", pool(128)),
+    ("pool of 20, dim 64, zipf", pool(64, is_zipf=True)),
     ("pool's gradient, dim 64", pool_gradient(64)),
     ("coalesce 4 to 1, dim 64", coalesce(64, 4)),
+    ("push, dim 64, zipf", push_zipf(64)),
     ("fill", fill),
     ("cast to float16", cast("float16")),
     ("cast to bfloat16", cast("bfloat16")),

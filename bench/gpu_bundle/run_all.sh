@@ -4,7 +4,7 @@
 #   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
 #   ./run_all.sh --compare FOLDER
 #
-#   1  identity conformance tables cuda_ipc huge_arrays device_ops
+#   1  identity conformance tables cuda_ipc huge_arrays push_launches device_ops
 #   2  pytorch nccl                                    (compared with PyTorch; one rank and two)
 #   3  parameter_server ddp_rpc cuda_rpc lookup        (on the CPU and on the GPU)
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
@@ -28,8 +28,8 @@ esac
 cd "$(dirname "$self")" || exit 2
 [ -n "$compared" ] || [ -n "${out:-}" ] || { mkdir -p out && out=$PWD/out; } || exit 2
 
-PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops' 'pytorch nccl'
-  'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
+PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays push_launches device_ops'
+  'pytorch nccl' 'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
 LIMIT_S=525  # of a stage, of which the first includes the start of this script
 RUN_S=150    # of a single command, which may hang
 TOOL_S=30    # of a tool that describes the machine
@@ -332,11 +332,18 @@ part_cuda_ipc () {
 }
 
 part_huge_arrays () {
-  run huge_arrays cuda:0 ./bin/huge_arrays
+  figure='/^passed/p' run huge_arrays cuda:0 ./bin/huge_arrays
 }
 
 part_device_ops () {
   operations device_ops
+}
+
+# The kernels of small pushes, and their times.
+part_push_launches () {
+  local limit_s=60
+  run push_launches cuda:0 ./bin/push_launches &&
+    sed -n 's/^\(push of [^:]*\): \(.*\)$/\1|\2/p' "$scratch/said" | note_figures push_launches ''
 }
 
 # -- stage 2 --
@@ -419,9 +426,12 @@ part_cuda_rpc () {
 
 # Lookups and pushes end to end, over the wire. A figure is the p50.
 part_lookup () {
-  local limit_s=60 device
-  for device in cpu cuda:0 cuda:0/host; do
-    run lookup "on $device" ./bin/lookup "${size[@]}" --device="$device" --server-binary=./bin/thriftps_server || continue
+  local limit_s=60 device ids
+  for device in cpu cuda:0 cuda:0/host cpu,zipf cuda:0,zipf; do
+    ids=uniform
+    [ "${device%,zipf}" = "$device" ] || ids=zipf
+    run lookup "on $device" ./bin/lookup "${size[@]}" --device="${device%,zipf}" --ids="$ids" \
+      --server-binary=./bin/thriftps_server || continue
     sed -n 's/^\(\(lookup\|push\|pool\|store\)[, ].*[^ ]\)  *\([0-9][0-9.e+]*\)  *[0-9][0-9.e+]* \(rows\/s\|ms\|calls\/s\) .*/\1|\3 \4/p' "$scratch/said" |
       note_figures lookup "$device: "
   done

@@ -31,21 +31,21 @@ void
 tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape)
 {
   gsize n = indices_of_set (shape);
-  GRand *dice = g_rand_new_with_seed (SEED);
+  g_autoptr (TpsLookupIdSource)
+      source = tps_lookup_id_source_new (&shape->ids, shape->n_rows, SEED);
 
   bags->shape = *shape;
   bags->ids = g_new (gint64, shape->n_sets * n);
   bags->checksum = g_new0 (gdouble, shape->n_sets);
   for (gsize set = 0; set < shape->n_sets; set++)
-    for (gsize i = 0; i < n; i++)
-      {
-        gint64 id = g_rand_int_range (dice, 0, (gint32) shape->n_rows);
+    {
+      gint64 *ids = bags->ids + set * n;
 
-        bags->ids[set * n + i] = id;
+      tps_lookup_id_source_draw (source, ids, n);
+      for (gsize i = 0; i < n; i++)
         for (gsize column = 0; column < shape->dim; column++)
-          bags->checksum[set] += (gdouble) get_value ((gsize) id, column);
-      }
-  g_rand_free (dice);
+          bags->checksum[set] += (gdouble) get_value ((gsize) ids[i], column);
+    }
 }
 
 void

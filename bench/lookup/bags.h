@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include "bench/lookup/id_source.h"
 
 G_BEGIN_DECLS
 
@@ -17,6 +17,7 @@ typedef struct
   gsize n_rows, dim;
   gsize n_bags, bag_length; /* of a batch */
   gsize n_sets;             /* sets of ids that batches use in turn */
+  TpsLookupIdKind ids;
 } TpsLookupShape;
 
 typedef struct

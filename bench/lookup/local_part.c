@@ -165,7 +165,8 @@ tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error)
                            .dim = (gsize) lookup->options->dim,
                            .n_bags = (gsize) lookup->options->n_bags,
                            .bag_length = (gsize) lookup->options->bag_length,
-                           .n_sets = (gsize) MIN (lookup->options->n_batches, MAX_SETS) };
+                           .n_sets = (gsize) MIN (lookup->options->n_batches, MAX_SETS),
+                           .ids = lookup->options->id_kind };
 
   tps_lookup_bags_init (&lookup->bags, &shape);
   add_limits (lookup);

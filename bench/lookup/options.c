@@ -29,9 +29,10 @@ check_numbers (const TpsLookupOptions *o, GError **error)
          && tps_flags_check_number ("batches", o->n_batches, 1, 1000000, error)
          && tps_flags_check_number ("threads", o->n_threads, 1, MAX_THREADS, error)
          && tps_flags_check_number ("remote-dim", o->remote_dim, 1, 4096, error)
-         && tps_flags_check_number ("ids", o->n_ids, 1, 1000000, error)
+         && tps_flags_check_number ("remote-ids", o->n_ids, 1, 1000000, error)
          && tps_flags_check_number ("calls", o->n_calls, 1, 1000000, error)
          && tps_flags_check_number ("clients", o->n_clients, 1, 64, error)
+         && tps_flags_check_factor ("exponent", o->id_kind.exponent, FALSE, error)
          && (o->seconds > 0 || tps_flags_refuse ("seconds", "0 or less", "above 0", error));
 }
 
@@ -40,6 +41,7 @@ check (TpsLookupOptions *o, GError **error)
 {
   static const gchar *const peers[] = { TPS_LOOKUP_PEER, NULL };
   static const gchar *const parts[] = { "local", "remote", "push", NULL };
+  static const gchar *const ids[] = { "uniform", "zipf", NULL };
   static const gchar *const none[] = { NULL };
 
   if (o->run.repeats == TPS_FLAGS_NOT_GIVEN)
@@ -50,8 +52,11 @@ check (TpsLookupOptions *o, GError **error)
     make_small (o);
   if (!tps_table_place_parse (o->device != NULL ? o->device : "cpu", &o->place))
     return tps_flags_refuse ("device", o->device, "cpu, cuda, cuda:N or cuda:N/host", error);
+  tps_flags_default_to (&o->ids, "uniform");
+  o->id_kind.is_zipf = g_str_equal (o->ids, "zipf");
   tps_flags_resolve_path (&o->server_binary);
   return tps_run_flags_finish (&o->run, none, error) && check_numbers (o, error)
+         && tps_flags_check_word ("ids", o->ids, ids, error)
          && (o->peer == NULL || tps_flags_check_word ("peer", o->peer, peers, error))
          && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error));
 }
@@ -71,7 +76,11 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "NAME" },
     { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
       "floats of a row that is looked up by RPC (16)", "N" },
-    { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
+    { "ids", 0, 0, G_OPTION_ARG_STRING, &o->ids, "distribution of ids: uniform or zipf (uniform)",
+      "NAME" },
+    { "exponent", 0, 0, G_OPTION_ARG_DOUBLE, &o->id_kind.exponent,
+      "of the Zipf distribution (1.05)", "X" },
+    { "remote-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
       "lookups of a round, one after the other (2000)", "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients under load (4)", "N" },
@@ -103,6 +112,7 @@ tps_lookup_options_parse (TpsLookupOptions *o, gint argc, gchar **argv, GError *
                             .bag_length = 20,
                             .n_batches = 200,
                             .remote_dim = 16,
+                            .id_kind.exponent = 1.05,
                             .n_ids = 2000,
                             .n_calls = 2000,
                             .n_clients = 4,
@@ -123,6 +133,7 @@ tps_lookup_options_clear (TpsLookupOptions *o)
   g_free (o->only);
   g_free (o->server_binary);
   g_free (o->device);
+  g_free (o->ids);
   tps_run_flags_clear (&o->run);
 }
 
@@ -139,7 +150,10 @@ tps_lookup_options_describe (const TpsLookupOptions *o)
   tps_flags_add_number (described, "threads", o->n_threads);
   tps_flags_add_text (described, "peer", o->peer);
   tps_flags_add_number (described, "remote-dim", (gdouble) o->remote_dim);
-  tps_flags_add_number (described, "ids", (gdouble) o->n_ids);
+  tps_flags_add_number (described, "remote-ids", (gdouble) o->n_ids);
+  tps_flags_add_text (described, "ids", o->ids);
+  if (o->id_kind.is_zipf)
+    tps_flags_add_number (described, "exponent", o->id_kind.exponent);
   tps_flags_add_number (described, "calls", (gdouble) o->n_calls);
   tps_flags_add_number (described, "clients", o->n_clients);
   tps_flags_add_number (described, "seconds", o->seconds);

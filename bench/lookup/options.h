@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "bench/lookup/id_source.h"
 #include "bench/process/flags.h"
 #include "runtime/embedding/table_spec.h"
 
@@ -13,8 +14,9 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gchar *peer, *only, *server_binary, *device;
-  TpsTablePlace place; /* the place named by the device */
+  gchar *peer, *only, *server_binary, *device, *ids;
+  TpsTablePlace place;     /* the place named by the device */
+  TpsLookupIdKind id_kind; /* the distribution named by the ids */
   gint64 n_rows, dim, n_bags, bag_length, n_batches;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;

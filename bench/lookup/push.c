@@ -40,16 +40,15 @@ client_new (const TpsLookupPushes *pushes, const TpsLookupServer *server, guint 
 {
   const TpsLookupPattern *pattern = pushes->pattern;
   Client *client = g_new0 (Client, 1);
-  GRand *dice = g_rand_new_with_seed (SEED + number);
+  g_autoptr (TpsLookupIdSource)
+      source = tps_lookup_id_source_new (&pushes->ids, pushes->n_rows, SEED + number);
 
   client->pattern = pattern;
   client->ids = g_new (gint64, N_SETS * pattern->n_ids);
   client->values = g_new (gfloat, pattern->n_ids * pattern->dim);
-  for (gsize i = 0; i < N_SETS * pattern->n_ids; i++)
-    client->ids[i] = g_rand_int_range (dice, 0, (gint32) pushes->n_rows);
+  tps_lookup_id_source_draw (source, client->ids, N_SETS * pattern->n_ids);
   for (gsize i = 0; i < pattern->n_ids * pattern->dim; i++)
     client->values[i] = -1;
-  g_rand_free (dice);
   client->tables = tps_lookup_server_connect (server, transport, error);
   if (client->tables != NULL)
     return client;

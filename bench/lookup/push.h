@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "bench/lookup/id_source.h"
 #include "bench/lookup/server.h"
 
 G_BEGIN_DECLS
@@ -22,7 +23,8 @@ typedef struct
 {
   const TpsLookupPattern *pattern;
   gsize n_rows;
-  gint64 n_pushes; /* total pushes to the table */
+  TpsLookupIdKind ids; /* set by the owner before a run */
+  gint64 n_pushes;     /* total pushes to the table */
 } TpsLookupPushes;
 
 /* Creates the table of pattern number `i`. */

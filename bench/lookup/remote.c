@@ -15,7 +15,7 @@ typedef struct
 {
   const TpsLookupRemoteShape *shape;
   TpsRemoteTables *tables;
-  GRand *dice;
+  TpsLookupIdSource *source;
   gint64 *ids;      /* [n_ids] */
   gfloat *expected; /* [dim] */
   TpsTensor rows;   /* of the last call */
@@ -67,7 +67,7 @@ client_free (gpointer data)
   Client *client = data;
 
   g_clear_pointer (&client->tables, tps_remote_tables_free);
-  g_rand_free (client->dice);
+  tps_lookup_id_source_free (client->source);
   g_free (client->ids);
   g_free (client->expected);
   tps_tensor_clear (&client->rows);
@@ -82,7 +82,7 @@ client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, gu
   Client *client = g_new0 (Client, 1);
 
   client->shape = shape;
-  client->dice = g_rand_new_with_seed (SEED + number);
+  client->source = tps_lookup_id_source_new (&shape->ids, shape->n_rows, SEED + number);
   client->ids = g_new (gint64, shape->n_ids);
   client->expected = g_new (gfloat, shape->dim);
   client->tables = tps_lookup_server_connect (server, transport, error);
@@ -95,8 +95,7 @@ client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, gu
 static void
 draw_ids (Client *client)
 {
-  for (gsize i = 0; i < client->shape->n_ids; i++)
-    client->ids[i] = g_rand_int_range (client->dice, 0, (gint32) client->shape->n_rows);
+  tps_lookup_id_source_draw (client->source, client->ids, client->shape->n_ids);
 }
 
 static gboolean

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "bench/lookup/id_source.h"
 #include "bench/lookup/server.h"
 
 G_BEGIN_DECLS
@@ -16,6 +17,7 @@ typedef struct
   guint n_clients;   /* under load */
   gdouble seconds;   /* of load */
   TpsTablePlace place;
+  TpsLookupIdKind ids;
 } TpsLookupRemoteShape;
 
 typedef struct

@@ -41,7 +41,8 @@ tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
                                             .n_calls = (guint) lookup->options->n_calls,
                                             .n_clients = (guint) lookup->options->n_clients,
                                             .seconds = lookup->options->seconds,
-                                            .place = lookup->options->place };
+                                            .place = lookup->options->place,
+                                            .ids = lookup->options->id_kind };
   if (!tps_lookup_remote_prepare (lookup->server, &lookup->remote, error))
     return FALSE;
   tps_engine_begin_row (run->engine);
@@ -94,6 +95,7 @@ prepare_pattern (TpsLookup *lookup, TpsBenchRun *run, guint i, GError **error)
   if (!tps_lookup_pushes_prepare (pushes, lookup->server, i, (gsize) lookup->options->n_rows,
                                   &lookup->options->place, error))
     return FALSE;
+  pushes->ids = lookup->options->id_kind;
   tps_engine_begin_row (run->engine);
   for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
     {

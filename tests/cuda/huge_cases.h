@@ -132,7 +132,7 @@ need_of_coalesce (gsize n)
            n * (sizeof (gint64) + sizeof (guint16)) };
 }
 
-/* Ids 9, then ids 3, with rows of 1: the sums are the counts, rounded in the order of the tree. Each
+/* Ids 9, then ids 3, with rows of 1: the sums are the counts, rounded as the tree adds them. Each
  * half is 2^30 and a little, which the tree adds to 2^30, and a term that is lost in rounding. */
 inline cudaError_t
 run_coalesce (Memory *memory, gsize n, int *n_wrong)

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Counts the kernels of small pushes to a table and measures their times, on a GPU only. The count
- * comes from a capture of the stream, and includes the kernels of CUB. `enqueue` is the time of the
- * host for a push, and `push` is the time of a push in a queue of them; if both are equal, the host
- * is the limit. Exit code 3, with the reason in the last line, if there is no GPU; 1 after an
- * error. */
+ * comes from a capture of the stream and includes the kernels of CUB, of which a launch of ours may
+ * have several. `enqueue` is the time of the host for a push, and `push` is the time of a push in a
+ * queue of them; if both are equal, the host is the limit. Exit code 3, with the reason in the last
+ * line, if there is no GPU; 1 after an error. */
 
 #include <chrono>
 #include <cstdio>
@@ -114,7 +114,7 @@ main ()
       return 3;
     }
   code = cudaStreamCreateWithFlags (&stream, cudaStreamNonBlocking);
-  for (auto [n_ids, n_launches] : push_step::kPushes)
+  for (const auto &[n_ids, n_launches] : push_step::kPushes)
     {
       Measured measured = {};
 
@@ -126,10 +126,11 @@ main ()
                   cudaGetErrorString (code));
           return 1;
         }
-      printf ("push of %zu x %zu: %d kernels, %d other nodes, enqueue %.1f us, push %.1f us\n",
-              (size_t) n_ids, (size_t) push_step::kDim, measured.n_kernels, measured.n_others,
-              measured.enqueue_us, measured.push_us);
-      (void) n_launches;
+      printf (
+          "push of %zu x %zu: %d kernels for %d launches, %d other nodes, enqueue %.1f us, push "
+          "%.1f us\n",
+          (size_t) n_ids, (size_t) push_step::kDim, measured.n_kernels, n_launches,
+          measured.n_others, measured.enqueue_us, measured.push_us);
     }
   return 0;
 }

@@ -53,6 +53,11 @@ class Lookup(launcher.TestCase):
         self.assertEqual([ratio["name"] for ratio in output["ratios"]],
                          [name + peer for name in LOCAL for peer in (" / gather", " / pytorch")])
 
+    def test_skewed_ids_come_to_the_same_sums(self):
+        output = self.measure("--ids=zipf", "--exponent=1.2", "--peer=pytorch")
+        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE + PUSH)
+        self.assertEqual((output["flags"]["ids"], output["flags"]["exponent"]), ("zipf", "1.2"))
+
     def test_one_part(self):
         self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]],
                          REMOTE)
@@ -75,7 +80,7 @@ class Lookup(launcher.TestCase):
 
     def test_a_bad_flag_is_a_line(self):
         for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0",
-                     "--device=a b"):
+                     "--device=a b", "--ids=2000", "--exponent=0", "--remote-ids=0"):
             result = self.run_world(flag)
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
