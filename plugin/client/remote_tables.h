@@ -51,13 +51,13 @@ typedef struct
   const gchar *token;      /* the same */
   gboolean exact;
   /* Results of lookups may lie in memory of this device (tps_buffer_get_device() of their buffer
-   * returns it); borrowed. This saves the copy to the host and back if the server is on the same host, its
-   * tables and this program use the same GPU, and the address is a Unix socket. A result lies there
-   * if one server has all of its rows, and if it has 64 KiB or more and there was room. Any other
-   * result lies in host memory; the first ones do. Before the caller releases such a result, it
-   * must have waited for the work that reads it, because the server then writes the next result
-   * there. A result that is merged from several servers, and the rows that a push of MAX reads, are
-   * copied to the host first, on an I/O thread. NULL: all results lie in host memory. */
+   * returns it); borrowed. This saves the copy to the host and back if the server is on the same
+   * host, its tables and this program use the same GPU, and the address is a Unix socket. A result
+   * lies there if one server has all of its rows, and if it has 64 KiB or more and there was room.
+   * Any other result lies in host memory; the first ones do. Before the caller releases such a
+   * result, it must have waited for the work that reads it, because the server then writes the next
+   * result there. A result that is merged from several servers, and the rows that a push of MAX
+   * reads, are copied to the host first, on an I/O thread. NULL: all results lie in host memory. */
   TpsDevice *lookup_device;
 } TpsRemoteTablesOptions;
 

@@ -107,8 +107,8 @@ void tps_segment_registry_commit (TpsSharing *answer);
 
 /* Reserves `n_bytes` for results of a lookup in memory of the registry's device, before any tensor
  * of the reply is placed. A tensor in this buffer is placed without a copy. The buffer holds a
- * reference of `answer`, and must not be written after the commit. NULL: no segment for lookups that
- * is free has room. Owned by the caller. */
+ * reference of `answer`, and must not be written after the commit. NULL: no segment for lookups
+ * that is free has room. Owned by the caller. */
 TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)
