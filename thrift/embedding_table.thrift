@@ -61,6 +61,20 @@ enum DurabilityMode {
   COMMIT = 3
 }
 
+// How updated rows are rounded to FLOAT16 or BFLOAT16. An update reads the rows as FLOAT32,
+// computes in FLOAT32 and rounds each value once. Initial values and assigned values are always
+// rounded to nearest.
+enum Rounding {
+  NEAREST = 1,   // to the nearest value, ties to even
+  // Up or down at random, so that the expectation of the rounded value is the value: updates that
+  // are small compared with the spacing of the row's type are not lost. The random bits depend only
+  // on Initializer.seed, the row, the column and the number of the table's step, so results can be
+  // repeated and are the same on every device. They differ between a table and its shards by hash.
+  // Values that the type can represent do not change. Values beyond its largest finite value are
+  // rounded to nearest.
+  STOCHASTIC = 2
+}
+
 // A table, or one shard of it. An unsharded table has neither first_row nor shard_count.
 //   By range: the shard has `shard_rows` rows from `first_row` on.
 //   By hash: row r belongs to shard permute(r, rows) mod shard_count. runtime/embedding/sharding.h
@@ -88,6 +102,8 @@ struct TableSpec {
   13: optional bool host_memory
   // Default: the server's mode. Set in replies of servers with a data directory.
   14: optional DurabilityMode durability
+  // Default NEAREST. STOCHASTIC is only for FLOAT16 and BFLOAT16.
+  15: optional Rounding rounding
 }
 
 struct BagQuery {
@@ -113,9 +129,8 @@ struct RowsWithLsns {
 // never in between.
 service EmbeddingTable {
   // Creates a table and initializes its rows. The call also succeeds if the table exists with the
-  // same specification. A table on a device must be FLOAT32; its results have the same bits as
-  // those of a table on the CPU. If a device is lost, calls on its tables fail with UNAVAILABLE;
-  // other tables are not affected.
+  // same specification. A table on a device gives the same bits as a table on the CPU. If a device
+  // is lost, calls on its tables fail with UNAVAILABLE; other tables are not affected.
   //
   // ALREADY_EXISTS: the table exists with another specification. RESOURCE_EXHAUSTED: the table
   // exceeds the server's memory limit or the memory of the device. NOT_FOUND: there is no such

@@ -123,9 +123,9 @@ enqueue_cast (const Work *work, const Case *what)
                        work->n_elems);
 }
 
-/* Gradients of the case's dtype. */
+/* Gradients or rows of the case's dtype. */
 static gconstpointer
-gradients_of (const Work *work)
+values_of (const Work *work)
 {
   return tps_buffer_get_data (work->halves != NULL ? work->halves : work->b);
 }
@@ -139,21 +139,21 @@ dtype_of (const Case *what)
 static void
 enqueue_accumulate (const Work *work, const Case *what)
 {
-  ops_of (work)->accumulate (work->stream, dtype_of (what), a_of (work), gradients_of (work),
+  ops_of (work)->accumulate (work->stream, dtype_of (what), a_of (work), values_of (work),
                              work->n_elems);
 }
 
 static void
 enqueue_scale (const Work *work, const Case *what)
 {
-  ops_of (work)->scale (work->stream, dtype_of (what), a_of (work), gradients_of (work), 0.3,
+  ops_of (work)->scale (work->stream, dtype_of (what), a_of (work), values_of (work), 0.3,
                         work->n_elems);
 }
 
 static void
 enqueue_scale_accumulate (const Work *work, const Case *what)
 {
-  ops_of (work)->scale_accumulate (work->stream, dtype_of (what), a_of (work), gradients_of (work),
+  ops_of (work)->scale_accumulate (work->stream, dtype_of (what), a_of (work), values_of (work),
                                    0.3, work->n_elems);
 }
 
@@ -268,6 +268,8 @@ update_rows (const Work *work, const Case *what, const gint64 *indices, const gf
     .state = tps_device_floats_of (work->state),
     .gradients = gradients,
     .n_used = n_used,
+    .dtype = dtype_of (what),
+    .rounding = { .is_stochastic = what->is_stochastic, .seed = 1, .stride = 1 },
   };
 
   tps_optimizer_spec_resolve (&spec, "optimizer", NULL);
@@ -319,10 +321,10 @@ static gdouble
 bytes_of_bags (const Work *work, const Case *what, gsize bag_rows)
 {
   TpsBags bags = bags_of (work, what, bag_rows);
-  gdouble row_bytes = (gdouble) what->dim * sizeof (gfloat);
+  gdouble row_bytes = (gdouble) what->dim * tps_dtype_size (dtype_of (what));
 
   return (gdouble) bags.n_indices * (row_bytes + sizeof (gint64))
-         + (gdouble) bags.n_bags * row_bytes;
+         + (gdouble) bags.n_bags * what->dim * sizeof (gfloat);
 }
 
 static gdouble
@@ -349,10 +351,12 @@ bytes_pool_gradient (const Work *work, const Case *what)
   return bytes_of_bags (work, what, GRADIENT_BAG_ROWS);
 }
 
+/* Rows of the case's dtype. */
 static void
-pool (const Work *work, const TpsBags *bags)
+pool (const Work *work, const Case *what, const TpsBags *bags)
 {
-  ops_of (work)->embedding_pool (work->stream, bags, b_of (work), a_of (work), NULL);
+  ops_of (work)->embedding_pool (work->stream, bags, dtype_of (what), values_of (work), a_of (work),
+                                 NULL);
 }
 
 static void
@@ -360,7 +364,7 @@ enqueue_gather (const Work *work, const Case *what)
 {
   TpsBags bags = bags_of (work, what, 1);
 
-  pool (work, &bags);
+  pool (work, what, &bags);
 }
 
 static void
@@ -368,7 +372,7 @@ enqueue_pool (const Work *work, const Case *what)
 {
   TpsBags bags = bags_of (work, what, BAG_ROWS);
 
-  pool (work, &bags);
+  pool (work, what, &bags);
 }
 
 static gint64 *
@@ -455,6 +459,15 @@ bytes_push (const Work *work, const Case *what)
     .name = label, .dim = columns, .bytes = count, .bytes_per_elem = n_bytes, .ids = spread, \
     .enqueue = enqueue_update, .to_reach = TARGET, .optimizer = kind                         \
   }
+#define HALF_ROWS(label, n_bytes, type, kind, count, ...)                                \
+  {                                                                                      \
+    .name = label, .dim = 64, .bytes = count, .bytes_per_elem = n_bytes,                 \
+    .ids = TPS_DEVICE_IDS_SPREAD, .enqueue = enqueue_update, .to_reach = TARGET,         \
+    .optimizer = kind, .dtype = type, .has_half_rows = TRUE, .n_results = half_of_elems, \
+    __VA_ARGS__                                                                          \
+  }
+/* The CPU must compute the result, because the random bits of rows differ. */
+#define STOCHASTIC .is_stochastic = TRUE, .growth = TPS_DEVICE_GROWS_FREELY
 #define ROWS(label, columns, ...)                                            \
   {                                                                          \
     .name = label, .dim = columns, .ids = TPS_DEVICE_IDS_SPREAD, __VA_ARGS__ \
@@ -481,11 +494,22 @@ static const Case cases[] = {
           bytes_update),
   UPDATE ("adam of rows, dim 64", 64, 28, TPS_OPTIMIZER_ADAM, TPS_DEVICE_IDS_SPREAD, bytes_update),
   UPDATE ("ftrl of rows, dim 64", 64, 28, TPS_OPTIMIZER_FTRL, TPS_DEVICE_IDS_SPREAD, bytes_update),
+  HALF_ROWS ("row-wise adagrad, float16", 8, TPS_DTYPE_FLOAT16, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+             bytes_rowwise),
+  HALF_ROWS ("row-wise adagrad, bfloat16", 8, TPS_DTYPE_BFLOAT16, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+             bytes_rowwise),
+  HALF_ROWS ("row-wise, bf16 stochastic", 8, TPS_DTYPE_BFLOAT16, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+             bytes_rowwise, STOCHASTIC),
+  HALF_ROWS ("adam of rows, bfloat16", 24, TPS_DTYPE_BFLOAT16, TPS_OPTIMIZER_ADAM, bytes_update),
+  HALF_ROWS ("adam, f16 stochastic", 24, TPS_DTYPE_FLOAT16, TPS_OPTIMIZER_ADAM, bytes_update,
+             STOCHASTIC),
   ROWS ("gather, dim 64", 64, GATHER),
   ROWS ("gather, dim 128", 128, GATHER),
   SKEWED ("gather, dim 64, zipf", 64, GATHER),
+  ROWS ("gather bfloat16, dim 64", 64, GATHER, .dtype = TPS_DTYPE_BFLOAT16),
   ROWS ("pool of 20, dim 64", 64, POOL),
   ROWS ("pool of 20, dim 128", 128, POOL),
+  ROWS ("pool of 20, bfloat16", 64, POOL, .dtype = TPS_DTYPE_BFLOAT16),
   SKEWED ("pool of 20, dim 64, zipf", 64, POOL),
   ROWS ("pool's gradient, dim 64", 64, .bytes = bytes_pool_gradient,
         .enqueue = enqueue_backward_rows),

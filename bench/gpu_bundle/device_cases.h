@@ -19,7 +19,7 @@ typedef struct
   gsize n_elems;
   TpsBuffer *a, *b;      /* float [n_elems] each, above 0 */
   TpsBuffer *state;      /* float [2 * n_elems], above 0 */
-  TpsBuffer *halves;     /* [n_elems]: `b` as the case's dtype; NULL for FLOAT32 */
+  TpsBuffer *halves;     /* [n_elems]: `b`, as the case's dtype; NULL for FLOAT32 */
   TpsBuffer *ids;        /* gint64 [rows] */
   TpsBuffer *found_ids;  /* gint64 [rows + 1]; the last one is the number of ids found */
   gsize n_different_ids; /* in `ids` */
@@ -64,7 +64,10 @@ struct TpsDeviceCase
   gdouble momentum;
   TpsDeviceIds ids;
   TpsDeviceGrowth growth;
-  TpsDType dtype; /* of gradients or averages; 0 = FLOAT32 */
+  TpsDType dtype; /* of gradients or averages, or of the rows of tables; 0 = FLOAT32 */
+  /* The first half of `a` consists of rows of the dtype, [n_elems]. */
+  gboolean has_half_rows;
+  gboolean is_stochastic; /* the rounding of updated rows */
   TpsOptimizerKind optimizer;
 };
 

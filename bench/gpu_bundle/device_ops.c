@@ -132,6 +132,14 @@ make_halves (Work *work, const Case *what, GError **error)
   work->halves = alloc (work, work->n_elems * tps_dtype_size (what->dtype), error);
   if (work->halves == NULL)
     return FALSE;
+  if (what->has_half_rows)
+    {
+      ops_of (work)->cast (work->stream, what->dtype, tps_buffer_get_data (work->halves),
+                           TPS_DTYPE_FLOAT32, tps_buffer_get_data (work->a), work->n_elems);
+      ops_of (work)->copy (work->stream, tps_buffer_get_data (work->a),
+                           tps_buffer_get_data (work->halves),
+                           work->n_elems * tps_dtype_size (what->dtype));
+    }
   ops_of (work)->cast (work->stream, what->dtype, tps_buffer_get_data (work->halves),
                        TPS_DTYPE_FLOAT32, tps_buffer_get_data (work->b), work->n_elems);
   return TRUE;

@@ -455,7 +455,7 @@ part_sanitizer () {
   for kind in memcheck initcheck synccheck; do
     options=(--error-exitcode=9 "--tool=$kind")
     [ "$kind" != memcheck ] || options+=(--track-stream-ordered-races=all --leak-check=no)
-    for name in rows layers optimizers elementwise; do
+    for name in rows layers optimizers rounding elementwise; do
       [ "$kind" = memcheck ] || [ "$name" = rows ] || continue
       list_tests "./bin/${name}_on_gpu_test" "$TOOL_FILTER" | grep -q . || continue
       run sanitizer "$name $kind" "$tool" "${options[@]}" "./bin/${name}_on_gpu_test" \

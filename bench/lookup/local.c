@@ -161,7 +161,7 @@ run_share (Batch *batch, gsize begin, gsize end)
     tps_lookup_gather (floats_of (local->table), bags.indices, bags.n_indices, shape->dim);
   else
     local->stream->device->ops->embedding_pool (
-        local->stream, &bags, floats_of (local->table),
+        local->stream, &bags, TPS_DTYPE_FLOAT32, floats_of (local->table),
         (gfloat *) tps_tensor_data (&local->output) + begin * shape->dim, NULL);
 }
 

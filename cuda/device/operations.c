@@ -100,15 +100,15 @@ cuda_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer 
 }
 
 static void
-cuda_embedding_pool (TpsStream *stream, const TpsBags *bags, const gfloat *table, gfloat *output,
-                     gint64 *argmax)
+cuda_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
+                     gfloat *output, gint64 *argmax)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda,
-                           tps_cuda_embedding_pool (cuda->handle, bags, table, output, argmax),
-                           "embedding_pool");
+    tps_cuda_stream_check (
+        cuda, tps_cuda_embedding_pool (cuda->handle, bags, dtype, table, output, argmax),
+        "embedding_pool");
 }
 
 static void
@@ -231,10 +231,11 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                gsize dim)
 {
   TpsCudaStream *cuda = stream_of (stream);
-  TpsRowUpdate update = { indices, n_rows, dim, values, velocity, gradients, NULL };
+  TpsRowUpdate update = { indices,           n_rows, dim, values, velocity, gradients, NULL,
+                          TPS_DTYPE_FLOAT32, { 0 } };
 
   if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, factors, &update), "sgd_rows");
+    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, factors, 1, &update), "sgd_rows");
 }
 
 /* -- rows of equal id -- */
@@ -312,7 +313,7 @@ update_sgd (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdat
   const TpsOptimizerSpec *spec = step->spec;
   TpsSgdFactors factors = { spec->learning_rate, spec->momentum, spec->weight_decay };
 
-  return tps_cuda_sgd_rows (stream, &factors, update);
+  return tps_cuda_sgd_rows (stream, &factors, step->step, update);
 }
 
 typedef cudaError_t (*RowUpdater) (cudaStream_t stream, const TpsOptimizerStep *step,

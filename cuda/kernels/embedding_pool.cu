@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/types.cuh"
 
 namespace {
 
@@ -16,18 +17,31 @@ using namespace tps;
 /* The number of rows that a thread loads before it adds the first of them. */
 constexpr int kAhead = 4;
 
-template <int V> struct Pool
+/* V elements of a row, as floats. */
+template <typename Type, int V>
+TPS_BODY Pack<gfloat, V>
+values_of (const Pack<typename Type::Bits, V> &elements)
 {
+  Pack<gfloat, V> values;
+
+  for (int v = 0; v < V; v++)
+    values.at[v] = Type::value (elements.at[v]);
+  return values;
+}
+
+template <typename Type, int V> struct Pool
+{
+  using Elements = Pack<typename Type::Bits, V>;
   using Item = Pack<gfloat, V>;
   TpsBags bags;
   gsize n_packs; /* of a row */
-  const Item *table;
+  const Elements *table;
   Item *output;
 
   TPS_BODY Item
   row (gsize position, gsize column) const
   {
-    Item values = table[(gsize) bags.indices[position] * n_packs + column];
+    Item values = values_of<Type, V> (table[(gsize) bags.indices[position] * n_packs + column]);
 
     if (bags.weights != nullptr)
       for (int v = 0; v < V; v++)
@@ -87,14 +101,14 @@ template <int V> struct Pool
 };
 
 /* Copies rows `indices` of the table; kAhead rows are an item. */
-template <int V> struct Gather
+template <typename Type, int V> struct Gather
 {
-  using Values = Pack<gfloat, V>;
+  using Elements = Pack<typename Type::Bits, V>;
   const gint64 *indices;
   gsize n_rows;
   gsize n_packs; /* of a row */
-  const Values *table;
-  Values *output;
+  const Elements *table;
+  Pack<gfloat, V> *output;
 
   template <typename Team>
   TPS_BODY void
@@ -102,24 +116,25 @@ template <int V> struct Gather
   {
     gsize first = item * kAhead;
     int n = n_rows - first < kAhead ? (int) (n_rows - first) : kAhead;
-    const Values *from[kAhead];
+    const Elements *from[kAhead];
 
     for (int a = 0; a < kAhead; a++)
       from[a] = table + (gsize) indices[first + (a < n ? a : 0)] * n_packs;
     team.each (n_packs, [&] (gsize column) {
-      Values rows[kAhead];
+      Elements rows[kAhead];
 
       for (int a = 0; a < kAhead; a++)
         rows[a] = from[a][column];
       for (int a = 0; a < kAhead; a++)
         if (a < n)
-          output[(first + a) * n_packs + column] = rows[a];
+          output[(first + a) * n_packs + column] = values_of<Type, V> (rows[a]);
     });
   }
 };
 
-template <int V> struct Max
+template <typename Type, int V> struct Max
 {
+  using Elements = Pack<typename Type::Bits, V>;
   using Values = Pack<gfloat, V>;
   struct Item
   {
@@ -128,7 +143,7 @@ template <int V> struct Max
   };
   TpsBags bags;
   gsize n_packs; /* of a row */
-  const Values *table;
+  const Elements *table;
   Values *output;
   gint64 *argmax;
 
@@ -168,7 +183,7 @@ template <int V> struct Max
           if (a < n)
             {
               ids[a] = bags.indices[position + a];
-              rows[a] = table[(gsize) ids[a] * n_packs + cell.column];
+              rows[a] = values_of<Type, V> (table[(gsize) ids[a] * n_packs + cell.column]);
             }
         for (int a = 0; a < kAhead; a++)
           if (a < n)
@@ -186,14 +201,14 @@ template <int V> struct Max
 };
 
 /* The width of a team is the number of columns of a row, up to a warp. */
-template <int V>
+template <typename Type, int V>
 cudaError_t
-gather (cudaStream_t stream, const TpsBags *bags, const Pack<gfloat, V> *table,
+gather (cudaStream_t stream, const TpsBags *bags, const Pack<typename Type::Bits, V> *table,
         Pack<gfloat, V> *output)
 {
   gsize n_packs = (gsize) bags->dim / V;
   gsize n_items = bags->n_bags / kAhead + (bags->n_bags % kAhead != 0 ? 1 : 0);
-  Gather<V> body = { bags->indices, bags->n_bags, n_packs, table, output };
+  Gather<Type, V> body = { bags->indices, bags->n_bags, n_packs, table, output };
 
   if (n_packs == 0)
     return cudaSuccess;
@@ -204,30 +219,48 @@ gather (cudaStream_t stream, const TpsBags *bags, const Pack<gfloat, V> *table,
   return teams<32> (stream, n_items, body);
 }
 
-template <int V>
+template <typename Type, int V>
 cudaError_t
-pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table, gfloat *output, gint64 *argmax)
+pool (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output, gint64 *argmax)
 {
-  using Values = Pack<gfloat, V>;
   gsize n_packs = (gsize) bags->dim / V;
-  auto from = (const Values *) table;
-  auto to = (Values *) output;
+  auto from = (const Pack<typename Type::Bits, V> *) table;
+  auto to = (Pack<gfloat, V> *) output;
 
   if (bags->offsets == nullptr && bags->n_indices == bags->n_bags && bags->weights == nullptr
       && argmax == nullptr)
-    return gather<V> (stream, bags, from, to);
+    return gather<Type, V> (stream, bags, from, to);
   if (bags->pooling == TPS_POOLING_MAX)
-    return each<1> (stream, bags->n_bags * n_packs, Max<V> { *bags, n_packs, from, to, argmax });
-  return each<1> (stream, bags->n_bags * n_packs, Pool<V> { *bags, n_packs, from, to });
+    return each<1> (stream, bags->n_bags * n_packs,
+                    Max<Type, V> { *bags, n_packs, from, to, argmax });
+  return each<1> (stream, bags->n_bags * n_packs, Pool<Type, V> { *bags, n_packs, from, to });
+}
+
+template <typename Type>
+cudaError_t
+pool_rows (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output,
+           gint64 *argmax)
+{
+  if (tps_cuda_geometry_columns ((gsize) bags->dim, table, output, NULL) == 4)
+    return pool<Type, 4> (stream, bags, table, output, argmax);
+  return pool<Type, 1> (stream, bags, table, output, argmax);
 }
 
 } /* namespace */
 
 cudaError_t
-tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table,
-                         gfloat *output, gint64 *argmax)
+tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, TpsDType dtype,
+                         gconstpointer table, gfloat *output, gint64 *argmax)
 {
-  if (tps_cuda_geometry_columns ((gsize) bags->dim, table, output, NULL) == 4)
-    return pool<4> (stream, bags, table, output, argmax);
-  return pool<1> (stream, bags, table, output, argmax);
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT32:
+      return pool_rows<Float32> (stream, bags, table, output, argmax);
+    case TPS_DTYPE_FLOAT16:
+      return pool_rows<Float16> (stream, bags, table, output, argmax);
+    case TPS_DTYPE_BFLOAT16:
+      return pool_rows<BFloat16> (stream, bags, table, output, argmax);
+    default:
+      return cudaErrorInvalidValue;
+    }
 }

@@ -38,8 +38,8 @@ cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const g
                                     gint64 bound, gconstpointer values, gsize n_rows, gsize dim,
                                     gint64 *unique_indices, gpointer sums, gint64 *n_unique);
 
-cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table,
-                                     gfloat *output, gint64 *argmax);
+cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, TpsDType dtype,
+                                     gconstpointer table, gfloat *output, gint64 *argmax);
 cudaError_t tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
                                          const gfloat *output_gradient, const gint64 *argmax,
                                          gfloat *table_gradient);
@@ -69,8 +69,9 @@ cudaError_t tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_
 
 cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
                           const gfloat *gradient, gfloat *velocity, gsize n_elems);
-/* The state of a row is its velocity; NULL if momentum is 0. */
-cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors,
+/* The state of a row is its velocity; NULL if momentum is 0. `step` is the number of the step; it
+ * is used by stochastic rounding only. */
+cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors, gint64 step,
                                const TpsRowUpdate *update);
 
 /* Optimizers of rows, one file for each. `step` is borrowed for the call. */

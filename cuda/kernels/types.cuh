@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Element types and their conversions. The source is the CPU's
- * (runtime/device/cpu/kernels/convert.h), also compiled for the GPU, so that the bits are the
- * same. */
+ * (runtime/device/cpu/kernels/convert.h and stochastic_bits.h), also compiled for the GPU, so that
+ * the bits are the same. */
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 #undef TPS_INLINE
 #define TPS_INLINE static TPS_BODY
-#include "runtime/device/cpu/kernels/convert.h"
+#include "runtime/device/cpu/kernels/stochastic_bits.h"
 
 namespace tps {
 
 /* Bits: the representation of an element in memory. Value: an arithmetic type that represents every
- * element exactly. of() rounds once. */
+ * element exactly. of() rounds once, to nearest; with random bits, stochastically. */
 
 struct Float32
 {
@@ -85,6 +85,11 @@ struct Float16
     return convert_f32_to_f16 (x);
   }
   static TPS_BODY Bits
+  of (gfloat x, guint32 random)
+  {
+    return stochastic_f32_to_f16 (x, random);
+  }
+  static TPS_BODY Bits
   of (gdouble x)
   {
     return convert_f64_to_f16 (x);
@@ -115,6 +120,11 @@ struct BFloat16
   of (gfloat x)
   {
     return convert_f32_to_bf16 (x);
+  }
+  static TPS_BODY Bits
+  of (gfloat x, guint32 random)
+  {
+    return stochastic_f32_to_bf16 (x, random);
   }
   static TPS_BODY Bits
   of (gdouble x)

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Optimizers whose values do not depend on each other: a rule for one value. A thread updates V
- * neighbouring values of a row, with vector loads, and reads the index of the row once. */
+ * neighbouring values of a row, with vector loads, and reads the index of the row once. Types and
+ * roundings of rows are template parameters, so that FLOAT32 rows have no code for them. */
 
 #pragma once
 
@@ -9,8 +10,92 @@
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
+#include "cuda/kernels/types.cuh"
 
 namespace tps {
+
+/* How rows are stored: Bits, value(), and the rounding of updated values. Row is what the columns
+ * of a row share. */
+
+template <typename Type> struct Nearest
+{
+  using Bits = typename Type::Bits;
+  struct Row
+  {
+  };
+  static constexpr bool kNeedsPlace = false; /* of a value: its row and column */
+
+  static TPS_BODY gfloat
+  value (Bits bits)
+  {
+    return Type::value (bits);
+  }
+  TPS_BODY Row
+  row (gsize) const
+  {
+    return {};
+  }
+  TPS_BODY Bits
+  round (Row, gsize, gfloat x) const
+  {
+    return Type::of (x);
+  }
+};
+
+template <typename Type> struct Stochastic
+{
+  using Bits = typename Type::Bits;
+  using Row = guint64; /* the key of its random bits */
+  static constexpr bool kNeedsPlace = true;
+
+  guint64 step_key;
+  gint64 first, stride;
+
+  static TPS_BODY gfloat
+  value (Bits bits)
+  {
+    return Type::value (bits);
+  }
+  TPS_BODY Row
+  row (gsize row) const
+  {
+    return stochastic_row_key (step_key, first + (gint64) row * stride);
+  }
+  TPS_BODY Bits
+  round (Row key, gsize column, gfloat x) const
+  {
+    return Type::of (x, stochastic_bits (key, column));
+  }
+};
+
+/* Calls f (rounding) for the rows of step `step`; other dtypes are a bug of the caller. */
+
+template <typename Type, typename F>
+cudaError_t
+for_half_rows (const TpsRowRounding &rounding, gint64 step, F f)
+{
+  guint64 step_key = stochastic_step_key (rounding.seed, step);
+
+  return rounding.is_stochastic ? f (Stochastic<Type> { step_key, rounding.first, rounding.stride })
+                                : f (Nearest<Type> {});
+}
+
+template <typename F>
+cudaError_t
+for_rows (const TpsRowUpdate &update, gint64 step, F f)
+{
+  switch (update.dtype)
+    {
+    case TPS_DTYPE_FLOAT32:
+      return f (Nearest<Float32> {});
+    case TPS_DTYPE_FLOAT16:
+      return for_half_rows<Float16> (update.rounding, step, f);
+    case TPS_DTYPE_BFLOAT16:
+      return for_half_rows<BFloat16> (update.rounding, step, f);
+    default:
+      return cudaErrorInvalidValue;
+    }
+}
 
 TPS_BODY gsize
 row_of (const TpsRowUpdate &update, gsize i)
@@ -33,16 +118,19 @@ template <int N> struct Value
 
 /* Rule: void step (Value<N> *), constant. State k of column c lies at state[(row * N + k) * dim +
  * c]. */
-template <int N, int V, typename Rule> struct UpdateRows
+template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
 {
+  using Bits = typename Rounding::Bits;
   struct Item
   {
     gsize row, pack;
-    Pack<gfloat, V> value, gradient, state[N > 0 ? N : 1];
+    Pack<Bits, V> value;
+    Pack<gfloat, V> gradient, state[N > 0 ? N : 1];
   };
   TpsRowUpdate update;
   gsize n_packs; /* of a row, > 0 */
   Rule rule;
+  Rounding rounding;
 
   TPS_BODY Item
   load (gsize i) const
@@ -64,16 +152,17 @@ template <int N, int V, typename Rule> struct UpdateRows
   {
     if (!is_used (i))
       return;
+    typename Rounding::Row row = rounding.row (item.row);
     for (int v = 0; v < V; v++)
       {
         Value<N> x;
 
-        x.value = item.value.at[v];
+        x.value = Rounding::value (item.value.at[v]);
         x.gradient = item.gradient.at[v];
         for (int k = 0; k < N; k++)
           x.state[k] = item.state[k].at[v];
         rule.step (&x);
-        item.value.at[v] = x.value;
+        item.value.at[v] = rounding.round (row, item.pack * V + v, x.value);
         for (int k = 0; k < N; k++)
           item.state[k].at[v] = x.state[k];
       }
@@ -92,15 +181,16 @@ private:
   TPS_BODY void
   find_place (gsize i, Item *item) const
   {
-    Cell cell = update.indices == nullptr && N <= 1 ? Cell { 0, i } : cell_of (i, n_packs);
+    bool is_one_row = update.indices == nullptr && N <= 1 && !Rounding::kNeedsPlace;
+    Cell cell = is_one_row ? Cell { 0, i } : cell_of (i, n_packs);
 
     item->row = row_of (update, cell.row);
     item->pack = cell.column;
   }
-  TPS_BODY Pack<gfloat, V> *
+  TPS_BODY Pack<Bits, V> *
   value_of (const Item &item) const
   {
-    return (Pack<gfloat, V> *) update.values + item.row * n_packs + item.pack;
+    return (Pack<Bits, V> *) update.values + item.row * n_packs + item.pack;
   }
   TPS_BODY Pack<gfloat, V> *
   state_of (const Item &item, int k) const
@@ -111,23 +201,27 @@ private:
 
 template <int N, int V, typename Rule>
 cudaError_t
-update_packs (cudaStream_t stream, const TpsRowUpdate &update, const Rule &rule)
+update_packs (cudaStream_t stream, const TpsRowUpdate &update, gint64 step, const Rule &rule)
 {
   gsize n_packs = update.dim / V;
 
-  return each<2> (stream, update.n_rows * n_packs,
-                  UpdateRows<N, V, Rule> { update, n_packs, rule });
+  return for_rows (update, step, [&] (auto rounding) {
+    return each<2> (
+        stream, update.n_rows * n_packs,
+        UpdateRows<N, V, Rule, decltype (rounding)> { update, n_packs, rule, rounding });
+  });
 }
 
+/* `step` is the number of the step. */
 template <int N, typename Rule>
 cudaError_t
-update_rows (cudaStream_t stream, const TpsRowUpdate *update, const Rule &rule)
+update_rows (cudaStream_t stream, const TpsRowUpdate *update, gint64 step, const Rule &rule)
 {
   if (tps_cuda_geometry_columns (update->dim, update->values, update->gradients,
                                  N > 0 ? update->state : nullptr)
       == 4)
-    return update_packs<N, 4> (stream, *update, rule);
-  return update_packs<N, 1> (stream, *update, rule);
+    return update_packs<N, 4> (stream, *update, step, rule);
+  return update_packs<N, 1> (stream, *update, step, rule);
 }
 
 } /* namespace tps */

@@ -27,6 +27,6 @@ cudaError_t
 tps_cuda_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,
                        const TpsRowUpdate *update)
 {
-  return tps::update_rows<1> (stream, update,
+  return tps::update_rows<1> (stream, update, step->step,
                               Adagrad { step->learning_rate, step->weight_decay, step->epsilon });
 }

@@ -35,5 +35,5 @@ tps_cuda_adam_rows (cudaStream_t stream, const TpsOptimizerStep *step, const Tps
     step->weight_decay, step->epsilon,
   };
 
-  return tps::update_rows<2> (stream, update, rule);
+  return tps::update_rows<2> (stream, update, step->step, rule);
 }

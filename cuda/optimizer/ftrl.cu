@@ -35,7 +35,7 @@ tps_cuda_ftrl_rows (cudaStream_t stream, const TpsOptimizerStep *step, const Tps
 {
   gfloat alpha = step->learning_rate;
 
-  return tps::update_rows<2> (stream, update,
+  return tps::update_rows<2> (stream, update, step->step,
                               Ftrl { alpha, step->beta, step->l1, step->l2, step->weight_decay,
                                      step->beta / alpha + step->l2 });
 }

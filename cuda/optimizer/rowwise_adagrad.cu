@@ -15,20 +15,23 @@ using namespace tps;
 constexpr int kLanes = 16;
 constexpr int kRows = 2;
 
-template <int V> struct RowwiseAdagrad
+template <int V, typename Rounding> struct RowwiseAdagrad
 {
   static constexpr int kThreads = kLanes / V;
-  using Values = Pack<gfloat, V>;
+  using Values = Pack<typename Rounding::Bits, V>;
+  using Gradient = Pack<gfloat, V>;
   using Sums = Pack<gfloat, kRows * V>; /* of row r: from r * V on */
   struct Row
   {
+    gsize index;
     Values *values;
-    const Values *gradient;
+    const Gradient *gradient;
     gfloat *state;
   };
   TpsRowUpdate update;
   gsize n_packs; /* of a row */
   gfloat learning_rate, weight_decay, epsilon;
+  Rounding rounding;
 
   template <typename Team>
   TPS_BODY void
@@ -54,9 +57,10 @@ template <int V> struct RowwiseAdagrad
       if (r < n_rows)
         {
           gfloat rate = learning_rate / (sqrtf (sums[r]) + epsilon);
+          typename Rounding::Row place = rounding.row (rows[r].index);
 
           team.each (1, [&] (gsize) { *rows[r].state = sums[r]; });
-          team.each (n_packs, [&] (gsize pack) { step (rows[r], pack, rate); });
+          team.each (n_packs, [&] (gsize pack) { step (rows[r], place, pack, rate); });
         }
   }
 
@@ -66,8 +70,8 @@ private:
   {
     gsize row = row_of (update, i);
 
-    return { (Values *) update.values + row * n_packs,
-             (const Values *) update.gradients + i * n_packs, update.state + row };
+    return { row, (Values *) update.values + row * n_packs,
+             (const Gradient *) update.gradients + i * n_packs, update.state + row };
   }
 
   TPS_BODY gfloat
@@ -83,7 +87,8 @@ private:
 
     for (gsize pack = lane; pack < n_packs; pack += kThreads)
       {
-        Values values[kRows], gradient[kRows];
+        Values values[kRows];
+        Gradient gradient[kRows];
 
         for (int r = 0; r < kRows; r++)
           {
@@ -93,7 +98,7 @@ private:
         for (int r = 0; r < kRows; r++)
           for (int v = 0; v < V; v++)
             {
-              gfloat d = difference (values[r].at[v], gradient[r].at[v]);
+              gfloat d = difference (Rounding::value (values[r].at[v]), gradient[r].at[v]);
 
               sums.at[r * V + v] += d * d;
             }
@@ -119,12 +124,18 @@ private:
   }
 
   TPS_BODY void
-  step (const Row &row, gsize pack, gfloat rate) const
+  step (const Row &row, typename Rounding::Row place, gsize pack, gfloat rate) const
   {
-    Values values = row.values[pack], gradient = row.gradient[pack];
+    Values values = row.values[pack];
+    Gradient gradient = row.gradient[pack];
 
     for (int v = 0; v < V; v++)
-      values.at[v] -= rate * difference (values.at[v], gradient.at[v]);
+      {
+        gfloat value = Rounding::value (values.at[v]);
+
+        value -= rate * difference (value, gradient.at[v]);
+        values.at[v] = rounding.round (place, pack * V + v, value);
+      }
     row.values[pack] = values;
   }
 };
@@ -133,11 +144,13 @@ template <int V>
 cudaError_t
 update_teams (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdate *update)
 {
-  using Body = RowwiseAdagrad<V>;
+  return for_rows (*update, step->step, [&] (auto rounding) {
+    using Body = RowwiseAdagrad<V, decltype (rounding)>;
 
-  return teams<Body::kThreads> (
-      stream, update->n_rows / kRows + update->n_rows % kRows,
-      Body { *update, update->dim / V, step->learning_rate, step->weight_decay, step->epsilon });
+    return teams<Body::kThreads> (stream, update->n_rows / kRows + update->n_rows % kRows,
+                                  Body { *update, update->dim / V, step->learning_rate,
+                                         step->weight_decay, step->epsilon, rounding });
+  });
 }
 
 } /* namespace */

@@ -47,6 +47,7 @@ fn words() -> TableSpec {
         device: None,
         host_memory: None,
         durability: None,
+        rounding: None,
     }
 }
 

@@ -46,6 +46,16 @@ static const TpsEnumValue durabilities[] = {
 
 static const TpsEnum durability_enum = { "DurabilityMode", durabilities };
 
+/* ---- Rounding ------------------------------------------------------------------------------- */
+
+static const TpsEnumValue roundings[] = {
+  { "NEAREST", TPS_ROUNDING_NEAREST },
+  { "STOCHASTIC", TPS_ROUNDING_STOCHASTIC },
+  { NULL },
+};
+
+static const TpsEnum rounding_enum = { "Rounding", roundings };
+
 /* ---- TableSpec ------------------------------------------------------------------------------ */
 
 /* The wire's form, in which the fields of the shard belong to the spec. */
@@ -123,6 +133,7 @@ static const TpsField spec_fields[] = {
   SPEC (12, "device", spec.place.device, TPS_FIELD_OPTIONAL, device_kind, NULL),
   SPEC (13, "host_memory", spec.place.is_host_memory, TPS_FIELD_OPTIONAL, tps_kind_bool, NULL),
   SPEC (14, "durability", spec.durability, TPS_FIELD_OPTIONAL, tps_kind_enum, &durability_enum),
+  SPEC (15, "rounding", spec.rounding, TPS_FIELD_OPTIONAL, tps_kind_enum, &rounding_enum),
   { NULL },
 };
 

@@ -51,7 +51,7 @@ typedef enum
   TPS_POOLING_MAX = 3,
 } TpsPooling; /* the numeric values are part of the wire format */
 
-/* Bags of rows of a FLOAT32 [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the
+/* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the
  * last bag ends at n_indices. If offsets is NULL, every bag has n_indices / n_bags indices. An
  * empty bag gives zeros. */
 typedef struct
@@ -86,17 +86,48 @@ typedef struct
   gdouble learning_rate, momentum, weight_decay;
 } TpsSgdFactors;
 
-/* The rows that an optimizer step updates. */
+/* How an updated row of FLOAT16 or BFLOAT16 is rounded: once, from FLOAT32.
+ *
+ * To nearest: ties to even, overflow to infinity, as `cast` does.
+ *
+ * Stochastically: a value x between two neighbours a and b of the type, of which a is the one
+ * nearer to 0, becomes b if r + floor (2^32 * (x - a) / (b - a)) >= 2^32, where r are 32 random
+ * bits, and a otherwise. So random bits are added below the precision of the type, with carry, and
+ * the sum is truncated. The expectation of the result is x, except for tiny values of FLOAT16,
+ * whose probability is truncated to a multiple of 2^-32. Values of the type never change, and zeros
+ * keep their signs. The largest finite value of the type has no finite neighbour above it, so
+ * larger magnitudes are rounded to nearest, as are infinities and NaN.
+ *
+ * The random bits of column c are a pure function of `seed`, the number of the optimizer's step,
+ * the number of the row, `first` + i * `stride` for row i, and c. With the finalizer mix() and the
+ * increment G of SplitMix64 [Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+ * 2014], they are the upper half of output number c (from 0) of a SplitMix64 generator whose state
+ * is
+ *
+ *   mix ((mix ((mix (seed + G) ^ step) + G) ^ number) + G)
+ *
+ * runtime/device/cpu/kernels/stochastic_bits.h is the reference. */
+typedef struct
+{
+  gboolean is_stochastic; /* FALSE: to nearest, and the other fields are not used */
+  gint64 seed;
+  gint64 first, stride;
+} TpsRowRounding;
+
+/* The rows that an optimizer step updates. Rows of FLOAT16 and BFLOAT16 are converted to FLOAT32,
+ * updated and rounded once. */
 typedef struct
 {
   const gint64 *indices; /* [n_rows], unique; NULL selects rows 0 … n_rows - 1 */
   gsize n_rows, dim;
-  gfloat *values;          /* [rows, dim] */
+  gpointer values;         /* [rows, dim] of `dtype` */
   gfloat *state;           /* [rows, tps_optimizer_state_per_row()]; NULL if that is 0 */
   const gfloat *gradients; /* [n_rows, dim] */
   /* [1] in memory that the device can read: only the first *n_used rows are updated, at most
    * n_rows. NULL: all of them. */
   const gint64 *n_used;
+  TpsDType dtype;          /* FLOAT32, FLOAT16 or BFLOAT16 */
+  TpsRowRounding rounding; /* not used for FLOAT32 */
 } TpsRowUpdate;
 
 #define TPS_EXPORT_HANDLE_BYTES 64
@@ -211,10 +242,11 @@ typedef struct
                          gpointer sums, gint64 *n_unique);
 
   /* output [n_bags, dim]: the sum, mean (sum / count) or maximum of the rows of `table` in each
-   * bag, in the given order. `argmax` [n_bags, dim] must be NULL except for MAX. It receives the
-   * row of each maximum (the first of equal values; a NaN wins), and -1 for empty bags. */
-  void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, const gfloat *table,
-                          gfloat *output, gint64 *argmax);
+   * bag, in the given order. `dtype` is that of the table: FLOAT32, FLOAT16 or BFLOAT16; elements
+   * are converted to FLOAT32 first. `argmax` [n_bags, dim] must be NULL except for MAX. It receives
+   * the row of each maximum (the first of equal values; a NaN wins), and -1 for empty bags. */
+  void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
+                          gconstpointer table, gfloat *output, gint64 *argmax);
   /* Computes the dense gradient of the table from the gradient of the output [n_bags, dim].
    * table_gradient [rows, dim] is written completely: 0 plus the contributions to each row, in the
    * order of the indices, as a tree. For MAX, the contributions to each cell are added in the order

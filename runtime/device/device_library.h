@@ -15,8 +15,9 @@
 G_BEGIN_DECLS
 
 #define TPS_DEVICE_LIBRARY_SYMBOL "tps_device_library"
-/* Must be increased with every change of TpsDeviceLibrary. */
-#define TPS_DEVICE_LIBRARY_ABI 1
+/* Must be increased with every change of TpsDeviceLibrary, or of a function's type in its tables.
+ * */
+#define TPS_DEVICE_LIBRARY_ABI 2
 
 typedef struct
 {

@@ -144,8 +144,6 @@ tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gcha
       return FALSE;
   if (!check_range (&resolved, dtype, what, error))
     return FALSE;
-  if (resolved.kind == TPS_INITIALIZER_ZEROS)
-    resolved.seed = 0;
   *initializer = resolved;
   return TRUE;
 }

@@ -206,6 +206,13 @@ tps_shard_range_begin (gint64 rows, gint32 index, gint32 count)
   return (gint64) ((unsigned __int128) rows * (guint64) index / (guint64) count);
 }
 
+void
+tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride)
+{
+  *first = shard->kind == TPS_SHARD_HASH ? shard->index : shard->first_row;
+  *stride = shard->kind == TPS_SHARD_HASH ? shard->count : 1;
+}
+
 /* Returns the last shard that begins at or before the row: floor (i * rows / count) <= row where i
  * * rows < (row + 1) * count. */
 gint32

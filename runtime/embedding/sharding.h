@@ -60,6 +60,10 @@ gint64 tps_shard_get_slot (const TpsShard *shard, gint64 row);
 /* Returns the global id of slot `slot` in [0, n_rows). */
 gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 
+/* The numbers of rows are an affine function of their slots: slot s holds the row of number first +
+ * s * stride. The number of a row is its global id, or in a shard by hash permute (id, rows). */
+void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride);
+
 /* The bijection and its inverse. */
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);

@@ -20,6 +20,7 @@ tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 
     .name = g_strdup (name),
     .dim = dim,
     .dtype = TPS_DTYPE_FLOAT32,
+    .rounding = TPS_ROUNDING_NEAREST,
     .initializer = { .kind = TPS_INITIALIZER_NORMAL,
                      .low = NAN,
                      .high = NAN,
@@ -88,6 +89,39 @@ is_row_dtype (TpsDType dtype)
   return dtype == TPS_DTYPE_FLOAT32 || dtype == TPS_DTYPE_FLOAT16 || dtype == TPS_DTYPE_BFLOAT16;
 }
 
+const gchar *
+tps_rounding_name (TpsRounding rounding)
+{
+  switch (rounding)
+    {
+    case TPS_ROUNDING_NEAREST:
+      return "NEAREST";
+    case TPS_ROUNDING_STOCHASTIC:
+      return "STOCHASTIC";
+    }
+  return NULL;
+}
+
+/* The dtype has been checked. */
+static gboolean
+check_rounding (const TpsTableSpec *spec, GError **error)
+{
+  if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
+      return FALSE;
+    }
+  if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
+                   "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
+      return FALSE;
+    }
+  return TRUE;
+}
+
 static gboolean
 check_fields (const TpsTableSpec *spec, GError **error)
 {
@@ -119,7 +153,7 @@ check_fields (const TpsTableSpec *spec, GError **error)
                    tps_dtype_name (spec->dtype), (gint) spec->dtype);
       return FALSE;
     }
-  return TRUE;
+  return check_rounding (spec, error);
 }
 
 static gboolean
@@ -194,6 +228,12 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
       || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error)
       || !resolve_place (&resolved.place, error))
     return FALSE;
+  if (resolved.rounding == 0)
+    resolved.rounding = TPS_ROUNDING_NEAREST;
+  /* Without random numbers, specifications that differ in the seed alone are equal. */
+  if (resolved.initializer.kind == TPS_INITIALIZER_ZEROS
+      && resolved.rounding != TPS_ROUNDING_STOCHASTIC)
+    resolved.initializer.seed = 0;
   if (!count_bytes (&resolved, &n_bytes))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -212,6 +252,18 @@ tps_table_spec_get_bytes (const TpsTableSpec *spec)
 
   count_bytes (spec, &n_bytes);
   return n_bytes;
+}
+
+TpsRowRounding
+tps_table_spec_get_rounding (const TpsTableSpec *spec)
+{
+  TpsRowRounding rounding = {
+    .is_stochastic = spec->rounding == TPS_ROUNDING_STOCHASTIC,
+    .seed = spec->initializer.seed,
+  };
+
+  tps_shard_get_numbers (&spec->shard, &rounding.first, &rounding.stride);
+  return rounding;
 }
 
 /* -- comparison -- */
@@ -303,6 +355,9 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
   if (a->dtype != b->dtype)
     return g_strdup_printf ("dtype: %s, not %s", tps_dtype_name (a->dtype),
                             tps_dtype_name (b->dtype));
+  if (a->rounding != b->rounding)
+    return g_strdup_printf ("rounding: %s, not %s", tps_rounding_name (a->rounding),
+                            tps_rounding_name (b->rounding));
   difference = tps_initializer_dup_difference (&a->initializer, &b->initializer);
   if (difference != NULL)
     {

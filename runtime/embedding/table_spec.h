@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/base/durability.h"
+#include "runtime/device/backend.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/embedding/sharding.h"
 #include "runtime/tensor/optimizer.h"
@@ -28,6 +29,14 @@ typedef struct
   gint64 seed;
 } TpsInitializer;
 
+/* How updated rows are rounded to FLOAT16 or BFLOAT16. The numeric values are part of the wire
+ * format. */
+typedef enum
+{
+  TPS_ROUNDING_NEAREST = 1,    /* ties to even */
+  TPS_ROUNDING_STOCHASTIC = 2, /* see TpsRowRounding in runtime/device/backend.h */
+} TpsRounding;
+
 #define TPS_TABLE_PLACE_MAX_DEVICE 31
 
 /* The device and memory in which the rows are looked up and updated. */
@@ -44,6 +53,9 @@ typedef struct
   gchar *name;
   gint32 dim;
   TpsDType dtype; /* of the rows */
+  /* Of updated rows; 0 means not specified, which is NEAREST. STOCHASTIC takes its random bits from
+   * the seed of the initializer, whatever the initializer's kind. */
+  TpsRounding rounding;
   TpsShard shard;
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
@@ -71,9 +83,9 @@ typedef struct
 gboolean tps_table_specs_add (TpsTableSpecs *specs, const TpsTableSpec *spec, GError **error);
 void tps_table_specs_clear (TpsTableSpecs *specs);
 
-/* Fills in the defaults and checks all fields: name, dim > 0, dtype, initializer, optimizer, and
- * that the number of bytes does not overflow. The place must be well-formed, but its device need
- * not exist: "cuda" becomes "cuda:0", and unset fields stay unset. Errors:
+/* Fills in the defaults and checks all fields: name, dim > 0, dtype, rounding, initializer,
+ * optimizer, and that the number of bytes does not overflow. The place must be well-formed, but its
+ * device need not exist: "cuda" becomes "cuda:0", and unset fields stay unset. Errors:
  * TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
@@ -85,6 +97,9 @@ gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
  * if they are equal. The caller must free the string with g_free(). */
 gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
 
+/* Returns "NEAREST" or "STOCHASTIC"; NULL for other values. Static. */
+const gchar *tps_rounding_name (TpsRounding rounding);
+
 /* Describes a place: "cpu", "cuda:0", or "cuda:0/host" for a device that works on host memory.
  * Owned by the caller. */
 gchar *tps_table_place_to_string (const TpsTablePlace *place);
@@ -94,6 +109,10 @@ gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 
 /* Returns the bytes of rows and optimizer state. `spec` must be resolved. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
+
+/* Returns the rounding of the updated rows of a table, whose rows are numbered by slot. `spec` must
+ * be resolved. */
+TpsRowRounding tps_table_spec_get_rounding (const TpsTableSpec *spec);
 
 /* Writes the first values of row `row` (global id) to `values` [dim] of `dtype`, each rounded once.
  * They depend on the seed and the row only. */

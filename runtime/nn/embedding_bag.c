@@ -33,7 +33,8 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
 {
   TpsBags bags = to_bags (bag, input);
 
-  stream->device->ops->embedding_pool (stream, &bags, bag->table->value, output, NULL);
+  stream->device->ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, bag->table->value, output,
+                                       NULL);
 }
 
 /* -- sparse gradients: ids, followed by their rows and the number of rows -- */

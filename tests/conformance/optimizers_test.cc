@@ -73,7 +73,9 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
                                       device_values.data (),
                                       n_states > 0 ? device_state.data () : nullptr,
                                       device_gradients.data (),
-                                      nullptr };
+                                      nullptr,
+                                      TPS_DTYPE_FLOAT32,
+                                      {} };
 
               ops->update_rows (stream, &wanted, step, &update);
               update_reference (wanted, step, ids, dim, &values, &state, gradients);
@@ -83,6 +85,68 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
                   << tps_optimizer_kind_name (wanted.kind) << " dim " << dim << " step " << step;
             }
         }
+}
+
+/* Rows of FLOAT16 and BFLOAT16 are converted, updated and rounded. */
+TEST_P (Optimizers, AStepOfHalfRowsRoundsTheBitsOfTheFormula)
+{
+  const TpsRowRounding roundings[] = { {}, { TRUE, -3, 5, 7 } };
+
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (const TpsRowRounding &rounding : roundings)
+      for (int kind = TPS_OPTIMIZER_SGD; kind <= TPS_OPTIMIZER_FTRL; kind++)
+        for (size_t dim : { 1, 3, 16, 64, 100 })
+          for (bool has_indices : { false, true })
+            {
+              TpsOptimizerSpec wanted = spec ((TpsOptimizerKind) kind, has_indices);
+              size_t n_rows = 300, n_states = tps_optimizer_state_per_row (&wanted, dim);
+              std::vector<uint16_t> rows;
+              std::vector<float> state (n_rows * n_states);
+
+              for (float value : random_floats (n_rows * dim))
+                rows.push_back (reference::round_to_nearest (dtype, value));
+              DeviceArray<uint16_t> device_rows (stream, rows);
+              DeviceArray<float> device_state (stream, state);
+              for (int64_t step = 1; step <= 3; step++)
+                {
+                  std::vector<int64_t> ids = { 0, 1, 2, 3 };
+                  if (has_indices)
+                    ids = { 7, 22, 0, step, 299, 13 };
+                  std::vector<float> gradients = random_floats (ids.size () * dim);
+                  std::vector<float> values;
+                  DeviceArray<int64_t> indices (stream, ids);
+                  DeviceArray<float> device_gradients (stream, gradients);
+                  TpsRowUpdate update = { has_indices ? indices.data () : nullptr,
+                                          ids.size (),
+                                          dim,
+                                          device_rows.data (),
+                                          n_states > 0 ? device_state.data () : nullptr,
+                                          device_gradients.data (),
+                                          nullptr,
+                                          dtype,
+                                          rounding };
+
+                  ops->update_rows (stream, &wanted, step, &update);
+                  for (size_t i = 0; i < rows.size (); i++)
+                    values.push_back ((float) reference::load (dtype, rows.data (), i));
+                  update_reference (wanted, step, ids, dim, &values, &state, gradients);
+                  for (int64_t id : ids)
+                    for (size_t d = 0; d < dim; d++)
+                      {
+                        float value = values[id * dim + d];
+
+                        rows[id * dim + d] = rounding.is_stochastic
+                                                 ? reference::round_stochastically (
+                                                     dtype, value,
+                                                     reference::random_bits (rounding, step, id, d))
+                                                 : reference::round_to_nearest (dtype, value);
+                      }
+                  ASSERT_EQ (device_rows.read (), rows)
+                      << tps_optimizer_kind_name (wanted.kind) << " " << tps_dtype_name (dtype)
+                      << " dim " << dim << " step " << step;
+                  ASSERT_TRUE (same_bits (device_state.read (), state));
+                }
+            }
 }
 
 TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
@@ -95,10 +159,15 @@ TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
       std::vector<float> gradients = random_floats (6 * 5);
       DeviceArray<float> device_values (stream, values), device_state (stream, state);
       DeviceArray<float> device_gradients (stream, gradients);
-      TpsRowUpdate update = {
-        nullptr, 6, 5, device_values.data (), device_state.data (), device_gradients.data (),
-        nullptr
-      };
+      TpsRowUpdate update = { nullptr,
+                              6,
+                              5,
+                              device_values.data (),
+                              device_state.data (),
+                              device_gradients.data (),
+                              nullptr,
+                              TPS_DTYPE_FLOAT32,
+                              {} };
 
       ops->update_rows (stream, &wanted, 1, &update);
       update_reference (wanted, 1, { 0, 1, 2, 3, 4, 5 }, 5, &values, &state, gradients);
@@ -132,10 +201,15 @@ TEST_P (Optimizers, TheNumberOfRowsMayBeKnownToTheDeviceAlone)
           bags.indices = indices.data ();
           bags.n_indices = bags.n_bags = ids.size ();
           bags.pooling = TPS_POOLING_SUM;
-          TpsRowUpdate update = {
-            unique.data (), n_rows,         dim, device_values.data (), device_state.data (),
-            sums.data (),   counted.data ()
-          };
+          TpsRowUpdate update = { unique.data (),
+                                  n_rows,
+                                  dim,
+                                  device_values.data (),
+                                  device_state.data (),
+                                  sums.data (),
+                                  counted.data (),
+                                  TPS_DTYPE_FLOAT32,
+                                  {} };
           ops->embedding_backward_rows (stream, &bags, device_gradients.data (), nullptr,
                                         unique.data (), sums.data (), counted.data ());
           ops->update_rows (stream, &wanted, 1, &update);

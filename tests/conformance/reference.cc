@@ -209,4 +209,62 @@ gemm (const TpsGemm &gemm, float *c)
       }
 }
 
+namespace {
+
+constexpr uint64_t kIncrement = 0x9e3779b97f4a7c15;
+
+uint64_t
+mix (uint64_t z)
+{
+  z ^= z >> 30;
+  z *= 0xbf58476d1ce4e5b9;
+  z ^= z >> 27;
+  z *= 0x94d049bb133111eb;
+  z ^= z >> 31;
+  return z;
+}
+
+} // namespace
+
+uint32_t
+random_bits (const TpsRowRounding &rounding, int64_t step, int64_t row, uint64_t column)
+{
+  uint64_t number = (uint64_t) (rounding.first + row * rounding.stride), state;
+
+  state = mix ((uint64_t) rounding.seed + kIncrement);
+  state = mix ((state ^ (uint64_t) step) + kIncrement);
+  state = mix ((state ^ number) + kIncrement);
+  for (uint64_t i = 0; i <= column; i++)
+    state += kIncrement;
+  return (uint32_t) (mix (state) >> 32);
+}
+
+uint16_t
+round_to_nearest (TpsDType dtype, float value)
+{
+  uint16_t bits;
+
+  store (dtype, &bits, 0, value);
+  return bits;
+}
+
+uint16_t
+round_stochastically (TpsDType dtype, float value, uint32_t random)
+{
+  bool is_f16 = dtype == TPS_DTYPE_FLOAT16;
+  int precision = is_f16 ? 11 : 8, min_exponent = is_f16 ? -14 : -126;
+  double largest = is_f16 ? 65504 : 0x1.fep127, magnitude = std::fabs (value);
+
+  if (value == 0 || !(magnitude <= largest))
+    return round_to_nearest (dtype, value);
+  double spacing = std::ldexp (1.0,
+                               std::max (std::ilogb (magnitude), min_exponent) - precision + 1);
+  double below = std::floor (magnitude / spacing);
+  double fraction = std::floor (std::ldexp (magnitude / spacing - below, 32));
+  bool is_up = random + fraction >= 0x1p32;
+
+  return round_to_nearest (dtype,
+                           (float) std::copysign ((below + (is_up ? 1 : 0)) * spacing, value));
+}
+
 } // namespace reference

@@ -36,6 +36,13 @@ tree_sum (std::vector<T> terms)
   return terms[0];
 }
 
+// The random bits of TpsRowRounding for a value of a row.
+uint32_t random_bits (const TpsRowRounding &rounding, int64_t step, int64_t row, uint64_t column);
+
+// `value` rounded to FLOAT16 or BFLOAT16: to nearest, or stochastically with random bits.
+uint16_t round_to_nearest (TpsDType dtype, float value);
+uint16_t round_stochastically (TpsDType dtype, float value, uint32_t random);
+
 // One float or double operation in the sum's type.
 void accumulate (TpsDType dtype, void *sum, const void *gradient, size_t n);
 void scale (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);

@@ -169,8 +169,8 @@ TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
       reference::pool (bags, table.data (), wanted.data (), wanted_argmax.data ());
       reference::pool_backward (bags, gradient.data (), wanted_argmax.data (),
                                 wanted_gradient.data ());
-      ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                           is_max ? argmax.data () : nullptr);
+      ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                           output.data (), is_max ? argmax.data () : nullptr);
       ASSERT_TRUE (same_bits (output.read (), wanted));
       if (is_max)
         {
@@ -180,6 +180,78 @@ TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
                                is_max ? argmax.data () : nullptr, table_gradient.data ());
       ASSERT_TRUE (same_bits (table_gradient.read (), wanted_gradient));
     }
+}
+
+/* Rows of FLOAT16 and BFLOAT16 are pooled as their exact values. */
+TEST_P (Rows, PoolingOfHalfRowsMatchesTheReference)
+{
+  for (int round = 0; round < 200; round++)
+    {
+      TpsPooling pooling = (TpsPooling) (1 + round % 3);
+      TpsDType dtype = round % 2 == 0 ? TPS_DTYPE_FLOAT16 : TPS_DTYPE_BFLOAT16;
+      reference::Bags bags = random_bags (pooling, pooling == TPS_POOLING_SUM && round % 4 == 0);
+      bool is_max = pooling == TPS_POOLING_MAX;
+
+      if (round % 5 == 0) /* each index is a bag */
+        {
+          bags.offsets.clear ();
+          for (size_t i = 0; i < bags.indices.size (); i++)
+            bags.offsets.push_back ((int64_t) i);
+        }
+      size_t n_out = bags.offsets.size () * bags.dim;
+      std::vector<uint16_t> table;
+      std::vector<float> values, wanted (n_out);
+      std::vector<int64_t> wanted_argmax (n_out, -5);
+
+      for (float value : random_floats (bags.rows * bags.dim))
+        {
+          table.push_back (reference::round_to_nearest (dtype, value));
+          values.push_back ((float) reference::load (dtype, &table.back (), 0));
+        }
+      DeviceBags device_bags (stream, bags, false);
+      DeviceArray<uint16_t> device_table (stream, table);
+      DeviceArray<float> output (stream, n_out);
+      DeviceArray<int64_t> argmax (stream, n_out);
+
+      reference::pool (bags, values.data (), wanted.data (), wanted_argmax.data ());
+      ops->embedding_pool (stream, &device_bags.args, dtype, device_table.data (), output.data (),
+                           is_max ? argmax.data () : nullptr);
+      ASSERT_TRUE (same_bits (output.read (), wanted)) << round;
+      if (is_max)
+        {
+          ASSERT_EQ (argmax.read (), wanted_argmax) << round;
+        }
+    }
+}
+
+/* Without offsets, each row is copied. */
+TEST_P (Rows, HalfRowsAreGatheredAsFloats)
+{
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (int64_t dim : { 1, 3, 8, 64, 200 })
+      {
+        std::vector<int64_t> ids = random_ids (77, 50);
+        std::vector<uint16_t> table;
+        std::vector<float> wanted;
+        TpsBags bags {};
+
+        for (float value : random_floats ((size_t) (50 * dim)))
+          table.push_back (reference::round_to_nearest (dtype, value));
+        for (int64_t id : ids)
+          for (int64_t d = 0; d < dim; d++)
+            wanted.push_back ((float) reference::load (dtype, table.data (), id * dim + d));
+        DeviceArray<int64_t> indices (stream, ids);
+        DeviceArray<uint16_t> device_table (stream, table);
+        DeviceArray<float> output (stream, wanted.size ());
+
+        bags.rows = 50;
+        bags.dim = dim;
+        bags.indices = indices.data ();
+        bags.n_indices = bags.n_bags = ids.size ();
+        bags.pooling = TPS_POOLING_SUM;
+        ops->embedding_pool (stream, &bags, dtype, device_table.data (), output.data (), nullptr);
+        EXPECT_TRUE (same_bits (output.read (), wanted)) << tps_dtype_name (dtype) << " " << dim;
+      }
 }
 
 TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
@@ -196,8 +268,8 @@ TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
         DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
 
         reference::pool (bags, table.data (), wanted.data (), nullptr);
-        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                             nullptr);
+        ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                             output.data (), nullptr);
         EXPECT_TRUE (same_bits (output.read (), wanted)) << dim << " " << weighted;
       }
 }
@@ -219,8 +291,8 @@ TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
         DeviceArray<int64_t> argmax (stream, wanted.size ());
 
         reference::pool (bags, table.data (), wanted.data (), wanted_argmax.data ());
-        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                             has_argmax ? argmax.data () : nullptr);
+        ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                             output.data (), has_argmax ? argmax.data () : nullptr);
         EXPECT_TRUE (same_bits (output.read (), wanted)) << dim;
         if (has_argmax)
           {
@@ -250,8 +322,8 @@ TEST_P (Rows, SingleRowsAreCopied)
           for (int64_t id : bags.indices)
             wanted.insert (wanted.end (), table.begin () + id * dim,
                            table.begin () + (id + 1) * dim);
-          ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                               nullptr);
+          ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                               output.data (), nullptr);
           ASSERT_TRUE (same_bits (output.read (), wanted)) << dim << " " << n << " " << pooling;
         }
 }
@@ -269,7 +341,8 @@ TEST_P (Rows, SumsOfNegativeZerosStayNegative)
   DeviceBags device_bags (stream, bags, false);
   DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
 
-  ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (), nullptr);
+  ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                       output.data (), nullptr);
   EXPECT_TRUE (same_bits (output.read (), wanted));
 }
 
@@ -421,8 +494,8 @@ TEST_P (Rows, AnyOrderStaysNearTheExactResult)
         device_bags.args.offsets = nullptr; /* all of the same length */
         reference::pool (bags, table.data (), wanted.data (), nullptr);
         reference::pool_backward (bags, gradient.data (), nullptr, wanted_gradient.data ());
-        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                             nullptr);
+        ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                             output.data (), nullptr);
         EXPECT_LT (oracle::worst_difference (output.read (), wanted), 150 * 1e-5);
         ops->embedding_backward (stream, &device_bags.args, device_gradient.data (), nullptr,
                                  table_gradient.data ());
@@ -445,7 +518,8 @@ TEST_P (Rows, MaximumOfNotANumberIsNotANumberAndOfEqualsTheFirst)
   DeviceArray<float> table (stream, std::vector<float> { 1, 5, NAN, 5, 7, 2 }), output (stream, 2);
   DeviceArray<int64_t> argmax (stream, 2);
 
-  ops->embedding_pool (stream, &device_bags.args, table.data (), output.data (), argmax.data ());
+  ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, table.data (), output.data (),
+                       argmax.data ());
   EXPECT_TRUE (std::isnan (output.read ()[0]));
   EXPECT_EQ (output.read ()[1], 5);
   EXPECT_EQ (argmax.read (), (std::vector<int64_t> { 1, 0 }));
@@ -483,8 +557,8 @@ TEST_P (Rows, BagsMatchPyTorch)
       DeviceArray<int64_t> argmax (stream, bags.offsets.size () * bags.dim);
       int64_t *argmax_data = test.pooling == TPS_POOLING_MAX ? argmax.data () : nullptr;
 
-      ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
-                           argmax_data);
+      ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
+                           output.data (), argmax_data);
       ops->embedding_backward (stream, &device_bags.args, gradient.data (), argmax_data,
                                table_gradient.data ());
       EXPECT_LT (oracle::worst_difference (output.read (), v.floats (name + "/output")), 1e-6)

@@ -298,8 +298,10 @@ TEST_F (Device, AStepOfATableIsAFewLaunchesAndNoWait)
         bags.offsets = offsets.data ();
         bags.n_bags = offsets.size ();
         bags.pooling = TPS_POOLING_SUM;
-        TpsRowUpdate update = { unique.data (), rows,         dim,      values.data (),
-                                state.data (),  sums.data (), &n_unique };
+        TpsRowUpdate update = {
+          unique.data (),    rows, dim, values.data (), state.data (), sums.data (), &n_unique,
+          TPS_DTYPE_FLOAT32, {}
+        };
         ASSERT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
         fake_cuda_reset ();
         device->ops->embedding_backward_rows (stream, &bags, gradient.data (), nullptr,

@@ -142,7 +142,7 @@ TEST_F (HugeTables, PoolingReadsRowsBeyond32Bits)
                 wanted.push_back (cell_of (id, d));
                 maxima.push_back (id);
               }
-          ops->embedding_pool (stream, &bags, table.data (), output.data (),
+          ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, table.data (), output.data (),
                                pooling == TPS_POOLING_MAX ? argmax.data () : nullptr);
           EXPECT_EQ (failure (), "");
           EXPECT_EQ (output, wanted) << rows << " " << dim;
@@ -204,8 +204,9 @@ TEST_F (HugeTables, OptimizersUpdateRowsBeyond32Bits)
               values[id * dim + d] = cell_of (id, (int64_t) d);
               gradients.push_back (0.25f * cell_of (id + 1, (int64_t) d));
             }
-        TpsRowUpdate update = { ids.data (),   ids.size (),       dim,    values.data (),
-                                state.data (), gradients.data (), nullptr };
+        TpsRowUpdate update = { ids.data (),    ids.size (),       dim,
+                                values.data (), state.data (),     gradients.data (),
+                                nullptr,        TPS_DTYPE_FLOAT32, {} };
         ops->update_rows (stream, &spec, 1, &update);
         EXPECT_EQ (failure (), "");
 

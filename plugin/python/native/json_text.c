@@ -121,6 +121,7 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec)
   tps_json_add_int (json, "rows", spec->shard.rows);
   tps_json_add_int (json, "dim", spec->dim);
   tps_json_add_int (json, "dtype", spec->dtype);
+  tps_json_add_text (json, "rounding", tps_rounding_name (spec->rounding));
   tps_json_add_int (json, "bytes", spec->bytes);
   tps_json_add_text (json, "device", place);
   tps_json_add_text (json, "durability",

@@ -88,7 +88,8 @@ typedef struct
   const gchar *name;
   gint64 rows;
   gint32 dim;
-  gint32 dtype; /* TpsDType */
+  gint32 dtype;    /* TpsDType */
+  gint32 rounding; /* TpsRounding */
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
   const gchar *place; /* "cpu", "cuda:0/host"; NULL = the server's default */

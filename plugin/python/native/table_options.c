@@ -9,6 +9,7 @@ tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GErro
 {
   tps_table_spec_init (spec, table->name, table->rows, table->dim);
   spec->dtype = (TpsDType) table->dtype;
+  spec->rounding = (TpsRounding) table->rounding;
   spec->initializer = table->initializer;
   spec->optimizer = table->optimizer;
   spec->durability = (TpsDurability) table->durability;

@@ -78,6 +78,7 @@ class Table(Structure):
         ("rows", c_int64),
         ("dim", c_int32),
         ("dtype", c_int32),
+        ("rounding", c_int32),
         ("initializer", Initializer),
         ("optimizer", OptimizerSpec),
         ("place", c_char_p),

@@ -412,11 +412,12 @@ def _to_table(
     optimizer=None,
     initializer=None,
     dtype="float32",
+    rounding="nearest",
     device=None,
     durability=None,
 ):
     return to_native_table(
-        name, rows, dim, dtype, optimizer, initializer, device, durability, "whole", 0
+        name, rows, dim, dtype, rounding, optimizer, initializer, device, durability, "whole", 0
     )
 
 

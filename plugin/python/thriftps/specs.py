@@ -105,7 +105,10 @@ class Initializer:
 
 @dataclasses.dataclass(frozen=True)
 class Zeros(Initializer):
+    """All values are 0. The seed is for stochastic rounding only (Tables.create())."""
+
     kind: ClassVar[int] = 1
+    seed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

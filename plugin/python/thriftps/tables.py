@@ -19,6 +19,7 @@ __all__ = ["Bags", "Table", "Tables", "connect"]
 
 _POOLINGS = {"sum": 1, "mean": 2, "max": 3}
 _SHARDS = {"whole": 0, "range": 1, "hash": 2}
+_ROUNDINGS = {"nearest": 1, "stochastic": 2}
 _DURABILITIES = {None: 0, "none": 1, "interval": 2, "commit": 3}
 
 
@@ -47,7 +48,7 @@ def make_name() -> str:
 
 
 def to_native_table(
-    name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server
+    name, rows, dim, dtype, rounding, optimizer, initializer, device, durability, shard, server
 ):
     """(native struct, owner of its memory)"""
     strings = name.encode(), device.encode() if device is not None else None
@@ -56,6 +57,7 @@ def to_native_table(
         rows,
         dim,
         _arrays.to_dtype(dtype),
+        _choose("rounding", _ROUNDINGS, rounding),
         (initializer or Normal()).to_native(),
         (optimizer or SGD(0.01)).to_native(),
         strings[1],
@@ -141,6 +143,7 @@ class Tables(_native.Closing):
         optimizer: Optional[Optimizer] = None,
         initializer: Optional[Initializer] = None,
         dtype="float32",
+        rounding: str = "nearest",
         shard: Optional[str] = None,
         server: int = 0,
         device: Optional[str] = None,
@@ -153,6 +156,9 @@ class Tables(_native.Closing):
         optimizer    None: SGD(0.01)
         initializer  None: Normal()
         dtype        of the rows: "float32", "float16" or "bfloat16"
+        rounding     of updated rows that are not "float32": "nearest", or "stochastic": up or down
+                     at random, so that the average is exact. The random numbers depend on the seed
+                     of the initializer, the row, the column and the number of the step.
         shard        "whole": on one server; "range" or "hash": sharded over all servers; None:
                      "whole" with one server, else "hash"
         server       the server of a "whole" table: its position, from 0, among the addresses of
@@ -165,7 +171,17 @@ class Tables(_native.Closing):
         if shard is None:
             shard = "whole" if len(self.addresses) == 1 else "hash"
         table, strings = to_native_table(
-            name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server
+            name,
+            rows,
+            dim,
+            dtype,
+            rounding,
+            optimizer,
+            initializer,
+            device,
+            durability,
+            shard,
+            server,
         )
         self._run(nothing, strings, lib.tables_create, timeout, ctypes.byref(table))
         return Table(self, name)
@@ -180,7 +196,7 @@ class Tables(_native.Closing):
         return self
 
     def list(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
-        """All tables: name, rows, dim, dtype, bytes, device, durability, optimizer."""
+        """All tables: name, rows, dim, dtype, rounding, bytes, device, durability, optimizer."""
         return self._run(_to_table_list, None, lib.tables_list, timeout)
 
     def lookup_bags_async(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> Call:
@@ -422,4 +438,5 @@ def _to_table_list(reply: Reply) -> List[Dict[str, Any]]:
     tables = json.loads(reply.contents.text)
     for each in tables:
         each["dtype"] = _arrays.DType(each["dtype"]).name.lower()
+        each["rounding"] = each["rounding"].lower()
     return tables

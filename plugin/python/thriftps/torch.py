@@ -224,8 +224,8 @@ class RemoteEmbeddingBag(torch.nn.Module):
                                     if `tables` does not know the table
     mode           "sum", "mean" or "max"
     include_last_offset             as torch.nn.EmbeddingBag
-    table          further arguments of Tables.create(): optimizer, initializer, dtype, shard,
-                   device, durability
+    table          further arguments of Tables.create(): optimizer, initializer, dtype, rounding,
+                   shard, device, durability
 
     The table is not a parameter: optimizers and DistributedDataParallel do not see it. state_dict()
     contains the name of the table. For each server with a data directory, it also contains the LSN

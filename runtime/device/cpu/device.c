@@ -12,6 +12,7 @@
 #include "runtime/device/cpu/kernels/layers.h"
 #include "runtime/device/cpu/optimizer/optimizer.h"
 #include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/device/cpu/kernels/stochastic_round.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -175,10 +176,13 @@ cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices,
 }
 
 static void
-cpu_embedding_pool (TpsStream *stream, const TpsBags *bags, const gfloat *table, gfloat *output,
-                    gint64 *argmax)
+cpu_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
+                    gfloat *output, gint64 *argmax)
 {
-  tps_cpu_embedding_pool (bags, table, output, argmax);
+  if (dtype == TPS_DTYPE_FLOAT32)
+    tps_cpu_embedding_pool (bags, table, output, argmax);
+  else
+    tps_cpu_embedding_pool_half (bags, dtype, table, output, argmax);
 }
 
 static void
@@ -270,6 +274,20 @@ cpu_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
   tps_cpu_sgd_rows (factors, values, indices, gradients, velocity, n_rows, dim);
 }
 
+/* Updates one row of FLOAT16 or BFLOAT16; `values` [dim] is working space. */
+static void
+update_half_row (const TpsOptimizerStep *factors, const TpsRowUpdate *update, gsize row,
+                 const gfloat *gradient, gfloat *state, gfloat *values)
+{
+  guint8 *place = (guint8 *) update->values + row * update->dim * tps_dtype_size (update->dtype);
+
+  tps_cpu_cast (TPS_DTYPE_FLOAT32, values, update->dtype, place, update->dim);
+  tps_cpu_optimizer_get (factors->spec->kind)
+      ->update_row (factors, values, gradient, state, update->dim);
+  tps_cpu_round_row (update->dtype, place, values, update->dim, &update->rounding, factors->step,
+                     row);
+}
+
 static void
 cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
                  const TpsRowUpdate *update)
@@ -277,16 +295,24 @@ cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
   const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
   gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
   gsize n_rows = update->n_used != NULL ? (gsize) *update->n_used : update->n_rows;
+  g_autoptr (TpsBuffer) wide = NULL; /* a row of another type as FLOAT32 */
   TpsOptimizerStep factors;
 
+  if (update->dtype != TPS_DTYPE_FLOAT32)
+    wide = tps_buffer_new (MAX (update->dim, 1) * sizeof (gfloat));
   tps_cpu_optimizer_step_init (&factors, spec, step);
   for (gsize i = 0; i < n_rows; i++)
     {
       gsize row = update->indices != NULL ? (gsize) update->indices[i] : i;
+      const gfloat *gradient = update->gradients + i * update->dim;
+      gfloat *state = n_states > 0 ? update->state + row * n_states : NULL;
 
-      optimizer->update_row (&factors, update->values + row * update->dim,
-                             update->gradients + i * update->dim,
-                             n_states > 0 ? update->state + row * n_states : NULL, update->dim);
+      if (wide == NULL)
+        optimizer->update_row (&factors, (gfloat *) update->values + row * update->dim, gradient,
+                               state, update->dim);
+      else
+        update_half_row (&factors, update, row, gradient, state,
+                         (gfloat *) (gpointer) tps_buffer_get_data (wide));
     }
 }
 

@@ -368,6 +368,18 @@ get_place (Body *body, TpsTablePlace *place)
   place->is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
 }
 
+/* The last two fields, which may be missing. */
+static void
+get_optional (Body *body, TpsTableSpec *spec)
+{
+  const gchar *tenant = get_rest (body) > 0 ? get_text (body) : "";
+
+  if (tenant[0] != '\0')
+    spec->tenant = (gchar *) (gsize) tenant; /* never written */
+  if (get_rest (body) > 0)
+    spec->rounding = get_u8 (body);
+}
+
 static void
 get_create (Body *body, TpsCommand *command)
 {
@@ -391,8 +403,7 @@ get_create (Body *body, TpsCommand *command)
   spec->optimizer = get_optimizer (body);
   get_place (body, &spec->place);
   spec->durability = get_u8 (body);
-  if (get_rest (body) > 0)
-    spec->tenant = (gchar *) (gsize) get_text (body); /* never written */
+  get_optional (body, spec);
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))
     body->is_bad = TRUE;
   command->create = spec;

@@ -185,8 +185,10 @@ put_create (Walk *walk, const TpsTableSpec *spec)
   put_text (walk, spec->place.device);
   put_u8 (walk, spec->place.is_host_memory ? PLACE_IS_HOST_MEMORY : 0);
   put_u8 (walk, (guint8) spec->durability);
-  if (spec->tenant != NULL)
-    put_text (walk, spec->tenant);
+  if (spec->tenant != NULL || spec->rounding == TPS_ROUNDING_STOCHASTIC)
+    put_text (walk, spec->tenant != NULL ? spec->tenant : "");
+  if (spec->rounding == TPS_ROUNDING_STOCHASTIC)
+    put_u8 (walk, (guint8) spec->rounding);
 }
 
 static void

@@ -206,8 +206,10 @@ tps_table_spec_append_json (GString *json, const TpsTableSpec *spec)
 
   g_string_append (json, "{\"name\":");
   tps_json_append_string (json, spec->name);
-  g_string_append_printf (json, ",\"dim\":%d,\"dtype\":%d,\"shard\":", spec->dim,
-                          (gint) spec->dtype);
+  g_string_append_printf (json, ",\"dim\":%d,\"dtype\":%d", spec->dim, (gint) spec->dtype);
+  if (spec->rounding == TPS_ROUNDING_STOCHASTIC)
+    g_string_append_printf (json, ",\"rounding\":%d", (gint) spec->rounding);
+  g_string_append (json, ",\"shard\":");
   append_shard (json, &spec->shard);
   g_string_append (json, ",\"initializer\":");
   append_initializer (json, &spec->initializer);
@@ -254,6 +256,8 @@ tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec)
       spec->dim = read_i32 (json);
     else if (g_str_equal (key->str, "dtype"))
       spec->dtype = (TpsDType) read_i32 (json);
+    else if (g_str_equal (key->str, "rounding"))
+      spec->rounding = (TpsRounding) read_i32 (json);
     else if (g_str_equal (key->str, "durability"))
       spec->durability = (TpsDurability) read_i32 (json);
     else if (g_str_equal (key->str, "shard"))

@@ -66,6 +66,7 @@ read_rows (G_GNUC_UNUSED TpsTableStore *store, TpsTable *table, const TpsTableSl
               .n_indices = n_rows,
               .n_bags = n_rows,
               .pooling = TPS_POOLING_SUM },
+    .dtype = table->spec.dtype,
     .output = tps_tensor_data (rows),
     .is_on_device = tps_device_memory_of_tensor (rows) != NULL,
   };
@@ -84,8 +85,8 @@ begin_lookup (TpsLookup *lookup, GError **error)
       const TpsLookupQuery *query = &lookup->queries[i];
 
       if (is_mine (query->open.table))
-        lookup->on_devices[n++] = (TpsDeviceQuery) { convert (&query->open.bags), query->output,
-                                                     query->is_on_device };
+        lookup->on_devices[n++] = (TpsDeviceQuery) { convert (&query->open.bags), TPS_DTYPE_FLOAT32,
+                                                     query->output, query->is_on_device };
     }
   lookup->running = tps_device_lookup_begin (lookup->on_devices, n, error);
   return lookup->running != NULL;
@@ -146,6 +147,7 @@ list_gradients (TpsApply *apply, TpsDeviceGradient *gradients)
       gradients[n++] = (TpsDeviceGradient) {
         .bags = convert (&part->open.bags),
         .gradient = part->gradient,
+        .dtype = part->dtype,
         .maxima = part->has_maxima ? part->maxima : NULL,
         .found = part->has_maxima ? NULL : part->maxima,
       };
@@ -184,8 +186,7 @@ capture (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, GError **
 {
   gint64 lsn;
 
-  if (!tps_device_rows_capture (table->on_device, slot, n, (gfloat *) (gpointer) to->rows,
-                                to->state, &lsn, error))
+  if (!tps_device_rows_capture (table->on_device, slot, n, to->rows, to->state, &lsn, error))
     return FALSE;
   for (gsize i = 0; i < n; i++)
     to->lsns[i] = lsn;
@@ -195,8 +196,8 @@ capture (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, GError **
 static gboolean
 fill (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *from, GError **error)
 {
-  return tps_device_rows_fill (table->on_device, slot, n, (const gfloat *) (gpointer) from->rows,
-                               from->state, from->lsns, error);
+  return tps_device_rows_fill (table->on_device, slot, n, from->rows, from->state, from->lsns,
+                               error);
 }
 
 static void

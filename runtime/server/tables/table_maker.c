@@ -44,13 +44,6 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOp
   TpsBudget *budget = spec->place.is_host_memory ? options->budget : store->device_budget;
   TpsDevice *device;
 
-  if (spec->dtype != TPS_DTYPE_FLOAT32)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
-                   spec->place.device);
-      return NULL;
-    }
   device = store->find_device (spec->place.device, error);
   if (device == NULL)
     {

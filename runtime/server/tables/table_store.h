@@ -90,10 +90,9 @@ void tps_table_store_free (TpsTableStore *store);
 
 /* Makes a table, fills its rows and waits for the command to end. A large table takes long, so this
  * must not run on an I/O thread. The table becomes known only when it is filled. Succeeds if a
- * table of the same specification exists. Errors: INVALID_ARGUMENT (also for rows that are not
- * FLOAT32 on a device), NOT_FOUND (no such device: the message lists the devices, and the reasons
- * why there are no others), ALREADY_EXISTS naming the difference, RESOURCE_EXHAUSTED naming the
- * limit, the present use and the need, DEVICE_LOST. */
+ * table of the same specification exists. Errors: INVALID_ARGUMENT, NOT_FOUND (no such device: the
+ * message lists the devices, and the reasons why there are no others), ALREADY_EXISTS naming the
+ * difference, RESOURCE_EXHAUSTED naming the limit, the present use and the need, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 

@@ -107,7 +107,7 @@ for test in ${filter//:/ }; do
 done
 [ -z "$lost" ]
 EOF
-rm thriftps_gpu/bin/{layers,optimizers,elementwise,device_sum}_on_gpu_test
+rm thriftps_gpu/bin/{layers,optimizers,rounding,elementwise,device_sum}_on_gpu_test
 said=$(run_all -- conformance 2>&1)
 expect 'only the faulty test fails' [ "$(grep -c '^conformance .* failed ' <<<"$said")" -eq 2 ]
 expect 'and is named in full' grep -q '^conformance  *Devices/S.Faults/cuda_0  *failed  *alone too: error: an illegal access' <<<"$said"

@@ -159,11 +159,25 @@ class TableCalls(Sockets):
             table = self.create(tables, "what", dtype="bfloat16")
             found = table.describe()
             self.assertEqual((found["rows"], found["dim"], found["dtype"]), (ROWS, DIM, "bfloat16"))
+            self.assertEqual(found["rounding"], "nearest")
             self.assertEqual(found["optimizer"]["kind"], "SGD")
             self.assertIn("what", {each["name"] for each in tables.list()})
             self.assertEqual(repr(table), "<thriftps.Table: what on %s>" % self.addresses[0])
             self.assertIn("<td>bfloat16</td>", table._repr_html_())
             self.assertIn("NOT_FOUND", tables["nothing"]._repr_html_())
+
+    def test_stochastic_rounding(self):
+        with thriftps.connect(self.addresses[0]) as tables:
+            table = tables.create("noisy", 1000, 4, dtype="bfloat16", rounding="stochastic",
+                                  optimizer=thriftps.SGD(1.0), initializer=thriftps.Zeros(seed=3))
+            self.assertEqual(table.describe()["rounding"], "stochastic")
+            table.push(range(1000), numpy.full((1000, 4), -1 - 2**-8, "f"))
+            bits = numpy.asarray(table.lookup(range(1000))).view("u2")
+            self.assertEqual({int(each) for each in bits.flat}, {0x3F80, 0x3F81})
+            with self.assertRaisesRegex(thriftps.InvalidArgument, "STOCHASTIC.*FLOAT32"):
+                tables.create("exact", 5, 4, rounding="stochastic")
+            with self.assertRaisesRegex(thriftps.InvalidArgument, "rounding is 'up'"):
+                tables.create("exact", 5, 4, dtype="float16", rounding="up")
 
     def test_without_numpy(self):
         program = """if True:

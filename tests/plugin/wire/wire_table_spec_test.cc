@@ -15,6 +15,7 @@ expect_equal_specs (const TpsTableSpec &a, const TpsTableSpec &b)
   EXPECT_STREQ (a.name, b.name);
   EXPECT_EQ (a.dim, b.dim);
   EXPECT_EQ (a.dtype, b.dtype);
+  EXPECT_EQ (a.rounding, b.rounding);
   EXPECT_EQ (a.bytes, b.bytes);
   EXPECT_TRUE (tps_shard_equal (&a.shard, &b.shard));
   EXPECT_EQ (a.initializer.kind, b.initializer.kind);
@@ -36,6 +37,7 @@ new_spec (const char *name, TpsShardKind kind)
 
   tps_table_spec_init (&spec, name, 1001, 16);
   spec.dtype = TPS_DTYPE_BFLOAT16;
+  spec.rounding = kind == TPS_SHARD_HASH ? TPS_ROUNDING_NEAREST : TPS_ROUNDING_STOCHASTIC;
   spec.initializer.stdev = 0.25;
   spec.initializer.mean = 1;
   spec.initializer.seed = -7;
@@ -130,6 +132,7 @@ TEST (WireTableSpec, whatIsAbsentIsFilledIn)
   EXPECT_EQ (spec.optimizer.learning_rate, 0.01);
   EXPECT_TRUE (std::isnan (spec.optimizer.momentum));
   EXPECT_EQ (spec.bytes, 0);
+  EXPECT_EQ (spec.rounding, TPS_ROUNDING_NEAREST);
   EXPECT_STREQ (spec.place.device, "");
   EXPECT_FALSE (spec.place.is_host_memory);
 }
@@ -194,6 +197,8 @@ TEST (WireTableSpec, whatIsWrongIsNamed)
              "spec.device is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
   EXPECT_EQ (spec_refusal (instead (spec_fields, 3, i32 (4, 7))),
              "spec.dtype is 7, which is not a valid DType");
+  EXPECT_EQ (spec_refusal (plus ({ i32 (15, 3) })),
+             "spec.rounding is 3, expected 1 (NEAREST) or 2 (STOCHASTIC)");
   EXPECT_EQ (spec_refusal (plus ({ structure (5, i32 (1, 4)) })),
              "spec.initializer.kind is 4, which is not a valid InitializerKind");
   EXPECT_EQ (spec_refusal (plus ({ structure (5,

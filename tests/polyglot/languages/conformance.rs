@@ -79,6 +79,7 @@ fn check_table(tables: &mut EmbeddingTableSyncClient<Input, Output>, name: &str)
         device: None,
         host_memory: None,
         durability: None,
+        rounding: None,
     })?;
     let values = floats(&[2, 2], &[1., 2., 3., 4.]);
     let gradient = SparseTensor::new(int64s(&[3, 7]), values, vec![10, 2]);

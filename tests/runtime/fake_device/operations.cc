@@ -141,17 +141,17 @@ find_bags (Call *call, const TpsBags *bags)
 }
 
 void
-embedding_pool (TpsStream *stream, const TpsBags *bags, const gfloat *table, gfloat *output,
-                gint64 *argmax)
+embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
+                gfloat *output, gint64 *argmax)
 {
   Call call (stream, "embedding_pool");
   size_t n_outputs = bags->n_bags * (size_t) bags->dim;
   TpsBags b = find_bags (&call, bags);
-  const gfloat *rows = call.at (table, (size_t) (bags->rows * bags->dim));
+  gconstpointer rows = call.bytes_at (table, bytes_of (dtype, (size_t) (bags->rows * bags->dim)));
   gfloat *out = call.at (output, n_outputs);
   gint64 *max = call.at (argmax, n_outputs);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_pool (s, &b, rows, out, max); });
+  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_pool (s, &b, dtype, rows, out, max); });
 }
 
 void
@@ -335,7 +335,7 @@ update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
   size_t n_elems = u.n_rows * u.dim;
 
   u.indices = call.at (u.indices, u.n_rows);
-  u.values = call.at (u.values, n_elems);
+  u.values = call.bytes_at (u.values, bytes_of (u.dtype, n_elems));
   u.state = call.at (u.state, u.n_rows * tps_optimizer_state_per_row (&o, u.dim));
   u.gradients = call.at (u.gradients, n_elems);
   u.n_used = call.at (u.n_used, 1);

@@ -108,8 +108,8 @@ divide_row (gfloat *quotient, const gfloat *row, gfloat divisor, gsize dim)
     quotient[d] = row[d] / divisor;
 }
 
-TPS_TARGET_CLONES static void
-max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim)
+TPS_TARGET_CLONES void
+tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim)
 {
   for (gsize d = 0; d < dim; d++)
     if (row[d] > largest[d] || (row[d] != row[d] && largest[d] == largest[d]))
@@ -236,7 +236,7 @@ max_bag (const TpsBags *bags, gsize bag, const gfloat *table, gfloat *output, gi
     }
   memcpy (output, table + (gsize) bags->indices[first] * dim, dim * sizeof output[0]);
   for (gsize i = first + 1; i < end; i++)
-    max_row (output, argmax, table + (gsize) bags->indices[i] * dim, bags->indices[i], dim);
+    tps_cpu_max_row (output, argmax, table + (gsize) bags->indices[i] * dim, bags->indices[i], dim);
 }
 
 void

@@ -15,8 +15,13 @@ G_BEGIN_DECLS
 gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values,
                              gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);
 
+/* For a FLOAT32 table. */
 void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output,
                              gint64 *argmax);
+
+/* The same for a table of `dtype`, FLOAT16 or BFLOAT16; always in the given order. */
+void tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer table,
+                                  gfloat *output, gint64 *argmax);
 
 void tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
                                  const gint64 *argmax, gfloat *table_gradient);
@@ -35,5 +40,9 @@ void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsi
 /* The same sum of weights[i] * rows[i][d]; each product is rounded before it is added. */
 void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
                                 gsize n_rows, gsize n_ahead, gsize dim);
+
+/* Replaces values of `largest` by greater values of `row`, or by its NaNs, and their elements of
+ * `argmax` by `id`. `argmax` may be NULL. */
+void tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim);
 
 G_END_DECLS

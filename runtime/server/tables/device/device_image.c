@@ -25,24 +25,27 @@ ops_of (const TpsDeviceRows *rows)
   return rows->lanes->device->ops;
 }
 
+/* The bytes of a row's state. */
 static gsize
-get_state_per_row (const TpsDeviceRows *rows)
+get_state_bytes (const TpsDeviceRows *rows)
 {
-  return rows->state != NULL ? tps_optimizer_state_per_row (&rows->optimizer, rows->dim) : 0;
+  return rows->state != NULL
+             ? tps_optimizer_state_per_row (&rows->optimizer, rows->dim) * sizeof (gfloat)
+             : 0;
 }
 
 static guint8 *
-place_of (const TpsBuffer *buffer, gsize slot, gsize floats_per_row)
+place_of (const TpsBuffer *buffer, gsize slot, gsize row_bytes)
 {
-  return tps_buffer_get_data (buffer) + slot * floats_per_row * sizeof (gfloat);
+  return tps_buffer_get_data (buffer) + slot * row_bytes;
 }
 
 /* FALSE: `lane` may exist nevertheless. */
 static gboolean
 provide (Piece *piece, TpsDeviceRows *rows, gsize n, GError **error)
 {
-  piece->row_bytes = n * rows->dim * sizeof (gfloat);
-  piece->state_bytes = n * get_state_per_row (rows) * sizeof (gfloat);
+  piece->row_bytes = n * rows->row_bytes;
+  piece->state_bytes = n * get_state_bytes (rows);
   piece->lane = tps_device_lane_new (rows->lanes, error);
   if (piece->lane == NULL
       || !tps_device_lane_provide (piece->lane, piece->row_bytes + piece->state_bytes, 0, 1, error))
@@ -85,16 +88,16 @@ capture (TpsDeviceRows *rows, Piece *piece, gsize slot, gint64 *lsn, GError **er
 {
   tps_mutex_lock (&rows->lock);
   *lsn = rows->last_lsn;
-  enqueue_copy (rows, piece->rows, place_of (rows->rows, slot, rows->dim), piece->row_bytes);
+  enqueue_copy (rows, piece->rows, place_of (rows->rows, slot, rows->row_bytes), piece->row_bytes);
   if (rows->state != NULL)
-    enqueue_copy (rows, piece->state, place_of (rows->state, slot, get_state_per_row (rows)),
+    enqueue_copy (rows, piece->state, place_of (rows->state, slot, get_state_bytes (rows)),
                   piece->state_bytes);
   tps_mutex_unlock (&rows->lock);
   return wait_for_copies (rows, piece, error);
 }
 
 gboolean
-tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gfloat *to, gfloat *state,
+tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gpointer to, gfloat *state,
                          gint64 *lsn, GError **error)
 {
   Piece piece = { NULL };
@@ -136,16 +139,16 @@ static gboolean
 fill (TpsDeviceRows *rows, Piece *piece, gsize slot, GError **error)
 {
   tps_mutex_lock (&rows->lock);
-  enqueue_copy (rows, place_of (rows->rows, slot, rows->dim), piece->rows, piece->row_bytes);
+  enqueue_copy (rows, place_of (rows->rows, slot, rows->row_bytes), piece->rows, piece->row_bytes);
   if (rows->state != NULL)
-    enqueue_copy (rows, place_of (rows->state, slot, get_state_per_row (rows)), piece->state,
+    enqueue_copy (rows, place_of (rows->state, slot, get_state_bytes (rows)), piece->state,
                   piece->state_bytes);
   tps_mutex_unlock (&rows->lock);
   return wait_for_copies (rows, piece, error);
 }
 
 gboolean
-tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const gfloat *from,
+tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstpointer from,
                       const gfloat *state, const gint64 *lsns, GError **error)
 {
   Piece piece = { NULL };

@@ -13,16 +13,16 @@
 
 G_BEGIN_DECLS
 
-/* Copies rows [slot, slot + n) with their state, which is not written if there is none, and sets
- * the LSN that they all have. Steps of the table wait for the copy. Blocks. Errors: DEVICE_LOST,
- * RESOURCE_EXHAUSTED. Thread: any. */
-gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gfloat *to,
+/* Copies rows [slot, slot + n), of the table's dtype, with their state, which is not written if
+ * there is none, and sets the LSN that they all have. Steps of the table wait for the copy. Blocks.
+ * Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any. */
+gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gpointer to,
                                   gfloat *state, gint64 *lsn, GError **error);
 
 /* Writes rows, their state and their LSNs to the device. No other thread may have the table. Calls
  * must be made by ascending slots. `state` is not read if there is none. Blocks. Errors:
  * DEVICE_LOST, RESOURCE_EXHAUSTED. */
-gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const gfloat *from,
+gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstpointer from,
                                const gfloat *state, const gint64 *lsns, GError **error);
 
 /* Whether a row may already contain the step of command `lsn`. If not, the LSNs of fill() are

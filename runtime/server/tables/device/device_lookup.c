@@ -7,9 +7,11 @@
  * on the device has the same parts at the same offsets as the staged one, which ends before the
  * large outputs:
  *
- *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs |
+ *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs | pooled |
  *
- * A piece is some bags of a query, most often all of them.
+ * A piece is some bags of a query, most often all of them. Tables pool into FLOAT32; if the output
+ * has another type, the pooled rows are converted on the lane's stream. That is exact, because the
+ * output then consists of single rows.
  */
 
 #include "runtime/server/tables/device/device_lookup.h"
@@ -28,6 +30,7 @@ typedef struct
   gsize begin, end;     /* bags */
   gboolean has_offsets; /* FALSE if each bag is one index, which needs no offsets and is faster */
   gsize ids, offsets, weights, output;
+  gsize pooled; /* FLOAT32, on the device only; not used if the output is FLOAT32 */
 } Piece;
 
 /* The queries of one device. */
@@ -57,15 +60,23 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
   return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
 }
 
+/* Whether the output has the type of pooled rows. */
+static gboolean
+is_as_pooled (const TpsDeviceQuery *query)
+{
+  return query->dtype == TPS_DTYPE_FLOAT32;
+}
+
 static gsize
 bags_bytes (const TpsDeviceQuery *query, gsize begin, gsize end)
 {
   const TpsDeviceBags *bags = &query->bags;
   gsize n_indices = bag_start (bags, end) - bag_start (bags, begin);
-  gsize output_bytes = query->is_on_device ? 0 : bags->rows->dim * sizeof (gfloat);
+  gsize value_bytes = (query->is_on_device ? 0 : tps_dtype_size (query->dtype))
+                      + (is_as_pooled (query) ? 0 : sizeof (gfloat));
 
   return n_indices * (sizeof (gint64) + sizeof (gfloat))
-         + (end - begin) * (sizeof (gint64) + output_bytes);
+         + (end - begin) * (sizeof (gint64) + bags->rows->dim * value_bytes);
 }
 
 /* The greatest end of bags from `begin` on that need at most `n_bytes`. The bytes grow with the
@@ -143,9 +154,15 @@ count_indices (const Piece *piece)
 }
 
 static gsize
+count_values (const Piece *piece)
+{
+  return (piece->end - piece->begin) * piece->query->bags.rows->dim;
+}
+
+static gsize
 output_bytes (const Piece *piece)
 {
-  return (piece->end - piece->begin) * piece->query->bags.rows->dim * sizeof (gfloat);
+  return count_values (piece) * tps_dtype_size (piece->query->dtype);
 }
 
 /* The way of an output to its destination. A large output is page-locked; otherwise the device's
@@ -178,6 +195,19 @@ place_outputs (Passes *passes, OutputWay way)
 }
 
 static void
+place_pooled (Passes *passes)
+{
+  for (guint i = 0; i < passes->pieces->len; i++)
+    {
+      Piece *piece = &g_array_index (passes->pieces, Piece, i);
+
+      if (!is_as_pooled (piece->query))
+        piece->pooled = tps_device_lane_reserve (&passes->n_bytes,
+                                                 count_values (piece) * sizeof (gfloat));
+    }
+}
+
+static void
 place_pieces (Passes *passes)
 {
   passes->n_bytes = 0;
@@ -198,6 +228,7 @@ place_pieces (Passes *passes)
   place_outputs (passes, OUTPUT_STAGED);
   passes->n_staged_bytes = passes->n_bytes;
   place_outputs (passes, OUTPUT_LARGE);
+  place_pooled (passes);
 }
 
 static void
@@ -220,17 +251,24 @@ stage_piece (const Piece *piece, guint8 *block)
 }
 
 /* The destination of the piece. */
-static gfloat *
+static guint8 *
 output_of (const Piece *piece)
 {
-  return piece->query->output + piece->begin * piece->query->bags.rows->dim;
+  return (guint8 *) piece->query->output
+         + piece->begin * piece->query->bags.rows->dim * tps_dtype_size (piece->query->dtype);
+}
+
+/* The output of the piece on the device. */
+static guint8 *
+result_of (const Piece *piece, guint8 *block)
+{
+  return way_of (piece) == OUTPUT_ON_DEVICE ? output_of (piece) : block + piece->output;
 }
 
 static void
 enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *after)
 {
-  gpointer output = way_of (piece) == OUTPUT_ON_DEVICE ? (gpointer) output_of (piece)
-                                                       : block + piece->output;
+  guint8 *pooled = is_as_pooled (piece->query) ? result_of (piece, block) : block + piece->pooled;
   const TpsDeviceBags *from = &piece->query->bags;
   TpsBags bags = {
     .rows = from->rows->n_rows,
@@ -243,17 +281,24 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
     .pooling = from->pooling,
   };
 
-  tps_device_rows_pool (from->rows, &bags, output, NULL, before, after);
+  tps_device_rows_pool (from->rows, &bags, (gfloat *) (gpointer) pooled, NULL, before, after);
 }
 
 static void
-enqueue_outputs (Passes *passes, guint8 *staged, const guint8 *block)
+enqueue_outputs (Passes *passes, guint8 *staged, guint8 *block)
 {
   TpsStream *stream = passes->lane->stream;
   const TpsDeviceOps *ops = passes->lanes->device->ops;
 
   for (guint i = 0; i < passes->pieces->len; i++)
-    ops->stream_wait_event (stream, g_ptr_array_index (passes->lane->events, i + 1));
+    {
+      const Piece *piece = &g_array_index (passes->pieces, Piece, i);
+
+      ops->stream_wait_event (stream, g_ptr_array_index (passes->lane->events, i + 1));
+      if (!is_as_pooled (piece->query))
+        ops->cast (stream, piece->query->dtype, result_of (piece, block), TPS_DTYPE_FLOAT32,
+                   block + piece->pooled, count_values (piece));
+    }
   if (passes->n_staged_bytes > passes->n_input_bytes)
     ops->copy (stream, staged + passes->n_input_bytes, block + passes->n_input_bytes,
                passes->n_staged_bytes - passes->n_input_bytes);

@@ -11,7 +11,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsDeviceBags bags;
-  gfloat *output;        /* [n_bags, dim] */
+  TpsDType dtype;        /* of the output: FLOAT32, or that of the table if each index is a bag */
+  gpointer output;       /* [n_bags, dim] */
   gboolean is_on_device; /* `output` is in memory of the table's device; else of the host */
 } TpsDeviceQuery;
 
@@ -23,8 +24,8 @@ typedef struct TpsDeviceLookup TpsDeviceLookup;
 TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n_queries,
                                           GError **error);
 
-/* Waits for the outputs, which have the bits of tps_cpu_embedding_pool(); frees `lookup` in any
- * case. Errors: as above. */
+/* Waits for the outputs, which have the bits of embedding_pool (runtime/device/backend.h) on the
+ * CPU; frees `lookup` in any case. Errors: as above. */
 gboolean tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error);
 
 G_END_DECLS

@@ -30,14 +30,14 @@ typedef struct
 {
   const TpsTableSpec *spec;
   gsize first, n;
-  gsize dim;
-  gfloat *to; /* [n, dim] */
+  gsize dim, row_bytes;
+  guint8 *to; /* [n, dim] */
 } Filling;
 
 static gsize
-rows_of_share (gsize dim)
+rows_of_share (const Filling *filling)
 {
-  return MAX (1, SHARE_BYTES / (dim * sizeof (gfloat)));
+  return MAX (1, SHARE_BYTES / filling->row_bytes);
 }
 
 static void
@@ -45,19 +45,19 @@ fill_share (gpointer user_data, gsize share)
 {
   const Filling *filling = user_data;
   const TpsTableSpec *spec = filling->spec;
-  gsize begin = share * rows_of_share (filling->dim);
-  gsize end = MIN (begin + rows_of_share (filling->dim), filling->n);
+  gsize begin = share * rows_of_share (filling);
+  gsize end = MIN (begin + rows_of_share (filling), filling->n);
 
   for (gsize i = begin; i < end; i++)
     tps_initializer_fill_row (&spec->initializer,
                               tps_shard_get_row (&spec->shard, (gint64) (filling->first + i)),
-                              TPS_DTYPE_FLOAT32, filling->to + i * filling->dim, filling->dim);
+                              spec->dtype, filling->to + i * filling->row_bytes, filling->dim);
 }
 
 static void
 fill_rows (const Filling *filling, TpsWorkerPool *workers)
 {
-  gsize n_shares = (filling->n + rows_of_share (filling->dim) - 1) / rows_of_share (filling->dim);
+  gsize n_shares = (filling->n + rows_of_share (filling) - 1) / rows_of_share (filling);
 
   tps_parallel_run (workers, n_shares, fill_share, (gpointer) (gsize) filling);
 }
@@ -66,7 +66,11 @@ static void
 fill_in_place (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *workers)
 {
   Filling filling = {
-    .spec = spec, .n = (gsize) rows->n_rows, .dim = rows->dim, .to = floats_of (rows->rows)
+    .spec = spec,
+    .n = (gsize) rows->n_rows,
+    .dim = rows->dim,
+    .row_bytes = rows->row_bytes,
+    .to = tps_buffer_get_data (rows->rows),
   };
 
   if (rows->state != NULL)
@@ -83,24 +87,24 @@ fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *la
                 TpsWorkerPool *workers, GError **error)
 {
   const TpsDeviceOps *ops = ops_of (rows);
-  gsize n_block = MAX (1, BLOCK_BYTES / (rows->dim * sizeof (gfloat)));
+  gsize n_block = MAX (1, BLOCK_BYTES / rows->row_bytes);
   gsize n_rows = (gsize) rows->n_rows;
-  Filling filling = { .spec = spec, .dim = rows->dim };
+  Filling filling = { .spec = spec, .dim = rows->dim, .row_bytes = rows->row_bytes };
   guint half = 0;
 
-  if (!tps_device_lane_provide (lane, 2 * n_block * rows->dim * sizeof (gfloat), 0, 2, error))
+  if (!tps_device_lane_provide (lane, 2 * n_block * rows->row_bytes, 0, 2, error))
     return FALSE;
   for (; filling.first < n_rows; filling.first += n_block, half ^= 1)
     {
       TpsEvent *copied = g_ptr_array_index (lane->events, half);
 
       filling.n = MIN (n_block, n_rows - filling.first);
-      filling.to = floats_of (lane->staged) + half * n_block * rows->dim;
+      filling.to = tps_buffer_get_data (lane->staged) + half * n_block * rows->row_bytes;
       if (filling.first >= 2 * n_block && !ops->event_sync (copied, error))
         return FALSE;
       fill_rows (&filling, workers);
-      ops->copy (lane->stream, floats_of (rows->rows) + filling.first * rows->dim, filling.to,
-                 filling.n * rows->dim * sizeof (gfloat));
+      ops->copy (lane->stream, tps_buffer_get_data (rows->rows) + filling.first * rows->row_bytes,
+                 filling.to, filling.n * rows->row_bytes);
       ops->event_record (copied, lane->stream);
     }
   return TRUE;
@@ -118,7 +122,7 @@ fill_on_device (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *wo
   if (rows->state != NULL)
     ops->zero (lane->stream, floats_of (rows->state), tps_buffer_get_size (rows->state));
   if (spec->initializer.kind == TPS_INITIALIZER_ZEROS)
-    ops->zero (lane->stream, floats_of (rows->rows), tps_buffer_get_size (rows->rows));
+    ops->zero (lane->stream, tps_buffer_get_data (rows->rows), tps_buffer_get_size (rows->rows));
   else if (!fill_by_blocks (rows, spec, lane, workers, error))
     return FALSE;
   return ops->stream_sync (lane->stream, error);
@@ -127,13 +131,12 @@ fill_on_device (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *wo
 /* -- making -- */
 
 static TpsBuffer *
-allocate_floats (const TpsDeviceRows *rows, gboolean is_host_memory, gsize n_floats, GError **error)
+allocate_bytes (const TpsDeviceRows *rows, gboolean is_host_memory, gsize n_bytes, GError **error)
 {
   TpsDevice *device = rows->lanes->device;
 
-  return is_host_memory
-             ? device->ops->alloc_host (device, n_floats * sizeof (gfloat), error)
-             : tps_idle_memory_alloc (&rows->lanes->idle_memory, n_floats * sizeof (gfloat), error);
+  return is_host_memory ? device->ops->alloc_host (device, n_bytes, error)
+                        : tps_idle_memory_alloc (&rows->lanes->idle_memory, n_bytes, error);
 }
 
 static gboolean
@@ -142,14 +145,15 @@ allocate (TpsDeviceRows *rows, const TpsTableSpec *spec, GError **error)
   TpsDevice *device = rows->lanes->device;
   gboolean is_host_memory = spec->place.is_host_memory;
   gsize n_rows = (gsize) rows->n_rows;
-  gsize n_state = n_rows * tps_optimizer_state_per_row (&rows->optimizer, rows->dim);
+  gsize n_state = n_rows * tps_optimizer_state_per_row (&rows->optimizer, rows->dim)
+                  * sizeof (gfloat);
 
   rows->stream = device->ops->stream_new (device, error);
   if (rows->stream == NULL)
     return FALSE;
-  rows->rows = allocate_floats (rows, is_host_memory, n_rows * rows->dim, error);
+  rows->rows = allocate_bytes (rows, is_host_memory, n_rows * rows->row_bytes, error);
   if (rows->rows != NULL && n_state > 0)
-    rows->state = allocate_floats (rows, is_host_memory, n_state, error);
+    rows->state = allocate_bytes (rows, is_host_memory, n_state, error);
   return rows->rows != NULL && (n_state == 0 || rows->state != NULL);
 }
 
@@ -164,6 +168,9 @@ tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsWorkerP
   rows->lanes = lanes;
   rows->n_rows = spec->shard.n_rows;
   rows->dim = (gsize) spec->dim;
+  rows->dtype = spec->dtype;
+  rows->row_bytes = rows->dim * tps_dtype_size (spec->dtype);
+  rows->rounding = tps_table_spec_get_rounding (spec);
   rows->optimizer = spec->optimizer;
   tps_mutex_init (&rows->lock);
   ok = allocate (rows, spec, error);
@@ -201,7 +208,8 @@ tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, 
 
   tps_mutex_lock (&rows->lock);
   ops->stream_wait_event (rows->stream, before);
-  ops->embedding_pool (rows->stream, bags, floats_of (rows->rows), output, argmax);
+  ops->embedding_pool (rows->stream, bags, rows->dtype, tps_buffer_get_data (rows->rows), output,
+                       argmax);
   ops->event_record (after, rows->stream);
   tps_mutex_unlock (&rows->lock);
 }
@@ -215,10 +223,12 @@ tps_device_rows_step (TpsDeviceRows *rows, const TpsDeviceStepRows *step, gint64
     .indices = step->indices,
     .n_rows = step->capacity,
     .dim = rows->dim,
-    .values = floats_of (rows->rows),
+    .values = tps_buffer_get_data (rows->rows),
     .state = floats_of (rows->state),
     .gradients = step->gradients,
     .n_used = step->n_rows,
+    .dtype = rows->dtype,
+    .rounding = rows->rounding,
   };
 
   tps_mutex_lock (&rows->lock);

@@ -27,8 +27,11 @@ typedef struct
   TpsDeviceLanes *lanes;
   gint64 n_rows;
   gsize dim;
+  TpsDType dtype; /* of the rows */
+  gsize row_bytes;
+  TpsRowRounding rounding; /* of updated rows that are not FLOAT32 */
   TpsOptimizerSpec optimizer;
-  TpsBuffer *rows;  /* FLOAT32 [n_rows, dim] */
+  TpsBuffer *rows;  /* [n_rows, dim] of `dtype` */
   TpsBuffer *state; /* FLOAT32 [n_rows, tps_optimizer_state_per_row()] */
 
   TpsMutex lock; /* guards the fields below */
@@ -56,7 +59,7 @@ typedef struct
   TpsPooling pooling;
 } TpsDeviceBags;
 
-/* `spec` is resolved, FLOAT32, and names the place. Takes the memory and fills it, with the bits of
+/* `spec` is resolved and names the place. Takes the memory and fills it, with the bits of
  * tps_initializer_fill_row(), or leaves its contents undefined (`is_unfilled`). `lanes` are
  * borrowed. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; all memory has been released then. */
 TpsDeviceRows *tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes,

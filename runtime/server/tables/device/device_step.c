@@ -32,6 +32,7 @@ typedef struct
   gsize ids, offsets, weights, bag_of;
   gsize scaled; /* staged only: a MEAN among several gradients, divided by the counts */
   gsize gradient, maxima, argmax;
+  gsize received; /* the gradient as it came, if that is not FLOAT32 */
 } Part;
 
 /* The events of a lane. */
@@ -138,6 +139,9 @@ place_rest (Step *step, Part *part)
   gsize n_cells = bags->n_bags * step->rows->dim;
 
   part->gradient = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gfloat));
+  if (part->from->dtype != TPS_DTYPE_FLOAT32)
+    part->received = tps_device_lane_reserve (&step->n_memory_bytes,
+                                              n_cells * tps_dtype_size (part->from->dtype));
   if (bags->pooling == TPS_POOLING_MAX)
     {
       part->maxima = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gfloat));
@@ -202,21 +206,22 @@ stage_part (const Step *step, const Part *part)
 }
 
 /* The values that are copied as the gradient of a part. */
-static const gfloat *
+static gconstpointer
 scale_gradient (const Step *step, const Part *part)
 {
   const TpsDeviceBags *bags = &part->from->bags;
   gsize dim = step->rows->dim;
+  const gfloat *gradient = part->from->gradient;
   gfloat *scaled;
 
   if (is_single (step) || bags->pooling != TPS_POOLING_MEAN)
-    return part->from->gradient;
+    return gradient;
   scaled = floats_at (step->lane->staged, part->scaled);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
       gsize count = bag_start (bags, bag + 1) - bag_start (bags, bag);
 
-      tps_cpu_divide (TPS_DTYPE_FLOAT32, scaled + bag * dim, part->from->gradient + bag * dim,
+      tps_cpu_divide (TPS_DTYPE_FLOAT32, scaled + bag * dim, gradient + bag * dim,
                       (gfloat) MAX (count, 1), dim);
     }
   return scaled;
@@ -271,6 +276,25 @@ find_maxima (Step *step, const Part *part)
                          count_cells (step, part) * sizeof (gint64));
 }
 
+/* Copies the gradient of a part to the device, as FLOAT32. */
+static void
+copy_gradient (const Step *step, const Part *part)
+{
+  TpsDType dtype = part->from->dtype;
+  TpsStream *stream = step->lane->stream;
+  gfloat *gradient = floats_at (step->lane->memory, part->gradient);
+  gpointer received = dtype == TPS_DTYPE_FLOAT32
+                          ? (gpointer) gradient
+                          : tps_buffer_get_data (step->lane->memory) + part->received;
+  gsize n = count_cells (step, part);
+
+  if (n == 0)
+    return;
+  ops_of (step)->copy (stream, received, scale_gradient (step, part), n * tps_dtype_size (dtype));
+  if (dtype != TPS_DTYPE_FLOAT32)
+    ops_of (step)->cast (stream, TPS_DTYPE_FLOAT32, gradient, dtype, received, n);
+}
+
 static void
 enqueue_begin (Step *step)
 {
@@ -288,14 +312,7 @@ enqueue_begin (Step *step)
     if (part_at (step, i)->from->bags.pooling == TPS_POOLING_MAX)
       find_maxima (step, part_at (step, i));
   for (guint i = 0; i < n_parts; i++)
-    {
-      const Part *part = part_at (step, i);
-
-      if (part->from->bags.n_bags > 0)
-        ops->copy (lane->stream, floats_at (lane->memory, part->gradient),
-                   scale_gradient (step, part),
-                   part->from->bags.n_bags * step->rows->dim * sizeof (gfloat));
-    }
+    copy_gradient (step, part_at (step, i));
 }
 
 static gboolean
@@ -362,7 +379,8 @@ list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
     return 0;
   ops_of (step)->copy (stream, ids, integers_at (memory, part->ids),
                        from->n_indices * sizeof (gint64));
-  ops_of (step)->embedding_pool (stream, &each, floats_at (memory, part->gradient), rows, NULL);
+  ops_of (step)->embedding_pool (stream, &each, TPS_DTYPE_FLOAT32,
+                                 floats_at (memory, part->gradient), rows, NULL);
   return from->n_indices;
 }
 

@@ -11,7 +11,10 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsDeviceBags bags;
-  const gfloat *gradient; /* of the pooled output, [n_bags, dim], in the host's memory; borrowed */
+  /* Of the pooled output, [n_bags, dim], in the host's memory; borrowed. */
+  gconstpointer gradient;
+  TpsDType
+      dtype; /* of the gradient; not FLOAT32 only if it is the only one, and each index a bag */
   /* MAX: the slots of the maxima, [n_bags, dim], as returned by tps_table_pool_bags(); borrowed.
    * NULL: they are to be found. */
   const gint64 *maxima;

@@ -233,6 +233,7 @@ table_alloc (const TpsTableSpec *spec)
   table->dim = (gsize) spec->dim;
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
   table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
+  table->rounding = tps_table_spec_get_rounding (spec);
   return table;
 }
 

@@ -64,6 +64,7 @@ typedef struct
   gsize dim;
   gsize row_bytes;
   gsize state_per_row;
+  TpsRowRounding rounding;      /* of updated rows that are not FLOAT32 */
   const TpsRowStore *row_store; /* of a table in a store */
   /* the rows on a device; the fields below, except the progress, are unused then. NULL = rows in
    * the host's memory */
@@ -92,7 +93,7 @@ gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 /* Charges and allocates the memory, and fills the rows. `spec` is resolved. Errors:
  * RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
-/* The same for a table on the device that the specification names; FLOAT32. Rows and state are
+/* The same for a table on the device that the specification names. Rows and state are
  * charged to `device_budget`, the object to `options->budget`; a device keeps no LSNs. `lanes` are
  * borrowed until the last reference is released. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,

@@ -31,6 +31,7 @@
 
 #include "runtime/base/planted_bug.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/stochastic_round.h"
 #include "runtime/machine/tuning.h"
 
 #define CACHE_LINE 64
@@ -448,7 +449,7 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn,
   tps_cpu_cast (TPS_DTYPE_FLOAT32, scratch, dtype, row, dim);
   table->optimizer->update_row (step, scratch, gradient, state, dim);
   if (dtype != TPS_DTYPE_FLOAT32)
-    tps_cpu_cast (dtype, rounded, TPS_DTYPE_FLOAT32, scratch, dim);
+    tps_cpu_round_row (dtype, rounded, scratch, dim, &table->rounding, step->step, (gsize) slot);
   store_row (row, rounded, table->row_bytes);
   if (table->lsns != NULL)
     table->lsns[slot] = lsn;

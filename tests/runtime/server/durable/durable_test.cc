@@ -128,6 +128,44 @@ TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
     }
 }
 
+/* Restarts in between, from the log and from a snapshot, do not change the random bits. */
+TEST_F (Durable, stochasticRoundingContinuesAfterARestart)
+{
+  Spec spec = Spec ("noisy", kRows, kDim)
+                  .normal (7)
+                  .dtype (TPS_DTYPE_BFLOAT16, TPS_ROUNDING_STOCHASTIC)
+                  .optimizer (TPS_OPTIMIZER_ADAGRAD, 0.1);
+  auto rows_of = [] (TpsTableStore *store) {
+    g_auto (TpsTensor) rows = {};
+    Ids ids;
+
+    for (int64_t row = 0; row < kRows; row++)
+      ids.push_back (row);
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, "noisy", view (ids), &rows, nullptr));
+    return std::string (static_cast<const char *> (tps_tensor_data (&rows)),
+                        tps_shape_n_bytes (&rows.shape));
+  };
+  embedding_test::Store other;
+  Floats gradient (2 * kDim, 0.3f);
+
+  ASSERT_TRUE (tps_table_store_create (server->store, &spec.value, nullptr));
+  ASSERT_EQ (other.create (spec), "");
+  for (int64_t i = 0; i < 40; i++)
+    {
+      for (TpsTableStore *store : { server->store, other.get () })
+        ASSERT_TRUE (tps_table_store_apply_rows (store, "noisy", view (Ids { i, 3 }),
+                                                 view (gradient, kDim), nullptr));
+      if (i == 20)
+        {
+          EXPECT_EQ (Snapshot (*server).message, "");
+        }
+      if (i % 10 == 5)
+        start ();
+    }
+  start ();
+  EXPECT_TRUE (rows_of (server->store) == rows_of (other.get ()));
+}
+
 /* The push was within the limit at the time of its call. */
 TEST_F (Durable, aLowerLimitOfCallsDoesNotStopTheRecovery)
 {

@@ -123,6 +123,11 @@ RandomCommand::make_create ()
                        static_cast<gint32> (1 + up_to (200)));
   if (up_to (1) == 0)
     tps_shard_init_hash (&spec_.shard, spec_.shard.rows, 1, 3, nullptr);
+  if (up_to (1) == 0)
+    {
+      spec_.dtype = TPS_DTYPE_BFLOAT16;
+      spec_.rounding = up_to (1) == 0 ? TPS_ROUNDING_STOCHASTIC : TPS_ROUNDING_NEAREST;
+    }
   spec_.optimizer = tps_optimizer_spec (static_cast<TpsOptimizerKind> (1 + up_to (4)), 0.125);
   spec_.initializer.kind = static_cast<TpsInitializerKind> (1 + up_to (2));
   spec_.initializer.seed = up_to (1 << 30);

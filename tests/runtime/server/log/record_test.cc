@@ -103,6 +103,18 @@ TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
   Decoded owned (encode (&create.record));
   ASSERT_TRUE (owned.is_fine);
   EXPECT_STREQ (owned.decoder.command.create->tenant, "ads");
+  EXPECT_EQ (owned.decoder.command.create->rounding, TPS_ROUNDING_NEAREST);
+
+  spec.dtype = TPS_DTYPE_FLOAT16;
+  spec.rounding = TPS_ROUNDING_STOCHASTIC;
+  for (gchar *owner : { static_cast<gchar *> (nullptr), tenant })
+    {
+      spec.tenant = owner;
+      Decoded stochastic (encode (&create.record));
+      ASSERT_TRUE (stochastic.is_fine);
+      EXPECT_EQ (stochastic.decoder.command.create->rounding, TPS_ROUNDING_STOCHASTIC);
+      EXPECT_STREQ (stochastic.decoder.command.create->tenant, owner);
+    }
 }
 
 TEST (LogRecord, AHoleHasItsLsnOnly)

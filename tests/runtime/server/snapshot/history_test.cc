@@ -80,6 +80,7 @@ struct Kept
   TpsOptimizerKind kind;
   const char *device;
   bool is_host_memory;
+  TpsDType dtype = TPS_DTYPE_FLOAT32; /* of other types, rows are rounded stochastically */
 };
 
 class Pieces : public testing::TestWithParam<Kept>
@@ -89,7 +90,7 @@ class Pieces : public testing::TestWithParam<Kept>
 /* Several pieces of one table, with pushes between them. */
 TEST_P (Pieces, OfATableAreOfDifferentTimes)
 {
-  constexpr int64_t n_rows = 16000;
+  constexpr int64_t n_rows = 30000;
   constexpr int32_t dim = 16;
   MemoryDisk disk;
   Server server (0, true), other (0, true);
@@ -107,6 +108,8 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   for (int64_t i = 0; i < n_rows; i++)
     all[static_cast<size_t> (i)] = i;
   spec.on (GetParam ().device, GetParam ().is_host_memory);
+  if (GetParam ().dtype != TPS_DTYPE_FLOAT32)
+    spec.dtype (GetParam ().dtype, TPS_ROUNDING_STOCHASTIC);
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   server.probe ("emb", all, dim);
   options.user_data = &pushes;
@@ -161,7 +164,7 @@ TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
 
   for (int64_t i = 0; i < 100; i++)
     all[static_cast<size_t> (i)] = i;
-  still.on (GetParam ().device, GetParam ().is_host_memory);
+  still.on (GetParam ().device, GetParam ().is_host_memory).dtype (GetParam ().dtype);
   ASSERT_TRUE (tps_table_store_create (server.store, &changing.value, nullptr));
   ASSERT_TRUE (tps_table_store_create (server.store, &still.value, nullptr));
   server.probe ("b", all, 8);
@@ -183,11 +186,15 @@ TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
   EXPECT_TRUE (server.state_of ("b") == other.state_of ("b"));
 }
 
-INSTANTIATE_TEST_SUITE_P (All, Pieces,
-                          testing::Values (Kept { TPS_OPTIMIZER_ADAM, "cpu", false },
-                                           Kept { TPS_OPTIMIZER_ADAM, "fake:0", false },
-                                           Kept { TPS_OPTIMIZER_SGD, "fake:0", false },
-                                           Kept { TPS_OPTIMIZER_FTRL, "fake:0", true }));
+INSTANTIATE_TEST_SUITE_P (
+    All, Pieces,
+    testing::Values (Kept { TPS_OPTIMIZER_ADAM, "cpu", false },
+                     Kept { TPS_OPTIMIZER_ADAM, "fake:0", false },
+                     Kept { TPS_OPTIMIZER_SGD, "fake:0", false },
+                     Kept { TPS_OPTIMIZER_FTRL, "fake:0", true },
+                     Kept { TPS_OPTIMIZER_ADAM, "cpu", false, TPS_DTYPE_FLOAT16 },
+                     Kept { TPS_OPTIMIZER_ROWWISE_ADAGRAD, "fake:0", false, TPS_DTYPE_BFLOAT16 },
+                     Kept { TPS_OPTIMIZER_SGD, "fake:0", true, TPS_DTYPE_FLOAT16 }));
 
 /* The same with threads; the end of the log is the last record that the observer has received. Run
  * it with --config=tsan too. */

@@ -247,10 +247,10 @@ TEST_F (DeviceFaults, APushWaitsForEachTableOnceAtItsEnd)
     calls += 'c';
     real->copy (stream, to, from, n_bytes);
   };
-  noting.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, const gfloat *table,
-                              gfloat *output, gint64 *argmax) {
+  noting.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
+                              gconstpointer table, gfloat *output, gint64 *argmax) {
     calls += 'p';
-    real->embedding_pool (stream, bags, table, output, argmax);
+    real->embedding_pool (stream, bags, dtype, table, output, argmax);
   };
   noting.embedding_backward_rows =
       [] (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
@@ -294,9 +294,9 @@ TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
   std::vector<Query> queries { { "emb", { 7, 250, 7 }, { 0, 1 } }, { "emb", { 299 }, { 0 } } };
   std::vector<Floats> expected, got;
 
-  hasty.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, const gfloat *table,
-                             gfloat *output, gint64 *argmax) {
-    real->embedding_pool (stream, bags, table, output, argmax);
+  hasty.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
+                             gconstpointer table, gfloat *output, gint64 *argmax) {
+    real->embedding_pool (stream, bags, dtype, table, output, argmax);
     real->stream_sync (stream, nullptr);
   };
   ASSERT_EQ (host.create (spec), "");

@@ -107,11 +107,13 @@ public:
                                        TPS_DTYPE_BFLOAT16 };
     Spec spec = spec_of (name, kRows, dims[name], kinds[random () % 5]);
 
+    TpsDType dtype = dtypes[random () % 4];
+
     spec.shard (shards[name]);
+    spec.dtype (dtype, dtype != TPS_DTYPE_FLOAT32 && random () % 2 == 0 ? TPS_ROUNDING_STOCHASTIC
+                                                                        : TPS_ROUNDING_NEAREST);
     if (random () % 4 == 0 && has_devices_)
       spec.on ("fake:0");
-    else
-      spec.dtype (dtypes[random () % 4]);
     return spec;
   }
 

@@ -48,6 +48,7 @@ TEST (TableSpec, DefaultsAreThoseOfTheContract)
 
   ASSERT_EQ (resolve (&spec.value), "");
   EXPECT_EQ (spec.value.dtype, TPS_DTYPE_FLOAT32);
+  EXPECT_EQ (spec.value.rounding, TPS_ROUNDING_NEAREST);
   EXPECT_EQ (spec.value.initializer.kind, TPS_INITIALIZER_NORMAL);
   EXPECT_EQ (spec.value.initializer.mean, 0);
   EXPECT_EQ (spec.value.initializer.stdev, 1);
@@ -68,6 +69,40 @@ TEST (TableSpec, ResolvingTwiceChangesNothing)
       Spec again (spec);
       ASSERT_EQ (resolve (&again.value), "");
       EXPECT_TRUE (tps_table_spec_equal (&spec.value, &again.value));
+    }
+}
+
+TEST (TableSpec, TheSeedOfZerosIsKeptForStochasticRounding)
+{
+  for (TpsRounding rounding : { TPS_ROUNDING_NEAREST, TPS_ROUNDING_STOCHASTIC })
+    {
+      Spec spec = Spec ("emb", 10, 4).zeros ().dtype (TPS_DTYPE_FLOAT16, rounding);
+      TpsRowRounding found;
+
+      spec.value.initializer.seed = 7;
+      ASSERT_EQ (resolve (&spec.value), "");
+      found = tps_table_spec_get_rounding (&spec.value);
+      EXPECT_EQ (found.is_stochastic, rounding == TPS_ROUNDING_STOCHASTIC);
+      EXPECT_EQ (spec.value.initializer.seed, rounding == TPS_ROUNDING_STOCHASTIC ? 7 : 0);
+      EXPECT_EQ (found.seed, spec.value.initializer.seed);
+    }
+}
+
+/* The number is a function of the row, however the table is divided by range or by hash. */
+TEST (TableSpec, NumbersOfRowsAreThoseOfTheSlots)
+{
+  for (const TpsShard &shard : { whole (30), range_shard (30, 1, 3), hash_shard (30, 1, 4) })
+    {
+      gint64 first, stride;
+
+      tps_shard_get_numbers (&shard, &first, &stride);
+      for (gint64 slot = 0; slot < shard.n_rows; slot++)
+        {
+          gint64 row = tps_shard_get_row (&shard, slot);
+
+          EXPECT_EQ (first + slot * stride,
+                     shard.kind == TPS_SHARD_HASH ? tps_shard_permute (row, 30) : row);
+        }
     }
 }
 
@@ -92,6 +127,11 @@ TEST (TableSpec, NamesWhatIsWrong)
              "INVALID_ARGUMENT spec.name: \"\", expected [A-Za-z0-9_.:/-]{1,255}");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.dtype = TPS_DTYPE_FLOAT64; }),
              "INVALID_ARGUMENT spec.dtype: FLOAT64 (2), expected FLOAT32, FLOAT16 or BFLOAT16");
+  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.rounding = static_cast<TpsRounding> (3); }),
+             "INVALID_ARGUMENT spec.rounding: 3, expected NEAREST or STOCHASTIC");
+  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.rounding = TPS_ROUNDING_STOCHASTIC; }),
+             "INVALID_ARGUMENT spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; "
+             "expected NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, 0); }),
              "INVALID_ARGUMENT spec.rows: 0, at least 1 is expected");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, G_MAXINT64); }),
@@ -165,6 +205,12 @@ TEST (TableSpec, NamesWhatDiffers)
   EXPECT_EQ (difference (Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16)),
              "dtype: FLOAT32, not FLOAT16");
   EXPECT_EQ (difference (Spec ("emb", 10, 4).normal (7)), "initializer.seed: 0, not 7");
+  Spec half = Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16);
+  Spec stochastic = Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16, TPS_ROUNDING_STOCHASTIC);
+  ASSERT_EQ (resolve (&half.value), "");
+  ASSERT_EQ (resolve (&stochastic.value), "");
+  g_autofree gchar *text = tps_table_spec_dup_difference (&half.value, &stochastic.value);
+  EXPECT_STREQ (text, "rounding: NEAREST, not STOCHASTIC");
   EXPECT_EQ (difference (Spec ("emb", 10, 4).zeros ()), "initializer.kind: NORMAL, not ZEROS");
   EXPECT_EQ (difference (Spec ("emb", 10, 4).shard (hash_shard (10, 1, 2))),
              "shard: the whole table, not shard 1 of 2");

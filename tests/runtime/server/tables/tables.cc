@@ -64,9 +64,10 @@ Spec::~Spec ()
 }
 
 Spec &
-Spec::dtype (TpsDType dtype)
+Spec::dtype (TpsDType dtype, TpsRounding rounding)
 {
   value.dtype = dtype;
+  value.rounding = rounding;
   return *this;
 }
 

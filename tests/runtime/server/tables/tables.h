@@ -33,7 +33,7 @@ public:
   Spec &operator= (const Spec &) = delete;
   ~Spec ();
 
-  Spec &dtype (TpsDType dtype);
+  Spec &dtype (TpsDType dtype, TpsRounding rounding = TPS_ROUNDING_NEAREST);
   Spec &zeros ();
   Spec &uniform (double low, double high, int64_t seed);
   Spec &normal (int64_t seed);

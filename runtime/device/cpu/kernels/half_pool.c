@@ -1,0 +1,101 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Bags of rows of FLOAT16 or BFLOAT16: each row is converted and then combined as a FLOAT32 row, in
+ * the given order. */
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/rows.h"
+
+/* -0 + x is x, for x = -0 too. */
+#define NOTHING (-0.0f)
+
+typedef struct
+{
+  const TpsBags *bags;
+  TpsDType dtype;
+  const guint8 *table;
+  gfloat *row; /* [dim] */
+} Pool;
+
+static gsize
+bag_start (const TpsBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag]
+                               : bag * (bags->n_indices / bags->n_bags);
+}
+
+/* Converts the row at `position` of the indices. */
+static void
+read_row (const Pool *pool, gsize position, gfloat *to)
+{
+  gsize dim = (gsize) pool->bags->dim;
+  gsize row = (gsize) pool->bags->indices[position];
+
+  tps_cpu_cast (TPS_DTYPE_FLOAT32, to, pool->dtype,
+                pool->table + row * dim * tps_dtype_size (pool->dtype), dim);
+}
+
+static void
+sum_bag (const Pool *pool, gsize first, gsize end, gfloat *output)
+{
+  gsize dim = (gsize) pool->bags->dim;
+  const gfloat *row = pool->row;
+
+  for (gsize d = 0; d < dim; d++)
+    output[d] = first < end ? NOTHING : 0;
+  for (gsize i = first; i < end; i++)
+    {
+      read_row (pool, i, pool->row);
+      if (pool->bags->weights != NULL)
+        tps_cpu_add_weighted_rows (output, &row, pool->bags->weights + i, 1, 0, dim);
+      else
+        tps_cpu_add_rows (output, &row, 1, 0, dim);
+    }
+}
+
+static void
+max_bag (const Pool *pool, gsize first, gsize end, gfloat *output, gint64 *argmax)
+{
+  gsize dim = (gsize) pool->bags->dim;
+  const gint64 *ids = pool->bags->indices;
+
+  for (gsize d = 0; argmax != NULL && d < dim; d++)
+    argmax[d] = first < end ? ids[first] : -1;
+  if (first == end)
+    {
+      memset (output, 0, dim * sizeof output[0]);
+      return;
+    }
+  read_row (pool, first, output);
+  for (gsize i = first + 1; i < end; i++)
+    {
+      read_row (pool, i, pool->row);
+      tps_cpu_max_row (output, argmax, pool->row, ids[i], dim);
+    }
+}
+
+void
+tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer table,
+                             gfloat *output, gint64 *argmax)
+{
+  gsize dim = (gsize) bags->dim;
+  g_autoptr (TpsBuffer) row = tps_buffer_new (MAX (dim, 1) * sizeof (gfloat));
+  Pool pool = { bags, dtype, table, (gfloat *) (gpointer) tps_buffer_get_data (row) };
+
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    {
+      gsize first = bag_start (bags, bag), end = bag_start (bags, bag + 1);
+      gfloat *pooled = output + bag * dim;
+
+      if (bags->pooling == TPS_POOLING_MAX)
+        max_bag (&pool, first, end, pooled, argmax != NULL ? argmax + bag * dim : NULL);
+      else
+        sum_bag (&pool, first, end, pooled);
+      if (bags->pooling == TPS_POOLING_MEAN && first < end)
+        tps_cpu_divide (TPS_DTYPE_FLOAT32, pooled, pooled, (gfloat) (end - first), dim);
+    }
+}

@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rounding of updated rows, for code that keeps rows of FLOAT16 or BFLOAT16 in host memory. */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+
+G_BEGIN_DECLS
+
+/* Rounds `from` [dim] to `to` [dim] of `dtype`, FLOAT16 or BFLOAT16, as row `row` of step `step` of
+ * an optimizer; see TpsRowRounding. The arrays must not overlap. Thread: any. */
+void tps_cpu_round_row (TpsDType dtype, gpointer to, const gfloat *from, gsize dim,
+                        const TpsRowRounding *rounding, gint64 step, gsize row);
+
+G_END_DECLS
