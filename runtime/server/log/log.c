@@ -282,8 +282,8 @@ put_back (TpsLog *log, const TpsSegmentInfo *oldest)
   tps_mutex_unlock (&log->writer.lock);
 }
 
-/* A segment leaves the list before its file is cut or used again, so that a reader of the file finds
- * that the records have been deleted. */
+/* A segment leaves the list before its file is cut or used again, so that a reader of the file
+ * finds that the records have been deleted. */
 gboolean
 tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 {

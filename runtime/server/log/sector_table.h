@@ -7,7 +7,7 @@
  * The file has two tables, behind the sectors that they describe:
  *
  *   initial   the contents before the first group, synced before that group is written
- *   final     the contents after the last group, not synced; the next segment with this file needs it
+ *   final     the contents after the last group, not synced, for the next segment in this file
  *
  * Thread: one at a time.
  */
@@ -32,8 +32,8 @@ void tps_sector_table_init (TpsSectorTable *table, gint64 n_bytes);
 void tps_sector_table_clear (TpsSectorTable *table);
 
 /* The number of sectors of `data`, at `offset` of the segment, whose contents are those in the
- * table; without a table, zeros. `offset` and `n_bytes` must be multiples of TPS_DISK_SECTOR, within
- * the table. */
+ * table; without a table, zeros. `offset` and `n_bytes` must be multiples of TPS_DISK_SECTOR,
+ * within the table. */
 guint32 tps_sector_table_count (const TpsSectorTable *table, gint64 offset, const guint8 *data,
                                 gsize n_bytes);
 

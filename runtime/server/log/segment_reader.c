@@ -303,7 +303,7 @@ ensure_old (TpsSegmentReader *reader, GError **error)
   return TRUE;
 }
 
-/* The number of sectors that have their old contents, so that they were not written or were lost. */
+/* The number of sectors with their old contents: they were not written, or were lost. */
 static guint32
 count_old (const TpsSegmentReader *reader, gint64 offset, const guint8 *data, gsize n_bytes)
 {

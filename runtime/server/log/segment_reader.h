@@ -96,8 +96,8 @@ gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GErro
 gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
 
 /* Examines everything after `offset`, where a group is missing or torn. `n_bytes`: from there to
- * the last sector that has been written. Errors: ABORTED if there is a later group. It was written after
- * the group at `offset` had been synced, so that one is damaged. */
+ * the last sector that has been written. Errors: ABORTED if there is a later group. It was written
+ * after the group at `offset` had been synced, so that one is damaged. */
 gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
 
 /* The number of sectors of `data`, for `offset` of the segment, which have the contents that the
