@@ -191,7 +191,9 @@ run_bags (Memory *memory, gsize n, int *n_wrong)
   steps.fill (TPS_DTYPE_INT64, ids, 11, n)
       .fill (TPS_DTYPE_FLOAT32, table, 1, kTableRows)
       .fill (TPS_DTYPE_FLOAT32, gradient, 1, n_bags)
-      .then ([&] { return tps_cuda_embedding_pool (nullptr, &bags, table, output, nullptr); })
+      .then ([&] {
+        return tps_cuda_embedding_pool (nullptr, &bags, TPS_DTYPE_FLOAT32, table, output, nullptr);
+      })
       .then ([&] {
         return tps_cuda_embedding_backward_rows (nullptr, &bags, gradient, nullptr, unique, rows,
                                                  n_unique);

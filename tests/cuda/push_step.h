@@ -44,7 +44,8 @@ public:
     update_.indices = unique_;
     update_.n_rows = n_ids;
     update_.dim = kDim;
-    update_.values = memory_.output<gfloat> (kTableRows * kDim);
+    update_.dtype = TPS_DTYPE_FLOAT32;
+    update_.values = values_ = memory_.output<gfloat> (kTableRows * kDim);
     update_.state = memory_.output<gfloat> (kTableRows);
     update_.gradients = sums_ = memory_.output<gfloat> (n_ids * kDim);
     update_.n_used = n_unique_;
@@ -53,7 +54,7 @@ public:
     code_ = arrays::Steps (memory_)
                 .read (there, ids.data (), n_ids)
                 .fill (TPS_DTYPE_FLOAT32, gradient_, 1, n_bags * kDim)
-                .fill (TPS_DTYPE_FLOAT32, update_.values, 0, kTableRows * kDim)
+                .fill (TPS_DTYPE_FLOAT32, values_, 0, kTableRows * kDim)
                 .fill (TPS_DTYPE_FLOAT32, update_.state, 0, kTableRows)
                 .code;
   }
@@ -78,7 +79,7 @@ public:
   const gfloat *
   values () const
   {
-    return update_.values;
+    return values_;
   }
 
 private:
@@ -86,7 +87,7 @@ private:
   TpsBags bags_ = {};
   TpsOptimizerStep step_ = {};
   TpsRowUpdate update_ = {};
-  gfloat *gradient_, *sums_;
+  gfloat *gradient_, *sums_, *values_;
   gint64 *unique_, *n_unique_;
   cudaError_t code_;
 };
