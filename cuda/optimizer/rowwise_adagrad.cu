@@ -107,16 +107,20 @@ private:
   }
 
   static TPS_BODY Sums
-  add (Sums a, const Sums &b)
+  add (const Sums &a, const Sums &b)
   {
+    Sums sums;
+
     for (int k = 0; k < kRows * V; k++)
-      a.at[k] += b.at[k];
-    return a;
+      sums.at[k] = a.at[k] + b.at[k];
+    return sums;
   }
 
   static TPS_BODY gfloat
-  combine (Sums sums, int r)
+  combine (const Sums &all, int r)
   {
+    Sums sums = all;
+
     for (int half = V / 2; half > 0; half /= 2)
       for (int v = 0; v < half; v++)
         sums.at[r * V + v] += sums.at[r * V + v + half];
