@@ -24,7 +24,7 @@
 static gdouble
 count_disk_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
 {
-  gdouble log_s = 4 * o->seconds; /* the current run, and an earlier one that is being removed */
+  gdouble log_s = 3 * o->seconds; /* the current run, and an earlier one that is being removed */
 
   return N_COPIES * (gdouble) n_bytes + log_s * LOG_BYTES_PER_S + RESERVED_BYTES;
 }

@@ -3,7 +3,6 @@
 #include "bench/durability/parts.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
 
 #define ROW "push"
 
@@ -12,7 +11,6 @@ static const TpsDurabilityMode modes[] = {
   { "none", "none" },
   { "interval", "interval" },
   { "commit", "commit" },
-  { "commit, files used again", "commit", TRUE },
 };
 
 static const TpsDurabilityMode *
@@ -82,14 +80,6 @@ get_memory_mib (const Run *run)
   return ((gdouble) peak - (gdouble) (table->n_rows * row_bytes)) / (1 << 20);
 }
 
-static gboolean
-is_plain_commit (const Run *run)
-{
-  const TpsDurabilityMode *mode = run->options.mode;
-
-  return g_strcmp0 (mode->durability, "commit") == 0 && !mode->reuses_files;
-}
-
 static GArray *
 push_for_a_while (Run *run, GError **error)
 {
@@ -119,7 +109,7 @@ measure_pushes (Run *run, GError **error)
     return check_table (run, error);
   tps_durability_add_calls (figures, name, ROW, &tps_durability_pushes_per_s, calls);
   tps_figures_add (figures, name, ROW, &tps_durability_memory, get_memory_mib (run));
-  if (is_plain_commit (run))
+  if (g_strcmp0 (run->options.mode->durability, "commit") == 0)
     tps_figures_add (figures, name, ROW, &tps_durability_log,
                      (gdouble) (after - before)
                          / ((gdouble) calls->len * count_push_bytes (run->bench)));
@@ -154,28 +144,15 @@ fill_table (Run *run, GError **error)
          && tps_durability_server_push_all (run->server, table, 1, error);
 }
 
-/* Writes segments and deletes them by a snapshot, so that later segments use their files. */
-static gboolean
-make_old_segments (Run *run, GError **error)
-{
-  g_auto (TpsWireSnapshotInfo) info = { 0 };
-  g_autoptr (GArray) calls = push_for_a_while (run, error);
-
-  if (calls == NULL)
-    return FALSE;
-  run->n_pushes += (gdouble) calls->len;
-  return tps_remote_snapshot (tps_durability_server_get_client (run->server),
-                              tps_clock_now_ns () + TPS_DURABILITY_CALL_NS, &info, error);
-}
-
 static gboolean
 run_steps (Run *run, GError **error)
 {
+  const gchar *durability = run->options.mode->durability;
+
   run->server = tps_durability_server_start (run->bench->run->supervisor, &run->options, NULL,
                                              error);
-  return run->server != NULL && fill_table (run, error)
-         && (!run->options.mode->reuses_files || make_old_segments (run, error))
-         && measure_pushes (run, error) && (!is_plain_commit (run) || measure_replay (run, error));
+  return run->server != NULL && fill_table (run, error) && measure_pushes (run, error)
+         && (g_strcmp0 (durability, "commit") != 0 || measure_replay (run, error));
 }
 
 static gboolean
@@ -315,7 +292,7 @@ tps_durability_prepare_pushes (TpsDurabilityBench *bench, GError **error)
     return FALSE;
   tps_engine_begin_row (bench->run->engine);
   for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
-    add_task (bench, modes[i].name, run_ours, (modes[i].reuses_files ? 3 : 2) * seconds + 1);
+    add_task (bench, modes[i].name, run_ours, 2 * seconds + 1);
   if (bench->fio != NULL)
     add_task (bench, TPS_DURABILITY_FIO, run_fio, seconds / 2 + 0.5);
   if (bench->rocksdb != NULL)

@@ -18,7 +18,6 @@ typedef struct
 {
   const gchar *name;       /* in figures: "commit" */
   const gchar *durability; /* the value of --durability; NULL = no data directory */
-  gboolean reuses_files;   /* the log has files of deleted segments when pushes are measured */
 } TpsDurabilityMode;
 
 typedef struct

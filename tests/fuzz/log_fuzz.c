@@ -182,27 +182,18 @@ read_segment (TpsDisk *disk, const TpsLogId *id)
 static void
 try_group (const guint8 *data, gsize n_bytes)
 {
+  TpsSegmentHead head = { .number = 1, .stamp = 77 };
   gsize n_group = (MAX (n_bytes, 1) + TPS_DISK_BLOCK - 1) / TPS_DISK_BLOCK * TPS_DISK_BLOCK;
-  gint64 end = TPS_LOG_FIRST_GROUP + (gint64) n_group;
-  gsize n_area = tps_sector_table_get_area_bytes (end);
-  TpsSegmentHead head = {
-    .number = 1, .stamp = 77, .table_offset = end, .is_reused = n_bytes % 2 == 0
-  };
-  TpsSectorTable table;
   ImageDisk disk = { .base = { .open = image_open,
                                .close = image_close,
                                .get_size = image_get_size,
                                .read = image_read },
-                     .n_bytes = (gsize) end + n_area };
+                     .n_bytes = TPS_LOG_FIRST_GROUP + n_group };
 
   disk.image = g_malloc0 (disk.n_bytes);
   tps_segment_encode_head (disk.image, &head);
   memcpy (disk.image + TPS_LOG_FIRST_GROUP, data, n_bytes);
   put_group_right (disk.image + TPS_LOG_FIRST_GROUP, n_group, head.stamp);
-  tps_sector_table_init (&table, end);
-  tps_sector_table_seal (&table, head.stamp, n_bytes % 4 == 0);
-  memcpy (disk.image + end, table.area, n_area);
-  tps_sector_table_clear (&table);
   read_segment (&disk.base, &head.id);
   g_free (disk.image);
 }

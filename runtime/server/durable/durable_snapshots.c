@@ -5,7 +5,6 @@
 
 #include "runtime/server/durable/durable_private.h"
 
-#include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/table_restore.h"
@@ -73,22 +72,6 @@ delete_log (TpsDurable *durable)
     tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
 }
 
-/* Files that the log keeps for later segments may have the room that the snapshot needs. */
-static gboolean
-write_snapshot (TpsDurable *durable, const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
-                GError **error)
-{
-  g_autoptr (GError) failure = NULL;
-
-  if (tps_snapshot_write (options, info, &failure))
-    return TRUE;
-  if (g_error_matches (failure, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
-      && tps_log_release_room (durable->log))
-    return tps_snapshot_write (options, info, error);
-  g_propagate_error (error, g_steal_pointer (&failure));
-  return FALSE;
-}
-
 /* Nothing is deleted before the manifest is durable. Then snapshots are deleted first, and the log
  * last. */
 gboolean
@@ -102,7 +85,7 @@ tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError
 
   options.max_increments = is_incremental ? durable->snapshot_increments : 0;
   atomic_store (&durable->is_writing_snapshot, TRUE);
-  is_written = write_snapshot (durable, &options, &info, error);
+  is_written = tps_snapshot_write (&options, &info, error);
   atomic_store (&durable->is_writing_snapshot, FALSE);
   if (!is_written)
     {

@@ -83,8 +83,7 @@ recover (TpsLog *log, TpsLogFound *found, GError **error)
 
   if (!tps_log_folder_find_end (folder, options->pool, &end, error)
       || !check_reach (log, &end, error)
-      || !tps_log_folder_cut (folder, end.number, end.offset, error)
-      || !tps_log_folder_tidy (folder, error))
+      || !tps_log_folder_cut (folder, end.number, end.offset, error))
     return FALSE;
   last_lsn = end.first_lsn != 0 ? end.last_lsn : options->first_lsn - 1;
   last_number =
@@ -92,13 +91,11 @@ recover (TpsLog *log, TpsLogFound *found, GError **error)
           ? g_array_index (folder->segments, TpsSegmentInfo, folder->segments->len - 1).number
           : 0;
   log->base_lsn = last_lsn;
-  tps_old_segments_init (&log->old, folder);
-  tps_log_writer_init (&log->writer, folder, &log->old, last_lsn, last_number,
-                       options->segment_bytes, options->max_staged_bytes / 2, options->interval_ns);
+  tps_log_writer_init (&log->writer, folder, last_lsn, last_number, options->segment_bytes,
+                       options->max_staged_bytes / 2, options->interval_ns);
   if (!tps_log_writer_begin (&log->writer, error))
     {
       tps_log_writer_clear (&log->writer);
-      tps_old_segments_clear (&log->old);
       return FALSE;
     }
   fill_found (log, &end, found);
@@ -151,7 +148,6 @@ tps_log_close (TpsLog *log)
   for (guint i = 0; i < log->n_threads; i++)
     tps_sync_check (pthread_join (log->threads[i], NULL));
   tps_log_writer_clear (&log->writer);
-  tps_old_segments_clear (&log->old);
   tps_mutex_clear (&log->deleting);
   tps_log_folder_close (&log->folder);
   g_free (log);
@@ -282,34 +278,24 @@ put_back (TpsLog *log, const TpsSegmentInfo *oldest)
   tps_mutex_unlock (&log->writer.lock);
 }
 
-/* A segment leaves the list before its file is cut or used again, so that a reader of the file
- * finds that the records have been deleted. */
+/* A segment leaves the list before its file is cut, so that a reader of the cut file finds that the
+ * records have been deleted. */
 gboolean
 tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 {
   TpsSegmentInfo oldest;
   gboolean is_deleted = TRUE;
-  gboolean has_deleted = FALSE;
 
   TPS_PLANT ("log-deleted-too-early", lsn = tps_log_get_durable_lsn (log));
   tps_mutex_lock (&log->deleting);
   while (is_deleted && take_oldest (log, lsn, &oldest))
     {
-      is_deleted = tps_old_segments_add (&log->old, oldest.number, error);
-      has_deleted |= is_deleted;
+      is_deleted = tps_log_folder_delete_segment (&log->folder, oldest.number, error);
       if (!is_deleted)
         put_back (log, &oldest);
     }
-  if (has_deleted)
-    tps_old_segments_end_deletion (&log->old);
   tps_mutex_unlock (&log->deleting);
   return is_deleted;
-}
-
-gboolean
-tps_log_release_room (TpsLog *log)
-{
-  return tps_old_segments_drop (&log->old);
 }
 
 /* ---- cursors --------------------------------------------------------------------------------- */

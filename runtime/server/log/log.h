@@ -36,7 +36,7 @@ typedef struct TpsLogCursor TpsLogCursor;
 /* Zero = the default. */
 typedef struct
 {
-  gint64 segment_bytes;   /* of the groups of a segment, 256 MiB; a multiple of TPS_DISK_BLOCK */
+  gint64 segment_bytes;   /* of a segment's file, 256 MiB; a multiple of TPS_DISK_BLOCK */
   gsize max_staged_bytes; /* 32 MiB */
   gint64 interval_ns;     /* 100 ms */
   /* The LSN of the first record that the caller needs: one more than that of the snapshot; 1
@@ -127,13 +127,9 @@ gint64 tps_log_get_first_lsn (TpsLog *log);
 /* The number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
 gint64 tps_log_get_written_bytes (TpsLog *log);
 
-/* Removes the segments that hold only records below `lsn`. The files of some are kept for later
- * segments. Errors: as the disk says. Blocks. Thread: any, one at a time. */
+/* Removes the segments that hold only records below `lsn`. Errors: as the disk says. Blocks.
+ * Thread: any, one at a time. */
 gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);
-
-/* Deletes the files that are kept for later segments. Call it if other data do not fit on the disk.
- * FALSE: there was none. Blocks. Thread: any. */
-gboolean tps_log_release_room (TpsLog *log);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -102,23 +102,20 @@ tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer use
 /* Writes the group of the last record without the records after it. The new head is written first.
  * It says that those records do not exist, even if some of the zeros that replace them are lost. */
 static gboolean
-write_shorter (TpsDiskFile *file, TpsSegmentReader *reader, guint32 n_records, gint64 n_used,
+write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gint64 n_used,
                GError **error)
 {
-  const TpsGroupHead *old = &reader->group;
   TpsDisk *disk = file->disk;
   gint64 n_bytes = (n_used + TPS_DISK_BLOCK - 1) & ~(gint64) (TPS_DISK_BLOCK - 1);
   g_autofree guint8 *data = g_malloc0 ((gsize) n_bytes);
   TpsGroupHead head = *old;
   gssize n_read = disk->read (file, data, (gsize) n_used, old->offset, error);
 
-  if (n_read != n_used
-      || !tps_segment_reader_count_same (reader, old->offset + TPS_DISK_SECTOR,
-                                         data + TPS_DISK_SECTOR, (gsize) n_bytes - TPS_DISK_SECTOR,
-                                         &head.n_same_sectors, error))
+  if (n_read != n_used)
     return FALSE;
   head.n_bytes = n_bytes;
   head.n_records = n_records;
+  head.n_zero_sectors = tps_group_count_zero_sectors (data, (gsize) n_bytes);
   tps_group_encode_head (data, &head);
   return disk->write (file, data, TPS_DISK_SECTOR, old->offset, TRUE, error)
          && disk->write (file, data + n_used, (gsize) (n_bytes - n_used), old->offset + n_used,
@@ -126,7 +123,7 @@ write_shorter (TpsDiskFile *file, TpsSegmentReader *reader, guint32 n_records, g
 }
 
 static gboolean
-shorten_group (TpsLogFolder *folder, TpsSegmentReader *reader, GError **error)
+shorten_group (TpsLogFolder *folder, const TpsSegmentReader *reader, GError **error)
 {
   TpsDisk *disk = folder->disk;
   g_autofree gchar *path = g_build_filename (folder->path, reader->name, NULL);
@@ -135,7 +132,7 @@ shorten_group (TpsLogFolder *folder, TpsSegmentReader *reader, GError **error)
 
   if (file == NULL)
     return FALSE;
-  is_written = write_shorter (file, reader, reader->group.n_records - reader->n_left,
+  is_written = write_shorter (file, &reader->group, reader->group.n_records - reader->n_left,
                               reader->offset - reader->group.offset, error);
   disk->close (file);
   return is_written;

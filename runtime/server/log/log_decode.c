@@ -40,14 +40,6 @@ is_zero (const guint8 *data, gsize n_bytes)
   return TRUE;
 }
 
-static gboolean
-is_possible_segment (const TpsSegmentHead *segment)
-{
-  return segment->table_offset >= 0 && segment->table_offset % TPS_DISK_BLOCK == 0
-         && segment->table_offset <= G_MAXINT64 / 2
-         && (!segment->is_reused || segment->table_offset > 0);
-}
-
 TpsHeadVerdict
 tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment, guint32 *version)
 {
@@ -62,25 +54,6 @@ tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment, guint32 
   memcpy (segment->id.bytes, header.log_id, sizeof segment->id.bytes);
   segment->number = header.number;
   segment->stamp = header.stamp;
-  segment->table_offset = header.version == TPS_LOG_VERSION ? (gint64) header.table_offset : 0;
-  segment->is_reused = header.version == TPS_LOG_VERSION && (header.flags & SEGMENT_IS_REUSED) != 0;
-  return is_possible_segment (segment) ? TPS_HEAD_OK : TPS_HEAD_DAMAGED;
-}
-
-TpsHeadVerdict
-tps_sector_table_decode_head (const guint8 *block, TpsSectorTableHead *head)
-{
-  SectorTableHeader header;
-
-  memcpy (&header, block, sizeof header);
-  if (is_zero (block, TPS_DISK_SECTOR))
-    return TPS_HEAD_EMPTY;
-  if (header.magic != TABLE_MAGIC || !check_header (&header, sizeof header, &header.header_crc))
-    return TPS_HEAD_DAMAGED;
-  *head = (TpsSectorTableHead) { .stamp = header.stamp,
-                                 .is_final = (header.flags & TABLE_IS_FINAL) != 0,
-                                 .n_sectors = header.n_sectors,
-                                 .checksum = header.table_crc };
   return TPS_HEAD_OK;
 }
 
@@ -111,7 +84,7 @@ tps_group_decode_head (const guint8 *sector, guint64 stamp, gint64 offset, TpsGr
                             .n_bytes = (gint64) header.n_bytes,
                             .first_lsn = header.first_lsn,
                             .n_records = header.n_records,
-                            .n_same_sectors = header.n_same_sectors };
+                            .n_zero_sectors = header.n_zero_sectors };
   return TPS_HEAD_OK;
 }
 
@@ -611,7 +584,7 @@ tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version)
 
   if (sscanf (text, "thriftps log\nversion %u\n%n", version, &end) != 1 || end == 0)
     return FALSE;
-  if (*version < TPS_LOG_OLDEST_VERSION || *version > TPS_LOG_VERSION)
+  if (*version != TPS_LOG_VERSION)
     return TRUE;
   text += end;
   end = 0;

@@ -31,9 +31,6 @@ TpsHeadVerdict tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *se
 TpsHeadVerdict tps_group_decode_head (const guint8 *sector, guint64 stamp, gint64 offset,
                                       TpsGroupHead *group);
 
-/* `block`: the first TPS_DISK_BLOCK bytes of a table of sectors. */
-TpsHeadVerdict tps_sector_table_decode_head (const guint8 *block, TpsSectorTableHead *head);
-
 typedef struct
 {
   gint64 lsn;
@@ -69,7 +66,7 @@ void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 
-/* FALSE: the text is not that of TPS_LOG_MARKER. `id` is filled in for known versions only. */
+/* FALSE: the text is not that of TPS_LOG_MARKER. `id` is filled in for TPS_LOG_VERSION only. */
 gboolean tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version);
 
 G_END_DECLS

@@ -383,6 +383,17 @@ tps_record_encode (TpsRecordPlan *plan, guint8 *to)
 
 /* ---- groups and segments --------------------------------------------------------------------- */
 
+guint32
+tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes)
+{
+  static const guint8 zeros[TPS_DISK_SECTOR];
+  guint32 n_zero = 0;
+
+  for (gsize at = 0; at < n_bytes; at += TPS_DISK_SECTOR)
+    n_zero += memcmp (data + at, zeros, sizeof zeros) == 0;
+  return n_zero;
+}
+
 void
 tps_group_encode_head (guint8 *head, const TpsGroupHead *group)
 {
@@ -392,7 +403,7 @@ tps_group_encode_head (guint8 *head, const TpsGroupHead *group)
                          .first_lsn = group->first_lsn,
                          .n_bytes = (guint64) group->n_bytes,
                          .n_records = group->n_records,
-                         .n_same_sectors = group->n_same_sectors };
+                         .n_zero_sectors = group->n_zero_sectors };
 
   header.header_crc = tps_crc32c (0, &header, sizeof header);
   memcpy (head, &header, sizeof header);
@@ -404,25 +415,9 @@ tps_segment_encode_head (guint8 *block, const TpsSegmentHead *segment)
   SegmentHeader header = { .magic = SEGMENT_MAGIC,
                            .version = TPS_LOG_VERSION,
                            .number = segment->number,
-                           .stamp = segment->stamp,
-                           .table_offset = (guint64) segment->table_offset,
-                           .flags = segment->is_reused ? SEGMENT_IS_REUSED : 0 };
+                           .stamp = segment->stamp };
 
   memcpy (header.log_id, segment->id.bytes, sizeof header.log_id);
-  header.header_crc = tps_crc32c (0, &header, sizeof header);
-  memset (block, 0, TPS_DISK_BLOCK);
-  memcpy (block, &header, sizeof header);
-}
-
-void
-tps_sector_table_encode_head (guint8 *block, const TpsSectorTableHead *head)
-{
-  SectorTableHeader header = { .magic = TABLE_MAGIC,
-                               .stamp = head->stamp,
-                               .n_sectors = head->n_sectors,
-                               .table_crc = head->checksum,
-                               .flags = head->is_final ? TABLE_IS_FINAL : 0 };
-
   header.header_crc = tps_crc32c (0, &header, sizeof header);
   memset (block, 0, TPS_DISK_BLOCK);
   memcpy (block, &header, sizeof header);

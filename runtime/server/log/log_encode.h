@@ -50,15 +50,15 @@ void tps_record_encode_begin (TpsRecordPlan *plan);
 gsize tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes);
 void tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header);
 
-/* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_same_sectors` counts those
+/* The number of zero sectors in `data`, whose length must be a multiple of TPS_DISK_SECTOR. */
+guint32 tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes);
+
+/* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts those
  * after the first sector, which has the head. */
 void tps_group_encode_head (guint8 *head, const TpsGroupHead *group);
 
 /* Writes the first sector of a segment and clears the rest of its first block. */
 void tps_segment_encode_head (guint8 *block, const TpsSegmentHead *segment);
-
-/* Fills the first block of a table of sectors. */
-void tps_sector_table_encode_head (guint8 *block, const TpsSectorTableHead *head);
 
 /* The text of the file TPS_LOG_MARKER. The caller frees it with g_free(). */
 gchar *tps_log_marker_to_text (const TpsLogId *id);

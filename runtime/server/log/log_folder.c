@@ -42,6 +42,8 @@ write_marker (TpsLogFolder *folder, GError **error)
   g_autofree gchar *path_new = path_of (folder, MARKER_NEW);
   g_autofree gchar *text = NULL;
 
+  for (gsize i = 0; i < sizeof folder->id.bytes; i++)
+    folder->id.bytes[i] = (guint8) g_random_int_range (0, 256);
   text = tps_log_marker_to_text (&folder->id);
   disk->remove (disk, path_new, NULL); /* left by an interrupted start */
   return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
@@ -49,28 +51,21 @@ write_marker (TpsLogFolder *folder, GError **error)
 }
 
 static gboolean
-write_first_marker (TpsLogFolder *folder, GError **error)
-{
-  for (gsize i = 0; i < sizeof folder->id.bytes; i++)
-    folder->id.bytes[i] = (guint8) g_random_int_range (0, 256);
-  folder->version = TPS_LOG_VERSION;
-  return write_marker (folder, error);
-}
-
-static gboolean
 check_marker (TpsLogFolder *folder, const gchar *path, const gchar *text, GError **error)
 {
-  if (!tps_log_marker_parse (text, &folder->id, &folder->version))
+  guint version;
+
+  if (!tps_log_marker_parse (text, &folder->id, &version))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                    "%s: not the marker of a log of ThriftPS", path);
       return FALSE;
     }
-  if (folder->version < TPS_LOG_OLDEST_VERSION || folder->version > TPS_LOG_VERSION)
+  if (version != TPS_LOG_VERSION)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows versions %d to %d only", path,
-                   folder->version, TPS_LOG_OLDEST_VERSION, TPS_LOG_VERSION);
+                   "%s: format version %u, and this program knows version %d only", path, version,
+                   TPS_LOG_VERSION);
       return FALSE;
     }
   return TRUE;
@@ -101,8 +96,7 @@ static gboolean
 is_of_log (const gchar *name)
 {
   return strcmp (name, TPS_LOG_MARKER) == 0 || strcmp (name, MARKER_NEW) == 0
-         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0
-         || tps_log_old_segment_number (name) != 0;
+         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0;
 }
 
 /* A folder without a marker must be empty, except for files of an interrupted start. */
@@ -208,7 +202,7 @@ read_folder (TpsLogFolder *folder, GError **error)
   if (names == NULL)
     return FALSE;
   if (!g_strv_contains (list, TPS_LOG_MARKER))
-    return check_is_new (folder, list, TRUE, error) && write_first_marker (folder, error);
+    return check_is_new (folder, list, TRUE, error) && write_marker (folder, error);
   return read_marker (folder, error) && add_segments (folder, list, error);
 }
 
@@ -420,38 +414,6 @@ tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *e
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
-
-gboolean
-tps_log_folder_tidy (TpsLogFolder *folder, GError **error)
-{
-  g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
-
-  if (names == NULL)
-    return FALSE;
-  for (gchar **name = names; *name != NULL; name++)
-    {
-      g_autofree gchar *path = path_of (folder, *name);
-
-      if (tps_log_old_segment_number (*name) != 0 && !tps_disk_discard (folder->disk, path, error))
-        return FALSE;
-    }
-  if (folder->version == TPS_LOG_VERSION)
-    return TRUE;
-  folder->version = TPS_LOG_VERSION;
-  return write_marker (folder, error);
-}
-
-gboolean
-tps_log_folder_retire_segment (TpsLogFolder *folder, guint64 number, GError **error)
-{
-  g_autofree gchar *name = tps_log_segment_name (number);
-  g_autofree gchar *old_name = tps_log_old_segment_name (number);
-  g_autofree gchar *path = path_of (folder, name);
-  g_autofree gchar *old_path = path_of (folder, old_name);
-
-  return folder->disk->rename (folder->disk, path, old_path, error)
-         && folder->disk->sync_folder (folder->disk, folder->path, error);
-}
 
 gboolean
 tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **error)

@@ -5,7 +5,6 @@
  *   tps_log_folder_open()         locks it; reads the marker, or writes one into an empty folder
  *   tps_log_folder_find_end()     reads the last segment; changes nothing
  *   tps_log_folder_cut()          removes all bytes after the end
- *   tps_log_folder_tidy()         prepares the folder for this program
  *
  * Thread: one at a time.
  */
@@ -28,7 +27,6 @@ typedef struct
   TpsDisk *disk; /* borrowed */
   gchar *path;
   TpsLogId id;
-  guint version; /* of the marker */
   TpsDiskFile *lock;
   GArray *segments; /* of TpsSegmentInfo; their numbers have no gaps */
 } TpsLogFolder;
@@ -60,13 +58,6 @@ gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, Tps
 
 /* Makes the log end at `offset` of segment `number` (0: removes all segments). */
 gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
-
-/* Deletes the files of old segments, and writes the marker of this version. */
-gboolean tps_log_folder_tidy (TpsLogFolder *folder, GError **error);
-
-/* Renames a segment, which must be the first existing one: its records are not needed any more.
- * `folder->segments` does not change. */
-gboolean tps_log_folder_retire_segment (TpsLogFolder *folder, guint64 number, GError **error);
 
 /* Removes the file of a segment, which must be the first or the last existing one.
  * `folder->segments` does not change. */

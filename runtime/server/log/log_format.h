@@ -14,7 +14,6 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 #define SEGMENT_MAGIC G_GUINT64_CONSTANT (0x000a474f4c535054) /* "TPSLOG\n\0" */
 #define GROUP_MAGIC 0x47535054u                               /* "TPSG" */
 #define RECORD_MAGIC 0x52535054u                              /* "TPSR" */
-#define TABLE_MAGIC 0x54535054u                               /* "TPST" */
 
 /* Reserved fields are zero. The CRC of a header is computed with the CRC field as zero. */
 typedef struct
@@ -25,9 +24,7 @@ typedef struct
   guint8 log_id[16];
   guint64 number;
   guint64 stamp;
-  guint64 table_offset;
-  guint32 flags;
-  guint32 reserved;
+  guint64 reserved[2];
 } SegmentHeader;
 
 typedef struct
@@ -39,7 +36,7 @@ typedef struct
   gint64 first_lsn;
   guint64 n_bytes;
   guint32 n_records;
-  guint32 n_same_sectors;
+  guint32 n_zero_sectors;
   guint64 reserved[2];
 } GroupHeader;
 
@@ -56,19 +53,7 @@ typedef struct
   guint32 reserved[7];
 } RecordHeader;
 
-typedef struct
-{
-  guint32 magic;
-  guint32 header_crc;
-  guint64 stamp;
-  guint64 n_sectors;
-  guint32 table_crc;
-  guint32 flags;
-  guint64 reserved[4];
-} SectorTableHeader;
-
 G_STATIC_ASSERT (sizeof (SegmentHeader) == 64);
-G_STATIC_ASSERT (sizeof (SectorTableHeader) == 64);
 G_STATIC_ASSERT (sizeof (GroupHeader) == TPS_LOG_GROUP_HEADER);
 G_STATIC_ASSERT (sizeof (RecordHeader) == TPS_LOG_RECORD_HEADER);
 
@@ -76,8 +61,6 @@ G_STATIC_ASSERT (sizeof (RecordHeader) == TPS_LOG_RECORD_HEADER);
 
 enum
 {
-  SEGMENT_IS_REUSED = 1 << 0,
-  TABLE_IS_FINAL = 1 << 0,
   RECORD_HAS_FAILED = 1 << 0,
 };
 

@@ -11,14 +11,10 @@
 
 G_BEGIN_DECLS
 
-#define TPS_LOG_VERSION 2        /* of what is written */
-#define TPS_LOG_OLDEST_VERSION 1 /* that is read: without tables of sectors */
-#define TPS_LOG_MARKER "LOG"     /* marks the folder as a log's, and names its version */
-#define TPS_LOG_LOCK "LOCK"      /* locked by the process that uses the log */
-#define TPS_LOG_SUFFIX ".log"    /* of segments: the number in 20 digits, from 1 */
-/* The same number: a segment whose records are not needed any more, and whose file a later segment
- * may use. */
-#define TPS_LOG_OLD_SUFFIX ".old"
+#define TPS_LOG_VERSION 1
+#define TPS_LOG_MARKER "LOG"               /* marks the folder as a log's, and names its version */
+#define TPS_LOG_LOCK "LOCK"                /* locked by the process that uses the log */
+#define TPS_LOG_SUFFIX ".log"              /* of segments: the number in 20 digits, from 1 */
 #define TPS_LOG_FIRST_GROUP TPS_DISK_BLOCK /* the offset in a segment */
 #define TPS_LOG_GROUP_HEADER 64
 #define TPS_LOG_RECORD_HEADER 64
@@ -34,19 +30,7 @@ typedef struct
   TpsLogId id;    /* of the log, the same in all segments */
   guint64 number; /* of the segment */
   guint64 stamp;  /* random, different for every segment */
-  /* The offset of the table of sectors, at which the groups end; 0 = there is none. */
-  gint64 table_offset;
-  gboolean is_reused; /* the file had other contents than zeros, which the table describes */
 } TpsSegmentHead;
-
-/* The head of a table of sectors: see sector_table.h. */
-typedef struct
-{
-  guint64 stamp; /* of the segment */
-  gboolean is_final;
-  guint64 n_sectors;
-  guint32 checksum; /* of the table */
-} TpsSectorTableHead;
 
 /* Records that are written and synced together. A group begins at a multiple of TPS_DISK_BLOCK. */
 typedef struct
@@ -56,15 +40,12 @@ typedef struct
   gint64 n_bytes; /* a multiple of TPS_DISK_BLOCK */
   gint64 first_lsn;
   guint32 n_records;
-  guint32 n_same_sectors; /* sectors whose old contents were the same; in a new file, zeros */
+  guint32 n_zero_sectors; /* sectors of 512 zero bytes that were written as such */
 } TpsGroupHead;
 
 /* "00000000000000000007.log"; g_free(). */
 gchar *tps_log_segment_name (guint64 number);
 /* 0: not the name of a segment. */
 guint64 tps_log_segment_number (const gchar *name);
-/* The same with TPS_LOG_OLD_SUFFIX. */
-gchar *tps_log_old_segment_name (guint64 number);
-guint64 tps_log_old_segment_number (const gchar *name);
 
 G_END_DECLS

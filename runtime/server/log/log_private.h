@@ -17,7 +17,6 @@ struct TpsLog
 {
   TpsLogOptions options; /* with defaults */
   TpsLogFolder folder;
-  TpsOldSegments old;
   TpsLogWriter writer;
   TpsMutex deleting; /* one at a time */
   gint64 base_lsn;   /* of the last record that was found, or the LSN before the first record */

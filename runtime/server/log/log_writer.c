@@ -19,8 +19,8 @@ typedef enum
 } Step;
 
 void
-tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, TpsOldSegments *old,
-                     gint64 last_lsn, guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
+tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
+                     guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
                      gint64 interval_ns)
 {
   *writer = (TpsLogWriter) { .interval_ns = interval_ns,
@@ -34,7 +34,7 @@ tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, TpsOldSeg
   tps_log_stage_init (&writer->stages[1], stage_bytes);
   writer->filling = &writer->stages[0];
   writer->ending = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry));
-  tps_segment_writer_init (&writer->segments, folder, old, last_number, segment_bytes);
+  tps_segment_writer_init (&writer->segments, folder, last_number, segment_bytes);
 }
 
 gboolean

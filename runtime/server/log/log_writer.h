@@ -69,10 +69,10 @@ typedef struct
 } TpsLogWriter;
 
 /* Begins after record `last_lsn` and segment `last_number`. Copies the list of segments of
- * `folder`; `folder` and `old` are borrowed. */
-void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, TpsOldSegments *old,
-                          gint64 last_lsn, guint64 last_number, gint64 segment_bytes,
-                          gsize stage_bytes, gint64 interval_ns);
+ * `folder`, which is borrowed. */
+void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
+                          guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
+                          gint64 interval_ns);
 /* Makes the first segment. Must precede the first step. Errors: as the disk says. */
 gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
 /* No step may be in progress. Waiting entries are not ended. */

@@ -158,11 +158,11 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
 {
   if (verdict != TPS_HEAD_OK)
     return refuse (reader, 0, "the head of the segment is damaged", error);
-  if (version < TPS_LOG_OLDEST_VERSION || version > TPS_LOG_VERSION)
+  if (version != TPS_LOG_VERSION)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows versions %d to %d only",
-                   reader->name, version, TPS_LOG_OLDEST_VERSION, TPS_LOG_VERSION);
+                   "%s: format version %u, and this program knows version %d only", reader->name,
+                   version, TPS_LOG_VERSION);
       return FALSE;
     }
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
@@ -189,11 +189,8 @@ read_head (TpsSegmentReader *reader, guint64 number, const TpsLogId *id, GError 
                            : TPS_HEAD_EMPTY;
   if (verdict == TPS_HEAD_EMPTY)
     return TPS_SEGMENT_UNUSED;
-  if (!check_head (reader, verdict, version, number, id, error))
-    return TPS_SEGMENT_REFUSED;
-  if (reader->head.table_offset > 0)
-    reader->size = MIN (reader->size, reader->head.table_offset);
-  return TPS_SEGMENT_OPENED;
+  return check_head (reader, verdict, version, number, id, error) ? TPS_SEGMENT_OPENED
+                                                                  : TPS_SEGMENT_REFUSED;
 }
 
 TpsSegmentOpened
@@ -222,7 +219,6 @@ tps_segment_reader_close (TpsSegmentReader *reader)
     reader->file->disk->close (reader->file);
   reader->file = NULL;
   g_clear_pointer (&reader->buffer, tps_buffer_unref);
-  g_clear_pointer (&reader->table_buffer, tps_buffer_unref);
   g_clear_pointer (&reader->name, g_free);
 }
 
@@ -232,102 +228,23 @@ tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
   reader->window_bytes = 0;
   g_clear_pointer (&reader->ahead, tps_read_ahead_free);
   reader->size = reader->file->disk->get_size (reader->file, error);
-  if (reader->head.table_offset > 0)
-    reader->size = MIN (reader->size, reader->head.table_offset);
   return reader->size >= 0;
-}
-
-/* ---- old contents ---------------------------------------------------------------------------- */
-
-static gboolean
-fill_table (TpsSegmentReader *reader, gsize n_area, GError **error)
-{
-  TpsDisk *disk = reader->file->disk;
-  gint64 offset = reader->head.table_offset;
-  gboolean is_final = TRUE;
-  gsize address;
-  gssize n_read;
-
-  reader->table_buffer = tps_buffer_pool_get (reader->pool, n_area + TPS_DISK_BLOCK, error);
-  if (reader->table_buffer == NULL)
-    return FALSE;
-  address = (gsize) tps_buffer_get_data (reader->table_buffer);
-  reader->table = (TpsSectorTable) {
-    .area = tps_buffer_get_data (reader->table_buffer) + (round_up (address) - address),
-    .n_sectors = (gsize) offset / TPS_DISK_SECTOR,
-  };
-  n_read = disk->read (reader->file, reader->table.area, n_area, offset, error);
-  if (n_read < 0)
-    return FALSE;
-  if (n_read == (gssize) n_area
-      && tps_sector_table_check (&reader->table, reader->head.stamp, &is_final) && !is_final)
-    return TRUE;
-  return refuse (reader, offset, "the table of sectors is damaged", error);
-}
-
-/* Reads the initial table into memory of the pool. A file that ends before it has been cut to its
- * last group, which was acknowledged. */
-static gboolean
-read_table (TpsSegmentReader *reader, GError **error)
-{
-  gsize n_area = tps_sector_table_get_area_bytes (reader->head.table_offset);
-  gint64 size = reader->file->disk->get_size (reader->file, error);
-
-  if (size < 0)
-    return FALSE;
-  if (size - reader->head.table_offset < (gint64) n_area)
-    {
-      reader->old = TPS_SEGMENT_OLD_GONE;
-      return TRUE;
-    }
-  if (fill_table (reader, n_area, error))
-    {
-      reader->old = TPS_SEGMENT_OLD_KNOWN;
-      return TRUE;
-    }
-  g_prefix_error (error, "%s: ", reader->name);
-  g_clear_pointer (&reader->table_buffer, tps_buffer_unref);
-  reader->table = (TpsSectorTable) { 0 };
-  return FALSE;
-}
-
-/* Finds out what the file contained before. */
-static gboolean
-ensure_old (TpsSegmentReader *reader, GError **error)
-{
-  if (reader->old != TPS_SEGMENT_OLD_UNREAD)
-    return TRUE;
-  if (reader->head.is_reused)
-    return read_table (reader, error);
-  reader->old = TPS_SEGMENT_OLD_KNOWN;
-  return TRUE;
-}
-
-/* The number of sectors with their old contents: they were not written, or were lost. */
-static guint32
-count_old (const TpsSegmentReader *reader, gint64 offset, const guint8 *data, gsize n_bytes)
-{
-  return reader->old == TPS_SEGMENT_OLD_KNOWN
-             ? tps_sector_table_count (&reader->table, offset, data, n_bytes)
-             : 0;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Sets `is_lost`: more sectors of the group have their old contents than were written with the same
- * contents, so a part of it never reached the disk. */
+/* Sets `is_lost`: the group has more zero sectors than were written as such, so a part of it never
+ * reached the disk. */
 static gboolean
 has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 {
-  guint64 n_same = 0;
+  static const guint8 zeros[TPS_DISK_SECTOR];
+  guint64 n_zero = 0;
 
-  if (!ensure_old (reader, error))
-    return FALSE;
   for (gint64 at = 0; at < reader->group.n_bytes; at += TPS_DISK_BLOCK)
     {
       g_autoptr (GError) failure = NULL;
-      gint64 offset = reader->group.offset + at;
-      const guint8 *block = fetch (reader, offset, TPS_DISK_BLOCK, &failure);
+      const guint8 *block = fetch (reader, reader->group.offset + at, TPS_DISK_BLOCK, &failure);
 
       if (block == NULL)
         {
@@ -336,9 +253,10 @@ has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
           g_propagate_error (error, g_steal_pointer (&failure));
           return FALSE;
         }
-      n_same += count_old (reader, offset, block, TPS_DISK_BLOCK);
+      for (gsize sector = 0; sector < TPS_DISK_BLOCK; sector += TPS_DISK_SECTOR)
+        n_zero += memcmp (block + sector, zeros, sizeof zeros) == 0;
     }
-  *is_lost = n_same > reader->group.n_same_sectors;
+  *is_lost = n_zero > reader->group.n_zero_sectors;
   return TRUE;
 }
 
@@ -363,20 +281,6 @@ judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
   return TPS_SEGMENT_ERROR;
 }
 
-/* The verdict on a sector that is not the head of a group, where one may begin. */
-static TpsSegmentVerdict
-judge_head (TpsSegmentReader *reader, const guint8 *sector, GError **error)
-{
-  gint64 offset = reader->offset;
-
-  if (!ensure_old (reader, error))
-    return TPS_SEGMENT_ERROR;
-  if (count_old (reader, offset, sector, TPS_DISK_SECTOR) == 1)
-    return TPS_SEGMENT_END;
-  refuse (reader, offset, "the head of a group is damaged", error);
-  return TPS_SEGMENT_ERROR;
-}
-
 /* RECORD: a group begins here. */
 static TpsSegmentVerdict
 begin_group (TpsSegmentReader *reader, GError **error)
@@ -395,13 +299,14 @@ begin_group (TpsSegmentReader *reader, GError **error)
     return TPS_SEGMENT_END;
   switch (tps_group_decode_head (sector, reader->head.stamp, offset, &reader->group))
     {
+    case TPS_HEAD_EMPTY:
     case TPS_HEAD_FOREIGN:
       return TPS_SEGMENT_END;
-    case TPS_HEAD_EMPTY:
-    case TPS_HEAD_DAMAGED:
-      return judge_head (reader, sector, error);
     case TPS_HEAD_OK:
       break;
+    case TPS_HEAD_DAMAGED:
+      refuse (reader, offset, "the head of a group is damaged", error);
+      return TPS_SEGMENT_ERROR;
     }
   if (reader->group.n_bytes > reader->size - offset)
     {
@@ -511,39 +416,28 @@ tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error
     }
 }
 
-gboolean
-tps_segment_reader_count_same (TpsSegmentReader *reader, gint64 offset, const guint8 *data,
-                               gsize n_bytes, guint32 *n_same, GError **error)
-{
-  if (!ensure_old (reader, error))
-    return FALSE;
-  *n_same = count_old (reader, offset, data, n_bytes);
-  return TRUE;
-}
-
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* The end of the last sector of a block that has been written; 0 = none has. */
+/* The end of the last sector of a block that is not zero; 0 = all are zero. */
 static gsize
-get_used (const TpsSegmentReader *reader, gint64 offset, const guint8 *block, gsize n_bytes)
+get_used (const guint8 *block, gsize n_bytes)
 {
+  static const guint8 zeros[TPS_DISK_SECTOR];
+
   for (gsize end = n_bytes; end > 0; end -= TPS_DISK_SECTOR)
-    if (count_old (reader, offset + (gint64) (end - TPS_DISK_SECTOR),
-                   block + (end - TPS_DISK_SECTOR), TPS_DISK_SECTOR)
-        == 0)
+    if (memcmp (block + end - TPS_DISK_SECTOR, zeros, sizeof zeros) != 0)
       return end;
   return 0;
 }
 
-/* Returns the offset of the next block that may have been written. */
+/* Returns the offset of the next block that may contain a byte other than zero. */
 static gint64
 skip_zeros (const TpsSegmentReader *reader, gint64 offset)
 {
   const TpsDisk *disk = reader->file->disk;
 
   /* In the window it is faster to compare the bytes. */
-  if (disk->skip_zeros == NULL || reader->head.is_reused
-      || (offset < reader->window_offset + (gint64) reader->window_bytes))
+  if (disk->skip_zeros == NULL || (offset < reader->window_offset + (gint64) reader->window_bytes))
     return offset;
   return MAX (round_down (disk->skip_zeros (reader->file, offset)), offset);
 }
@@ -555,8 +449,6 @@ tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError
 
   reader->is_sequential = TRUE;
   *n_bytes = 0;
-  if (!ensure_old (reader, error))
-    return FALSE;
   for (gint64 at = skip_zeros (reader, begin); at < reader->size;
        at = skip_zeros (reader, at + TPS_DISK_BLOCK))
     {
@@ -566,20 +458,18 @@ tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError
       const guint8 *block = fetch (reader, at, n_block, &failure);
       TpsGroupHead later;
       gsize n_used;
-      gboolean is_group;
 
       if (failure != NULL)
         {
           g_propagate_error (error, g_steal_pointer (&failure));
           return FALSE;
         }
-      if (block == NULL)
+      n_used = block != NULL ? get_used (block, n_block) : 0;
+      if (n_used == 0)
         continue;
-      n_used = get_used (reader, at, block, n_block);
-      *n_bytes = n_used > 0 ? at + (gint64) n_used - begin : *n_bytes;
-      is_group = at > begin
-                 && tps_group_decode_head (block, reader->head.stamp, at, &later) == TPS_HEAD_OK;
-      if (is_group)
+      *n_bytes = at + (gint64) n_used - begin;
+      if (at > begin
+          && tps_group_decode_head (block, reader->head.stamp, at, &later) == TPS_HEAD_OK)
         {
           g_autofree gchar *what = g_strdup_printf (
               "a group is damaged: there is a later one at %" G_GINT64_FORMAT

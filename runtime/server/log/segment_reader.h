@@ -5,8 +5,8 @@
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
  *
- * Memory: one buffer of `read_bytes`, or as large as the longest record, the blocks that are read
- * ahead, and at the end of a file that was used again its table of sectors. Thread: one at a time.
+ * Memory: one buffer of `read_bytes`, or as large as the longest record, and the blocks that are
+ * read ahead. Thread: one at a time.
  */
 
 #pragma once
@@ -14,7 +14,6 @@
 #include "runtime/base/buffer.h"
 #include "runtime/server/log/log_decode.h"
 #include "runtime/server/log/read_ahead.h"
-#include "runtime/server/log/sector_table.h"
 
 G_BEGIN_DECLS
 
@@ -26,20 +25,12 @@ typedef enum
   TPS_SEGMENT_ERROR,
 } TpsSegmentVerdict;
 
-/* What is known about the contents that a file had before. */
-typedef enum
-{
-  TPS_SEGMENT_OLD_UNREAD = 0,
-  TPS_SEGMENT_OLD_KNOWN, /* by the table, or zeros */
-  TPS_SEGMENT_OLD_GONE,  /* the file has been cut to its last group: no sector is old */
-} TpsSegmentOld;
-
 typedef struct
 {
   /* Read-only for callers. */
   gchar *name;
   TpsSegmentHead head;
-  gint64 size;          /* of the part for groups */
+  gint64 size;
   gint64 offset;        /* of the next record; of the end, or of the torn group */
   TpsRecordHead record; /* of the last one */
   TpsBuffer *buffer;    /* holds its body at `body_offset` */
@@ -59,9 +50,6 @@ typedef struct
   gsize window_bytes;
   TpsGroupHead group;
   guint n_left; /* records of the group */
-  TpsSegmentOld old;
-  TpsSectorTable table;    /* none if old contents are zeros or gone */
-  TpsBuffer *table_buffer; /* has its memory */
 } TpsSegmentReader;
 
 typedef enum
@@ -96,13 +84,8 @@ gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GErro
 gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
 
 /* Examines everything after `offset`, where a group is missing or torn. `n_bytes`: from there to
- * the last sector that has been written. Errors: ABORTED if there is a later group. It was written
- * after the group at `offset` had been synced, so that one is damaged. */
+ * the last byte that is not zero. Errors: ABORTED if there is a later group. It was written after
+ * the group at `offset` had been synced, so that one is damaged. */
 gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
-
-/* The number of sectors of `data`, for `offset` of the segment, which have the contents that the
- * file had before. Errors: ABORTED, as the disk says. */
-gboolean tps_segment_reader_count_same (TpsSegmentReader *reader, gint64 offset, const guint8 *data,
-                                        gsize n_bytes, guint32 *n_same, GError **error);
 
 G_END_DECLS

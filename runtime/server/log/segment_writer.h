@@ -10,8 +10,6 @@
 
 #include "runtime/server/log/log_folder.h"
 #include "runtime/server/log/log_stage.h"
-#include "runtime/server/log/old_segments.h"
-#include "runtime/server/log/sector_table.h"
 
 G_BEGIN_DECLS
 
@@ -20,15 +18,13 @@ typedef struct
 {
   TpsDiskFile *file;
   TpsSegmentHead head;
-  gint64 size;          /* of the part for groups */
-  gint64 offset;        /* of the next group */
-  TpsSectorTable table; /* of the present contents; none in a segment for a long record */
+  gint64 size;
+  gint64 offset; /* of the next group */
 } TpsOpenSegment;
 
 typedef struct
 {
   const TpsLogFolder *folder; /* borrowed */
-  TpsOldSegments *old;        /* borrowed: their files are used again */
   gint64 segment_bytes;
   TpsOpenSegment current; /* its number counts even if there is no file yet */
   TpsOpenSegment spare;
@@ -36,15 +32,14 @@ typedef struct
 
 /* Begins after segment `last_number`. No file is made yet. */
 void tps_segment_writer_init (TpsSegmentWriter *writer, const TpsLogFolder *folder,
-                              TpsOldSegments *old, guint64 last_number, gint64 segment_bytes);
+                              guint64 last_number, gint64 segment_bytes);
 
 /* Closes the files. If the disk works, unused reserved room is released. */
 void tps_segment_writer_clear (TpsSegmentWriter *writer, gboolean is_sound);
 
 /* Makes the segment `number`, which no other thread may make meanwhile, with its room reserved, and
- * syncs it. Uses the file of an old segment if there is one. The caller must store it as the spare.
- * Errors: RESOURCE_EXHAUSTED, after which it may be tried again; all others are final. Thread: any,
- * also while another one writes. */
+ * syncs it. The caller must store it as the spare. Errors: RESOURCE_EXHAUSTED, after which it may
+ * be tried again; all others are final. Thread: any, also while another one writes. */
 gboolean tps_segment_writer_make_segment (const TpsSegmentWriter *writer, guint64 number,
                                           TpsOpenSegment *segment, GError **error);
 

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -17,7 +16,6 @@
 #include <vector>
 
 #include "runtime/server/durable/snapshot_thread.h"
-#include "runtime/server/log/log_layout.h"
 #include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/durable/durable_fixture.h"
 #include "tests/runtime/server/log/simulated_disk.h"
@@ -210,40 +208,6 @@ TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
     }
   EXPECT_EQ (list (disk.get (), "data/snapshots").size (), 3u);
   EXPECT_GE (list (disk.get (), "data/log").front (), "00000000000000000003.log");
-}
-
-/* Files that are kept for later segments of the log take no room from snapshots. */
-TEST (Snapshots, areWrittenOnADiskThatOldSegmentsFill)
-{
-  SimulatedDisk disk (1);
-  TpsDurableOptions options = {};
-  Pushes pushes ("emb");
-  auto count_old = [&] {
-    auto names = list (disk.get (), "data/log");
-
-    return std::count_if (names.begin (), names.end (), [] (const std::string &name) {
-      return tps_log_old_segment_number (name.c_str ()) != 0;
-    });
-  };
-
-  options.keep_snapshots = 1;
-  Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
-  ASSERT_EQ (server.recover (), "");
-  ASSERT_EQ (server.create ("emb"), 0);
-  for (int i = 0; i < 150; i++)
-    pushes.send (server);
-  pushes.wait ();
-  ASSERT_EQ (Snapshot (server).message, "");
-  ASSERT_GT (count_old (), 0);
-  pushes.send (server);
-  pushes.wait ();
-  disk.set_capacity (disk.count_used ());
-  EXPECT_EQ (Snapshot (server).message, "");
-  EXPECT_EQ (count_old (), 0);
-  pushes.send (server);
-  pushes.wait ();
-  disk.set_capacity (disk.count_used ());
-  EXPECT_NE (Snapshot (server).message, "") << "there is no room left";
 }
 
 /* Without a request, as soon as the log has grown: the interval has always expired. */

@@ -87,14 +87,6 @@ SimulatedDisk::set_capacity (uint64_t n_bytes)
   capacity_ = n_bytes;
 }
 
-uint64_t
-SimulatedDisk::count_used () const
-{
-  auto held = guard ();
-
-  return get_used ();
-}
-
 bool
 SimulatedDisk::is_off () const
 {

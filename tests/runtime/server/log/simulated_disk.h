@@ -44,8 +44,6 @@ public:
   void fail_write (uint64_t n);
   /* The total space of all files. */
   void set_capacity (uint64_t n_bytes);
-  /* The part of it that files take. */
-  uint64_t count_used () const;
   /* Runs inside each preallocate() from now on. Not while other threads use the disk. */
   void
   set_during_preallocate (std::function<void ()> function)

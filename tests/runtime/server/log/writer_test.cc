@@ -435,9 +435,9 @@ TEST_F (LogTest, ForeignFoldersAreRefused)
 {
   write_three ();
   std::string marker = disk_.get_file ("log/LOG");
-  disk_.get_file ("log/LOG") = "thriftps log\nversion 3\n";
+  disk_.get_file ("log/LOG") = "thriftps log\nversion 2\n";
   EXPECT_THAT (refusal (),
-               HasSubstr ("log/LOG: format version 3, and this program knows versions 1 to 2"));
+               HasSubstr ("log/LOG: format version 2, and this program knows version 1"));
   disk_.get_file ("log/LOG") = "something else";
   EXPECT_THAT (refusal (), HasSubstr ("not the marker of a log"));
   disk_.get_file ("log/LOG") = marker;
