@@ -54,7 +54,7 @@ typedef struct
   gint32 dim;
   TpsDType dtype; /* of the rows */
   /* Of updated rows; 0 means not specified, which is NEAREST. STOCHASTIC takes its random bits from
-   * the seed of the initializer, whatever the initializer's kind. */
+   * the seed of the initializer, for each kind of initializer. */
   TpsRounding rounding;
   TpsShard shard;
   TpsInitializer initializer;

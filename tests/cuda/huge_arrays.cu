@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU only, to find 32-bit
- * overflows. A case that does not fit into the memory of this machine prints what it needs and what
- * there is. The last line counts the cases. Exit code: 0 if at least one case passed and none is
+ * overflows. A case that does not fit into the memory of this machine prints its need and the free
+ * memory. The last line counts the cases. Exit code: 0 if at least one case passed and none is
  * wrong; 1 if one is wrong; 3, with the reason in the last line, if there is no GPU or no case
  * fits. */
 

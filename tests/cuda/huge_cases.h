@@ -20,7 +20,7 @@ using namespace arrays;
 
 constexpr gsize kGiB = (gsize) 1 << 30;
 constexpr gsize kTwo31 = (gsize) 1 << 31;
-/* CUB's temporary memory, and what the device cannot allocate in one piece. */
+/* CUB's temporary memory, and memory that the device cannot allocate in one piece. */
 constexpr gsize kReserve = kGiB;
 constexpr gsize kBagRows = 64; /* of a bag; columns of a maximum */
 constexpr gsize kTableRows = 16;

@@ -7,7 +7,7 @@
  *   commit       no acknowledged update is lost
  *   interval:MS  the acknowledged updates that are lost span at most MS; none that the server
  *                reported as written, and none before a flush
- *   none         what the last snapshot has
+ *   none         the state of the last snapshot
  *
  * Updates that were lost can be sent again under their ids. ROUNDS=1000 in the environment runs
  * more than the default of 6 rounds of each mode; SEED chooses another sequence. */
@@ -199,7 +199,7 @@ protected:
     server_->wait_until_live ();
   }
 
-  /* Finds out what is left, and sends the rest again. */
+  /* Reads the recovered version, and sends the rest again. */
   void
   recover ()
   {

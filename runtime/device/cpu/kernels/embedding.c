@@ -29,24 +29,12 @@
 #define MAX_ROWS_AHEAD 48
 #define MIN_ROWS_AHEAD 2
 
-/* -0 + x is x, for x = -0 too. */
-#define NOTHING (-0.0f)
-
 /* -- bags -- */
-
-static gsize
-bag_start (const TpsBags *bags, gsize bag)
-{
-  if (bag == bags->n_bags)
-    return bags->n_indices;
-  return bags->offsets != NULL ? (gsize) bags->offsets[bag]
-                               : bag * (bags->n_indices / bags->n_bags);
-}
 
 static gsize
 bag_count (const TpsBags *bags, gsize bag)
 {
-  return bag_start (bags, bag + 1) - bag_start (bags, bag);
+  return tps_bag_start (bags, bag + 1) - tps_bag_start (bags, bag);
 }
 
 /* Returns the bag of each position; owned by the caller. */
@@ -56,7 +44,7 @@ bags_of_positions (const TpsBags *bags)
   gsize *bag_of = g_new (gsize, bags->n_indices);
 
   for (gsize bag = 0; bag < bags->n_bags; bag++)
-    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+    for (gsize i = tps_bag_start (bags, bag); i < tps_bag_start (bags, bag + 1); i++)
       bag_of[i] = bag;
   return bag_of;
 }
@@ -131,7 +119,7 @@ count_ids (const TpsBags *bags)
   gfloat *cells = floats_of (counts);
 
   for (gsize bag = 0; bag < bags->n_bags; bag++, cells += n_ids)
-    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+    for (gsize i = tps_bag_start (bags, bag); i < tps_bag_start (bags, bag + 1); i++)
       cells[bags->indices[i]] += bags->weights != NULL ? bags->weights[i] : 1;
   return counts;
 }
@@ -202,11 +190,11 @@ sum_bag (Window *window, gsize bag, gfloat *output)
 {
   const TpsBags *bags = window->bags;
   gsize dim = (gsize) bags->dim;
-  gsize first = bag_start (bags, bag);
-  gsize end = bag_start (bags, bag + 1);
+  gsize first = tps_bag_start (bags, bag);
+  gsize end = tps_bag_start (bags, bag + 1);
 
   for (gsize d = 0; d < dim; d++)
-    output[d] = first < end ? NOTHING : 0;
+    output[d] = first < end ? TPS_NOTHING : 0;
   for (gsize n; first < end; first += n)
     {
       const gfloat *const *rows;
@@ -224,8 +212,8 @@ static void
 max_bag (const TpsBags *bags, gsize bag, const gfloat *table, gfloat *output, gint64 *argmax)
 {
   gsize dim = (gsize) bags->dim;
-  gsize first = bag_start (bags, bag);
-  gsize end = bag_start (bags, bag + 1);
+  gsize first = tps_bag_start (bags, bag);
+  gsize end = tps_bag_start (bags, bag + 1);
 
   for (gsize d = 0; argmax != NULL && d < dim; d++)
     argmax[d] = first < end ? bags->indices[first] : -1;

@@ -8,9 +8,6 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 
-/* -0 + x is x, for x = -0 too. */
-#define NOTHING (-0.0f)
-
 typedef struct
 {
   const TpsBags *bags;
@@ -18,15 +15,6 @@ typedef struct
   const guint8 *table;
   gfloat *row; /* [dim] */
 } Pool;
-
-static gsize
-bag_start (const TpsBags *bags, gsize bag)
-{
-  if (bag == bags->n_bags)
-    return bags->n_indices;
-  return bags->offsets != NULL ? (gsize) bags->offsets[bag]
-                               : bag * (bags->n_indices / bags->n_bags);
-}
 
 /* Converts the row at `position` of the indices. */
 static void
@@ -46,7 +34,7 @@ sum_bag (const Pool *pool, gsize first, gsize end, gfloat *output)
   const gfloat *row = pool->row;
 
   for (gsize d = 0; d < dim; d++)
-    output[d] = first < end ? NOTHING : 0;
+    output[d] = first < end ? TPS_NOTHING : 0;
   for (gsize i = first; i < end; i++)
     {
       read_row (pool, i, pool->row);
@@ -88,7 +76,7 @@ tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer 
 
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
-      gsize first = bag_start (bags, bag), end = bag_start (bags, bag + 1);
+      gsize first = tps_bag_start (bags, bag), end = tps_bag_start (bags, bag + 1);
       gfloat *pooled = output + bag * dim;
 
       if (bags->pooling == TPS_POOLING_MAX)

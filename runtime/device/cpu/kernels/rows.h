@@ -11,6 +11,19 @@
 
 G_BEGIN_DECLS
 
+/* The beginning of a sum: -0 + x is x, for x = -0 too. */
+#define TPS_NOTHING (-0.0f)
+
+/* The position of the first index of `bag`; of n_bags, the end of the last one. */
+static inline gsize
+tps_bag_start (const TpsBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag]
+                               : bag * (bags->n_indices / bags->n_bags);
+}
+
 /* Returns the number of unique ids. */
 gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values,
                              gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);

@@ -127,7 +127,7 @@ public:
     return was_cut;
   }
 
-  /* Restarts, checks what is left, sends the rest again, and checks that it stays. */
+  /* Restarts, checks the recovered state, sends the rest again, and checks that it stays. */
   void
   recover ()
   {
