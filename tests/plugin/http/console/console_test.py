@@ -273,7 +273,7 @@ class Console(unittest.TestCase):
 
     def test_what_needs_attention(self):
         self.open()
-        self.browser.wait_for_text("Tenant search: 98 % of rows/s is used.", ".attention")
+        self.browser.wait_for_text("Tenant search: 98 % of rows_per_s is used.", ".attention")
         self.browser.wait_for_text("A round has been open for 21.5 s", ".attention")
 
     def test_the_focus_stays_on_a_note_while_its_figures_change(self):
