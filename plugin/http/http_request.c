@@ -229,10 +229,10 @@ check_host (TpsHttpRequest *request, const TpsHttpRules *rules)
 }
 
 /* The principal is that of the request's token; without one it is anonymous. Rules name the path as
- * a method: "Http:tables". */
+ * a method: "Http:tables". A refusal sets `*principal`, which the caller frees. */
 static gboolean
 ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRight right,
-           GError **error)
+           gchar **principal, GError **error)
 {
   const gchar *token = tps_http_guard_find_token (get_header (request->message, "Authorization"));
   g_autofree gchar *name = g_strconcat ("Http:", path + (*path == '/'), NULL);
@@ -248,6 +248,8 @@ ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRig
 
       ok = tps_grant_check_method (grant, &method, name, error);
     }
+  if (!ok)
+    *principal = g_strdup (tps_principal_get_name (tps_identity_get_principal (&identity)));
   tps_identity_clear (&identity);
   return ok;
 }
@@ -255,7 +257,7 @@ ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRig
 /* Without rules, every user of this machine has all rights. */
 static gboolean
 authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right,
-           GError **error)
+           gchar **principal, GError **error)
 {
   if (right == TPS_RIGHT_OPEN)
     return TRUE;
@@ -265,17 +267,19 @@ authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path
                            "the peer is on another machine");
       return FALSE;
     }
-  return rules->access == NULL || ask_rules (request, rules->access, path, right, error);
+  return rules->access == NULL
+         || ask_rules (request, rules->access, path, right, principal, error);
 }
 
 static gboolean
 check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right)
 {
+  g_autofree gchar *principal = NULL;
   g_autoptr (GError) error = NULL;
 
-  if (authorize (request, rules, path, right, &error))
+  if (authorize (request, rules, path, right, &principal, &error))
     return TRUE;
-  tps_trace (&http_denied,
+  tps_trace (&http_denied, tps_field_text ("principal", principal),
              tps_field_text ("peer", tps_http_connection_get_peer (request->connection)),
              tps_field_text ("path", path), tps_field_text ("reason", error->message));
   if (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED))

@@ -65,7 +65,6 @@ take_token (TpsSession *session, const gchar *token, GError **error)
 {
   gboolean ok = tps_identity_authenticate (&session->identity, token, error);
 
-  tps_connection_forget_received (session->connection);
   if (session->identity.n_failures >= TPS_ACCESS_MAX_FAILURES)
     refuse_more (session);
   return ok;
@@ -76,6 +75,7 @@ tps_session_authenticate (TpsSession *session, const gchar *token, GError **erro
 {
   gboolean ok;
 
+  tps_connection_forget_received (session->connection);
   tps_mutex_lock (&session->lock);
   ok = take_token (session, token, error);
   tps_mutex_unlock (&session->lock);
@@ -90,7 +90,10 @@ take_header (TpsSession *session, const TpsMessage *message, GError **error)
   const gchar *header = tps_message_get_header (message, "authorization");
   const gchar *token;
 
-  if (G_LIKELY (header == NULL) || session->core->access == NULL)
+  if (G_LIKELY (header == NULL))
+    return TRUE;
+  tps_connection_forget_received (session->connection);
+  if (session->core->access == NULL)
     return TRUE;
   if (g_ascii_strncasecmp (header, BEARER, strlen (BEARER)) != 0)
     {

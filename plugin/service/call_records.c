@@ -139,6 +139,15 @@ find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
+/* NULL if nothing is known about the caller. */
+static const gchar *
+find_principal (TpsCall *call)
+{
+  const TpsPrincipal *principal = tps_call_get_principal (call);
+
+  return principal != tps_principal_get_anonymous () ? tps_principal_get_name (principal) : NULL;
+}
+
 void
 tps_call_record_failure (TpsCall *call, gint code, const gchar *text)
 {
@@ -152,6 +161,7 @@ tps_call_record_failure (TpsCall *call, gint code, const gchar *text)
     tps_method_metrics_fail (call->metrics, code);
   tps_trace (event, tps_field_text ("method", call->message->name),
              tps_field_text ("peer", tps_call_get_peer (call)),
+             tps_field_text ("principal", find_principal (call)),
              tps_field_text ("code", get_code_name (code)), tps_field_text ("message", text),
              tps_field_text ("trace_id", find_trace_id (call, trace_id)));
 }

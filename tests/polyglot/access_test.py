@@ -524,37 +524,5 @@ class Exposure(AccessTest):
             pass
 
 
-class SetUpOfTwoHosts(AccessTest):
-
-    def test_the_ten_lines_of_the_manual(self):
-        manual = lines_of_manual("a secure set-up: begin", "a secure set-up: end")
-        lines = [line.strip() for line in manual.strip("\n").split("\n")]
-        self.assertEqual(len(lines), 10)
-        serve = [line for line in lines if "--listen" in line]
-        before = "\n".join(lines[:lines.index(serve[0])])
-        os.symlink(PROGRAM, self.path("thriftps_server"))
-        environment = dict(os.environ, PATH=self.folder + ":" + os.environ["PATH"])
-        subprocess.run(["/bin/sh", "-ec", before], cwd=self.folder, check=True,
-                       stderr=subprocess.DEVNULL, env=environment)
-        command = serve[0].replace("0.0.0.0:9090", "0.0.0.0:0")
-        process = subprocess.Popen(["/bin/sh", "-ec", "exec " + command], cwd=self.folder,
-                                   env=environment, stdout=subprocess.PIPE, text=True)
-        port = process.stdout.readline().strip().rpartition(":")[2]
-        try:
-            with open(self.path("trainer.token"), encoding="ascii") as file:
-                token = file.read().strip()
-            context = ssl.create_default_context(cafile=self.path("ca.pem"))
-            with Wire("localhost:" + port, token, context) as wire:
-                wire.of(EmbeddingTable).create_table(spec("users"))
-                self.assertEqual(list_names(wire), ["users"])
-            with Wire("localhost:" + port, None, context) as wire:
-                self.assertEqual(wire.call("EmbeddingTable:list_tables")[0],
-                                 ErrorCode.UNAUTHENTICATED)
-        finally:
-            process.terminate()
-            process.wait(60)
-            process.stdout.close()
-
-
 if __name__ == "__main__":
     junit.main()

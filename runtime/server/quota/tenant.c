@@ -26,6 +26,9 @@
 #define LONG_BURST_NS (100 * NS_PER_MS)
 /* The end of a call in flight is not known; most of them are short. */
 #define IN_FLIGHT_WAIT_MS 10
+/* The turns of refused callers take at most this long after the time when the first tokens are
+ * there: a caller that never returns must not delay others for longer. */
+#define MAX_TURNS_NS NS_PER_S
 
 typedef struct
 {
@@ -46,6 +49,7 @@ struct TpsTenant
 
   _Atomic (const Limits *) limits;
   TpsTokenBucket buckets[TPS_N_RATES];
+  _Atomic gint64 turns_ns[TPS_N_RATES]; /* of the caller that was refused last */
   atomic_uint_fast64_t n_calls_in_flight;
   atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by the budget */
   atomic_uint_fast64_t throttled_ms;
@@ -186,11 +190,31 @@ refuse (TpsTenant *tenant, TpsQuotaKind kind, gint64 wait_ms, GError *refusal, G
   return FALSE;
 }
 
-static gboolean
-refuse_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 wait_ns,
-               GError **error)
+/* Returns the time until the caller's turn: refused callers return one after the other, each when
+ * the bucket has the tokens of its call. If all returned at the same time, all but one would be
+ * refused again. */
+static gint64
+find_turn (TpsTenant *tenant, TpsQuotaKind kind, const TpsTokenCharge *charge, gint64 now_ns,
+           gint64 wait_ns)
 {
-  gint64 wait_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
+  _Atomic gint64 *turns_ns = &tenant->turns_ns[kind];
+  gint64 first_ns = now_ns + wait_ns;
+  gint64 before_ns = atomic_load_explicit (turns_ns, memory_order_relaxed);
+  gint64 turn_ns;
+
+  do
+    turn_ns = CLAMP (before_ns + charge->ns, first_ns, first_ns + MAX_TURNS_NS);
+  while (!atomic_compare_exchange_weak_explicit (turns_ns, &before_ns, turn_ns,
+                                                 memory_order_relaxed, memory_order_relaxed));
+  return turn_ns - now_ns;
+}
+
+static gboolean
+refuse_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
+               const TpsTokenCharge *charge, gint64 now_ns, gint64 wait_ns, GError **error)
+{
+  gint64 turn_ns = find_turn (tenant, kind, charge, now_ns, wait_ns);
+  gint64 wait_ms = (turn_ns + NS_PER_MS - 1) / NS_PER_MS;
   GError *refusal = g_error_new (
       TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
       "tenant %s: the limit %s is reached, %" G_GUINT64_FORMAT " with a burst of %" G_GUINT64_FORMAT
@@ -249,7 +273,7 @@ check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint6
   *charge = tps_token_charge (&tenant->buckets[kind], rate, n_tokens);
   if (tps_token_rate_is_limited (rate))
     wait_ns = tps_token_charge_wait (charge, rate, now_ns);
-  return wait_ns == 0 || refuse_tokens (tenant, limits, kind, wait_ns, error);
+  return wait_ns == 0 || refuse_tokens (tenant, limits, kind, charge, now_ns, wait_ns, error);
 }
 
 /* The second step. The bucket has mostly not changed since the first one. */
@@ -262,7 +286,7 @@ take_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 
 
   return charge->ns == 0 || tps_token_charge_try (charge, &tenant->buckets[kind], rate, now_ns)
          || tps_token_charge_take (charge, &tenant->buckets[kind], rate, now_ns, &wait_ns)
-         || refuse_tokens (tenant, limits, kind, wait_ns, error);
+         || refuse_tokens (tenant, limits, kind, charge, now_ns, wait_ns, error);
 }
 
 /* Takes the tokens of a call that begins. It takes none for sent bytes, but there must be no

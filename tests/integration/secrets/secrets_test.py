@@ -172,6 +172,15 @@ def frame(name, arguments=b""):
     return struct.pack(">i", len(message)) + message
 
 
+def header_frame(key, value, name):
+    """The same call without arguments, in a frame of THeader with one pair of key and value."""
+    pair = bytes([len(key)]) + key + bytes([len(value)]) + value
+    header = b"\0\0" + b"\1\1" + pair  # binary, no transforms; one key-value block of one pair
+    header += bytes(-len(header) % 4)
+    body = struct.pack(">HHiH", 0x0fff, 0, 1, len(header) // 4) + header + frame(name)[4:]
+    return struct.pack(">i", len(body)) + body
+
+
 def receive(connection):
     answer = b""
     while len(answer) < 4 or len(answer) < 4 + struct.unpack(">i", answer[:4])[0]:
@@ -193,6 +202,13 @@ class Tokens(unittest.TestCase):
         receive(connection)
         return answer
 
+    def call_with_header(self, connection, token):
+        connection.sendall(header_frame(b"authorization", b"Bearer " + token, b"Node:describe"))
+        answer = receive(connection)
+        connection.sendall(frame(b"Node:describe"))
+        receive(connection)
+        return answer
+
     def check(self, process, token):
         n_found = sum(region.count(token[:N_BYTES]) for region in process.regions())
         self.assertEqual(n_found, 0)
@@ -203,6 +219,11 @@ class Tokens(unittest.TestCase):
 
     def use(self, process, connection, token, is_known):
         answer = self.call(connection, token)
+        self.assertEqual(b"token: unknown" not in answer, is_known, answer)
+        self.check(process, token)
+
+    def use_header(self, process, connection, token, is_known):
+        answer = self.call_with_header(connection, token)
         self.assertEqual(b"token: unknown" not in answer, is_known, answer)
         self.check(process, token)
 
@@ -219,7 +240,15 @@ class Tokens(unittest.TestCase):
                 self.use(process, connection, token, True)
                 self.use(process, connection, token[::-1], False)
                 self.use(process, connection, token, True)
+            with process.connect(encrypts) as connection:
+                self.use_header(process, connection, token, True)
+                self.use_header(process, connection, token, True)  # with each message
+                self.use_header(process, connection, token[::-1], False)
             self.check(process, token)
+        with Process(folder, key, certificate) as process:  # which has no tokens
+            with process.connect(encrypts) as connection:
+                self.call_with_header(connection, token)
+                self.check(process, token)
 
     def test_are_nowhere(self):
         for encrypts in (False, True):

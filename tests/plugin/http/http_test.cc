@@ -121,7 +121,8 @@ TEST (Http, AsksForTheRight)
   EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 503"));
   std::string denied = servers.Get ("/status");
   EXPECT_THAT (denied, StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (log.WaitFor ("http_denied"), HasSubstr (" path=/status "));
+  EXPECT_THAT (log.WaitFor ("http_denied"),
+               AllOf (HasSubstr (" principal=anonymous "), HasSubstr (" path=/status ")));
   EXPECT_THAT (denied, HasSubstr ("WWW-Authenticate: Bearer"));
   EXPECT_THAT (servers.Get ("/status", Bearer ("wrong")), StartsWith ("HTTP/1.1 401"));
   EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));

@@ -125,6 +125,49 @@ TEST_F (QuotasTest, CallsAreLimitedAndTheRefusalSaysWhenToComeBack)
   EXPECT_EQ (call (tps_quotas_find (quotas, "b")), "");
 }
 
+/* Each caller that returns at its turn is admitted, so nobody is refused twice. */
+TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
+{
+  std::multimap<gint64, int> turns;
+  TpsTenantLimits limits = {};
+  TpsTenant *tenant;
+
+  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
+  set_limits ("a", limits);
+  tenant = tps_quotas_find (quotas, "a");
+  EXPECT_EQ (call (tenant), "");
+  for (int i = 0; i < 8; i++)
+    {
+      EXPECT_EQ (call (tenant), "calls_per_s");
+      turns.emplace (clock_ns + tps_error_get_retry_after_ms (error) * (second / 1000), i);
+    }
+  for (auto turn : turns)
+    {
+      clock_ns = turn.first;
+      EXPECT_EQ (call (tenant), "") << turn.second;
+    }
+  EXPECT_EQ (clock_ns, 1000 * second + 8 * second / 10);
+}
+
+/* Callers that never return delay others by a second at most. */
+TEST_F (QuotasTest, TurnsEndSoon)
+{
+  TpsTenantLimits limits = {};
+  TpsTenant *tenant;
+
+  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
+  set_limits ("a", limits);
+  tenant = tps_quotas_find (quotas, "a");
+  EXPECT_EQ (call (tenant), "");
+  for (int i = 0; i < 1000; i++)
+    EXPECT_EQ (call (tenant), "calls_per_s");
+  EXPECT_EQ (tps_error_get_retry_after_ms (error), 1100);
+  clock_ns += 2 * second;
+  EXPECT_EQ (call (tenant), "");
+  EXPECT_EQ (call (tenant), "calls_per_s");
+  EXPECT_EQ (tps_error_get_retry_after_ms (error), 100);
+}
+
 TEST_F (QuotasTest, ARefusedCallIsChargedForNothing)
 {
   TpsTenantLimits limits = {};
