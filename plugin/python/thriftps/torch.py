@@ -18,6 +18,7 @@ import uuid
 import warnings
 import weakref
 import zlib
+from typing import Any, Dict, Optional, Sequence, Union
 
 import torch
 import torch.distributed
@@ -25,7 +26,7 @@ import torch.nn.functional
 from torch.autograd.function import once_differentiable
 
 from thriftps import _arrays
-from thriftps._calls import Reply
+from thriftps._calls import Call, Reply
 from thriftps._native import lib
 from thriftps.errors import *  # noqa: F401,F403, for the lines above
 from thriftps.errors import InvalidArgument
@@ -234,15 +235,15 @@ class RemoteEmbeddingBag(torch.nn.Module):
 
     def __init__(
         self,
-        tables,
-        name,
-        num_embeddings=None,
-        embedding_dim=None,
+        tables: Tables,
+        name: str,
+        num_embeddings: Optional[int] = None,
+        embedding_dim: Optional[int] = None,
         *,
-        mode="mean",
-        include_last_offset=False,
-        **table
-    ):
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        **table: Any
+    ) -> None:
         super().__init__()
         if mode not in ("sum", "mean", "max"):
             raise InvalidArgument("mode is %r, expected 'sum', 'mean' or 'max'" % (mode,))
@@ -260,7 +261,12 @@ class RemoteEmbeddingBag(torch.nn.Module):
         # Without it, no output would require a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(
+        self,
+        input: torch.Tensor,
+        offsets: Optional[torch.Tensor] = None,
+        per_sample_weights: Optional[torch.Tensor] = None,
+    ) -> torch.Tensor:
         """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` is [bags,
         n], or [n] with `offsets`.
         """
@@ -279,14 +285,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
         ids, offsets = self._to_bags(input, offsets)
         return _Lookup.apply(self, prefetched, ids, offsets, per_sample_weights, self._anchor)
 
-    def prefetch(self, input):
+    def prefetch(self, input: torch.Tensor) -> None:
         """Starts to fetch the rows of the next batch, each once; forward() with the same tensor
         then uses them. Rows that this process pushes meanwhile are fetched again, so that forward()
         sees the process's own pushes. It may see pushes of other processes one batch later.
         """
         self._prefetched = self._pusher.prefetch(self.table, input)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return "%s, %d, %d, mode=%r, on %s" % (
             self.table.name,
             self.num_embeddings,
@@ -295,7 +301,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
             ", ".join(self.table.tables.addresses),
         )
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Dict[str, Any]:
         self._pusher.join()
         return {
             "table": self.table.name,
@@ -304,7 +310,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
             "lsns": _get_lsns(self.table.tables),
         }
 
-    def set_extra_state(self, state):
+    def set_extra_state(self, state: Dict[str, Any]) -> None:
         for key, mine in (
             ("table", self.table.name),
             ("rows", self.num_embeddings),
@@ -409,7 +415,16 @@ class Averaging:
     each other on one server without a reset. A context manager. Thread: one.
     """
 
-    def __init__(self, servers, rank=None, world=None, *, run=None, timeout=60.0, tls=None):
+    def __init__(
+        self,
+        servers: Union[str, Sequence[str]],
+        rank: Optional[int] = None,
+        world: Optional[int] = None,
+        *,
+        run: Optional[str] = None,
+        timeout: float = 60.0,
+        tls: Optional[Tls] = None
+    ) -> None:
         self.rank = torch.distributed.get_rank() if rank is None else rank
         self.world = torch.distributed.get_world_size() if world is None else world
         self.run = run if run is not None else _broadcast_name(self.rank)
@@ -419,17 +434,17 @@ class Averaging:
         self._base = None
         self._numbers = {}  # of parameters, in the first step
 
-    def close(self):
+    def close(self) -> None:
         for server in self.servers:
             server.close()
 
-    def __enter__(self):
+    def __enter__(self) -> "Averaging":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<thriftps.torch.Averaging: rank %d of %d, run %s, step %d>" % (
             self.rank,
             self.world,
@@ -437,7 +452,7 @@ class Averaging:
             self._steps,
         )
 
-    def start(self, gradient, key, is_last):
+    def start(self, gradient: torch.Tensor, key: int, is_last: bool) -> Call[torch.Tensor]:
         """Sends the gradient of one bucket, a contiguous tensor on the CPU. The average then
         replaces its elements: the value of the Call is the same tensor. `is_last`: the bucket is
         the last one of the step.
@@ -466,7 +481,7 @@ class Averaging:
             self.servers[0].remove(_RUN + self.run)
         return call
 
-    def get_key(self, parameters):
+    def get_key(self, parameters: Sequence[torch.Tensor]) -> int:
         """The number of a bucket, by its first parameter and a digest of all of them, because
         DistributedDataParallel renumbers buckets after the first step.
         """
