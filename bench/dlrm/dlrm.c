@@ -19,6 +19,7 @@
 #include "bench/engine/benchmark.h"
 #include "bench/process/python.h"
 #include "bench/process/runfiles.h"
+#include "bench/report/percentile.h"
 #include "runtime/base/error.h"
 
 #define NAME "dlrm"
@@ -40,8 +41,8 @@ typedef struct
   TpsFigures *figures; /* owned by the run */
   TpsDlrmCluster *cluster;
   TpsDlrmSystem *servers;
-  TpsDlrmSystem *local, *peer; /* NULL = left out */
-  gchar *skipped;              /* why there is no peer */
+  TpsDlrmSystem *local; /* NULL = left out */
+  GPtrArray *peers;     /* of TpsDlrmPeer */
 } Dlrm;
 
 static GPtrArray *
@@ -111,21 +112,23 @@ start_systems (Dlrm *bench, TpsBenchRun *run, GError **error)
 }
 
 static gboolean
-start_peer (Dlrm *bench, TpsBenchRun *run, GError **error)
+start_peers (Dlrm *bench, TpsBenchRun *run, GError **error)
 {
-  TpsFigureLimit limit = { .name = TPS_DLRM_PEER, .title = "of torch" };
-  g_autofree gchar *version = NULL;
-
-  if (bench->options->run.peer == NULL)
-    return TRUE;
-  if (!tps_dlrm_peer_start (bench->options, run->supervisor, run->folder, &bench->peer, &version,
-                            &bench->skipped, error))
+  bench->peers = tps_dlrm_peers_new ();
+  if (!tps_dlrm_peers_start (bench->options, run->supervisor, run->folder, bench->peers, error))
     return FALSE;
-  if (bench->peer == NULL)
-    return TRUE;
-  limit.version = version;
-  tps_figures_add_limit (bench->figures, &limit);
-  printf ("%s", tps_bench_describe_python ());
+  for (guint i = 0; i < bench->peers->len; i++)
+    {
+      const TpsDlrmPeer *peer = bench->peers->pdata[i];
+      TpsFigureLimit limit = { .name = peer->name, .title = peer->title, .version = peer->version };
+
+      if (peer->system == NULL)
+        continue;
+      tps_figures_add_limit (bench->figures, &limit);
+      printf ("%s: %s\n", peer->name, peer->version);
+    }
+  if (bench->peers->len > 0)
+    printf ("%s", tps_bench_describe_python ());
   return TRUE;
 }
 
@@ -237,7 +240,7 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   Dlrm *bench = user_data;
   const gchar *folder = tps_benchmark_get_folder (run, error);
-  TpsFigureLimit local = { .name = LOCAL, .title = "of local" };
+  TpsFigureLimit local = { .name = LOCAL, .title = "/ local" };
 
   bench->figures = run->figures;
   tps_engine_set_phase (run->engine, "the servers and trainers start");
@@ -245,7 +248,7 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
     return FALSE;
   bench->cluster = tps_dlrm_cluster_start (bench->options, run->supervisor, folder, error);
   if (bench->cluster == NULL || !start_systems (bench, run, error)
-      || !start_peer (bench, run, error))
+      || !start_peers (bench, run, error))
     return FALSE;
   tps_engine_begin_row (run->engine);
   add_task (bench, run->engine, bench->servers);
@@ -254,8 +257,13 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
       tps_figures_add_limit (bench->figures, &local);
       add_task (bench, run->engine, bench->local);
     }
-  if (bench->peer != NULL)
-    add_task (bench, run->engine, bench->peer);
+  for (guint i = 0; i < bench->peers->len; i++)
+    {
+      const TpsDlrmPeer *peer = bench->peers->pdata[i];
+
+      if (peer->system != NULL)
+        add_task (bench, run->engine, peer->system);
+    }
   return TRUE;
 }
 
@@ -266,7 +274,7 @@ stop (gpointer user_data)
 
   g_clear_pointer (&bench->servers, tps_dlrm_system_free);
   g_clear_pointer (&bench->local, tps_dlrm_system_free);
-  g_clear_pointer (&bench->peer, tps_dlrm_system_free);
+  g_clear_pointer (&bench->peers, g_ptr_array_unref);
   g_clear_pointer (&bench->cluster, tps_dlrm_cluster_free);
 }
 
@@ -290,6 +298,44 @@ static const TpsFigureColumn columns[] = {
 
 static const TpsFigureStyle style = { .name = name_ours, .label = name_ours, .columns = columns };
 
+/* The ratios of the single rounds tell more than that of the medians, because all systems of a round
+ * have run at about the same time. */
+static void
+print_paired_ratio (const Dlrm *bench, const gchar *other)
+{
+  const GArray *ours = tps_figures_get_samples (bench->figures, SERVERS, ROW, &rate);
+  const GArray *theirs = tps_figures_get_samples (bench->figures, other, ROW, &rate);
+  g_autoptr (GArray) ratios = g_array_new (FALSE, FALSE, sizeof (gdouble));
+
+  for (guint i = 0; ours != NULL && theirs != NULL && i < MIN (ours->len, theirs->len); i++)
+    {
+      gdouble ratio = g_array_index (ours, gdouble, i) / g_array_index (theirs, gdouble, i);
+
+      g_array_append_val (ratios, ratio);
+    }
+  if (ratios->len > 0)
+    printf ("samples/s of servers / %s: %.3f (%.3f to %.3f), the median of %u rounds\n", other,
+            tps_percentile (ratios, 50), tps_percentile (ratios, 0), tps_percentile (ratios, 100),
+            ratios->len);
+}
+
+static void
+print_peers (const Dlrm *bench)
+{
+  printf ("\n");
+  if (bench->local != NULL)
+    print_paired_ratio (bench, LOCAL);
+  for (guint i = 0; i < bench->peers->len; i++)
+    {
+      const TpsDlrmPeer *peer = bench->peers->pdata[i];
+
+      if (peer->system != NULL)
+        print_paired_ratio (bench, peer->name);
+      else
+        printf ("%s is left out: %s\n", peer->name, peer->reason);
+    }
+}
+
 static void
 print_report (gpointer user_data)
 {
@@ -301,8 +347,7 @@ print_report (gpointer user_data)
     printf ("\nlog loss and AUC of the servers' trainers and of the single process differ by at "
             "most %g\n",
             get_tolerance (bench->options));
-  if (bench->skipped != NULL)
-    printf ("\n%s is left out: %s\n", TPS_DLRM_PEER, bench->skipped);
+  print_peers (bench);
 }
 
 static void
@@ -310,8 +355,14 @@ add_output (gpointer user_data, TpsBenchOutput *output)
 {
   const Dlrm *bench = user_data;
 
-  if (bench->skipped != NULL)
-    tps_bench_output_add_fact (output, TPS_DLRM_PEER " is left out", bench->skipped);
+  for (guint i = 0; i < bench->peers->len; i++)
+    {
+      const TpsDlrmPeer *peer = bench->peers->pdata[i];
+      g_autofree gchar *name = g_strconcat (peer->name, " is left out", NULL);
+
+      if (peer->reason != NULL)
+        tps_bench_output_add_fact (output, name, peer->reason);
+    }
 }
 
 static gboolean
@@ -348,10 +399,8 @@ run_benchmark (const TpsDlrmOptions *options)
     .write_more = write_csv,
   };
   Dlrm bench = { .options = options };
-  gint status = tps_benchmark_run (&benchmark, &options->run, &bench);
 
-  g_free (bench.skipped);
-  return status;
+  return tps_benchmark_run (&benchmark, &options->run, &bench);
 }
 
 gint

@@ -11,7 +11,7 @@ add_work (GOptionContext *context, TpsDlrmOptions *o)
     { "trainers", 0, 0, G_OPTION_ARG_INT, &o->n_trainers, "trainers (1)", "N" },
     { "servers", 0, 0, G_OPTION_ARG_INT, &o->n_servers, "servers with the tables (1)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads,
-      "BLAS threads of each process, and threads of the peer (1)", "N" },
+      "BLAS threads of each process, and threads of each process of a peer (1)", "N" },
     { "batch", 0, 0, G_OPTION_ARG_INT64, &o->batch, "samples of a step and trainer (2048)", "N" },
     { "steps", 0, 0, G_OPTION_ARG_INT64, &o->steps, "steps of a round (50)", "N" },
     { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row (64)", "N" },
@@ -108,7 +108,7 @@ check_numbers (const TpsDlrmOptions *o, GError **error)
 static gboolean
 check (TpsDlrmOptions *o, GError **error)
 {
-  static const gchar *const peers[] = { TPS_DLRM_PEER, NULL };
+  static const gchar *const peers[] = { TPS_DLRM_PYTORCH, TPS_DLRM_TORCHREC, "both", NULL };
   static const gchar *const ids[] = { "zipf", "uniform", NULL };
   static const gchar *const transports[] = { "unix", "tcp", NULL };
 
@@ -158,7 +158,10 @@ tps_dlrm_options_parse (TpsDlrmOptions *o, gint argc, gchar **argv, GError **err
   add_work (context, o);
   add_role (context, o);
   tps_run_flags_add (context, &o->run,
-                     "pytorch: EmbeddingBags with sparse gradients in one process");
+                     "train the same samples, round by round in turn, with a process for each "
+                     "trainer, and print the ratios: pytorch (EmbeddingBags with sparse gradients, "
+                     "data parallel); torchrec (FBGEMM's fused tables, distributed over the "
+                     "processes); both");
   return tps_flags_parse (context, argc, argv, &o->given, error) && check (o, error);
 }
 

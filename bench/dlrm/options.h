@@ -10,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-#define TPS_DLRM_PEER "pytorch"
+#define TPS_DLRM_PYTORCH "pytorch"
+#define TPS_DLRM_TORCHREC "torchrec"
 
 /* Fields are named after their flags; strings are owned. */
 typedef struct

@@ -11,7 +11,24 @@
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
-#define SCRIPT "bench/peers/pytorch_dlrm.py"
+typedef struct
+{
+  const gchar *name, *title, *script;
+} Kind;
+
+static const Kind kinds[] = {
+  { TPS_DLRM_PYTORCH, "/ pytorch", "bench/peers/pytorch_dlrm.py" },
+  { TPS_DLRM_TORCHREC, "/ torchrec", "bench/peers/torchrec_dlrm.py" },
+};
+
+/* A peer that is started. */
+typedef struct
+{
+  const TpsDlrmOptions *options;
+  TpsSupervisor *supervisor;
+  const gchar *folder, *samples;
+  TpsDlrmSystem *system;
+} Start;
 
 /* -- samples -- */
 
@@ -66,7 +83,7 @@ write_samples (const TpsDlrmOptions *options, const gchar *path, GError **error)
   return ok;
 }
 
-/* -- the process -- */
+/* -- the processes -- */
 
 static gchar *
 join_numbers (const TpsDlrmOptions *options, gboolean is_rows)
@@ -80,18 +97,13 @@ join_numbers (const TpsDlrmOptions *options, gboolean is_rows)
   return g_string_free (text, FALSE);
 }
 
-static GPtrArray *
-make_argv (const TpsDlrmOptions *options, const gchar *script, const gchar *samples)
+static void
+add_work (const TpsDlrmOptions *options, GPtrArray *argv)
 {
-  GPtrArray *argv = g_ptr_array_new_with_free_func (g_free);
   g_autofree gchar *rows = join_numbers (options, TRUE);
   g_autofree gchar *lengths = join_numbers (options, FALSE);
 
-  g_ptr_array_add (argv, g_strdup (tps_bench_find_python ()));
-  g_ptr_array_add (argv, g_strdup (script));
-  g_ptr_array_add (argv, g_strdup_printf ("--samples=%s", samples));
-  g_ptr_array_add (
-      argv, g_strdup_printf ("--batch=%" G_GINT64_FORMAT, options->batch * options->n_trainers));
+  g_ptr_array_add (argv, g_strdup_printf ("--batch=%" G_GINT64_FORMAT, options->batch));
   g_ptr_array_add (argv, g_strdup_printf ("--dim=%" G_GINT64_FORMAT, options->dim));
   g_ptr_array_add (argv, g_strdup_printf ("--rows=%s", rows));
   g_ptr_array_add (argv, g_strdup_printf ("--bag-lengths=%s", lengths));
@@ -100,57 +112,147 @@ make_argv (const TpsDlrmOptions *options, const gchar *script, const gchar *samp
   g_ptr_array_add (argv, g_strdup_printf ("--lr=%.17g", options->lr));
   g_ptr_array_add (argv, g_strdup_printf ("--threads=%d", options->n_threads));
   g_ptr_array_add (argv, g_strdup_printf ("--seed=%" G_GINT64_FORMAT, options->seed));
+  g_ptr_array_add (argv, g_strdup_printf ("--ranks=%d", options->n_trainers));
+}
+
+static GPtrArray *
+make_argv (const Start *start, const gchar *script)
+{
+  GPtrArray *argv = g_ptr_array_new_with_free_func (g_free);
+
+  g_ptr_array_add (argv, g_strdup (tps_bench_find_python ()));
+  g_ptr_array_add (argv, g_strdup (script));
+  g_ptr_array_add (argv, g_strdup_printf ("--samples=%s", start->samples));
+  add_work (start->options, argv);
+  g_ptr_array_add (argv, g_strdup_printf ("--rank=%u", start->system->children->len));
+  g_ptr_array_add (argv,
+                   g_strdup_printf ("--store=%s/%s.store", start->folder, start->system->name));
   g_ptr_array_add (argv, NULL);
   return argv;
 }
 
-/* Returns the first line of the peer; NULL if it has ended without one. */
+/* Starts the next rank. Returns its first line; NULL if it has ended without one. */
 static gchar *
-start_script (TpsDlrmSystem *system, TpsSupervisor *supervisor, gchar **argv, GError **error)
+start_rank (const Start *start, const gchar *script, GError **error)
 {
-  g_autofree gchar *name = g_strdup_printf ("%s, process 0", system->name);
+  GPtrArray *children = start->system->children;
+  g_autoptr (GPtrArray) argv = make_argv (start, script);
+  g_autofree gchar *name = g_strdup_printf ("%s, process %u", start->system->name, children->len);
   gchar *line;
 
-  if (!tps_dlrm_system_start (system, supervisor, argv, error))
+  if (!tps_dlrm_system_start (start->system, start->supervisor, (gchar **) argv->pdata, error))
     return NULL;
-  line = tps_child_receive (system->children->pdata[0], error);
+  line = tps_child_receive (children->pdata[children->len - 1], error);
   if (line == NULL)
-    tps_supervisor_forget_dead (supervisor, name, NULL);
-  else if (g_str_has_prefix (line, "skip "))
-    tps_child_kill (system->children->pdata[0]);
+    tps_supervisor_forget_dead (start->supervisor, name, NULL);
   return line;
 }
 
-gboolean
-tps_dlrm_peer_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor, const gchar *folder,
-                     TpsDlrmSystem **peer, gchar **version, gchar **reason, GError **error)
+/* Starts the other ranks, which run what the first one could run. */
+static gboolean
+start_others (const Start *start, const gchar *script, GError **error)
 {
-  g_autofree gchar *samples = g_build_filename (folder, "samples", NULL);
-  g_autofree gchar *script = tps_bench_find_file (SCRIPT, error);
-  g_autoptr (TpsDlrmSystem) system = tps_dlrm_system_new (TPS_DLRM_PEER, folder);
-  g_autoptr (GPtrArray) argv = NULL;
+  for (gint rank = 1; rank < start->options->n_trainers; rank++)
+    {
+      g_autofree gchar *line = start_rank (start, script, error);
+
+      if (line == NULL)
+        return FALSE;
+    }
+  return tps_dlrm_system_wait (start->system, error);
+}
+
+static gchar *
+get_reason (const gchar *line, const GError *failure)
+{
+  if (line == NULL)
+    return g_strdup (failure->message);
+  return g_strdup (g_str_has_prefix (line, "skip ") ? line + strlen ("skip ") : line);
+}
+
+/* Returns FALSE if the run cannot continue. */
+static gboolean
+start_peer (Start *start, TpsDlrmPeer *peer, const gchar *script, GError **error)
+{
+  g_autoptr (TpsDlrmSystem) system = tps_dlrm_system_new (peer->name, start->folder);
   g_autoptr (GError) failure = NULL;
   g_autofree gchar *line = NULL;
 
-  *peer = NULL;
-  *version = *reason = NULL;
-  if (script == NULL || !write_samples (options, samples, error))
-    return FALSE;
-  argv = make_argv (options, script, samples);
-  line = start_script (system, supervisor, (gchar **) argv->pdata, &failure);
+  start->system = system;
+  line = start_rank (start, script, &failure);
   if (line == NULL && tps_interrupt_is_set ())
     {
       g_propagate_error (error, g_steal_pointer (&failure));
       return FALSE;
     }
-  if (line != NULL && g_str_has_prefix (line, "torch "))
+  if (line == NULL || !g_str_has_prefix (line, "torch "))
     {
-      *version = g_steal_pointer (&line);
-      *peer = g_steal_pointer (&system);
+      peer->reason = get_reason (line, failure);
+      if (line != NULL)
+        tps_child_kill (system->children->pdata[0]);
+      return TRUE;
     }
-  else
-    *reason = g_strdup (line == NULL                       ? failure->message
-                        : g_str_has_prefix (line, "skip ") ? line + strlen ("skip ")
-                                                           : line);
+  if (!start_others (start, script, error))
+    return FALSE;
+  peer->version = g_steal_pointer (&line);
+  peer->system = g_steal_pointer (&system);
+  return TRUE;
+}
+
+/* -- peers -- */
+
+static void
+free_peer (gpointer data)
+{
+  TpsDlrmPeer *peer = data;
+
+  g_clear_pointer (&peer->system, tps_dlrm_system_free);
+  g_free (peer->version);
+  g_free (peer->reason);
+  g_free (peer);
+}
+
+GPtrArray *
+tps_dlrm_peers_new (void)
+{
+  return g_ptr_array_new_with_free_func (free_peer);
+}
+
+static gboolean
+is_wanted (const TpsDlrmOptions *options, const Kind *kind)
+{
+  return g_str_equal (options->run.peer, kind->name) || g_str_equal (options->run.peer, "both");
+}
+
+gboolean
+tps_dlrm_peers_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor, const gchar *folder,
+                      GPtrArray *peers, GError **error)
+{
+  g_autofree gchar *samples = g_build_filename (folder, "samples", NULL);
+  Start start = {
+    .options = options, .supervisor = supervisor, .folder = folder, .samples = samples
+  };
+
+  if (options->run.peer == NULL)
+    return TRUE;
+  if (!write_samples (options, samples, error))
+    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autofree gchar *script = NULL;
+      TpsDlrmPeer *peer;
+
+      if (!is_wanted (options, &kinds[i]))
+        continue;
+      script = tps_bench_find_file (kinds[i].script, error);
+      if (script == NULL)
+        return FALSE;
+      peer = g_new0 (TpsDlrmPeer, 1);
+      peer->name = kinds[i].name;
+      peer->title = kinds[i].title;
+      g_ptr_array_add (peers, peer);
+      if (!start_peer (&start, peer, script, error))
+        return FALSE;
+    }
   return TRUE;
 }

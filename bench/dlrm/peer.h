@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* PyTorch, which trains the same samples in one process: ../peers/pytorch_dlrm.py. */
+/* Other systems that train the same samples, with a process for each trainer: PyTorch
+ * (../peers/pytorch_dlrm.py) and TorchRec (../peers/torchrec_dlrm.py). */
 
 #pragma once
 
@@ -9,12 +10,22 @@
 
 G_BEGIN_DECLS
 
-/* Writes the samples of all steps to a file in `folder` and starts the peer. `version` receives
- * "torch 2.14.1", and `reason` why there is no peer; both are owned by the caller, and one of them
- * is NULL. Returns FALSE with an error if the run cannot continue. Otherwise `peer` receives a
- * system, or NULL without PyTorch. */
-gboolean tps_dlrm_peer_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor,
-                              const gchar *folder, TpsDlrmSystem **peer, gchar **version,
-                              gchar **reason, GError **error);
+typedef struct
+{
+  const gchar *name;     /* "pytorch"; static */
+  const gchar *title;    /* of its column of ratios; static */
+  TpsDlrmSystem *system; /* NULL = left out */
+  gchar *version;        /* "torch 2.14.1"; NULL = left out */
+  gchar *reason;         /* why it is left out; else NULL */
+} TpsDlrmPeer;
+
+/* Creates an empty array of TpsDlrmPeer, which owns them. */
+GPtrArray *tps_dlrm_peers_new (void);
+
+/* Writes the samples of all steps to a file in `folder`, starts the peers of --peer and adds them to
+ * `peers`. A peer that cannot run here is added with its reason. Errors: those of the file system;
+ * those of a peer that has started and then failed. */
+gboolean tps_dlrm_peers_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor,
+                               const gchar *folder, GPtrArray *peers, GError **error);
 
 G_END_DECLS
