@@ -298,8 +298,8 @@ static const TpsFigureColumn columns[] = {
 
 static const TpsFigureStyle style = { .name = name_ours, .label = name_ours, .columns = columns };
 
-/* The ratios of the single rounds tell more than that of the medians, because all systems of a round
- * have run at about the same time. */
+/* Prints the median of the rounds' ratios, which is more exact than the ratio of the medians: all
+ * systems of a round run at about the same time. */
 static void
 print_paired_ratio (const Dlrm *bench, const gchar *other)
 {

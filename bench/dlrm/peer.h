@@ -22,9 +22,9 @@ typedef struct
 /* Creates an empty array of TpsDlrmPeer, which owns them. */
 GPtrArray *tps_dlrm_peers_new (void);
 
-/* Writes the samples of all steps to a file in `folder`, starts the peers of --peer and adds them to
- * `peers`. A peer that cannot run here is added with its reason. Errors: those of the file system;
- * those of a peer that has started and then failed. */
+/* Writes the samples of all steps to a file in `folder`, starts the peers of --peer, and adds them
+ * to `peers`. A peer that cannot run here is added with its reason. Errors: those of the file
+ * system, and those of a peer that has started and then failed. */
 gboolean tps_dlrm_peers_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor,
                                const gchar *folder, GPtrArray *peers, GError **error);
 

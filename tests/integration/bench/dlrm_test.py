@@ -11,6 +11,33 @@ import junit
 import launcher
 
 PHASES = ["ids", "lookup", "forward", "backward", "average", "push", "step"]
+PEERS = ("pytorch", "torchrec")
+
+# A peer without PyTorch: all its predictions are those of the labels' mean.
+FAKE_PYTHON = """#!/usr/bin/python3
+import array, math, os, sys
+
+name = os.path.basename(sys.argv[1]).split("_")[0]
+flags = dict(flag[2:].split("=", 1) for flag in sys.argv[2:])
+rank, ranks, batch = int(flags["rank"]), int(flags["ranks"]), int(flags["batch"])
+
+def serve(version):
+    n_samples = ranks * batch
+    n_bytes = n_samples * (14 * 4 + 8 * sum(map(int, flags["bag-lengths"].split(","))))
+    samples = open(flags["samples"], "rb")
+    print(version + "\\nready", flush=True)
+    for line in sys.stdin:
+        first, n_steps, path = line.rstrip("\\n").split(" ", 2)
+        values = array.array("d", [0, 1, 1, 1, 1, 1, 5] * int(n_steps))
+        for step in range(int(n_steps)):
+            samples.seek((int(first) + step) * n_bytes)
+            labels = array.array("f", samples.read(4 * n_samples))
+            for label in labels[rank * batch:(rank + 1) * batch]:
+                values.extend([-1, label])
+        with open(path, "wb") as file:
+            values.tofile(file)
+        print("ok %f" % (2 if rank == ranks - 1 else 1), flush=True)
+"""
 
 
 class Dlrm(launcher.TestCase):
@@ -84,21 +111,90 @@ class Dlrm(launcher.TestCase):
                                    delta=0.1)
             self.assertNotIn("differ by at most", self.stdout)
 
-    def test_pytorch_trains_the_same_samples(self):
-        output = self.measure("--peer=pytorch", "--multi-hot=2", "--repeats=2")
-        self.assertEqual([peer["name"] for peer in output["peers"]], ["pytorch"])
-        peer = {figure["name"]: figure for figure in output["peers"][0]["figures"]}
-        self.assertTrue(output["peers"][0]["version"].startswith("torch "))
-        self.assertIn("servers / pytorch", [ratio["name"] for ratio in output["ratios"]])
+    def check_peer(self, output, name):
+        """Checks the measurements of a peer, or the reason why it is left out."""
+        peers = {peer["name"]: peer for peer in output["peers"]}
+        if name not in peers:
+            self.assertRegex(self.stdout, "(?m)^%s is left out: .+$" % name)
+            self.assertTrue(output["facts"][name + " is left out"])
+            return
+        self.assertTrue(peers[name]["version"].startswith("torch "))
+        self.assertIn("servers / " + name, [ratio["name"] for ratio in output["ratios"]])
+        self.assertRegex(self.stdout, "samples/s of servers / %s: [0-9.]+ " % name)
+        figures = {figure["name"]: figure for figure in peers[name]["figures"]}
         # Other initial values; the labels are the same.
-        self.assertAlmostEqual(peer["dlrm log loss"]["p50"],
+        self.assertAlmostEqual(figures["dlrm log loss"]["p50"],
                                self.medians(output)["servers log loss"], delta=0.3)
+        for i, step in enumerate(figures["dlrm step"]["samples"]):
+            self.assertAlmostEqual(sum(figures["dlrm " + phase]["samples"][i]
+                                       for phase in PHASES[:-1]), step, places=6)
 
-    def test_without_pytorch_the_peer_is_left_out(self):
-        result = self.run_world("--smoke", "--peer=pytorch", "--json=out.json",
-                                THRIFTPS_PYTHON="/bin/false")
-        self.assertEqual(result.code, 0, result)
-        self.assertIn("pytorch is left out: ", result.stdout)
+    def test_peers_train_the_same_samples(self):
+        for trainers in ("--trainers=1", "--trainers=2"):
+            output = self.measure("--peer=both", "--multi-hot=2", "--repeats=2", trainers)
+            for name in PEERS:
+                self.check_peer(output, name)
+
+    def test_optimizers_of_peers(self):
+        for flags in (("--peer=torchrec", "--optimizer=sgd"),
+                      ("--peer=torchrec", "--optimizer=adagrad", "--trainers=2"),
+                      ("--peer=pytorch", "--optimizer=adam", "--trainers=2")):
+            self.check_peer(self.measure(*flags), flags[0].split("=")[1])
+
+    def test_torchrec_without_adam(self):
+        output = self.measure("--peer=torchrec", "--optimizer=adam")
+        self.assertEqual(output["peers"], [])
+        self.check_peer(output, "torchrec")
+
+    def test_without_pytorch_the_peers_are_left_out(self):
+        for peer in PEERS + ("both",):
+            result = self.run_world("--smoke", "--peer=" + peer, "--json=out.json",
+                                    THRIFTPS_PYTHON="/bin/false")
+            self.assertEqual(result.code, 0, result)
+            for name in PEERS:
+                self.assertEqual(name + " is left out: " in result.stdout, peer in (name, "both"))
+
+    def write_interpreter(self, body):
+        """The path of a fake Python, for which THRIFTPS_PYTHON stands."""
+        self.write("python", FAKE_PYTHON + body)
+        path = os.path.join(self.folder, "python")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_a_peer_has_a_process_for_each_trainer(self):
+        python = self.write_interpreter("""
+serve("torch of " + name)
+""")
+        output = self.measure("--peer=both", "--trainers=3", "--repeats=2",
+                              THRIFTPS_PYTHON=python)
+        for name in PEERS:
+            self.check_peer(output, name)
+        for name, peer in zip(PEERS, output["peers"]):
+            self.assertEqual((peer["name"], peer["version"]), (name, "torch of " + name))
+            figures = {figure["name"]: figure for figure in peer["figures"]}
+            self.assertEqual((figures["dlrm"]["n"], figures["dlrm step"]["n"]), (2, 3 * 2 * 4))
+            # The slowest process counts: 3 trainers, 4 steps, 64 samples in 2 s.
+            self.assertAlmostEqual(figures["dlrm"]["p50"], 3 * 4 * 64 / 2)
+
+    def test_a_peer_may_be_left_out_alone(self):
+        python = self.write_interpreter("""
+if name == "torchrec":
+    print("skip there is no such module")
+else:
+    serve("torch 0")
+""")
+        output = self.measure("--peer=both", THRIFTPS_PYTHON=python)
+        self.assertEqual([peer["name"] for peer in output["peers"]], ["pytorch"])
+        self.assertIn("torchrec is left out: there is no such module\n", self.stdout)
+        self.check_peer(output, "torchrec")
+
+    def test_a_peer_that_fails_later_ends_the_run(self):
+        for body, message in (("print('torch 0\\nerror no table', flush=True)", "no table"),
+                              ("print('torch 0', flush=True)", "pytorch, process 0")):
+            python = self.write_interpreter(body + "\n")
+            result = self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON=python)
+            self.assertEqual(result.code, 1, result)
+            self.assertIn(message, result.stderr)
 
     def write_clicks(self, n_lines):
         dice = random.Random(1)
