@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The work of the local part: bags of random ids, and the expected sums.
+/* The work of the local part and of the steps: bags of random ids, and the expected sums.
  *
  * Values are multiples of 1/256 below 1, so the sums here are exact in any order, and every system
- * must compute the same checksum. bench/peers/pytorch_embedding_bag.py uses the same formula.
+ * must compute the same checksum. bench/peers/embedding_work.py uses the same formula.
  */
 
 #pragma once
@@ -25,6 +25,7 @@ typedef struct
   TpsLookupShape shape;
   gint64 *ids;       /* [n_sets, n_bags * bag_length] */
   gdouble *checksum; /* [n_sets]: the sum of all outputs */
+  gsize n_samples;   /* the first ids of the first set, whose rows are checked after steps */
 } TpsLookupBags;
 
 void tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape);

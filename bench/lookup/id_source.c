@@ -14,19 +14,31 @@ struct TpsLookupIdSource
   GRand *dice;
   gint32 n_rows;
   gint64 *drawn; /* [N_DRAWN]; NULL: ids are uniform */
+  TpsZipf zipf;
+  TpsRng rng;
 };
 
 static void
-draw_zipf (TpsLookupIdSource *source, gdouble exponent, guint32 seed)
+draw_zipf (TpsLookupIdSource *source, gint64 *ids, gsize n)
 {
-  TpsZipf zipf;
-  TpsRng rng;
+  for (gsize i = 0; i < n; i++)
+    ids[i] = tps_shard_permute (tps_zipf_draw (&source->zipf, &source->rng), source->n_rows);
+}
 
-  tps_zipf_init (&zipf, source->n_rows, exponent);
-  tps_rng_init (&rng, seed, 0);
+static void
+draw_uniform (TpsLookupIdSource *source, gint64 *ids, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    ids[i] = g_rand_int_range (source->dice, 0, source->n_rows);
+}
+
+static void
+draw_in_advance (TpsLookupIdSource *source, gdouble exponent, guint32 seed)
+{
+  tps_zipf_init (&source->zipf, source->n_rows, exponent);
+  tps_rng_init (&source->rng, seed, 0);
   source->drawn = g_new (gint64, N_DRAWN);
-  for (gsize i = 0; i < N_DRAWN; i++)
-    source->drawn[i] = tps_shard_permute (tps_zipf_draw (&zipf, &rng), source->n_rows);
+  draw_zipf (source, source->drawn, N_DRAWN);
 }
 
 TpsLookupIdSource *
@@ -37,7 +49,7 @@ tps_lookup_id_source_new (const TpsLookupIdKind *kind, gsize n_rows, guint32 see
   source->dice = g_rand_new_with_seed (seed);
   source->n_rows = (gint32) n_rows;
   if (kind->is_zipf)
-    draw_zipf (source, kind->exponent, seed);
+    draw_in_advance (source, kind->exponent, seed);
   return source;
 }
 
@@ -68,6 +80,14 @@ tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n)
   if (source->drawn != NULL)
     copy_drawn (source, ids, n);
   else
-    for (gsize i = 0; i < n; i++)
-      ids[i] = g_rand_int_range (source->dice, 0, source->n_rows);
+    draw_uniform (source, ids, n);
+}
+
+void
+tps_lookup_id_source_draw_slowly (TpsLookupIdSource *source, gint64 *ids, gsize n)
+{
+  if (source->drawn != NULL)
+    draw_zipf (source, ids, n);
+  else
+    draw_uniform (source, ids, n);
 }

@@ -1,17 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Measures access to rows of embedding tables: pooling of bags in this process, compared with a raw
- * gather of the same rows and, optionally, with PyTorch's EmbeddingBag; and lookups and pushes by
- * RPC.
+ * gather of the same rows and, optionally, with PyTorch's EmbeddingBag and FBGEMM; lookups and
+ * pushes by RPC; and the steps of a trainer by RPC, compared with the same peers.
  *
  * A task of the engine is a batch on one system with a number of threads, or a transport. A figure
  * is the median of the rounds. The sums of every system, the rows received by RPC, and the tables
  * after the pushes are checked.
  */
 
+#include <stdio.h>
+
 #include "bench/lookup/parts.h"
+#include "bench/process/python.h"
 
 #define NAME "lookup"
+#define MAX_SETS 64
 
 static GPtrArray *
 describe (gpointer user_data)
@@ -39,16 +43,76 @@ start_server (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   return lookup->server != NULL;
 }
 
+/* -- bags and peers, of two parts -- */
+
+static void
+prepare_bags (TpsLookup *lookup)
+{
+  const TpsLookupOptions *options = lookup->options;
+  TpsLookupShape shape = { .n_rows = (gsize) options->n_rows,
+                           .dim = (gsize) options->dim,
+                           .n_bags = (gsize) options->n_bags,
+                           .bag_length = (gsize) options->bag_length,
+                           .n_sets = (gsize) MIN (MAX (options->n_batches, options->n_steps),
+                                                  MAX_SETS),
+                           .ids = options->id_kind };
+
+  tps_lookup_bags_init (&lookup->bags, &shape);
+}
+
+static gboolean
+start_peer (TpsLookup *lookup, TpsBenchRun *run, TpsLookupPeerKind kind, GError **error)
+{
+  TpsLookupPeer *peer = &lookup->peers[kind];
+  TpsFigureLimit limit;
+
+  if (!tps_lookup_peer_start (peer, kind, &lookup->bags, run, error))
+    return FALSE;
+  limit = (TpsFigureLimit) { .name = peer->name, .title = peer->title, .version = peer->version };
+  if (peer->child != NULL)
+    tps_figures_add_limit (lookup->figures, &limit);
+  return TRUE;
+}
+
+static gboolean
+start_peers (TpsLookup *lookup, TpsBenchRun *run, GError **error)
+{
+  const gchar *peer = lookup->options->peer;
+
+  if (peer == NULL)
+    return TRUE;
+  if (!g_str_equal (peer, "fbgemm") && !start_peer (lookup, run, TPS_LOOKUP_PYTORCH, error))
+    return FALSE;
+  if (!g_str_equal (peer, "pytorch") && !start_peer (lookup, run, TPS_LOOKUP_FBGEMM, error))
+    return FALSE;
+  printf ("%s", tps_bench_describe_python ());
+  return TRUE;
+}
+
+/* -- the benchmark -- */
+
+static gboolean
+prepare_with_bags (TpsLookup *lookup, TpsBenchRun *run, GError **error)
+{
+  prepare_bags (lookup);
+  if (!start_peers (lookup, run, error))
+    return FALSE;
+  if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
+    return FALSE;
+  return !is_asked_for (lookup, "step") || tps_lookup_prepare_steps (lookup, run, error);
+}
+
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   TpsLookup *lookup = user_data;
 
   lookup->figures = run->figures;
-  if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
-    return FALSE;
-  if ((is_asked_for (lookup, "remote") || is_asked_for (lookup, "push"))
+  if (!(lookup->options->only != NULL && is_asked_for (lookup, "local"))
       && !start_server (lookup, run, error))
+    return FALSE;
+  if ((is_asked_for (lookup, "local") || is_asked_for (lookup, "step"))
+      && !prepare_with_bags (lookup, run, error))
     return FALSE;
   if (is_asked_for (lookup, "remote") && !tps_lookup_prepare_remote (lookup, run, error))
     return FALSE;
@@ -60,8 +124,34 @@ stop (gpointer user_data)
 {
   TpsLookup *lookup = user_data;
 
+  g_clear_pointer (&lookup->stepper, tps_lookup_stepper_free);
   g_clear_pointer (&lookup->server, tps_lookup_server_free);
-  g_clear_pointer (&lookup->peer, tps_child_free);
+  for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
+    g_clear_pointer (&lookup->peers[i].child, tps_child_free);
+}
+
+static void
+print_report (gpointer user_data)
+{
+  const TpsLookup *lookup = user_data;
+
+  for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
+    if (lookup->peers[i].reason != NULL)
+      printf ("\n%s is left out: %s\n", lookup->peers[i].name, lookup->peers[i].reason);
+}
+
+static void
+add_output (gpointer user_data, TpsBenchOutput *output)
+{
+  const TpsLookup *lookup = user_data;
+
+  for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
+    if (lookup->peers[i].reason != NULL)
+      {
+        g_autofree gchar *name = g_strdup_printf ("%s is left out", lookup->peers[i].name);
+
+        tps_bench_output_add_fact (output, name, lookup->peers[i].reason);
+      }
 }
 
 static gchar *
@@ -92,12 +182,17 @@ run_benchmark (const TpsLookupOptions *options)
     .prepare = prepare,
     .stop = stop,
     .style = &style,
+    .print_report = print_report,
+    .add_output = add_output,
   };
   TpsLookup lookup = { .options = options };
   gint status = tps_benchmark_run (&benchmark, &options->run, &lookup);
 
   for (guint i = 0; i < lookup.n_locals; i++)
     tps_lookup_local_free (lookup.locals[i]);
+  tps_lookup_clear_steps (&lookup);
+  for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
+    tps_lookup_peer_clear (&lookup.peers[i]);
   tps_lookup_bags_clear (&lookup.bags);
   return status;
 }

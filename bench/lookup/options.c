@@ -12,6 +12,7 @@ make_small (TpsLookupOptions *o)
   o->n_rows = MIN (o->n_rows, 5000);
   o->n_bags = MIN (o->n_bags, 64);
   o->n_batches = MIN (o->n_batches, 4);
+  o->n_steps = MIN (o->n_steps, 3);
   o->n_calls = MIN (o->n_calls, 20);
   o->seconds = MIN (o->seconds, 0.05);
 }
@@ -27,6 +28,7 @@ check_numbers (const TpsLookupOptions *o, GError **error)
          && tps_flags_check_number ("bags", o->n_bags, 1, 1000000, error)
          && tps_flags_check_number ("bag-length", o->bag_length, 1, MAX_BAG_LENGTH, error)
          && tps_flags_check_number ("batches", o->n_batches, 1, 1000000, error)
+         && tps_flags_check_number ("steps", o->n_steps, 1, 1000000, error)
          && tps_flags_check_number ("threads", o->n_threads, 1, MAX_THREADS, error)
          && tps_flags_check_number ("remote-dim", o->remote_dim, 1, 4096, error)
          && tps_flags_check_number ("remote-ids", o->n_ids, 1, 1000000, error)
@@ -39,8 +41,8 @@ check_numbers (const TpsLookupOptions *o, GError **error)
 static gboolean
 check (TpsLookupOptions *o, GError **error)
 {
-  static const gchar *const peers[] = { TPS_LOOKUP_PEER, NULL };
-  static const gchar *const parts[] = { "local", "remote", "push", NULL };
+  static const gchar *const peers[] = { "pytorch", "fbgemm", "both", NULL };
+  static const gchar *const parts[] = { "local", "step", "remote", "push", NULL };
   static const gchar *const ids[] = { "uniform", "zipf", NULL };
   static const gchar *const none[] = { NULL };
 
@@ -70,9 +72,12 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
     { "bags", 0, 0, G_OPTION_ARG_INT64, &o->n_bags, "bags of a batch (4096)", "N" },
     { "bag-length", 0, 0, G_OPTION_ARG_INT64, &o->bag_length, "ids of a bag (20)", "N" },
     { "batches", 0, 0, G_OPTION_ARG_INT64, &o->n_batches, "batches of a round (200)", "N" },
+    { "steps", 0, 0, G_OPTION_ARG_INT64, &o->n_steps,
+      "batches of a round that are looked up by RPC, and of one that are pushed, too (32)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads,
       "number of threads, measured in addition to one thread (one per core, 2 at most)", "N" },
-    { "peer", 0, 0, G_OPTION_ARG_STRING, &o->peer, "pytorch: its EmbeddingBag on the same ids",
+    { "peer", 0, 0, G_OPTION_ARG_STRING, &o->peer,
+      "pytorch: its EmbeddingBag and sparse optimizers on the same ids; fbgemm: its TBE; both",
       "NAME" },
     { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
       "floats of a row that is looked up by RPC (16)", "N" },
@@ -91,9 +96,11 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "memory (cpu)",
       "DEVICE" },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
-      "one part: local, remote (lookups by RPC) or push (pushes by RPC)", "PART" },
+      "one part: local, step (pooled lookups and pushes of a trainer by RPC), remote (lookups by "
+      "RPC) or push (pushes by RPC)",
+      "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
-      "the thriftps_server for remote and push, of any version (ours)", "FILE" },
+      "the thriftps_server for step, remote and push, of any version (ours)", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
@@ -111,6 +118,7 @@ tps_lookup_options_parse (TpsLookupOptions *o, gint argc, gchar **argv, GError *
                             .n_bags = 4096,
                             .bag_length = 20,
                             .n_batches = 200,
+                            .n_steps = 32,
                             .remote_dim = 16,
                             .id_kind.exponent = 1.05,
                             .n_ids = 2000,
@@ -119,7 +127,8 @@ tps_lookup_options_parse (TpsLookupOptions *o, gint argc, gchar **argv, GError *
                             .seconds = 1 };
   g_option_context_set_summary (
       context, "Measures access to rows of embedding tables: pooled in bags in this "
-               "process, next to a raw gather\nof the same rows, and looked up and pushed by RPC.");
+               "process, next to a raw gather\nof the same rows, and looked up and pushed by RPC, "
+               "also as the steps of a trainer.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   add_entries (context, o);
   tps_run_flags_add (context, &o->run, NULL);
@@ -147,6 +156,7 @@ tps_lookup_options_describe (const TpsLookupOptions *o)
   tps_flags_add_number (described, "bags", (gdouble) o->n_bags);
   tps_flags_add_number (described, "bag-length", (gdouble) o->bag_length);
   tps_flags_add_number (described, "batches", (gdouble) o->n_batches);
+  tps_flags_add_number (described, "steps", (gdouble) o->n_steps);
   tps_flags_add_number (described, "threads", o->n_threads);
   tps_flags_add_text (described, "peer", o->peer);
   tps_flags_add_number (described, "remote-dim", (gdouble) o->remote_dim);

@@ -17,14 +17,12 @@ typedef struct
   gchar *peer, *only, *server_binary, *device, *ids;
   TpsTablePlace place;     /* the place named by the device */
   TpsLookupIdKind id_kind; /* the distribution named by the ids */
-  gint64 n_rows, dim, n_bags, bag_length, n_batches;
+  gint64 n_rows, dim, n_bags, bag_length, n_batches, n_steps;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;
   gint n_clients;
   gdouble seconds;
 } TpsLookupOptions;
-
-#define TPS_LOOKUP_PEER "pytorch"
 
 /* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_lookup_options_parse (TpsLookupOptions *options, gint argc, gchar **argv,

@@ -8,40 +8,61 @@
 #include "bench/engine/benchmark.h"
 #include "bench/lookup/local.h"
 #include "bench/lookup/options.h"
+#include "bench/lookup/peer.h"
 #include "bench/lookup/push.h"
 #include "bench/lookup/remote.h"
-#include "bench/process/child.h"
+#include "bench/lookup/step.h"
 #include "bench/report/figures.h"
 
 G_BEGIN_DECLS
+
+/* A work of the steps on one system. */
+typedef struct
+{
+  TpsLookupTrainedRows *rows; /* the expected rows; NULL: lookups alone */
+  gsize n_done;               /* batches so far */
+} TpsLookupStepTask;
 
 typedef struct
 {
   const TpsLookupOptions *options;
   TpsFigures *figures; /* owned by the run */
 
-  /* For bags in this process. */
+  /* For bags in this process and for steps. */
   TpsLookupBags bags;
+  TpsLookupPeer peers[TPS_LOOKUP_N_PEERS]; /* without a child if not asked for */
+
+  /* For bags in this process. */
   TpsLookupLocal *locals[2]; /* one thread, and several */
   guint n_threads[2];
   guint n_locals;
-  TpsChild *peer;
 
   /* For rows by RPC. */
   TpsLookupServer *server;
   TpsLookupRemoteShape remote;
   TpsLookupPushes pushes[TPS_LOOKUP_N_PATTERNS];
+
+  /* For steps. The first system is ours. */
+  gfloat *gradients; /* [n_bags, dim] */
+  TpsLookupSamples *samples;
+  TpsLookupStepper *stepper;
+  TpsLookupStepTask steps[1 + TPS_LOOKUP_N_PEERS][TPS_LOOKUP_N_WORKS];
 } TpsLookup;
 
 /* The quantities of all main figures. */
 extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_per_s,
     tps_lookup_calls;
 
-/* Adds bags: a row of systems for each number of threads. */
+/* Adds bags: a row of systems for each number of threads. The bags and the peers must be ready. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
 /* Adds lookups and pushes: a row of transports for each kind. The server must have started. */
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
+
+/* Adds steps: a row of systems for each work. The bags, the peers and the server must be ready. The
+ * other function must be called at the end; `stepper` belongs to the caller. */
+gboolean tps_lookup_prepare_steps (TpsLookup *lookup, TpsBenchRun *run, GError **error);
+void tps_lookup_clear_steps (TpsLookup *lookup);
 
 G_END_DECLS

@@ -75,9 +75,12 @@ gboolean
 tps_lookup_pushes_prepare (TpsLookupPushes *pushes, const TpsLookupServer *server, guint i,
                            gsize n_rows, const TpsTablePlace *place, GError **error)
 {
+  TpsLookupTable table = {
+    .name = patterns[i].table, .n_rows = n_rows, .dim = patterns[i].dim, .place = place
+  };
+
   *pushes = (TpsLookupPushes) { .pattern = &patterns[i], .n_rows = n_rows };
-  return tps_lookup_server_make_table (server, patterns[i].table, n_rows, patterns[i].dim, place,
-                                       error);
+  return tps_lookup_server_make_table (server, &table, error);
 }
 
 /* Elements are whole numbers, so their sum does not depend on the order of the pushes. */

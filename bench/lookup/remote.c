@@ -27,36 +27,15 @@ tps_lookup_remote_times_clear (TpsLookupRemoteTimes *times)
   g_clear_pointer (&times->ms, g_array_unref);
 }
 
-/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
- * values. */
-static gboolean
-fill_some (TpsRemoteTables *tables, gsize first, gsize n, gsize dim, GError **error)
-{
-  g_autofree gint64 *ids = g_new (gint64, n);
-  g_autofree gfloat *values = g_new (gfloat, n * dim);
-
-  for (gsize i = 0; i < n; i++)
-    ids[i] = (gint64) (first + i);
-  tps_lookup_fill_rows (values, first, n, dim, -1);
-  return tps_remote_tables_apply_rows_sync (tables, TABLE, tps_lookup_view_ids (ids, n),
-                                            tps_lookup_view_rows (values, n, dim),
-                                            tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
-}
-
 gboolean
 tps_lookup_remote_prepare (const TpsLookupServer *server, const TpsLookupRemoteShape *shape,
                            GError **error)
 {
-  g_autoptr (TpsRemoteTables) tables = NULL;
+  TpsLookupTable table = {
+    .name = TABLE, .n_rows = shape->n_rows, .dim = shape->dim, .place = &shape->place
+  };
 
-  if (!tps_lookup_server_make_table (server, TABLE, shape->n_rows, shape->dim, &shape->place, error)
-      || (tables = tps_lookup_server_connect (server, 0, error)) == NULL)
-    return FALSE;
-  for (gsize first = 0; first < shape->n_rows; first += TPS_LOOKUP_ROWS_AT_ONCE)
-    if (!fill_some (tables, first, MIN (TPS_LOOKUP_ROWS_AT_ONCE, shape->n_rows - first), shape->dim,
-                    error))
-      return FALSE;
-  return TRUE;
+  return tps_lookup_server_make_filled_table (server, &table, error);
 }
 
 /* -- clients -- */

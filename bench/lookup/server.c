@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "bench/lookup/bags.h"
 #include "bench/process/child.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
@@ -99,20 +100,54 @@ tps_lookup_server_connect (const TpsLookupServer *server, guint transport, GErro
 }
 
 gboolean
-tps_lookup_server_make_table (const TpsLookupServer *server, const gchar *name, gsize n_rows,
-                              gsize dim, const TpsTablePlace *place, GError **error)
+tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
+                              GError **error)
 {
   TpsTablePlacement placement = { .kind = TPS_SHARD_WHOLE };
   g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, 0, error);
   g_auto (TpsTableSpec) spec;
 
-  tps_table_spec_init (&spec, name, (gint64) n_rows, (gint32) dim);
+  tps_table_spec_init (&spec, table->name, (gint64) table->n_rows, (gint32) table->dim);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
-  spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
-  spec.place = *place;
+  spec.optimizer = table->optimizer != NULL ? *table->optimizer
+                                            : tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+  spec.place = *table->place;
   return tables != NULL
          && tps_remote_tables_create (tables, &spec, &placement,
                                       tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
+}
+
+/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
+ * values. */
+static gboolean
+fill_some (TpsRemoteTables *tables, const TpsLookupTable *table, gsize first, gsize n,
+           GError **error)
+{
+  g_autofree gint64 *ids = g_new (gint64, n);
+  g_autofree gfloat *values = g_new (gfloat, n * table->dim);
+
+  for (gsize i = 0; i < n; i++)
+    ids[i] = (gint64) (first + i);
+  tps_lookup_fill_rows (values, first, n, table->dim, -1);
+  return tps_remote_tables_apply_rows_sync (tables, table->name, tps_lookup_view_ids (ids, n),
+                                            tps_lookup_view_rows (values, n, table->dim),
+                                            tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
+}
+
+gboolean
+tps_lookup_server_make_filled_table (const TpsLookupServer *server, const TpsLookupTable *table,
+                                     GError **error)
+{
+  g_autoptr (TpsRemoteTables) tables = NULL;
+
+  if (!tps_lookup_server_make_table (server, table, error)
+      || (tables = tps_lookup_server_connect (server, 0, error)) == NULL)
+    return FALSE;
+  for (gsize first = 0; first < table->n_rows; first += TPS_LOOKUP_ROWS_AT_ONCE)
+    if (!fill_some (tables, table, first, MIN (TPS_LOOKUP_ROWS_AT_ONCE, table->n_rows - first),
+                    error))
+      return FALSE;
+  return TRUE;
 }
 
 TpsTensorView

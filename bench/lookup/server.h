@@ -28,10 +28,20 @@ void tps_lookup_server_free (TpsLookupServer *server);
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             GError **error);
 
-/* Creates a whole table of zeros, whose optimizer is SGD with learning rate 1. */
-gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const gchar *name,
-                                       gsize n_rows, gsize dim, const TpsTablePlace *place,
+/* Creates a whole table of zeros. `optimizer` NULL is SGD with learning rate 1. */
+typedef struct
+{
+  const gchar *name;
+  gsize n_rows, dim;
+  const TpsTablePlace *place;
+  const TpsOptimizerSpec *optimizer;
+} TpsLookupTable;
+gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
                                        GError **error);
+
+/* As above, with the values of bench/lookup/bags.h; `optimizer` must be NULL. */
+gboolean tps_lookup_server_make_filled_table (const TpsLookupServer *server,
+                                              const TpsLookupTable *table, GError **error);
 
 /* Views of ids [n] and of values or rows [n, dim], as arguments of calls. */
 TpsTensorView tps_lookup_view_ids (const gint64 *ids, gsize n);

@@ -1,55 +1,46 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""torch.nn.functional.embedding_bag as a peer of //bench:lookup.
+"""PyTorch's EmbeddingBag as a peer of //bench:lookup: lookups, and steps of its sparse optimizers.
 
-    pytorch_embedding_bag.py --rows=N --dim=N --bags=N --bag-length=N --ids=FILE
-
-FILE contains the ids as int64, one batch after the other. The script prints "torch VERSION" when
-its table is filled (the formula is in bench/lookup/bags.h). For each line "THREADS BATCHES" it
-pools that many batches and replies "ok SECONDS CHECKSUM", where the checksum is the sum of all
-outputs of the last batch. It ends at the end of its standard input.
+Command line, input and output: see embedding_work.py. Optimizers: "adagrad", torch.optim.Adagrad on
+sparse gradients, and "adam", torch.optim.SparseAdam.
 """
 
-import argparse
-import sys
-import time
+import warnings
 
+import embedding_work
 import torch
 from torch.nn.functional import embedding_bag
 
-
-def make_table(rows, dim):
-    values = torch.arange(rows, dtype=torch.int32).mul_(31).unsqueeze(1) + torch.arange(
-        dim, dtype=torch.int32) * 7
-    return values.remainder_(257).float().div_(256)
+OPTIMIZERS = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.SparseAdam}
 
 
-def run(table, sets, offsets, n_batches):
-    start = time.perf_counter()
-    for batch in range(n_batches):
-        output = embedding_bag(sets[batch % len(sets)], table, offsets, mode="sum")
-    return time.perf_counter() - start, output.double().sum().item()
+def get_offsets(arguments):
+    return torch.arange(0, arguments.bags * arguments.bag_length, arguments.bag_length)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("rows", "dim", "bags", "bag-length"):
-        parser.add_argument("--" + name, type=int, required=True)
-    parser.add_argument("--ids", required=True)
-    arguments = parser.parse_args()
-    n_indices = arguments.bags * arguments.bag_length
-    with open(arguments.ids, "rb") as file:
-        sets = torch.frombuffer(bytearray(file.read()), dtype=torch.int64).reshape(-1, n_indices)
-    table = make_table(arguments.rows, arguments.dim)
-    offsets = torch.arange(0, n_indices, arguments.bag_length)
-    print("torch " + torch.__version__, flush=True)
-    with torch.no_grad():
-        for line in sys.stdin:
-            n_threads, n_batches = map(int, line.split())
-            torch.set_num_threads(n_threads)
-            print("ok %.9f %.17g" % run(table, list(sets), offsets, n_batches), flush=True)
+def make_lookup(arguments, _batches):
+    table = embedding_work.make_table(arguments.rows, arguments.dim)
+    offsets = get_offsets(arguments)
+    return lambda ids: embedding_bag(ids, table, offsets, mode="sum")
+
+
+def make_training(arguments, batches, name):
+    table = torch.zeros(arguments.rows, arguments.dim, requires_grad=True)
+    offsets = get_offsets(arguments)
+    optimizer = OPTIMIZERS[name]([table], lr=embedding_work.LEARNING_RATE,
+                                 eps=embedding_work.EPSILON)
+
+    def train(ids):
+        optimizer.zero_grad()
+        output = embedding_bag(ids, table, offsets, mode="sum", sparse=True)
+        output.backward(batches.gradients)
+        optimizer.step()
+        return output
+
+    return train, table
 
 
 if __name__ == "__main__":
-    main()
+    warnings.filterwarnings("ignore", message="Sparse invariant checks")
+    embedding_work.serve("torch " + torch.__version__, make_lookup, make_training)

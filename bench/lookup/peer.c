@@ -1,0 +1,122 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/lookup/peer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/process/python.h"
+#include "bench/process/runfiles.h"
+#include "runtime/base/error.h"
+
+static const struct
+{
+  const gchar *name, *title, *process, *script;
+} kinds[TPS_LOOKUP_N_PEERS] = {
+  [TPS_LOOKUP_PYTORCH] = { "pytorch", "of torch", "PyTorch",
+                           "bench/peers/pytorch_embedding_bag.py" },
+  [TPS_LOOKUP_FBGEMM] = { "fbgemm", "of FBGEMM", "FBGEMM", "bench/peers/fbgemm_tbe.py" },
+};
+
+/* Writes the ids of the peers to a file. */
+static gchar *
+write_ids (const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
+{
+  const TpsLookupShape *shape = &bags->shape;
+  const gchar *folder = tps_benchmark_get_folder (run, error);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, "ids", NULL) : NULL;
+  gsize n_bytes = shape->n_sets * shape->n_bags * shape->bag_length * sizeof (gint64);
+
+  if (path == NULL
+      || !g_file_set_contents (path, (const gchar *) bags->ids, (gssize) n_bytes, error))
+    return NULL;
+  return g_steal_pointer (&path);
+}
+
+static void
+add_flag (GPtrArray *argv, const gchar *name, gsize value)
+{
+  g_ptr_array_add (argv, g_strdup_printf ("--%s=%" G_GSIZE_FORMAT, name, value));
+}
+
+/* Returns the command line of the script; NULL with an error. */
+static GPtrArray *
+make_argv (TpsLookupPeerKind kind, const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
+{
+  const TpsLookupShape *shape = &bags->shape;
+  g_autofree gchar *ids = write_ids (bags, run, error);
+  g_autofree gchar *script = ids != NULL ? tps_bench_find_file (kinds[kind].script, error) : NULL;
+  GPtrArray *argv;
+
+  if (script == NULL)
+    return NULL;
+  argv = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_add (argv, g_strdup (tps_bench_find_python ()));
+  g_ptr_array_add (argv, g_steal_pointer (&script));
+  add_flag (argv, "rows", shape->n_rows);
+  add_flag (argv, "dim", shape->dim);
+  add_flag (argv, "bags", shape->n_bags);
+  add_flag (argv, "bag-length", shape->bag_length);
+  add_flag (argv, "samples", bags->n_samples);
+  g_ptr_array_add (argv, g_strdup_printf ("--ids=%s", ids));
+  g_ptr_array_add (argv, NULL);
+  return argv;
+}
+
+gboolean
+tps_lookup_peer_start (TpsLookupPeer *peer, TpsLookupPeerKind kind, const TpsLookupBags *bags,
+                       TpsBenchRun *run, GError **error)
+{
+  static const gchar skip[] = "skip ";
+  g_autoptr (GPtrArray) argv = make_argv (kind, bags, run, error);
+  g_autofree gchar *line = NULL; /* "torch 1.13.0", or "skip REASON" */
+
+  *peer = (TpsLookupPeer) { .name = kinds[kind].name, .title = kinds[kind].title, .bags = bags };
+  if (argv == NULL)
+    return FALSE;
+  peer->child = tps_child_start (run->supervisor, kinds[kind].process, (gchar **) argv->pdata,
+                                 error);
+  if (peer->child == NULL || (line = tps_child_receive_from_script (peer->child, error)) == NULL)
+    return FALSE;
+  if (!g_str_has_prefix (line, skip))
+    {
+      peer->version = g_steal_pointer (&line);
+      return TRUE;
+    }
+  peer->reason = g_strdup (line + strlen (skip));
+  tps_child_kill (peer->child);
+  g_clear_pointer (&peer->child, tps_child_free);
+  return TRUE;
+}
+
+void
+tps_lookup_peer_clear (TpsLookupPeer *peer)
+{
+  g_clear_pointer (&peer->child, tps_child_free);
+  g_clear_pointer (&peer->version, g_free);
+  g_clear_pointer (&peer->reason, g_free);
+}
+
+gdouble
+tps_lookup_peer_run (const TpsLookupPeer *peer, const TpsLookupPeerWork *work, gdouble *checksum,
+                     GError **error)
+{
+  static const gchar ok[] = "ok ";
+  g_autofree gchar *order = g_strdup_printf ("%s %u %" G_GSIZE_FORMAT " %" G_GSIZE_FORMAT,
+                                             work->name, work->n_threads, work->first,
+                                             work->n_batches);
+  g_autofree gchar *answer = tps_child_ask (peer->child, order, error);
+  gdouble seconds;
+  gchar *at;
+
+  if (answer == NULL)
+    return -1;
+  if (!g_str_has_prefix (answer, ok))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %.300s", peer->name, answer);
+      return -1;
+    }
+  seconds = g_ascii_strtod (answer + strlen (ok), &at);
+  *checksum = g_ascii_strtod (at, NULL);
+  return seconds;
+}

@@ -1,0 +1,42 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The steps of one trainer by RPC over a Unix socket with shared memory: pooled lookups, alone or
+ * followed by a push of the bags' gradients. */
+
+#pragma once
+
+#include "bench/lookup/server.h"
+#include "bench/lookup/trained_rows.h"
+
+G_BEGIN_DECLS
+
+/* A work of the steps. */
+typedef struct
+{
+  const gchar *name;          /* as that of a peer's work: "lookup", "adagrad" */
+  const gchar *row;           /* of the report: "lookup + push, adagrad" */
+  const gchar *table;         /* of the server */
+  TpsOptimizerKind optimizer; /* 0: lookups alone */
+} TpsLookupWork;
+
+#define TPS_LOOKUP_N_WORKS 4
+extern const TpsLookupWork tps_lookup_works[TPS_LOOKUP_N_WORKS];
+
+typedef struct TpsLookupStepper TpsLookupStepper;
+
+/* Connects a client, and creates and fills the tables of all works. `bags` and `gradients` [n_bags,
+ * dim] are borrowed. Owned by the caller. */
+TpsLookupStepper *tps_lookup_stepper_new (const TpsLookupServer *server, const TpsLookupBags *bags,
+                                          const gfloat *gradients, const TpsTablePlace *place,
+                                          GError **error);
+void tps_lookup_stepper_free (TpsLookupStepper *stepper);
+
+/* Runs `n_batches` batches from number `first` on, each with one lookup and, if the work has an
+ * optimizer, one push, which is applied when its call returns. Returns the seconds, or -1.
+ * `checksum` receives the sum that peers report (../peers/embedding_work.py). Blocks. */
+gdouble tps_lookup_stepper_run (TpsLookupStepper *stepper, const TpsLookupWork *work, gsize first,
+                                gsize n_batches, gdouble *checksum, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupStepper, tps_lookup_stepper_free)
+
+G_END_DECLS
