@@ -267,8 +267,7 @@ authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path
                            "the peer is on another machine");
       return FALSE;
     }
-  return rules->access == NULL
-         || ask_rules (request, rules->access, path, right, principal, error);
+  return rules->access == NULL || ask_rules (request, rules->access, path, right, principal, error);
 }
 
 static gboolean
