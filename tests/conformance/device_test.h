@@ -23,8 +23,9 @@ public:
 
     buffer_ = stream->device->ops->alloc (stream->device, n * sizeof (T) + kGuardBytes, &error);
     g_assert_no_error (error);
-    std::vector<uint8_t> guard (kGuardBytes, 0xa5);
-    copy ((uint8_t *) data () + n * sizeof (T), guard.data (), kGuardBytes);
+    // Tests read whole outputs, of which an operation may write a part.
+    std::vector<uint8_t> bytes (n * sizeof (T) + kGuardBytes, 0xa5);
+    copy (data (), bytes.data (), bytes.size ());
   }
   DeviceArray (TpsStream *stream, const std::vector<T> &values)
       : DeviceArray (stream, values.size ())
