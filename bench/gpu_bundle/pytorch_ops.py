@@ -3,13 +3,15 @@
 """The operations of device_ops in PyTorch 2.x on the same GPU: same sizes, same formulas for bytes,
 same columns, and a copy measured around each operation.
 
-    pytorch_ops.py [--mib=1024] [--rounds=30] [--beside=FILE]
+    pytorch_ops.py [--mib=1024] [--rounds=30] [--beside=FILE] [--skip=0]
+    pytorch_ops.py --list
 
 FILE is the output of device_ops; its arrays have the same size, and each of its operations is
 compared with PyTorch's. PyTorch has no FTRL, and no row-wise Adagrad, which operations on indexed
 rows compute here. Ids are made on the GPU; the Zipf-distributed ones have the density of
-device_ops. Exit code 3, with a line that gives the reason, without PyTorch or without CUDA support
-in it.
+device_ops. After an error of CUDA, every later operation of the process would fail: the program
+ends with exit code 1, and --skip continues after the operation in another process. Exit code 3,
+with a line that gives the reason, without PyTorch or without CUDA support in it.
 """
 
 import argparse
@@ -392,6 +394,13 @@ class Ours:
                     self.rates[name] = float(rest[0])
 
 
+def is_lasting(error):
+    """Whether an error breaks the process's context of CUDA."""
+    words = str(error)
+    return ("CUDA error" in words or "cudaError" in words or "CUBLAS_STATUS" in words) \
+        and "out of memory" not in words
+
+
 def find_size(torch, mib):
     """The largest size up to `mib` for which there is memory."""
     while mib > 1:
@@ -427,7 +436,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
     parser.add_argument("--beside", type=Ours, default=Ours(), metavar="FILE",
                         help="output of device_ops")
+    parser.add_argument("--skip", type=int, default=0,
+                        help="operations to leave out, the first ones")
+    parser.add_argument("--list", action="store_true", help="print the operations")
     flags = parser.parse_args()
+    if flags.list:
+        print("\n".join(name for name, _ in CASES))
+        return
     sys.stdout.reconfigure(line_buffering=True)  # lines survive a kill
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -435,11 +450,14 @@ def main():
     mib = find_size(torch, flags.beside.mib or flags.mib)
     print("%-28s %10s %8s %8s" % ("operation, %8d MiB" % mib, "GB/s", "of copy", "ours/it"))
     ratios = {}
-    for name, make in CASES:
+    for name, make in CASES[flags.skip:]:
         try:
             rate, of_copy = measure(torch, make, mib, flags.rounds)
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-            print("%-28s %10s %8s %8s  %s" % (name, "-", "-", "-", str(error).splitlines()[0]))
+            reason = (str(error) or "failed").splitlines()[0]
+            print("%-28s %10s %8s %8s  %s" % (name, "-", "-", "-", reason))
+            if is_lasting(error):
+                sys.exit(1)
             continue
         if name in flags.beside.rates and name != "copy":
             ratios[name] = flags.beside.rates[name] / rate

@@ -1,13 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU only, to find 32-bit
- * overflows. A case that does not fit into the memory of this machine prints its need and the free
- * memory. The last line counts the cases. Exit code: 0 if at least one case passed and none is
- * wrong; 1 if one is wrong; 3, with the reason in the last line, if there is no GPU or no case
- * fits. */
+ * overflows.
+ *
+ *   huge_arrays [--skip=N]     leaves out the first N cases
+ *   huge_arrays --list
+ *
+ * Each case has a line with its name and result. A case that does not fit into the memory of this
+ * machine prints its need and the free memory. An error of CUDA ends the program, because it may
+ * break the process; --skip continues in another one. The last line counts the cases. Exit code: 0
+ * if at least one case passed and none is wrong; 1 if one is wrong or CUDA fails; 2 for bad flags;
+ * 3, with the reason in the last line, if there is no GPU or no case fits. */
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "tests/cuda/huge_cases.h"
 
@@ -74,9 +81,23 @@ enum Outcome
 {
   PASSED,
   WRONG,
+  FAILED,
   DOES_NOT_FIT,
   N_OUTCOMES,
 };
+
+std::string
+name_of (const Case &one)
+{
+  return std::string (one.name) + " of " + std::to_string (one.n);
+}
+
+/* In the columns that run_all.sh reads. */
+void
+print_result (const Case &one, const char *result)
+{
+  printf ("%-28s  %s\n", name_of (one).c_str (), result);
+}
 
 Outcome
 run (const Case &one)
@@ -86,49 +107,72 @@ run (const Case &one)
   Place place = place_inputs (need, have);
   int n_wrong = 0;
 
-  printf ("%s of %zu: ", one.name, (size_t) one.n);
   if (place == NOWHERE)
     {
-      printf (
-          "does not fit: needs %.1f GiB of the device and %.1f GiB of it or of the host, and has "
-          "%.1f GiB and %.1f GiB\n",
-          gib (need.device + kReserve), gib (need.inputs), gib (have.device), gib (have.host));
+      char reason[160];
+
+      snprintf (reason, sizeof reason,
+                "does not fit: needs %.1f GiB of the device and %.1f GiB of it or of the host, and "
+                "has %.1f GiB and %.1f GiB",
+                gib (need.device + kReserve), gib (need.inputs), gib (have.device),
+                gib (have.host));
+      print_result (one, reason);
       return DOES_NOT_FIT;
     }
-  printf ("%.1f GiB of the device, %.1f GiB of the host\n",
+  printf ("%s: %.1f GiB of the device, %.1f GiB of the host\n", name_of (one).c_str (),
           gib (need.device + (place == ON_DEVICE ? need.inputs : 0)),
           gib (place == ON_DEVICE ? 0 : need.inputs));
   Memory memory (place);
   cudaError_t code = one.run (&memory, one.n, &n_wrong);
-  printf ("%s of %zu: %s\n", one.name, (size_t) one.n,
-          code != cudaSuccess ? cudaGetErrorString (code)
-          : n_wrong > 0       ? "wrong"
-                              : "right");
-  cudaGetLastError ();
-  return code != cudaSuccess || n_wrong > 0 ? WRONG : PASSED;
+  print_result (one, code != cudaSuccess ? cudaGetErrorString (code)
+                     : n_wrong > 0       ? "wrong"
+                                         : "right");
+  return code != cudaSuccess ? FAILED : n_wrong > 0 ? WRONG : PASSED;
 }
 
-} /* namespace */
-
 int
-main ()
+run_all (gsize n_skipped)
 {
-  int n_devices = 0, n[N_OUTCOMES] = {}, n_cases = (int) (sizeof kCases / sizeof kCases[0]);
+  int n_devices = 0, n[N_OUTCOMES] = {};
   cudaError_t code = cudaGetDeviceCount (&n_devices);
 
-  setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
   if (code != cudaSuccess || n_devices == 0)
     {
       printf ("SKIPPED: %s\n", code != cudaSuccess ? cudaGetErrorString (code) : "no device");
       return 3;
     }
-  for (const Case &one : kCases)
-    n[run (one)]++;
-  printf ("passed %d of %d", n[PASSED], n_cases);
+  for (gsize i = n_skipped; i < G_N_ELEMENTS (kCases) && n[FAILED] == 0; i++)
+    n[run (kCases[i])]++;
+  printf ("passed %d of %d", n[PASSED], n[PASSED] + n[WRONG] + n[FAILED] + n[DOES_NOT_FIT]);
   if (n[WRONG] > 0)
     printf (", %d wrong", n[WRONG]);
+  if (n[FAILED] > 0)
+    printf (", and the last one failed");
   if (n[DOES_NOT_FIT] > 0)
     printf (", %d did not fit", n[DOES_NOT_FIT]);
   printf ("\n");
-  return n[WRONG] > 0 ? 1 : n[PASSED] == 0 ? 3 : 0;
+  return n[WRONG] + n[FAILED] > 0 ? 1 : n[PASSED] == 0 ? 3 : 0;
+}
+
+} /* namespace */
+
+int
+main (int argc, char **argv)
+{
+  unsigned long n_skipped = 0;
+
+  setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
+  for (int i = 1; i < argc; i++)
+    if (strcmp (argv[i], "--list") == 0)
+      {
+        for (const Case &one : kCases)
+          printf ("%s\n", name_of (one).c_str ());
+        return 0;
+      }
+    else if (sscanf (argv[i], "--skip=%lu", &n_skipped) != 1)
+      {
+        fprintf (stderr, "huge_arrays: %s: expected --skip=N or --list\n", argv[i]);
+        return 2;
+      }
+  return run_all (n_skipped);
 }

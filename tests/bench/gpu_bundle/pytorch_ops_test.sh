@@ -1,6 +1,6 @@
 #!/bin/bash
 # pytorch_ops.py with a fake of PyTorch, which has no memory for arrays above 256 MiB and kills the
-# process at its third operation.
+# process at its third operation. Then with one whose second operation fails for good.
 set -u
 program=$PWD/$1
 failed=0
@@ -43,6 +43,15 @@ printf '%-28s %10s\n' 'operation,      384 MiB' GB/s 'gather, dim 64' 2000.5 >"$
 PYTHONPATH=$TEST_TMPDIR /usr/bin/python3 "$program" --beside="$TEST_TMPDIR/ours" >"$TEST_TMPDIR/table" 2>/dev/null
 expect 'the process is killed' [ $? -eq 137 ]
 expect 'the lines until then are kept' [ "$(grep -c 'no numbers' "$TEST_TMPDIR/table")" -eq 2 ]
+sed -i 's/if calls == 4:/if calls == 3 and os.environ.get("LOST"):\n        raise RuntimeError("CUDA error: an illegal access")\n    &/' \
+  "$TEST_TMPDIR/torch/__init__.py"
+LOST=1 PYTHONPATH=$TEST_TMPDIR /usr/bin/python3 "$program" --mib=1 >"$TEST_TMPDIR/lost"
+expect 'an error of CUDA ends the process' [ $? -eq 1 ]
+expect 'and its reason is in the last line' grep -q 'CUDA error: an illegal access$' <(tail -n 1 "$TEST_TMPDIR/lost")
+expect 'another process continues' grep -q '^accumulate float16  ' <(LOST=1 PYTHONPATH=$TEST_TMPDIR \
+  /usr/bin/python3 "$program" --mib=1 --skip=2 | sed -n 3p)
+expect 'the operations are listed without PyTorch' \
+  grep -q '^row-wise adagrad, dim 64$' <(/usr/bin/python3 "$program" --list)
 expect 'arrays have half the size of ours, because memory is short' grep -q '^operation, *192 MiB ' "$TEST_TMPDIR/table"
 
 exit "$failed"

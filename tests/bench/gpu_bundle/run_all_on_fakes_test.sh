@@ -64,6 +64,7 @@ kill "$(cat thriftps_gpu/device_ops.pid)"
 expect 'both are still there after a kill' grep -q 'copy  *.*3000' killed/device_ops.log killed/results.txt
 
 fake thriftps_gpu/bin/huge_arrays <<'EOF'
+case $* in *--list) echo 'sum of 17'; exit ;; esac
 echo 'sums: right'
 echo $$ >huge_arrays.pid
 exec sleep 600
@@ -98,8 +99,30 @@ for tool in identity nccl; do
 done
 expect 'every command has a limit' [ ! -e unlimited ]
 expect 'which is never 0, the absence of a limit' [ "$(grep -c '^--kill-after=5 0 ' tools/timeouts)" -eq 0 ]
+# The limits of the commands of stages 3 and 4, each of which ends at once.
+rm tools/{dmesg,nvidia-smi,ncu,compute-sanitizer,timeouts}
+for tool in tools/{python,ncu,compute-sanitizer} \
+  thriftps_gpu/bin/{device_ops,parameter_server,ddp_rpc,lookup}; do
+  fake "$tool" <<<'exit 0'
+done
+for name in rows layers optimizers rounding elementwise; do
+  fake "thriftps_gpu/bin/${name}_on_gpu_test" <<'EOF'
+case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0\n' ;; esac
+EOF
+done
 cp "$script" thriftps_gpu/run_all.sh
-rm tools/{timeout,python,nvidia-smi,dmesg,ncu,compute-sanitizer}
+n_commands=('' '' '' 20 16)
+for stage in 3 4; do
+  rm -f tools/timeouts
+  (run_all --out="stage_$stage" "$stage" >/dev/null)
+  expect "no command of stage $stage is skipped" \
+    [ "$(grep -v -c ' skipped ' "stage_$stage/results.txt")" -eq "${n_commands[stage]}" ]
+  # Without lists of tests and the commands before the first part, which take a moment.
+  n_seconds=$(grep -v -e gtest_list_tests -e 'import ' -e '--smoke' -e dmesg tools/timeouts | awk '{ n += $2 } END { print n }')
+  expect "the limits of stage $stage fit: $n_seconds s" [ "$n_seconds" -le 525 ]
+done
+rm thriftps_gpu/bin/*_on_gpu_test
+rm tools/{timeout,python,ncu,compute-sanitizer}
 printf 'exit 1\n' | fake tools/python
 
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
@@ -148,6 +171,24 @@ expect 'a wrong one is named' \
   grep -q '^device_ops  *fill  *failed  *7 elements are wrong; wrong at the measured size$' <<<"$said"
 expect 'and all are counted' grep -q '^device_ops  *cuda:0  *failed  *3 of 5 operations$' <<<"$said"
 
+# The first case fails, and the third one does not fit.
+fake thriftps_gpu/bin/huge_arrays <<'EOF'
+case $* in *--list*) printf '%s\n' 'sum of 17' 'bags of 17' 'maxima of 17' 'maxima of 18'; exit ;; esac
+skip=$(sed 's/.*--skip=\([0-9]*\).*/\1/' <<<"$*")
+echo "$skip" >>huge_processes
+[ "$skip" -gt 0 ] || { printf '%-28s  %s\n' 'sum of 17' 'an illegal access'; exit 1; }
+echo 'bags of 17: 3.0 GiB of the device, 0.0 GiB of the host'
+printf '%-28s  %s\n' 'bags of 17' right 'maxima of 17' 'does not fit: needs 90 GiB' 'maxima of 18' wrong
+exit 1
+EOF
+said=$(run_all --out=huge huge_arrays)
+expect 'cases of huge arrays after a fault run in another process' [ "$(tr '\n' ' ' <thriftps_gpu/huge_processes)" = '0 1 ' ]
+expect 'the one with the fault is named' grep -q '^huge_arrays  *sum of 17  *failed  *an illegal access$' <<<"$said"
+expect 'the next one is right' grep -q '^huge_arrays  *bags of 17  *passed *$' <<<"$said"
+expect 'the one that does not fit is skipped' \
+  grep -q '^huge_arrays  *maxima of 17  *skipped  *does not fit: needs 90 GiB$' <<<"$said"
+expect 'wrong results are a failure' grep -q '^huge_arrays  *cuda:0  *failed  *2 of 4 cases$' <<<"$said"
+
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
 # -- figures --
@@ -166,18 +207,39 @@ said=$(run_all --out=lookup lookup)
 expect 'the time of a lookup is a result' grep -q '^lookup  *cuda:0: lookup, unix  *passed  *0.07442 ms$' <<<"$said"
 expect 'and so is the rate of pushes' \
   grep -q '^lookup  *cuda:0: push 2000 x 64, unix, 4 clients  *passed  *4577 calls/s$' lookup/results.txt
-expect 'and nothing else' [ "$(wc -l <lookup/results.txt)" -eq $((5 + 2 * 3)) ]
+expect 'and nothing else' [ "$(wc -l <lookup/results.txt)" -eq $((11 + 5 * 3)) ]
 
 fake tools/python <<'EOF'
 case $* in *pytorch_ops.py*) ;; *) exit ;; esac
+case $* in *--list) printf '%s\n' copy fill 'gather, dim 64'; exit ;; esac
 echo 'PyTorch 2.9, a GPU'
 echo 'operation                          GB/s  of copy  ours/it'
-echo 'copy                             3000.0     1.00        -'
-echo 'gather, dim 64                   2000.0     0.67     1.21'
+case $* in
+  *--skip=0)
+    echo 'copy                             3000.0     1.00        -'
+    echo 'fill                                  -        -        -  CUDA error: an illegal access'
+    exit 1 ;;
+  *--skip=2) echo 'gather, dim 64                   2000.0     0.67     1.21' ;;
+esac
 EOF
 said=$(run_all --out=pytorch pytorch)
 expect 'an operation beside PyTorch is a result' \
   grep -q '^pytorch  *gather, dim 64  *passed  *2000.0 GB/s, ours is 1.21 of it$' <<<"$said"
+expect 'after an operation with a fault' grep -q '^pytorch  *fill  *skipped  *CUDA error: an illegal access$' <<<"$said"
+expect 'and the operations are counted' \
+  grep -q '^pytorch  *operations  *passed  *1 of 1 operations are at least level with PyTorch$' <<<"$said"
+
+# -- environments --
+
+for program in thriftps_gpu/bin/device_ops tools/{nvidia-smi,python}; do
+  fake "$program" <<<'echo "$(basename "$0") $LD_LIBRARY_PATH" >>libraries_of'
+done
+(run_all --out=environments identity >/dev/null)
+expect 'a program of the bundle has its libraries' grep -q '^device_ops .*/thriftps_gpu/lib' thriftps_gpu/libraries_of
+expect 'a tool of the machine has not' \
+  [ "$(grep -c '^\(nvidia-smi\|python\) $' thriftps_gpu/libraries_of)" -ge 4 ]
+rm tools/nvidia-smi
+fake thriftps_gpu/bin/device_ops <<<'exit 0'
 printf 'exit 1\n' | fake tools/python
 
 # -- targets --
@@ -217,8 +279,8 @@ expect 'a folder without results is refused' [ $? -eq 2 ]
 expect 'and nothing is written' [ ! -e thriftps_gpu/out ]
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
-fake thriftps_gpu/bin/huge_arrays <<<'exit 0'
-run_all --out=silent huge_arrays >/dev/null &
+fake thriftps_gpu/bin/push_launches <<<'exit 0'
+run_all --out=silent push_launches >/dev/null &
 expect 'a command without output may pass' wait $!
 
 # -- gVisor --
@@ -231,6 +293,20 @@ for part in sanitizer profile; do
   expect "$part is skipped under gVisor" grep -q "^$part  *all  *skipped  *gVisor: " <<<"$said"
 done
 expect 'and its tool is not called' [ ! -e called ]
+
+# Other containers refuse the tools only when they start.
+fake tools/dmesg <<<'exit 0'
+fake tools/compute-sanitizer <<<'echo "========= Error: Device not supported."; echo call >>sanitizer_calls; exit 1'
+fake tools/ncu <<<'echo "==ERROR== LibraryNotLoaded"; exit 1'
+fake thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
+case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0\n' ;; esac
+EOF
+said=$(run_all --out=refused sanitizer profile)
+expect 'a refusal is no failure' [ $? -eq 0 ]
+expect 'and has the words of the sanitizer' grep -q '^sanitizer .* skipped .*Device not supported' <<<"$said"
+expect 'and those of the profiler' grep -q '^profile .* skipped .*LibraryNotLoaded' <<<"$said"
+expect 'each says it once' [ "$(wc -l <<<"$said") $(wc -l <thriftps_gpu/sanitizer_calls)" = '2 1' ]
+rm thriftps_gpu/bin/rows_on_gpu_test tools/compute-sanitizer
 
 # -- libraries of PyTorch's Python --
 

@@ -43,6 +43,7 @@ expect 'OpenBLAS, which programs load, is in the bundle' \
 make_root () {  # FOLDER
   local tool file
   mkdir -p "$1/tmp" "$1/proc" "$1/dev" "$1/bin"
+  touch "$1/dev/null"  # a server opens it
   for tool in bash env tar gzip mktemp rm mv cat tee timeout sed grep head tail sort paste wc dirname readlink mkdir date \
     uname ls nproc; do
     tool=$(PATH=/usr/bin:/bin command -v "$tool") || continue
@@ -68,6 +69,28 @@ if unshare --user --map-root-user /usr/sbin/chroot empty /bin/bash -c :; then
   expect 'every part ends with the right reason' \
     [ "$(grep -c ' skipped .*cuda: none: no driver' <<<"$said")" -eq 15 ]
   expect 'and says nothing else' [ "$(wc -l <<<"$said")" -eq 15 ]
+  # Every program starts there, so none needs GLib or Thrift of the machine.
+  tar -C empty/thriftps_gpu -xzf thriftps_gpu/files.tar.gz
+  n_programs=0
+  for program in empty/thriftps_gpu/bin/*; do
+    [ -f "$program" ] && [ "${program%.py}" = "$program" ] || continue
+    name=$(basename "$program") flags=() reason='cuda: none: no driver'
+    case $name in
+      ddp_rpc) flags=(--smoke --trainer-device=cuda) ;;
+      parameter_server) flags=(--smoke --ncudaserver=1) ;;
+      lookup) flags=(--smoke --only=local --device=cuda:0) ;;
+      thriftps_server) flags=(--device=cuda:0) ;;
+      huge_arrays | push_launches) reason='^SKIPPED: CUDA driver version is insufficient' ;;
+      *_on_gpu_test) flags=(--gtest_brief=1) ;;
+    esac
+    line=$(unshare --user --map-root-user /usr/sbin/chroot empty /bin/env -i PATH=/bin \
+      LD_LIBRARY_PATH=/thriftps_gpu/lib THRIFTPS_CUDA_LIBRARY=/thriftps_gpu/libtps_cuda.so CONFORMANCE_DEVICES=cuda? \
+      DEVICE_MAY_BE_MISSING=1 timeout 60 "/thriftps_gpu/bin/$name" "${flags[@]}" 2>&1 |
+      grep -e "$reason" -e 'error while loading' | tail -n 1)
+    expect "$name ends because there is no GPU" grep -q -e "$reason" <<<"$line"
+    n_programs=$((n_programs + 1))
+  done
+  expect 'those are all programs' [ "$n_programs" -eq 16 ]
   [ "$failed" -eq 0 ] || printf '%s\n' "$said"
 else
   echo 'no new root may be made here: that part is not checked'
@@ -126,7 +149,7 @@ expect 'all of it' [ "$(grep -c -E ' (failed|skipped) ' <<<"$said")" -eq 0 ]
 expect 'CUDA trainers are measured' grep -q '^parameter_server *CUDA trainers, server .* passed .*a batch in .* ms' <<<"$said"
 expect 'tables on the device are measured' grep -q '^ddp_rpc *CUDA trainers, tables .* passed .*an epoch in .* ms' <<<"$said"
 expect 'memory is shared between processes' grep -q '^cuda_ipc *two processes .* passed' <<<"$said"
-expect 'lookups reach the device' grep -q '^lookup *on cuda:0 .* passed' <<<"$said"
+expect 'lookups reach the device' grep -q '^lookup *remote on cuda:0 .* passed' <<<"$said"
 [ "$failed" -eq 0 ] || { printf '%s\n' "$said"; tail -n 40 whole/*.log; }
 
 # The operations that are profiled exist; a fake of the tool runs them.
