@@ -60,8 +60,8 @@
  *
  * 4. Classes of your own. Classes that a configuration selects by name (data, models, servers,
  * trainers, hooks, ...) are in registries of the runtime: see the `_register` functions in
- * runtime/. Register your classes before their first use. tests/plugin/package/own_parts.c has an
- * example of each kind.
+ * runtime/. Register your classes before their first use. tests/plugin/package/own_parts.c and
+ * own_server.c have an example of each kind.
  *
  * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop every server that
  * uses the plugin, and call tps_plugin_free() last.
