@@ -33,6 +33,31 @@ protected:
       }
     return bags;
   }
+  // Coalesces random rows with ids in [0, n_ids), each of which must occur.
+  void
+  expect_tree_sums (const std::vector<int64_t> &ids, size_t n_ids, size_t dim)
+  {
+    std::vector<float> values = random_floats (ids.size () * dim), wanted (n_ids * dim);
+    DeviceArray<int64_t> indices (stream, ids), unique (stream, ids.size ());
+    DeviceArray<float> rows (stream, values), sums (stream, ids.size () * dim);
+    DeviceArray<int64_t> n_unique (stream, 1);
+
+    for (size_t d = 0; d < dim; d++)
+      {
+        std::vector<std::vector<float>> terms (n_ids);
+
+        for (size_t i = 0; i < ids.size (); i++)
+          terms[ids[i]].push_back (values[i * dim + d]);
+        for (size_t id = 0; id < n_ids; id++)
+          wanted[id * dim + d] = reference::tree_sum (terms[id]);
+      }
+    ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), 0, rows.data (), ids.size (),
+                        dim, unique.data (), sums.data (), n_unique.data ());
+    ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), n_ids);
+    std::vector<float> got = sums.read ();
+    got.resize (wanted.size ());
+    EXPECT_TRUE (same_bits (got, wanted)) << n_ids << " ids, dim " << dim;
+  }
   reference::Bags
   random_bags (TpsPooling pooling, bool weighted)
   {
@@ -405,30 +430,13 @@ TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
 {
   for (const std::vector<size_t> &lengths : long_runs)
     for (size_t dim : { 1, 3, 8 })
-      {
-        std::vector<int64_t> ids = mixed_runs (lengths, random);
-        std::vector<float> values = random_floats (ids.size () * dim);
-        std::vector<float> wanted (lengths.size () * dim);
-        DeviceArray<int64_t> indices (stream, ids), unique (stream, ids.size ());
-        DeviceArray<float> rows (stream, values), sums (stream, ids.size () * dim);
-        DeviceArray<int64_t> n_unique (stream, 1);
+      expect_tree_sums (mixed_runs (lengths, random), lengths.size (), dim);
+}
 
-        for (size_t d = 0; d < dim; d++)
-          {
-            std::vector<std::vector<float>> terms (lengths.size ());
-
-            for (size_t i = 0; i < ids.size (); i++)
-              terms[ids[i]].push_back (values[i * dim + d]);
-            for (size_t id = 0; id < lengths.size (); id++)
-              wanted[id * dim + d] = reference::tree_sum (terms[id]);
-          }
-        ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), 0, rows.data (),
-                            ids.size (), dim, unique.data (), sums.data (), n_unique.data ());
-        ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), lengths.size ());
-        std::vector<float> got = sums.read ();
-        got.resize (wanted.size ());
-        EXPECT_TRUE (same_bits (got, wanted)) << lengths.size () << " ids, dim " << dim;
-      }
+// Beyond 32^4 terms the tree has a fifth list.
+TEST_P (Rows, AMillionRowsOfOneIdReachTheDeepestList)
+{
+  expect_tree_sums (mixed_runs ({ 3, (1 << 20) + 33, 40 }, random), 3, 1);
 }
 
 TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
