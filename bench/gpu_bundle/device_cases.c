@@ -50,6 +50,18 @@ tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *w
   return what->n_results != NULL ? what->n_results (work, what) : work->n_elems;
 }
 
+gsize
+tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *what)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (what->optimizer, 1e-4);
+
+  if (what->momentum != 0)
+    return work->n_elems;
+  if (what->optimizer == 0)
+    return 0;
+  return rows_of (work, what) * tps_optimizer_state_per_row (&spec, what->dim);
+}
+
 /* Two halves are one float. */
 static gsize
 half_of_elems (const Work *work, G_GNUC_UNUSED const Case *what)
@@ -212,17 +224,24 @@ enqueue_softmax_backward (const Work *work, const Case *what)
                                    what->dim);
 }
 
+/* Where the loss goes, if anywhere. */
+static gdouble *
+loss_of (const Work *work, const Case *what)
+{
+  return what->has_loss ? (gdouble *) (gpointer) tps_buffer_get_data (work->loss) : NULL;
+}
+
 static void
 enqueue_cross_entropy (const Work *work, const Case *what)
 {
-  ops_of (work)->cross_entropy (work->stream, NULL, a_of (work), b_of (work),
+  ops_of (work)->cross_entropy (work->stream, loss_of (work, what), a_of (work), b_of (work),
                                 tps_device_ids_of (work->ids), rows_of (work, what), what->dim);
 }
 
 static void
 enqueue_l1_loss (const Work *work, const Case *what)
 {
-  ops_of (work)->l1_loss (work->stream, NULL, a_of (work), b_of (work),
+  ops_of (work)->l1_loss (work->stream, loss_of (work, what), a_of (work), b_of (work),
                           tps_device_floats_of (work->state), work->n_elems);
 }
 
@@ -512,11 +531,11 @@ static const Case cases[] = {
   ROWS ("pool of 20, bfloat16", 64, POOL, .dtype = TPS_DTYPE_BFLOAT16),
   SKEWED ("pool of 20, dim 64, zipf", 64, POOL),
   ROWS ("pool's gradient, dim 64", 64, .bytes = bytes_pool_gradient,
-        .enqueue = enqueue_backward_rows),
+        .enqueue = enqueue_backward_rows, .finds_ids = TRUE),
   ROWS ("coalesce 4 to 1, dim 64", 64, .n_copies = 4, .bytes = bytes_coalesce,
-        .enqueue = enqueue_coalesce, .n_results = n_coalesced),
+        .enqueue = enqueue_coalesce, .n_results = n_coalesced, .finds_ids = TRUE),
   SKEWED ("push, dim 64, zipf", 64, .bytes = bytes_push, .enqueue = enqueue_push,
-          .to_reach = PUSH_TARGET, .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD),
+          .to_reach = PUSH_TARGET, .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD, .finds_ids = TRUE),
   TARGETED ("fill", 4, .enqueue = enqueue_fill),
   TO_HALVES ("cast to float16", 6, TPS_DTYPE_FLOAT16, enqueue_cast),
   TO_HALVES ("cast to bfloat16", 6, TPS_DTYPE_BFLOAT16, enqueue_cast),
@@ -542,7 +561,12 @@ static const Case cases[] = {
             .tolerance = 1e-3),
   ELEMENTS ("cross-entropy", COLUMNS, 8, .enqueue = enqueue_cross_entropy, .tolerance = 1e-3,
             .ids = TPS_DEVICE_IDS_CLASSES, .growth = TPS_DEVICE_GROWS_AS_MEAN),
+  ELEMENTS ("cross-entropy with loss", COLUMNS, 8, .enqueue = enqueue_cross_entropy,
+            .tolerance = 1e-3, .ids = TPS_DEVICE_IDS_CLASSES, .growth = TPS_DEVICE_GROWS_AS_MEAN,
+            .has_loss = TRUE),
   ELEMENTS ("l1 loss", 1, 12, .enqueue = enqueue_l1_loss, .growth = TPS_DEVICE_GROWS_AS_MEAN),
+  ELEMENTS ("l1 with loss", 1, 12, .enqueue = enqueue_l1_loss, .growth = TPS_DEVICE_GROWS_AS_MEAN,
+            .has_loss = TRUE),
   ELEMENTS ("product of matrices", 1, 12, .enqueue = enqueue_gemm, .tolerance = 1e-4,
             .growth = TPS_DEVICE_GROWS_TOO_FAST),
 };

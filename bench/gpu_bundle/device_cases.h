@@ -22,6 +22,7 @@ typedef struct
   TpsBuffer *halves;     /* [n_elems]: `b`, as the case's dtype; NULL for FLOAT32 */
   TpsBuffer *ids;        /* gint64 [rows] */
   TpsBuffer *found_ids;  /* gint64 [rows + 1]; the last one is the number of ids found */
+  TpsBuffer *loss;       /* gdouble [1] */
   gsize n_different_ids; /* in `ids` */
 } TpsDeviceWork;
 
@@ -68,6 +69,8 @@ struct TpsDeviceCase
   /* The first half of `a` consists of rows of the dtype, [n_elems]. */
   gboolean has_half_rows;
   gboolean is_stochastic; /* the rounding of updated rows */
+  gboolean finds_ids;     /* writes the different ids and their number to `found_ids` */
+  gboolean has_loss;      /* writes `loss` */
   TpsOptimizerKind optimizer;
 };
 
@@ -79,6 +82,9 @@ gsize tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *what);
 
 /* Returns the number of floats of `a` that the operation writes. */
 gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *what);
+
+/* Returns the number of floats of `state`, the first ones, that the operation updates. */
+gsize tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *what);
 
 /* Fills ids [tps_device_case_get_n_ids()]. Returns the number of different ids. */
 gsize tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids);

@@ -10,8 +10,9 @@
  * Arrays have half the size, or less, if there is no memory for more. Each operation first runs on
  * a few elements, also on the CPU, and the results are compared, bit by bit where the bits are
  * guaranteed. Then it runs once on the arrays that are measured. They repeat a short pattern, which
- * the device copies, so their result repeats too, and the device compares it with the CPU's. The
- * CPU computes the whole result where it does not repeat.
+ * the device copies, so their result repeats too, and the device compares it with the CPU's; the
+ * same holds for updated states of optimizers. The CPU computes the whole result where it does not
+ * repeat. Found ids and losses are compared on the host.
  *
  * An operation that fails ends the program, because a device that has failed fails at every later
  * operation. Then --skip continues after it, in another process.
@@ -32,7 +33,8 @@
 #define SMOKE_ELEMS (2 * CHECK_ELEMS) /* the least that repeats the result of the check */
 #define MAX_ROUNDS 1000
 #define WARM_UP_NS G_GINT64_CONSTANT (100000000)
-#define SUM_TOLERANCE 1e-4 /* of a sum of many rows against a multiple of that of a few */
+#define LOSS_TOLERANCE 1e-6 /* relative: the order of additions and expf() differ */
+#define SUM_TOLERANCE 1e-4  /* of a sum of many rows against a multiple of that of a few */
 
 typedef TpsDeviceWork Work;
 typedef TpsDeviceCase Case;
@@ -54,6 +56,7 @@ work_clear (Work *work)
   g_clear_pointer (&work->halves, tps_buffer_unref);
   g_clear_pointer (&work->ids, tps_buffer_unref);
   g_clear_pointer (&work->found_ids, tps_buffer_unref);
+  g_clear_pointer (&work->loss, tps_buffer_unref);
   if (work->stream != NULL)
     ops_of (work)->stream_free (work->stream);
   work->stream = NULL;
@@ -153,6 +156,7 @@ work_init (Work *work, TpsDevice *device, gsize n_elems, const Case *what, GErro
          && (work->a = make_floats (work, n_elems, 1, error)) != NULL
          && (work->b = make_floats (work, n_elems, 2, error)) != NULL
          && (work->state = make_floats (work, n_elems * 2, 3, error)) != NULL
+         && (work->loss = alloc (work, sizeof (gdouble), error)) != NULL
          && make_halves (work, what, error) && make_ids (work, what, error);
 }
 
@@ -160,7 +164,7 @@ work_init (Work *work, TpsDevice *device, gsize n_elems, const Case *what, GErro
 static gboolean
 has_memory_for (TpsDevice *device, gsize n_elems)
 {
-  TpsBuffer *arrays[6] = { NULL };
+  TpsBuffer *arrays[7] = { NULL };
   gboolean is_enough = TRUE;
 
   for (guint i = 0; i < G_N_ELEMENTS (arrays) && is_enough; i++)
@@ -175,13 +179,13 @@ has_memory_for (TpsDevice *device, gsize n_elems)
 
 /* -- results -- */
 
-/* Returns the contents of `a` [n_elems], and with `has_state` of `state` [2 * n_elems], after one
- * call. Owned by the caller. */
+/* Returns the contents of `a` [n_elems] and `state` [2 * n_elems] after one call. Owned by the
+ * caller. Sets *loss, unless that is NULL, to the loss if there is one. */
 static gfloat *
-result_of (TpsDevice *device, const Case *what, gsize n_elems, gboolean has_state, GError **error)
+result_of (TpsDevice *device, const Case *what, gsize n_elems, gdouble *loss, GError **error)
 {
   Work work;
-  g_autofree gfloat *result = g_try_new (gfloat, n_elems * (has_state ? 3 : 1));
+  g_autofree gfloat *result = g_try_new (gfloat, n_elems * 3);
   gboolean is_done = result != NULL && work_init (&work, device, n_elems, what, error);
 
   if (result == NULL)
@@ -195,9 +199,10 @@ result_of (TpsDevice *device, const Case *what, gsize n_elems, gboolean has_stat
       what->enqueue (&work, what);
       ops_of (&work)->copy (work.stream, result, tps_buffer_get_data (work.a),
                             n_elems * sizeof result[0]);
-      if (has_state)
-        ops_of (&work)->copy (work.stream, result + n_elems, tps_buffer_get_data (work.state),
-                              2 * n_elems * sizeof result[0]);
+      ops_of (&work)->copy (work.stream, result + n_elems, tps_buffer_get_data (work.state),
+                            2 * n_elems * sizeof result[0]);
+      if (loss != NULL && what->has_loss)
+        ops_of (&work)->copy (work.stream, loss, tps_buffer_get_data (work.loss), sizeof *loss);
       is_done = ops_of (&work)->stream_sync (work.stream, error);
     }
   work_clear (&work);
@@ -213,18 +218,32 @@ is_right (const Case *what, const gfloat *wanted, const gfloat *got)
          <= what->tolerance * (fabs ((gdouble) *wanted) + 1e-6);
 }
 
-/* Returns the number of elements that differ from the CPU's; -1 with an error. */
-static gssize
-count_wrong (TpsDevice *device, const Case *what, const gfloat *wanted, GError **error)
+/* The CPU's results of CHECK_ELEMS elements. */
+typedef struct
 {
-  g_autofree gfloat *got = result_of (device, what, CHECK_ELEMS, TRUE, error);
+  gfloat *floats; /* `a`, then `state` */
+  gdouble loss;
+} Small;
+
+static gboolean
+is_right_loss (const Small *small, gdouble loss)
+{
+  return fabs (loss - small->loss) <= LOSS_TOLERANCE * fabs (small->loss);
+}
+
+/* Returns the number of results that differ from the CPU's; -1 with an error. */
+static gssize
+count_wrong (TpsDevice *device, const Case *what, const Small *small, GError **error)
+{
+  gdouble loss = 0;
+  g_autofree gfloat *got = result_of (device, what, CHECK_ELEMS, &loss, error);
   gssize n_wrong = 0;
 
   if (got == NULL)
     return -1;
   for (gsize i = 0; i < 3 * CHECK_ELEMS; i++)
-    n_wrong += !is_right (what, &wanted[i], &got[i]);
-  return n_wrong;
+    n_wrong += !is_right (what, &small->floats[i], &got[i]);
+  return n_wrong + (what->has_loss && !is_right_loss (small, loss));
 }
 
 /* -- results of large arrays -- */
@@ -239,87 +258,161 @@ factor_of (const Case *what, gsize n_elems)
                                                    : 1;
 }
 
-/* Returns the CPU's result in memory of the device, [*n_results]: that of a few elements, `small`,
- * continued; *mean is the mean of its magnitudes. */
-static TpsBuffer *
-continue_result (const Work *work, const Case *what, const gfloat *small, gdouble *mean,
-                 GError **error)
+/* The arrays of a few elements, without memory: for counts of results. */
+static Work
+get_little (const Work *work)
 {
-  Work little = { .n_elems = CHECK_ELEMS, .n_different_ids = 0 };
-  gdouble factor = factor_of (what, work->n_elems);
-  gsize n_small, n_bytes;
-  g_autoptr (TpsBuffer) host = NULL;
-
-  little.n_different_ids = work->n_different_ids / (work->n_elems / CHECK_ELEMS);
-  n_small = tps_device_case_get_n_results (&little, what);
-  n_small = (gsize) 1 << (g_bit_storage (n_small) - 1); /* whole repetitions */
-  n_bytes = tps_device_case_get_n_results (work, what) * sizeof (gfloat);
-  host = alloc_host (work, n_small * sizeof (gfloat), error);
-  if (host == NULL)
-    return NULL;
-  *mean = 0;
-  for (gsize i = 0; i < n_small; i++)
-    {
-      tps_device_floats_of (host)[i] = (gfloat) (small[i] * factor);
-      *mean += fabs (small[i] * factor) / (gdouble) n_small;
-    }
-  return repeat (work, host, n_bytes, error);
+  return (Work) {
+    .n_elems = CHECK_ELEMS,
+    .n_different_ids = work->n_different_ids / (work->n_elems / CHECK_ELEMS),
+  };
 }
 
-/* As continue_result(), with the whole result computed by the CPU. */
-static TpsBuffer *
-compute_result (const Work *work, const Case *what, gdouble *mean, GError **error)
+/* Wanted floats of an array: `values` times `factor`, repeated. */
+typedef struct
 {
-  gsize n_bytes = tps_device_case_get_n_results (work, what) * sizeof (gfloat);
-  g_autofree gfloat *result = result_of (tps_device_find ("cpu", NULL), what, work->n_elems, FALSE,
-                                         error);
-  g_autoptr (TpsBuffer) host = result != NULL ? alloc_host (work, n_bytes, error) : NULL;
+  const gfloat *values;
+  gsize n_values;
+  gdouble factor;
+  gsize n_floats; /* of the array, the first ones */
+} Wanted;
 
-  *mean = 1;
-  if (host == NULL)
-    return NULL;
-  memcpy (tps_buffer_get_data (host), result, n_bytes);
-  return repeat (work, host, n_bytes, error);
+static gdouble
+get_mean (const Wanted *wanted)
+{
+  gdouble mean = 0;
+
+  for (gsize i = 0; i < wanted->n_values; i++)
+    mean += fabs (wanted->values[i] * wanted->factor) / (gdouble) wanted->n_values;
+  return mean;
 }
 
-/* Stores the mean difference of `a` from `wanted` in *difference. */
+static TpsBuffer *
+make_wanted (const Work *work, const Wanted *wanted, GError **error)
+{
+  g_autoptr (TpsBuffer) host = alloc_host (work, wanted->n_values * sizeof (gfloat), error);
+
+  if (host == NULL)
+    return NULL;
+  for (gsize i = 0; i < wanted->n_values; i++)
+    tps_device_floats_of (host)[i] = (gfloat) (wanted->values[i] * wanted->factor);
+  return repeat (work, host, wanted->n_floats * sizeof (gfloat), error);
+}
+
+/* Sets *is_wrong if the mean difference of `got` is above the tolerance. Returns FALSE with an
+ * error if the device fails. */
 static gboolean
-compare (const Work *work, TpsBuffer *wanted, gdouble *difference, GError **error)
+compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble tolerance,
+         gboolean *is_wrong, GError **error)
 {
-  g_autoptr (TpsBuffer) loss = alloc (work, sizeof *difference, error);
+  g_autoptr (TpsBuffer) there = make_wanted (work, wanted, error);
+  gdouble difference;
 
-  if (loss == NULL)
+  if (there == NULL)
     return FALSE;
-  ops_of (work)->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (loss), NULL,
-                          tps_device_floats_of (work->a), tps_device_floats_of (wanted),
-                          tps_buffer_get_size (wanted) / sizeof (gfloat));
-  ops_of (work)->copy (work->stream, difference, tps_buffer_get_data (loss), sizeof *difference);
-  return ops_of (work)->stream_sync (work->stream, error);
+  ops_of (work)->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (work->loss),
+                          NULL, tps_device_floats_of (got), tps_device_floats_of (there),
+                          wanted->n_floats);
+  ops_of (work)->copy (work->stream, &difference, tps_buffer_get_data (work->loss),
+                       sizeof difference);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!(difference <= tolerance * get_mean (wanted))) /* also if it is NaN */
+    *is_wrong = TRUE;
+  return TRUE;
 }
 
-/* Runs the operation once on fresh arrays. Sets *is_wrong if its result differs from the CPU's,
- * whose result of a few elements is `small`. Returns FALSE with an error if the device fails. */
+/* Compares `a` and the updated part of `state`. `whole` are the CPU's results of all elements, or
+ * NULL if those of a few repeat. */
 static gboolean
-check_large (const Work *work, const Case *what, const gfloat *small, gboolean *is_wrong,
+compare_floats (const Work *work, const Case *what, const gfloat *small, const gfloat *whole,
+                gboolean *is_wrong, GError **error)
+{
+  const gfloat *from = whole != NULL ? whole : small;
+  Work little = get_little (work);
+  const Work *source = whole != NULL ? work : &little;
+  gdouble tolerance = what->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : what->tolerance;
+  Wanted a = { from, tps_device_case_get_n_results (source, what),
+               factor_of (what, whole != NULL ? CHECK_ELEMS : work->n_elems),
+               tps_device_case_get_n_results (work, what) };
+  Wanted state = { from + source->n_elems, tps_device_case_get_n_state (source, what), 1,
+                   tps_device_case_get_n_state (work, what) };
+
+  if (whole == NULL)
+    a.n_values = (gsize) 1 << (g_bit_storage (a.n_values) - 1); /* whole repetitions */
+  return compare (work, work->a, &a, tolerance, is_wrong, error)
+         && (state.n_floats == 0
+             || compare (work, work->state, &state, what->tolerance, is_wrong, error));
+}
+
+/* Returns whether `found` are the different ones of `ids`, in ascending order, and their number. */
+static gboolean
+are_different_ids (const gint64 *ids, gsize n_ids, const gint64 *found, gint64 n_found)
+{
+  g_autofree guint8 *is_there = g_new0 (guint8, n_ids);
+  gsize n = 0;
+
+  for (gsize i = 0; i < n_ids; i++)
+    is_there[ids[i]] = 1;
+  for (gsize id = 0; id < n_ids; id++)
+    if (is_there[id] && (n >= (gsize) MAX (n_found, 0) || found[n++] != (gint64) id))
+      return FALSE;
+  return n == (gsize) n_found;
+}
+
+static gboolean
+compare_ids (const Work *work, const Case *what, gboolean *is_wrong, GError **error)
+{
+  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
+  g_autofree gint64 *ids = g_new (gint64, n_ids);
+  g_autofree gint64 *found = g_new (gint64, n_ids + 1);
+
+  tps_device_case_fill_ids (work->n_elems, what, ids);
+  ops_of (work)->copy (work->stream, found, tps_buffer_get_data (work->found_ids),
+                       (n_ids + 1) * sizeof found[0]);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!are_different_ids (ids, n_ids, found, found[n_ids]))
+    *is_wrong = TRUE;
+  return TRUE;
+}
+
+/* Repeated elements have the mean loss of a few. */
+static gboolean
+compare_loss (const Work *work, const Small *small, gboolean *is_wrong, GError **error)
+{
+  gdouble loss;
+
+  ops_of (work)->copy (work->stream, &loss, tps_buffer_get_data (work->loss), sizeof loss);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!is_right_loss (small, loss))
+    *is_wrong = TRUE;
+  return TRUE;
+}
+
+/* Runs the operation once on fresh arrays. Sets *is_wrong if its results differ from the CPU's.
+ * Returns FALSE with an error if the device fails. */
+static gboolean
+check_large (const Work *work, const Case *what, const Small *small, gboolean *is_wrong,
              GError **error)
 {
-  gdouble tolerance = what->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : what->tolerance;
-  gdouble difference, mean;
-  g_autoptr (TpsBuffer) wanted = NULL;
+  g_autofree gfloat *whole = NULL;
 
   *is_wrong = FALSE;
   if (what->growth == TPS_DEVICE_GROWS_TOO_FAST)
     return TRUE;
-  wanted = what->growth == TPS_DEVICE_GROWS_FREELY
-               ? compute_result (work, what, &mean, error)
-               : continue_result (work, what, small, &mean, error);
-  if (wanted == NULL)
-    return FALSE;
+  if (what->growth == TPS_DEVICE_GROWS_FREELY)
+    {
+      whole = result_of (tps_device_find ("cpu", NULL), what, work->n_elems, NULL, error);
+      if (whole == NULL)
+        return FALSE;
+    }
   what->enqueue (work, what);
-  if (!compare (work, wanted, &difference, error))
-    return FALSE;
-  *is_wrong = !(difference <= tolerance * mean); /* also if it is NaN */
-  return TRUE;
+  /* The comparison of floats overwrites the loss. */
+  return (!what->has_loss || compare_loss (work, small, is_wrong, error))
+         && (!what->finds_ids || compare_ids (work, what, is_wrong, error))
+         && compare_floats (work, what, small->floats, whole, is_wrong, error);
 }
 
 /* -- time -- */
@@ -413,18 +506,21 @@ measure (TpsDevice *device, const Case *what, const Plan *plan, Measurement *res
   const Case *copy = tps_device_cases_get (NULL);
   gdouble before = 0, after = 0;
   Work work = { 0 };
-  g_autofree gfloat *small = result_of (tps_device_find ("cpu", NULL), what, CHECK_ELEMS, TRUE,
-                                        error);
-  gboolean is_done = small != NULL
-                     && (result->n_wrong = count_wrong (device, what, small, error)) >= 0
-                     && work_init (&work, device, plan->n_elems, what, error)
-                     && check_large (&work, what, small, &result->is_wrong, error)
-                     && measure_rate (&work, copy, plan, &before, error)
-                     && measure_rate (&work, what, plan, &result->gb_per_s, error)
-                     && measure_rate (&work, copy, plan, &after, error);
+  Small small = { NULL, 0 };
+  gboolean is_done;
+
+  small.floats = result_of (tps_device_find ("cpu", NULL), what, CHECK_ELEMS, &small.loss, error);
+  is_done = small.floats != NULL
+            && (result->n_wrong = count_wrong (device, what, &small, error)) >= 0
+            && work_init (&work, device, plan->n_elems, what, error)
+            && check_large (&work, what, &small, &result->is_wrong, error)
+            && measure_rate (&work, copy, plan, &before, error)
+            && measure_rate (&work, what, plan, &result->gb_per_s, error)
+            && measure_rate (&work, copy, plan, &after, error);
 
   result->copy_gb_per_s = (before + after) / 2;
   work_clear (&work);
+  g_free (small.floats);
   return is_done;
 }
 

@@ -8,10 +8,11 @@ same columns, and a copy measured around each operation.
 
 FILE is the output of device_ops; its arrays have the same size, and each of its operations is
 compared with PyTorch's. PyTorch has no FTRL, and no row-wise Adagrad, which operations on indexed
-rows compute here. Ids are made on the GPU; the Zipf-distributed ones have the density of
-device_ops. After an error of CUDA, every later operation of the process would fail: the program
-ends with exit code 1, and --skip continues after the operation in another process. Exit code 3,
-with a line that gives the reason, without PyTorch or without CUDA support in it.
+rows compute here. Its losses are always computed. Ids are made on the GPU; the Zipf-distributed
+ones have the density of device_ops. After an error of CUDA, every later operation of the process
+would fail: the program ends with exit code 1, and --skip continues after the operation in another
+process. Exit code 3, with a line that gives the reason, without PyTorch or without CUDA support in
+it.
 """
 
 import argparse
@@ -349,7 +350,9 @@ CASES = [
     ("softmax", softmax),
     ("softmax's gradient", softmax_gradient),
     ("cross-entropy", cross_entropy),
+    ("cross-entropy with loss", cross_entropy),
     ("l1 loss", l1_loss),
+    ("l1 with loss", l1_loss),
     ("product of matrices", product),
 ]
 

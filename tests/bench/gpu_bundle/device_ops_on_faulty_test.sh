@@ -1,5 +1,5 @@
 #!/bin/bash
-# device_ops on a device with faults (faulty_library.cc): it sees one wrong element of many, and it
+# device_ops on a device with faults (faulty_library.cc): it sees one wrong result of many, and it
 # ends at a fault, after which another process continues.
 set -u
 program=$1
@@ -21,6 +21,12 @@ n=$(sed 1d <<<"$table" | wc -l)
 table=$("$program" --device=cuda:0 --smoke --rounds=1 --skip="$n")
 expect 'the operations after it run in another process' \
   grep -q '^row-wise adagrad, dim 64 .* 0$' <(sed -n 2p <<<"$table")
+for name in adagrad 'coalesce 4 to 1, dim 64' 'cross-entropy with loss'; do
+  expect "a wrong state, id or loss of many is seen: $name" \
+    grep -q "^$name  .* 0  wrong at the measured size$" <("$program" --device=cuda:0 --smoke --rounds=1 --only="$name")
+done
+expect 'a gradient without a loss is right' \
+  grep -q '^cross-entropy  .* 0$' <("$program" --device=cuda:0 --smoke --rounds=1 --only=cross-entropy)
 
 "$program" --device=cuda:0 --only=nonsense 2>/dev/null
 expect 'an unknown operation is refused' [ $? -eq 2 ]

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The fake devices with two faults: accumulate() leaves out the last of many elements, and sgd()
- * loses the device. */
+/* The fake devices with faults: sgd() loses the device, and for many elements accumulate() leaves
+ * out the last one, Adagrad's last state, the second of different ids and losses of cross-entropy
+ * are wrong. */
 
 #include "bench/gpu_bundle/device_cases.h"
 #include "runtime/base/version.h"
@@ -24,6 +25,37 @@ lose_device (TpsStream *stream, const TpsSgdFactors *, gfloat *, const gfloat *,
   tps_fake_device_set_lost (stream->device, TRUE);
 }
 
+static void
+spoil_state (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+             const TpsRowUpdate *update)
+{
+  gsize n = update->n_rows * update->dim;
+
+  fake_ops->update_rows (stream, spec, step, update);
+  if (spec->kind == TPS_OPTIMIZER_ADAGRAD && n > TPS_DEVICE_CHECK_ELEMS)
+    fake_ops->fill (stream, TPS_DTYPE_FLOAT32, update->state + n - 1, 7, 1);
+}
+
+static void
+spoil_ids (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
+           gconstpointer values, gsize n_rows, gsize dim, gint64 *unique, gpointer sums,
+           gint64 *n_unique)
+{
+  fake_ops->coalesce_rows (stream, dtype, indices, bound, values, n_rows, dim, unique, sums,
+                           n_unique);
+  if (n_rows * dim > TPS_DEVICE_CHECK_ELEMS)
+    fake_ops->fill (stream, TPS_DTYPE_INT64, unique + 1, 0, 1);
+}
+
+static void
+spoil_loss (TpsStream *stream, gdouble *loss, gfloat *gradient, const gfloat *input,
+            const gint64 *target, gsize rows, gsize columns)
+{
+  fake_ops->cross_entropy (stream, loss, gradient, input, target, rows, columns);
+  if (loss != NULL && rows * columns > TPS_DEVICE_CHECK_ELEMS)
+    fake_ops->fill (stream, TPS_DTYPE_FLOAT64, loss, 1, 1);
+}
+
 static gboolean
 open_library (GPtrArray *devices, GString *words, GError **)
 {
@@ -34,6 +66,9 @@ open_library (GPtrArray *devices, GString *words, GError **)
   ops = *fake_ops;
   ops.accumulate = accumulate_most;
   ops.sgd = lose_device;
+  ops.update_rows = spoil_state;
+  ops.coalesce_rows = spoil_ids;
+  ops.cross_entropy = spoil_loss;
   device->ops = &ops;
   g_ptr_array_add (devices, device);
   g_string_append_printf (words, "%s a fake with faults", device->name);
