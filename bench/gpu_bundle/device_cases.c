@@ -99,19 +99,29 @@ draw_ids (gsize n, gint64 *ids)
   return n_different;
 }
 
+gboolean
+tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *what, TpsDeviceIdRule *rule)
+{
+  gsize n = tps_device_case_get_n_ids (n_elems, what);
+
+  *rule = (TpsDeviceIdRule) { n, ODD, n / MAX (what->n_copies, 1) };
+  if (what->ids == TPS_DEVICE_IDS_CLASSES)
+    *rule = (TpsDeviceIdRule) { N_CLASSES, ODD, what->dim };
+  return what->ids == TPS_DEVICE_IDS_SPREAD || what->ids == TPS_DEVICE_IDS_CLASSES;
+}
+
 gsize
 tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids)
 {
-  gsize n = tps_device_case_get_n_ids (n_elems, what), n_different = n / MAX (what->n_copies, 1);
+  gsize n = tps_device_case_get_n_ids (n_elems, what);
+  TpsDeviceIdRule rule;
 
   if (what->ids == TPS_DEVICE_IDS_ZIPF)
     return draw_ids (n, ids);
-  if (what->ids == TPS_DEVICE_IDS_CLASSES)
-    n_different = what->dim;
+  tps_device_case_get_id_rule (n_elems, what, &rule);
   for (gsize i = 0; i < n; i++)
-    ids[i] = (gint64) ((what->ids == TPS_DEVICE_IDS_CLASSES ? i % N_CLASSES : i) * ODD
-                       % n_different);
-  return n_different;
+    ids[i] = (gint64) (i % rule.period * rule.factor % rule.n_different);
+  return rule.n_different;
 }
 
 /* -- elements -- */

@@ -86,6 +86,16 @@ gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceC
 /* Returns the number of floats of `state`, the first ones, that the operation updates. */
 gsize tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *what);
 
+/* ids[i] = i % period * factor % n_different. The last two are above 0. */
+typedef struct
+{
+  gsize period, factor, n_different;
+} TpsDeviceIdRule;
+
+/* Returns FALSE if the ids of the case are drawn, or if it has none. */
+gboolean tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *what,
+                                      TpsDeviceIdRule *rule);
+
 /* Fills ids [tps_device_case_get_n_ids()]. Returns the number of different ids. */
 gsize tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids);
 

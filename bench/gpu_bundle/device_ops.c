@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "bench/gpu_bundle/device_cases.h"
+#include "bench/gpu_bundle/device_ids.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -109,22 +110,36 @@ make_floats (const Work *work, gsize n_elems, guint seed, GError **error)
   return repeat (work, host, n_elems * sizeof (gfloat), error);
 }
 
+/* Ids that the device cannot compute. */
+static TpsBuffer *
+draw_ids (Work *work, const Case *what, gsize n_bytes, GError **error)
+{
+  g_autoptr (TpsBuffer) host = alloc_host (work, n_bytes, error);
+
+  if (host == NULL)
+    return NULL;
+  tps_device_ids_of (host)[0] = 0;
+  work->n_different_ids = tps_device_case_fill_ids (work->n_elems, what, tps_device_ids_of (host));
+  return repeat (work, host, n_bytes, error);
+}
+
 static gboolean
 make_ids (Work *work, const Case *what, GError **error)
 {
   gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
   gsize n_bytes = MAX (n_ids, 1) * sizeof (gint64);
-  g_autoptr (TpsBuffer) host = alloc_host (work, n_bytes, error);
+  TpsDeviceIdRule rule;
 
-  if (host == NULL)
-    return FALSE;
-  tps_device_ids_of (host)[0] = 0;
-  work->n_different_ids = tps_device_case_fill_ids (work->n_elems, what, tps_device_ids_of (host));
-  work->ids = repeat (work, host, n_bytes, error);
-  if (work->ids == NULL)
-    return FALSE;
   work->found_ids = alloc (work, (n_ids + 1) * sizeof (gint64), error);
-  return work->found_ids != NULL;
+  if (work->found_ids == NULL)
+    return FALSE;
+  if (!tps_device_case_get_id_rule (work->n_elems, what, &rule)
+      || !tps_device_ids_can_fill (&rule, n_ids))
+    return (work->ids = draw_ids (work, what, n_bytes, error)) != NULL;
+  work->n_different_ids = rule.n_different;
+  work->ids = alloc (work, n_bytes, error);
+  return work->ids != NULL
+         && tps_device_ids_fill (work->stream, &rule, n_ids, tps_device_ids_of (work->ids), error);
 }
 
 static gboolean

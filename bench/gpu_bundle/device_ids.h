@@ -1,0 +1,20 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Ids that follow a rule, computed by a device. */
+
+#pragma once
+
+#include "bench/gpu_bundle/device_cases.h"
+
+G_BEGIN_DECLS
+
+/* Returns whether tps_device_ids_fill() can compute n ids of a rule exactly: period and n_different
+ * must be powers of two, and their products below 2^53. */
+gboolean tps_device_ids_can_fill (const TpsDeviceIdRule *rule, gsize n);
+
+/* Fills ids [n] in memory of the device by its own operations on doubles, all of which are exact.
+ * Blocks until the ids are complete. Errors: those of allocations and of the stream. */
+gboolean tps_device_ids_fill (TpsStream *stream, const TpsDeviceIdRule *rule, gsize n, gint64 *ids,
+                              GError **error);
+
+G_END_DECLS
