@@ -314,7 +314,7 @@ print_paired_ratio (const Dlrm *bench, const gchar *other)
       g_array_append_val (ratios, ratio);
     }
   if (ratios->len > 0)
-    printf ("samples/s of servers / %s: %.3f (%.3f to %.3f), the median of %u rounds\n", other,
+    printf ("samples/s of servers / %s: %.3f, the median; %.3f to %.3f, all rounds (%u)\n", other,
             tps_percentile (ratios, 50), tps_percentile (ratios, 0), tps_percentile (ratios, 100),
             ratios->len);
 }

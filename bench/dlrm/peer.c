@@ -148,7 +148,7 @@ start_rank (const Start *start, const gchar *script, GError **error)
   return line;
 }
 
-/* Starts the other ranks, which run what the first one could run. */
+/* Starts the other ranks. They find the same libraries as the first one, so none of them skips. */
 static gboolean
 start_others (const Start *start, const gchar *script, GError **error)
 {

@@ -58,7 +58,7 @@ tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape)
     {
       gint64 *ids = bags->ids + set * n;
 
-      tps_lookup_id_source_draw_slowly (source, ids, n);
+      tps_lookup_id_source_draw_each (source, ids, n);
       for (gsize i = 0; i < n; i++)
         bags->checksum[set] += sums[(gsize) ids[i] % PERIOD];
     }

@@ -84,7 +84,7 @@ tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n)
 }
 
 void
-tps_lookup_id_source_draw_slowly (TpsLookupIdSource *source, gint64 *ids, gsize n)
+tps_lookup_id_source_draw_each (TpsLookupIdSource *source, gint64 *ids, gsize n)
 {
   if (source->drawn != NULL)
     draw_zipf (source, ids, n);

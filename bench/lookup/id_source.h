@@ -28,8 +28,9 @@ void tps_lookup_id_source_free (TpsLookupIdSource *source);
  * in advance, and this copies a part of them from a random place on. */
 void tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
-/* Draws `n` ids, each for itself, for batches that are drawn before the measured loop. */
-void tps_lookup_id_source_draw_slowly (TpsLookupIdSource *source, gint64 *ids, gsize n);
+/* Draws `n` ids, each by itself. Takes longer, so it is for ids that are drawn before the measured
+ * loop. */
+void tps_lookup_id_source_draw_each (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupIdSource, tps_lookup_id_source_free)
 

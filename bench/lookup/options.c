@@ -52,7 +52,8 @@ check (TpsLookupOptions *o, GError **error)
     o->n_threads = (gint) MIN (2, tps_cores_count ());
   if (o->run.smoke)
     make_small (o);
-  if (!tps_table_place_parse (o->device != NULL ? o->device : "cpu", &o->place))
+  tps_flags_default_to (&o->device, "cpu");
+  if (!tps_table_place_parse (o->device, &o->place))
     return tps_flags_refuse ("device", o->device, "cpu, cuda, cuda:N or cuda:N/host", error);
   tps_flags_default_to (&o->ids, "uniform");
   o->id_kind.is_zipf = g_str_equal (o->ids, "zipf");

@@ -8,35 +8,16 @@ whole tables over the ranks, bags and gradients travel over Gloo, and the dense 
 DistributedDataParallel. (Other plans are slower on the CPU; data-parallel tables are dense.)
 
 FBGEMM has no Adam on the CPU.
-
-FBGEMM finds out the instruction set through libc10.so, which PyTorch's wheels do not initialise
-unless it is preloaded: FBGEMM then silently uses scalar code. The script preloads it and restarts
-itself. The line with the versions contains FBGEMM's instruction set.
 """
 
-import ctypes
 import importlib.metadata
-import importlib.util
 import logging
-import os
 import sys
 
-
-def preload_c10():
-    """Restarts this script with libc10.so preloaded, if there is such a library."""
-    torch_spec = importlib.util.find_spec("torch")
-    if torch_spec is None or not torch_spec.origin:
-        return
-    library = os.path.join(os.path.dirname(torch_spec.origin), "lib", "libc10.so")
-    others = os.environ.get("LD_PRELOAD", "")
-    if library in others.split(":") or not os.path.exists(library):
-        return
-    os.environ["LD_PRELOAD"] = ":".join(filter(None, [library, others]))
-    os.execv(sys.executable, [sys.executable] + sys.argv)
-
+import fbgemm_library
 
 if __name__ == "__main__":
-    preload_c10()
+    fbgemm_library.preload()
 
 logging.disable(logging.WARNING)
 
@@ -44,7 +25,6 @@ try:
     import dlrm_training
     import torch
     import torch.distributed as dist
-    import fbgemm_gpu
     import torchrec
     from torch.distributed.optim import _apply_optimizer_in_backward as apply_in_backward
     from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -57,9 +37,6 @@ except Exception as missing:  # versions that do not fit together fail in many w
     print("skip %s: %s" % (sys.executable, str(missing).split("\n", maxsplit=1)[0]), flush=True)
     sys.exit(0)
 
-# fbgemm::inst_set_t
-INSTRUCTION_SETS = ("scalar code instead of AVX", "AVX2", "AVX-512", "AVX-512 (256 bits)",
-                    "AVX-512 VNNI", "AVX-512 VNNI (256 bits)", "SVE", "SVE2")
 ROW_MULTIPLE = 4  # floats
 
 # Epsilon is that of ThriftPS and PyTorch.
@@ -70,24 +47,10 @@ SPARSE_OPTIMIZERS = {
 }
 
 
-def find_instruction_set():
-    library = os.path.join(os.path.dirname(fbgemm_gpu.__file__), "fbgemm.so")
-    try:
-        which = ctypes.CDLL(library)._ZN6fbgemm20fbgemmInstructionSetEv()
-        return INSTRUCTION_SETS[which]
-    except (AttributeError, IndexError, OSError):
-        return "an unknown instruction set"
-
-
 def describe():
-    for package in ("fbgemm-gpu-cpu", "fbgemm-gpu"):
-        try:
-            fbgemm = importlib.metadata.version(package)
-            break
-        except importlib.metadata.PackageNotFoundError:
-            fbgemm = "of unknown version"
     return "torch %s, TorchRec %s, FBGEMM %s, %s" % (
-        torch.__version__, importlib.metadata.version("torchrec"), fbgemm, find_instruction_set())
+        torch.__version__, importlib.metadata.version("torchrec"), fbgemm_library.find_version(),
+        fbgemm_library.find_instruction_set())
 
 
 def name_features(n_tables):

@@ -492,6 +492,7 @@ class Tokens(AccessTest):
             log.seek(0)
             text = log.read()
         self.assertIn("access_refused principal=token:nobody", text)
+        self.assertRegex(text, "request_failed [^\n]* principal=token:nobody code=")
         self.assertRegex(text, "admin_call principal=token:admin [^\n]*outcome=OK")
         for token in self.tokens.values():
             self.assertNotIn(token[:-1], text + "".join(texts))

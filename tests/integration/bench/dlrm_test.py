@@ -120,7 +120,7 @@ class Dlrm(launcher.TestCase):
             return
         self.assertTrue(peers[name]["version"].startswith("torch "))
         self.assertIn("servers / " + name, [ratio["name"] for ratio in output["ratios"]])
-        self.assertRegex(self.stdout, "samples/s of servers / %s: [0-9.]+ " % name)
+        self.assertRegex(self.stdout, "samples/s of servers / %s: [0-9.]+, the median; " % name)
         figures = {figure["name"]: figure for figure in peers[name]["figures"]}
         # Other initial values; the labels are the same.
         self.assertAlmostEqual(figures["dlrm log loss"]["p50"],

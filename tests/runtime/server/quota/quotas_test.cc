@@ -125,7 +125,7 @@ TEST_F (QuotasTest, CallsAreLimitedAndTheRefusalSaysWhenToComeBack)
   EXPECT_EQ (call (tps_quotas_find (quotas, "b")), "");
 }
 
-/* Each caller that returns at its turn is admitted, so nobody is refused twice. */
+/* Each caller that returns at its turn is admitted, so no caller is refused twice. */
 TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
 {
   std::multimap<gint64, int> turns;

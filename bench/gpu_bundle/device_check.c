@@ -1,0 +1,266 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/gpu_bundle/device_check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/gpu_bundle/device_work.h"
+#include "runtime/base/error.h"
+
+#define LOSS_TOLERANCE 1e-6 /* relative: the order of additions and expf() differ */
+#define SUM_TOLERANCE 1e-4  /* of a sum of many rows against a multiple of that of a few */
+
+typedef TpsDeviceWork Work;
+typedef TpsDeviceCase Case;
+
+static const TpsDeviceOps *
+ops_of (const Work *work)
+{
+  return work->device->ops;
+}
+
+/* -- results -- */
+
+/* Returns the contents of `a` [n_elems] and `state` [2 * n_elems] after one call. Owned by the
+ * caller. Sets *loss, unless that is NULL, to the loss if there is one. */
+static gfloat *
+result_of (TpsDevice *device, const Case *what, gsize n_elems, gdouble *loss, GError **error)
+{
+  Work work;
+  g_autofree gfloat *result = g_try_new (gfloat, n_elems * 3);
+  gboolean is_done = result != NULL && tps_device_work_init (&work, device, n_elems, what, error);
+
+  if (result == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no host memory for %" G_GSIZE_FORMAT " elements", n_elems);
+      return NULL;
+    }
+  if (is_done)
+    {
+      what->enqueue (&work, what);
+      ops_of (&work)->copy (work.stream, result, tps_buffer_get_data (work.a),
+                            n_elems * sizeof result[0]);
+      ops_of (&work)->copy (work.stream, result + n_elems, tps_buffer_get_data (work.state),
+                            2 * n_elems * sizeof result[0]);
+      if (loss != NULL && what->has_loss)
+        ops_of (&work)->copy (work.stream, loss, tps_buffer_get_data (work.loss), sizeof *loss);
+      is_done = ops_of (&work)->stream_sync (work.stream, error);
+    }
+  tps_device_work_clear (&work);
+  return is_done ? g_steal_pointer (&result) : NULL;
+}
+
+static gboolean
+is_right (const Case *what, const gfloat *wanted, const gfloat *got)
+{
+  if (what->tolerance == 0)
+    return memcmp ((const guint8 *) wanted, (const guint8 *) got, sizeof *got) == 0;
+  return fabs ((gdouble) *got - (gdouble) *wanted)
+         <= what->tolerance * (fabs ((gdouble) *wanted) + 1e-6);
+}
+
+static gboolean
+is_right_loss (const TpsDeviceExpected *expected, gdouble loss)
+{
+  return fabs (loss - expected->loss) <= LOSS_TOLERANCE * fabs (expected->loss);
+}
+
+void
+tps_device_expected_clear (TpsDeviceExpected *expected)
+{
+  g_clear_pointer (&expected->floats, g_free);
+}
+
+gboolean
+tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *what, GError **error)
+{
+  expected->floats = result_of (tps_device_find ("cpu", NULL), what, TPS_DEVICE_CHECK_ELEMS,
+                                &expected->loss, error);
+  return expected->floats != NULL;
+}
+
+gssize
+tps_device_check_few (TpsDevice *device, const TpsDeviceCase *what,
+                      const TpsDeviceExpected *expected, GError **error)
+{
+  gdouble loss = 0;
+  g_autofree gfloat *got = result_of (device, what, TPS_DEVICE_CHECK_ELEMS, &loss, error);
+  gssize n_wrong = 0;
+
+  if (got == NULL)
+    return -1;
+  for (gsize i = 0; i < 3 * TPS_DEVICE_CHECK_ELEMS; i++)
+    n_wrong += !is_right (what, &expected->floats[i], &got[i]);
+  return n_wrong + (what->has_loss && !is_right_loss (expected, loss));
+}
+
+/* -- results of large arrays -- */
+
+static gdouble
+factor_of (const Case *what, gsize n_elems)
+{
+  gdouble growth = (gdouble) n_elems / TPS_DEVICE_CHECK_ELEMS;
+
+  return what->growth == TPS_DEVICE_GROWS_AS_MEAN  ? 1 / growth
+         : what->growth == TPS_DEVICE_GROWS_AS_SUM ? growth
+                                                   : 1;
+}
+
+/* The arrays of a few elements, without memory: for counts of results. */
+static Work
+get_little (const Work *work)
+{
+  return (Work) {
+    .n_elems = TPS_DEVICE_CHECK_ELEMS,
+    .n_different_ids = work->n_different_ids / (work->n_elems / TPS_DEVICE_CHECK_ELEMS),
+  };
+}
+
+/* Wanted floats of an array: `values` times `factor`, repeated. */
+typedef struct
+{
+  const gfloat *values;
+  gsize n_values;
+  gdouble factor;
+  gsize n_floats; /* of the array, the first ones */
+} Wanted;
+
+static gdouble
+get_mean (const Wanted *wanted)
+{
+  gdouble mean = 0;
+
+  for (gsize i = 0; i < wanted->n_values; i++)
+    mean += fabs (wanted->values[i] * wanted->factor) / (gdouble) wanted->n_values;
+  return mean;
+}
+
+static TpsBuffer *
+make_wanted (const Work *work, const Wanted *wanted, GError **error)
+{
+  g_autoptr (TpsBuffer)
+      host = tps_device_work_alloc_host (work, wanted->n_values * sizeof (gfloat), error);
+
+  if (host == NULL)
+    return NULL;
+  for (gsize i = 0; i < wanted->n_values; i++)
+    tps_device_floats_of (host)[i] = (gfloat) (wanted->values[i] * wanted->factor);
+  return tps_device_work_repeat (work, host, wanted->n_floats * sizeof (gfloat), error);
+}
+
+/* Sets *is_wrong if the mean difference of `got` is above the tolerance. Returns FALSE with an
+ * error if the device fails. */
+static gboolean
+compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble tolerance,
+         gboolean *is_wrong, GError **error)
+{
+  g_autoptr (TpsBuffer) there = make_wanted (work, wanted, error);
+  gdouble difference;
+
+  if (there == NULL)
+    return FALSE;
+  ops_of (work)->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (work->loss),
+                          NULL, tps_device_floats_of (got), tps_device_floats_of (there),
+                          wanted->n_floats);
+  ops_of (work)->copy (work->stream, &difference, tps_buffer_get_data (work->loss),
+                       sizeof difference);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!(difference <= tolerance * get_mean (wanted))) /* also if it is NaN */
+    *is_wrong = TRUE;
+  return TRUE;
+}
+
+/* Compares `a` and the updated part of `state`. `whole` are the CPU's results of all elements, or
+ * NULL if those of a few repeat. */
+static gboolean
+compare_floats (const Work *work, const Case *what, const gfloat *expected, const gfloat *whole,
+                gboolean *is_wrong, GError **error)
+{
+  const gfloat *from = whole != NULL ? whole : expected;
+  Work little = get_little (work);
+  const Work *source = whole != NULL ? work : &little;
+  gdouble tolerance = what->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : what->tolerance;
+  Wanted a = { from, tps_device_case_get_n_results (source, what),
+               factor_of (what, whole != NULL ? TPS_DEVICE_CHECK_ELEMS : work->n_elems),
+               tps_device_case_get_n_results (work, what) };
+  Wanted state = { from + source->n_elems, tps_device_case_get_n_state (source, what), 1,
+                   tps_device_case_get_n_state (work, what) };
+
+  if (whole == NULL)
+    a.n_values = (gsize) 1 << (g_bit_storage (a.n_values) - 1); /* whole repetitions */
+  return compare (work, work->a, &a, tolerance, is_wrong, error)
+         && (state.n_floats == 0
+             || compare (work, work->state, &state, what->tolerance, is_wrong, error));
+}
+
+/* Returns whether `found` are the different ones of `ids`, in ascending order, and their number. */
+static gboolean
+are_different_ids (const gint64 *ids, gsize n_ids, const gint64 *found, gint64 n_found)
+{
+  g_autofree guint8 *is_there = g_new0 (guint8, n_ids);
+  gsize n = 0;
+
+  for (gsize i = 0; i < n_ids; i++)
+    is_there[ids[i]] = 1;
+  for (gsize id = 0; id < n_ids; id++)
+    if (is_there[id] && (n >= (gsize) MAX (n_found, 0) || found[n++] != (gint64) id))
+      return FALSE;
+  return n == (gsize) n_found;
+}
+
+static gboolean
+compare_ids (const Work *work, const Case *what, gboolean *is_wrong, GError **error)
+{
+  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
+  g_autofree gint64 *ids = g_new (gint64, n_ids);
+  g_autofree gint64 *found = g_new (gint64, n_ids + 1);
+
+  tps_device_case_fill_ids (work->n_elems, what, ids);
+  ops_of (work)->copy (work->stream, found, tps_buffer_get_data (work->found_ids),
+                       (n_ids + 1) * sizeof found[0]);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!are_different_ids (ids, n_ids, found, found[n_ids]))
+    *is_wrong = TRUE;
+  return TRUE;
+}
+
+/* Repeated elements have the mean loss of a few. */
+static gboolean
+compare_loss (const Work *work, const TpsDeviceExpected *expected, gboolean *is_wrong,
+              GError **error)
+{
+  gdouble loss;
+
+  ops_of (work)->copy (work->stream, &loss, tps_buffer_get_data (work->loss), sizeof loss);
+  if (!ops_of (work)->stream_sync (work->stream, error))
+    return FALSE;
+  if (!is_right_loss (expected, loss))
+    *is_wrong = TRUE;
+  return TRUE;
+}
+
+gboolean
+tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *what,
+                      const TpsDeviceExpected *expected, gboolean *is_wrong, GError **error)
+{
+  g_autofree gfloat *whole = NULL;
+
+  *is_wrong = FALSE;
+  if (what->growth == TPS_DEVICE_GROWS_TOO_FAST)
+    return TRUE;
+  if (what->growth == TPS_DEVICE_GROWS_FREELY)
+    {
+      whole = result_of (tps_device_find ("cpu", NULL), what, work->n_elems, NULL, error);
+      if (whole == NULL)
+        return FALSE;
+    }
+  what->enqueue (work, what);
+  /* The comparison of floats overwrites the loss. */
+  return (!what->has_loss || compare_loss (work, expected, is_wrong, error))
+         && (!what->finds_ids || compare_ids (work, what, is_wrong, error))
+         && compare_floats (work, what, expected->floats, whole, is_wrong, error);
+}
