@@ -49,7 +49,7 @@ struct TpsTenant
 
   _Atomic (const Limits *) limits;
   TpsTokenBucket buckets[TPS_N_RATES];
-  _Atomic gint64 turns_ns[TPS_N_RATES]; /* of the caller that was refused last */
+  _Atomic gint64 turns_ns[TPS_N_RATES]; /* of the last refused caller; G_MININT64 = none */
   atomic_uint_fast64_t n_calls_in_flight;
   atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by the budget */
   atomic_uint_fast64_t throttled_ms;
@@ -83,6 +83,8 @@ tps_tenant_new (const gchar *name, const TpsTenantOptions *options)
   tenant->get_now_ns = options->get_now_ns;
   tenant->all_limits = g_ptr_array_new_with_free_func (g_free);
   atomic_init (&tenant->limits, &none);
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    atomic_init (&tenant->turns_ns[i], G_MININT64);
   if (options->tables != NULL)
     {
       tenant->tables = tps_budget_new (options->tables, budget, 0);
