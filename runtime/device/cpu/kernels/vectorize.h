@@ -17,6 +17,8 @@
     && !defined(TPS_NO_TARGET_CLONES)
 #define TPS_TARGET_CLONES \
   __attribute__ ((target_clones ("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+/* Compiles a function for AVX-512 only. Not defined where there are no clones. */
+#define TPS_TARGET_V4 __attribute__ ((target ("arch=x86-64-v4")))
 #else
 #define TPS_TARGET_CLONES
 #endif

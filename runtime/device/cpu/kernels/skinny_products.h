@@ -1,0 +1,32 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The three products of the passes of a linear layer, with tiles that fit into the registers of a
+ * kind of processor; `few` is the number of rows of the batch:
+ *
+ *   times_transposed   c [few, n] = a [few, k] b [n, k]'    forward: dot products of rows
+ *   times_matrix       c [few, n] = a [few, k] b [k, n]     gradient of the input: sums of rows
+ *   transposed_times   c [m, n] = a [few, m]' b [few, n]    gradient of the weight: short sums
+ *
+ * alpha is 1 and beta is 0. The arrays need no alignment. Thread: any. */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  void (*times_transposed) (const TpsGemm *gemm);
+  void (*times_matrix) (const TpsGemm *gemm);
+  void (*transposed_times) (const TpsGemm *gemm);
+} TpsSkinnyProducts;
+
+/* For 32 registers of 16 floats. Needs x86-64-v4 (AVX-512) where TPS_TARGET_CLONES does something,
+ * and must not be called there without it. */
+extern const TpsSkinnyProducts tps_skinny_products_of_16;
+
+/* For 16 registers of 8 floats. */
+extern const TpsSkinnyProducts tps_skinny_products_of_8;
+
+G_END_DECLS

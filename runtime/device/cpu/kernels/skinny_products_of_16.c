@@ -1,0 +1,18 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+/* 16 sums, and the 5 vectors or fewer that a step loads. */
+#define LANES 16
+#define DOT_ROWS 4
+#define WIDE_ROWS 4
+#define NARROW_ROWS 8
+#ifdef TPS_TARGET_V4
+#define SKINNY_TARGETS TPS_TARGET_V4
+#else
+#define SKINNY_TARGETS
+#endif
+
+#include "runtime/device/cpu/kernels/skinny_tiles.h"
+
+const TpsSkinnyProducts tps_skinny_products_of_16 = SKINNY_PRODUCTS;

@@ -1,0 +1,14 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+/* 12 sums, and the 4 vectors or fewer that a step loads. */
+#define LANES 8
+#define DOT_ROWS 3
+#define WIDE_ROWS 3
+#define NARROW_ROWS 6
+#define SKINNY_TARGETS TPS_TARGET_CLONES
+
+#include "runtime/device/cpu/kernels/skinny_tiles.h"
+
+const TpsSkinnyProducts tps_skinny_products_of_8 = SKINNY_PRODUCTS;
