@@ -3,7 +3,7 @@
 /* Sums of rows at arbitrary addresses. The sum of a column has the bits of adding the rows one by
  * one.
  *
- * The loop handles 64 columns of one row after the other. Their sums stay in registers (4 of
+ * The loop handles 64, 32 or 16 columns of one row after the other. Their sums stay in registers (4 of
  * AVX-512, 8 of AVX2) from the first row to the last, and each row is read from front to back.
  * Adding eight rows column by column needs no more instructions but took a fifth longer when rows
  * came from memory.
@@ -30,14 +30,14 @@ prefetch_columns (const gfloat *columns, gsize n, gsize step)
     __builtin_prefetch ((const guint8 *) columns + byte, 0, 2);
 }
 
-/* Adds columns [first, first + WIDE). */
+/* Adds columns [first, first + wide), at most WIDE. */
 TPS_INLINE void
 add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
-             gsize n_ahead, gsize first, gsize step)
+             gsize n_ahead, gsize first, const gsize wide, gsize step)
 {
   gfloat sums[WIDE];
 
-  for (gsize d = 0; d < WIDE; d++)
+  for (gsize d = 0; d < wide; d++)
     sums[d] = sum[first + d];
   for (gsize i = 0; i < n_rows; i++)
     {
@@ -45,11 +45,11 @@ add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsiz
 
       /* The prefetch also keeps gcc from merging two rows into one loop, which it would not
        * vectorise. */
-      prefetch_columns (rows[i + n_ahead] + first, WIDE, step);
-      for (gsize d = 0; d < WIDE; d++)
+      prefetch_columns (rows[i + n_ahead] + first, wide, step);
+      for (gsize d = 0; d < wide; d++)
         sums[d] += weights != NULL ? weights[i] * row[d] : row[d];
     }
-  for (gsize d = 0; d < WIDE; d++)
+  for (gsize d = 0; d < wide; d++)
     sum[first + d] = sums[d];
 }
 
@@ -101,7 +101,17 @@ add_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n
   gsize first = 0;
 
   for (; first + WIDE <= dim; first += WIDE)
-    add_columns (sum, rows, weights, n_rows, n_ahead, first, step);
+    add_columns (sum, rows, weights, n_rows, n_ahead, first, WIDE, step);
+  if (first + WIDE / 2 <= dim)
+    {
+      add_columns (sum, rows, weights, n_rows, n_ahead, first, WIDE / 2, step);
+      first += WIDE / 2;
+    }
+  if (first + WIDE / 4 <= dim)
+    {
+      add_columns (sum, rows, weights, n_rows, n_ahead, first, WIDE / 4, step);
+      first += WIDE / 4;
+    }
   if (first < dim)
     add_last_columns (sum, rows, weights, n_rows, n_ahead, first, dim - first, step);
 }
