@@ -2,6 +2,7 @@
 
 #include "plugin/plugin_numbers.h"
 
+#include "runtime/base/trace.h"
 #include "runtime/base/version.h"
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/tables/table_snapshot.h"
@@ -75,6 +76,20 @@ static const TpsFamily rendezvous_waiters = {
   .kind = TPS_FAMILY_GAUGE,
 };
 
+static const TpsFamily dropped_events = {
+  .name = "trace_events_dropped_total",
+  .help = "Events that the process could not log, because too many were waiting to be written.",
+};
+
+static void
+collect_events (TpsReading *reading)
+{
+  TpsTraceStats stats;
+
+  tps_trace_get_stats (&stats);
+  tps_reading_add (reading, &dropped_events, NULL, NULL, (gint64) stats.n_dropped);
+}
+
 static void
 collect_workers (TpsReading *reading, const TpsWorkerPool *workers)
 {
@@ -116,6 +131,7 @@ tps_plugin_numbers_collect (TpsReading *reading, gpointer user_data)
   tps_reading_add (reading, &worker_threads, NULL, NULL,
                    tps_worker_pool_get_n_threads (parts->workers));
   collect_workers (reading, parts->workers);
+  collect_events (reading);
   tps_reading_add (reading, &transfers, NULL, NULL, tps_chunks_get_n_transfers (parts->chunks));
   if (parts->tables != NULL)
     collect_window (reading, "tables", tps_table_store_get_pushes (parts->tables));

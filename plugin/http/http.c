@@ -154,6 +154,8 @@ begin_serving (TpsHttp *http)
 {
   TpsHttpConnectionLimits limits = { .context = http->context,
                                      .budget = http->budget,
+                                     .counters = tps_metrics_get_counters (
+                                         tps_plugin_get_metrics (http->options.plugin)),
                                      .max_connections = http->options.max_connections,
                                      .max_streams = http->options.max_streams,
                                      .request_ms = http->options.request_ms,

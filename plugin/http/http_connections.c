@@ -26,6 +26,7 @@ struct TpsHttpConnections
   TpsHttpConnectionLimits limits;
   GQueue list;                 /* of TpsHttpConnection */
   TpsHttpConnection *starting; /* being given to libsoup */
+  TpsGauge *open;
   guint n_streams;
   guint64 n_accepted, n_refused;
 };
@@ -100,6 +101,7 @@ on_gone (gpointer data, GObject *stream)
   if (connection->message != NULL)
     g_object_weak_unref (G_OBJECT (connection->message), forget_message, connection);
   g_queue_unlink (&all->list, &connection->link);
+  tps_gauge_add (all->open, -1);
   if (connection->is_stream)
     all->n_streams--;
   tps_charge_clear (&connection->charge);
@@ -189,6 +191,7 @@ tps_http_connections_accept (TpsHttpConnections *connections, gint fd)
   setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
   connections->n_accepted++;
   g_queue_push_tail_link (&connections->list, &connection->link);
+  tps_gauge_add (connections->open, 1);
   set_deadline (connection, connections->limits.request_ms);
   serve (connection);
 }
@@ -207,6 +210,12 @@ on_started (SoupServer *soup, SoupServerMessage *message, gpointer data)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static const TpsFamily open_connections = {
+  .name = "http_connections",
+  .help = "HTTP connections that are open, event streams included.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
 TpsHttpConnections *
 tps_http_connections_new (const TpsHttpConnectionLimits *limits)
 {
@@ -214,6 +223,7 @@ tps_http_connections_new (const TpsHttpConnectionLimits *limits)
 
   connections->limits = *limits;
   g_queue_init (&connections->list);
+  connections->open = tps_counters_use_gauge (limits->counters, &open_connections, NULL, NULL);
   g_signal_connect (limits->soup, "request-started", G_CALLBACK (on_started), connections);
   return connections;
 }

@@ -17,6 +17,7 @@
 #include <libsoup/soup.h>
 
 #include "runtime/base/budget.h"
+#include "runtime/base/counters.h"
 
 G_BEGIN_DECLS
 
@@ -28,6 +29,7 @@ typedef struct
   GMainContext *context; /* borrowed; its timers are the deadlines */
   SoupServer *soup;      /* borrowed */
   TpsBudget *budget;     /* charged for the memory of connections; borrowed; NULL = none */
+  TpsCounters *counters; /* of the gauge http_connections; borrowed; NULL = none */
   guint max_connections;
   guint max_streams;
   guint request_ms; /* for a request to come */

@@ -89,6 +89,12 @@ tps_segment_budget_unref (TpsSegmentBudget *budget)
   g_free (budget);
 }
 
+guint
+tps_segments_get_n_in_process (void)
+{
+  return atomic_load_explicit (&n_in_process, memory_order_relaxed);
+}
+
 static gboolean
 take_one_in_process (guint max, GError **error)
 {

@@ -39,6 +39,9 @@ typedef struct TpsSegmentCharge TpsSegmentCharge;
 TpsSegmentCharge *tps_segment_charge_ref (TpsSegmentCharge *charge);
 void tps_segment_charge_unref (TpsSegmentCharge *charge);
 
+/* The number of segments that all registries of the process have charged. Thread: any. */
+guint tps_segments_get_n_in_process (void);
+
 /* Copies `limits`. The caller owns a reference. */
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
 TpsSegmentRegistry *tps_segment_registry_ref (TpsSegmentRegistry *registry);

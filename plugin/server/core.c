@@ -45,6 +45,18 @@ static const TpsFamily sent_bytes = {
   .help = "Bytes that connections sent, without those of encryption.",
 };
 
+static const TpsFamily shared_segments = {
+  .name = "shared_segments",
+  .help = "Segments of memory that the process shares with its clients.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static gint64
+read_segments (gpointer unused)
+{
+  return tps_segments_get_n_in_process ();
+}
+
 static void
 set_counts (TpsServerCore *core)
 {
@@ -57,6 +69,7 @@ set_counts (TpsServerCore *core)
     .received_bytes = tps_counters_use_counter (counters, &received_bytes, NULL, NULL),
     .sent_bytes = tps_counters_use_counter (counters, &sent_bytes, NULL, NULL),
   };
+  tps_counters_add_reader (counters, &shared_segments, NULL, NULL, read_segments, NULL, NULL);
 }
 
 TpsServerCore *

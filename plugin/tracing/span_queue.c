@@ -18,7 +18,7 @@ struct TpsSpanQueue
   gsize mask;
   Slot *slots;
   atomic_size_t n_added;
-  gsize n_taken; /* the taking thread's alone */
+  atomic_size_t n_taken; /* changed by the taking thread alone */
   atomic_ullong n_dropped;
 };
 
@@ -77,14 +77,26 @@ tps_span_queue_add (TpsSpanQueue *queue, const TpsSpan *span)
 gboolean
 tps_span_queue_take (TpsSpanQueue *queue, TpsSpan *span)
 {
-  Slot *slot = &queue->slots[queue->n_taken & queue->mask];
+  gsize i = atomic_load_explicit (&queue->n_taken, memory_order_relaxed);
+  Slot *slot = &queue->slots[i & queue->mask];
 
-  if (atomic_load_explicit (&slot->sequence, memory_order_acquire) != queue->n_taken + 1)
+  if (atomic_load_explicit (&slot->sequence, memory_order_acquire) != i + 1)
     return FALSE;
   *span = slot->span;
-  atomic_store_explicit (&slot->sequence, queue->n_taken + queue->mask + 1, memory_order_release);
-  queue->n_taken++;
+  atomic_store_explicit (&slot->sequence, i + queue->mask + 1, memory_order_release);
+  atomic_store_explicit (&queue->n_taken, i + 1, memory_order_release);
   return TRUE;
+}
+
+/* A span is added before it is taken, so the count of taken spans, which is read first, is never
+ * the larger one. */
+guint
+tps_span_queue_get_n_waiting (TpsSpanQueue *queue)
+{
+  gsize n_taken = atomic_load_explicit (&queue->n_taken, memory_order_acquire);
+  gsize n_added = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
+
+  return (guint) MIN (n_added - n_taken, queue->mask + 1);
 }
 
 guint64

@@ -38,6 +38,9 @@ gboolean tps_span_queue_add (TpsSpanQueue *queue, const TpsSpan *span);
 /* The oldest span; FALSE: there is none. */
 gboolean tps_span_queue_take (TpsSpanQueue *queue, TpsSpan *span);
 
+/* Spans that were added and have not been taken. Thread: any. */
+guint tps_span_queue_get_n_waiting (TpsSpanQueue *queue);
+
 /* Spans that were dropped so far. */
 guint64 tps_span_queue_get_n_dropped (TpsSpanQueue *queue);
 

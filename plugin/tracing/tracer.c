@@ -270,6 +270,12 @@ tps_tracer_take (TpsTracer *tracer, TpsSpan *span)
   return tracer->spans != NULL && tps_span_queue_take (tracer->spans, span);
 }
 
+guint
+tps_tracer_get_n_waiting (TpsTracer *tracer)
+{
+  return tracer->spans != NULL ? tps_span_queue_get_n_waiting (tracer->spans) : 0;
+}
+
 guint64
 tps_tracer_get_n_dropped (TpsTracer *tracer)
 {

@@ -84,6 +84,9 @@ void tps_call_span_set_code (TpsCallSpan *span, const gchar *code);   /* static 
 /* The next span for the exporter. FALSE: there is none. Thread: one at a time. */
 gboolean tps_tracer_take (TpsTracer *tracer, TpsSpan *span);
 
+/* Spans that wait for the exporter. Thread: any. */
+guint tps_tracer_get_n_waiting (TpsTracer *tracer);
+
 /* Spans that the exporter did not take in time. Thread: any. */
 guint64 tps_tracer_get_n_dropped (TpsTracer *tracer);
 

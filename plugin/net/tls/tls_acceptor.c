@@ -47,6 +47,12 @@ static const TpsFamily handshakes = {
   .labels = { "result" },
 };
 
+static const TpsFamily current_handshakes = {
+  .name = "tls_handshakes_in_progress",
+  .help = "TLS handshakes that wait for their clients or for a worker, or are computed.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
 static const TpsFamily kernel_connections = {
   .name = "tls_kernel_connections_total",
   .help = "Encrypted connections whose bytes the kernel encrypts.",
@@ -85,6 +91,7 @@ tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options)
   acceptor->counts = (TpsTlsCounts) {
     .done = tps_counters_use_counter (counters, &handshakes, "done", NULL),
     .failed = tps_counters_use_counter (counters, &handshakes, "failed", NULL),
+    .current = tps_counters_use_gauge (counters, &current_handshakes, NULL, NULL),
     .kernel = tps_counters_use_counter (counters, &kernel_connections, NULL, NULL),
   };
   if (counters != NULL)

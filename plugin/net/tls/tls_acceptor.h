@@ -21,8 +21,10 @@ typedef struct
   TpsCounters *counters;  /* borrowed, outlives the acceptor; NULL = none */
 } TpsTlsAcceptorOptions;
 
-/* Counts tls_handshakes_total, with the label result, and tls_kernel_connections_total; the
- * gauge tls_certificate_expiry_seconds says when the certificate expires, in seconds since 1970. */
+/* Counts tls_handshakes_total, with the label result, and tls_kernel_connections_total. The gauge
+ * tls_handshakes_in_progress counts from the first byte of a connection on;
+ * tls_certificate_expiry_timestamp_seconds is the time at which the certificate expires, in seconds
+ * since 1970. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
 
 /* All connections must have been opened or closed. NULL is fine. */

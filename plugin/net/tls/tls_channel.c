@@ -57,6 +57,7 @@ typedef struct
   TpsTlsSocket socket;
   gboolean is_broken;   /* OpenSSL must not be asked any more, because of: */
   const gchar *failure; /* static text; NULL = the socket's failure, or its end */
+  gboolean is_current;  /* its handshake is counted in counts.current */
 } TlsChannel;
 
 /* ---- one call of OpenSSL -------------------------------------------------------------------- */
@@ -408,6 +409,17 @@ run_handshake (TlsChannel *channel, GError **error)
   return TPS_HANDSHAKE_FAILED;
 }
 
+/* With the lock held, or while no other thread uses the channel. Only the first end is counted. */
+static void
+count_end (TlsChannel *channel, TpsCounter *counter)
+{
+  if (!channel->is_current)
+    return;
+  channel->is_current = FALSE;
+  tps_gauge_add (channel->counts.current, -1);
+  tps_counter_add (counter, 1);
+}
+
 static TpsHandshake
 shake_hands (TpsNetChannel *base, gint fd, GError **error)
 {
@@ -427,12 +439,12 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
     {
       base->has_unread = SSL_has_pending (channel->ssl) == 1;
       take_peer_name (channel);
-      tps_counter_add (channel->counts.done, 1);
+      count_end (channel, channel->counts.done);
       if (BIO_get_ktls_send (SSL_get_wbio (channel->ssl)))
         tps_counter_add (channel->counts.kernel, 1);
     }
   else if (result == TPS_HANDSHAKE_FAILED)
-    tps_counter_add (channel->counts.failed, 1);
+    count_end (channel, channel->counts.failed);
   tps_mutex_unlock (&channel->lock);
   return result;
 }
@@ -471,6 +483,7 @@ free_channel (TpsNetChannel *base, gint fd)
 
   if (fd >= 0)
     say_goodbye (channel);
+  count_end (channel, channel->counts.failed);
   SSL_free (channel->ssl);
   tps_charge_clear (&channel->charge);
   tps_budget_unref (channel->budget);
@@ -561,6 +574,8 @@ tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget, const Tp
     return NULL;
   channel->base.workers = workers;
   channel->counts = *counts;
+  channel->is_current = TRUE;
+  tps_gauge_add (counts->current, 1);
   if (tps_tls_has_authorities (tls))
     SSL_set_verify (channel->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
   SSL_set_accept_state (channel->ssl);

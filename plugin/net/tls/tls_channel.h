@@ -20,6 +20,7 @@ typedef struct
 {
   TpsCounter *done; /* handshakes */
   TpsCounter *failed;
+  TpsGauge *current;  /* handshakes that have not ended */
   TpsCounter *kernel; /* connections whose sent bytes the kernel encrypts */
 } TpsTlsCounts;
 
@@ -30,8 +31,9 @@ typedef struct
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
 /* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long
- * as the channel lives; `workers` and `counts` are borrowed, and must outlive the handshake.
- * Errors: RESOURCE_EXHAUSTED. */
+ * as the channel lives. `workers` and the numbers of `counts` are borrowed, and must outlive the
+ * channel. A handshake whose channel is freed before its end counts as failed. Errors:
+ * RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
 

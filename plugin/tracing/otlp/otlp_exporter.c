@@ -37,6 +37,7 @@ struct TpsOtlpExporter
   SoupSession *session;
   TpsCounter *sent;
   TpsCounter *dropped;
+  guint collector; /* of the length of the queue */
 
   TpsSpan *batch; /* [max_batch] */
   GBytes *body;   /* of the request that is sent, or will be sent again; NULL = none */
@@ -333,6 +334,18 @@ static const TpsFamily dropped_spans = {
   .help = "Spans for which there was no room, or that the collector did not take.",
 };
 
+static const TpsFamily queued_spans = {
+  .name = "otlp_queue_spans",
+  .help = "Spans that wait for the exporter, besides those of the request under way.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static void
+collect_queue (TpsReading *reading, gpointer tracer)
+{
+  tps_reading_add (reading, &queued_spans, NULL, NULL, tps_tracer_get_n_waiting (tracer));
+}
+
 TpsOtlpExporter *
 tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
 {
@@ -354,6 +367,8 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   exporter->batch = g_new (TpsSpan, exporter->options.max_batch);
   exporter->sent = tps_counters_use_counter (options->counters, &sent_spans, NULL, NULL);
   exporter->dropped = tps_counters_use_counter (options->counters, &dropped_spans, NULL, NULL);
+  exporter->collector = tps_counters_add_collector (options->counters, collect_queue,
+                                                    options->tracer);
   exporter->context = g_main_context_new ();
   exporter->loop = g_main_loop_new (exporter->context, FALSE);
   exporter->thread = g_thread_new ("tps-otlp", run, exporter);
@@ -378,6 +393,7 @@ tps_otlp_exporter_free (TpsOtlpExporter *exporter)
   if (exporter == NULL)
     return;
   ask_to_end (exporter);
+  tps_counters_remove_collector (exporter->options.counters, exporter->collector);
   g_main_loop_unref (exporter->loop);
   g_main_context_unref (exporter->context);
   g_free ((gchar *) (gsize) exporter->options.resource.service);

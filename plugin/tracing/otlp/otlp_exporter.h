@@ -36,8 +36,8 @@ typedef struct TpsOtlpExporter TpsOtlpExporter;
 /* Whether `text` is an endpoint: "http://" with a host, without a path or a user. */
 gboolean tps_otlp_is_endpoint (const gchar *text);
 
-/* Starts the thread. Counts spans in otlp_spans_sent_total and otlp_spans_dropped_total. Errors:
- * INVALID_ARGUMENT (no endpoint). */
+/* Starts the thread. Counts spans in otlp_spans_sent_total and otlp_spans_dropped_total; the gauge
+ * otlp_queue_spans ends with the exporter. Errors: INVALID_ARGUMENT (no endpoint). */
 TpsOtlpExporter *tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error);
 
 /* Sends the spans that are there, within flush_ms, and ends the thread. Spans that could not be

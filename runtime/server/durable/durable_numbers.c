@@ -36,6 +36,18 @@ static const TpsFamily written_bytes = {
   .help = "Bytes of the log that were written since the start.",
 };
 
+static const TpsFamily log_segments = {
+  .name = "log_segments",
+  .help = "Segments of the log that hold records.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily log_segment_bytes = {
+  .name = "log_segment_bytes",
+  .help = "Bytes of the segments that hold records, without reserved room.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
 static const TpsFamily recovery_bytes = {
   .name = "recovery_remaining_bytes",
   .help = "Bytes of the snapshot and the log that the recovery has yet to read.",
@@ -78,12 +90,24 @@ static const TpsFamily snapshot_duration = {
   .n_decimals = 9,
 };
 
+static void
+collect_segments (TpsReading *reading, TpsLog *log)
+{
+  guint n_segments;
+  gint64 n_bytes;
+
+  tps_log_get_size (log, &n_segments, &n_bytes);
+  tps_reading_add (reading, &log_segments, NULL, NULL, n_segments);
+  tps_reading_add (reading, &log_segment_bytes, NULL, NULL, n_bytes);
+}
+
 void
-tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status)
+tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status, TpsLog *log)
 {
   gboolean recovers = status->phase == TPS_DURABLE_RECOVERING
                       || status->phase == TPS_DURABLE_FAILED;
 
+  collect_segments (reading, log);
   for (gint i = TPS_DURABLE_RECOVERING; i <= TPS_DURABLE_FAILED; i++)
     tps_reading_add (reading, &phase, phase_names[i], NULL, (gint) status->phase == i);
   tps_reading_add (reading, &admitted_lsn, NULL, NULL, status->end_lsn);

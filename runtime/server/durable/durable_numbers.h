@@ -27,8 +27,8 @@ void tps_durable_numbers_init (TpsDurableNumbers *numbers, TpsCounters *counters
                                const TpsSnapshotInfo *snapshot);
 void tps_durable_numbers_clear (TpsDurableNumbers *numbers);
 
-/* Adds the numbers of a status. */
-void tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status);
+/* Adds the numbers of a status, and those of the log's segments. */
+void tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status, TpsLog *log);
 
 /* Count a snapshot that was written in `elapsed_ns`, and one that failed. */
 void tps_durable_numbers_add_snapshot (TpsDurableNumbers *numbers, const TpsSnapshotInfo *snapshot,

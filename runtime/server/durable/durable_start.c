@@ -177,12 +177,13 @@ recover (void *user_data)
 }
 
 static void
-collect (TpsReading *reading, gpointer durable)
+collect (TpsReading *reading, gpointer user_data)
 {
+  TpsDurable *durable = user_data;
   TpsDurableStatus status;
 
   tps_durable_get_status (durable, &status);
-  tps_durable_numbers_collect (reading, &status);
+  tps_durable_numbers_collect (reading, &status, durable->log);
 }
 
 gboolean

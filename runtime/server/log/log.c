@@ -251,6 +251,19 @@ tps_log_dup_segments (TpsLog *log)
   return copy;
 }
 
+void
+tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes)
+{
+  const GArray *infos = log->writer.infos;
+
+  tps_mutex_lock (&log->writer.lock);
+  *n_segments = infos->len;
+  *n_bytes = 0;
+  for (guint i = 0; i < infos->len; i++)
+    *n_bytes += g_array_index (infos, TpsSegmentInfo, i).n_bytes;
+  tps_mutex_unlock (&log->writer.lock);
+}
+
 /* Takes the oldest segment off the list. FALSE: it has records from `lsn` on, or is the newest. */
 static gboolean
 take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)

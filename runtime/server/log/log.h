@@ -127,6 +127,10 @@ gint64 tps_log_get_first_lsn (TpsLog *log);
 /* The number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
 gint64 tps_log_get_written_bytes (TpsLog *log);
 
+/* The number of segments with durable records, and their bytes without reserved room. Thread:
+ * any. */
+void tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes);
+
 /* Removes the segments that hold only records below `lsn`. Errors: as the disk says. Blocks.
  * Thread: any, one at a time. */
 gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);

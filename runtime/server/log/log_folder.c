@@ -120,7 +120,7 @@ check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean ma
 static gboolean
 add_segment (TpsLogFolder *folder, guint64 number, GError **error)
 {
-  TpsSegmentInfo segment = { number, 0 };
+  TpsSegmentInfo segment = { .number = number };
 
   if (folder->segments->len > 0)
     {
@@ -371,7 +371,7 @@ count_used (const TpsLogFolder *folder)
 static gboolean
 add_sizes (TpsLogFolder *folder, guint n, TpsLogEnd *end, GError **error)
 {
-  end->n_bytes = end->offset;
+  segment_at (folder, n - 1)->n_bytes = end->n_bytes = end->offset;
   for (guint i = 0; i + 1 < n; i++)
     {
       g_autofree gchar *name = tps_log_segment_name (segment_at (folder, i)->number);
@@ -385,6 +385,7 @@ add_sizes (TpsLogFolder *folder, guint n, TpsLogEnd *end, GError **error)
       folder->disk->close (file);
       if (size < 0)
         return FALSE;
+      segment_at (folder, i)->n_bytes = size;
       end->n_bytes += size;
     }
   return TRUE;

@@ -20,6 +20,7 @@ typedef struct
 {
   guint64 number;
   gint64 first_lsn; /* 0: no record */
+  gint64 n_bytes;   /* up to the end of its last group; 0: no record */
 } TpsSegmentInfo;
 
 typedef struct
@@ -52,7 +53,7 @@ gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *
 /* May be called for a folder that is all zero. */
 void tps_log_folder_close (TpsLogFolder *folder);
 
-/* Also fills in `first_lsn` of all segments. Errors: see tps_log_open(). */
+/* Also fills in `first_lsn` and `n_bytes` of all segments. Errors: see tps_log_open(). */
 gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *end,
                                   GError **error);
 

@@ -395,12 +395,15 @@ static void
 note_written (TpsLogWriter *writer, const TpsLogStage *stage)
 {
   gint64 n_bytes = tps_log_stage_get_bytes (stage);
-  TpsSegmentInfo info = { writer->segments.current.head.number, stage->first_lsn };
+  TpsSegmentInfo info = { .number = writer->segments.current.head.number,
+                          .first_lsn = stage->first_lsn };
 
   if (n_bytes == 0)
     return;
   if (writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes)
     g_array_append_val (writer->infos, info);
+  g_array_index (writer->infos, TpsSegmentInfo, writer->infos->len - 1).n_bytes =
+      writer->segments.current.offset;
   writer->durable_lsn = stage->last_lsn;
   writer->n_written += n_bytes;
 }

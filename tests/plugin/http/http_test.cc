@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/base/worker_pool.h"
@@ -68,6 +69,23 @@ TEST (Http, HeadHasNoBody)
   EXPECT_THAT (answer, StartsWith ("HTTP/1.1 200"));
   EXPECT_EQ (answer.substr (answer.size () - 4), "\r\n\r\n");
   EXPECT_THAT (answer, Not (HasSubstr ("Content-Length: 0")));
+}
+
+TEST (Http, CountsOpenConnections)
+{
+  Servers servers;
+  auto has_open = [&] (int n) {
+    std::string line = "\nthriftps_http_connections " + std::to_string (n) + "\n";
+    return servers.Get ("/metrics").find (line) != std::string::npos; // it counts itself
+  };
+
+  {
+    Socket silent (servers.url ()), another (servers.url ());
+    while (!has_open (3))
+      std::this_thread::yield ();
+  }
+  while (!has_open (1))
+    std::this_thread::yield ();
 }
 
 // ---- rights -------------------------------------------------------------------------------------

@@ -9,17 +9,21 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "plugin/http/http.h"
 #include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/exposition.h"
 #include "runtime/base/process_numbers.h"
+#include "runtime/base/trace.h"
 #include "tests/plugin/net/tls/certificates.h"
 #include "tests/plugin/server/raw_client.h"
 #include "tests/runtime/base/readings.h"
@@ -123,28 +127,36 @@ protected:
     address_ = tps_server_get_addresses (server_)[0];
   }
   void
-  MakeTable ()
+  MakeTable (const char *name = "users")
   {
     TpsTableSpec spec;
     g_autoptr (GError) error = nullptr;
-    tps_table_spec_init (&spec, "users", 100, 4);
+    tps_table_spec_init (&spec, name, 100, 4);
     ASSERT_TRUE (tps_table_store_create (tps_plugin_get_tables (plugin_), &spec, &error))
         << error->message;
     tps_table_spec_clear (&spec);
   }
-  // The exporter's numbers remain after its end.
-  void
-  ExportSpans ()
+  // An exporter that does not look for spans before it ends.
+  TpsOtlpExporter *
+  MakeExporter (TpsTracer *tracer)
   {
-    TpsTracerOptions tracing = {};
     TpsOtlpOptions otlp = {};
-    tracing.has_exporter = TRUE;
-    g_autoptr (TpsTracer) tracer = tps_tracer_new (&tracing);
     otlp.endpoint = "http://127.0.0.1:1";
     otlp.tracer = tracer;
     otlp.counters = counters ();
+    otlp.interval_ms = 3600 * 1000;
     otlp.flush_ms = 1;
-    tps_otlp_exporter_free (tps_otlp_exporter_new (&otlp, nullptr));
+    return tps_otlp_exporter_new (&otlp, nullptr);
+  }
+  TpsHttp *
+  StartHttp ()
+  {
+    TpsHttpOptions options = {};
+    options.plugin = plugin_;
+    options.server = server_;
+    TpsHttp *http = tps_http_new (&options);
+    EXPECT_TRUE (tps_http_start (http, nullptr));
+    return http;
   }
   TpsCounters *
   counters ()
@@ -179,7 +191,13 @@ TEST_F (ServerMetrics, AreThoseOfTheManual)
 {
   RawClient client (address_);
   client.Call ("Node:no_such_method"); // a failure, because the family appears with the first one
-  ExportSpans ();
+  TpsTracerOptions tracing = {};
+  tracing.has_exporter = TRUE;
+  g_autoptr (TpsTracer) tracer = tps_tracer_new (&tracing);
+  g_autoptr (TpsOtlpExporter) exporter = MakeExporter (tracer);
+  g_autoptr (TpsHttp) http = StartHttp ();
+  while (ReadNumber (counters (), "http_connections") < 0)
+    std::this_thread::yield (); // its thread makes the gauge
   std::set<std::string> rows;
   ForEachNumber (counters (), [&] (const TpsFamily &family, const TpsSample &) {
     rows.insert (RowOf (family));
@@ -224,6 +242,59 @@ TEST_F (ServerMetrics, AreCountedWhenTheReplyArrives)
   EXPECT_LE (ReadNumber (counters (), "process_start_time_seconds"), g_get_real_time () / 1000);
   EXPECT_GT (ReadNumber (counters (), "process_start_time_seconds"),
              g_get_real_time () / 1000 - 3600 * 1000);
+}
+
+TEST_F (ServerMetrics, HaveTheSizeOfTheLog)
+{
+  EXPECT_EQ (ReadNumber (counters (), "log_segments"), 1);
+  gint64 n_bytes = ReadNumber (counters (), "log_segment_bytes");
+  EXPECT_GT (n_bytes, 0);
+  MakeTable ("items");
+  EXPECT_EQ (ReadNumber (counters (), "log_segments"), 1);
+  EXPECT_GT (ReadNumber (counters (), "log_segment_bytes"), n_bytes);
+}
+
+TEST_F (ServerMetrics, HaveTheSpansThatWaitForTheExporter)
+{
+  TpsTracerOptions tracing = {};
+  tracing.has_exporter = TRUE;
+  tracing.sampling = 1;
+  g_autoptr (TpsTracer) tracer = tps_tracer_new (&tracing);
+  TpsOtlpExporter *exporter = MakeExporter (tracer);
+  TpsCallFacts facts = { "Test:echo", nullptr, nullptr, nullptr };
+  for (int i = 0; i < 3; i++)
+    {
+      TpsCallSpan storage;
+      EXPECT_EQ (ReadNumber (counters (), "otlp_queue_spans"), i);
+      TpsCallSpan *span = tps_tracer_begin (tracer, nullptr, 1, &storage);
+      ASSERT_TRUE (tps_tracer_wants (tracer, span, 2));
+      tps_tracer_end (tracer, span, &facts, 2);
+    }
+  tps_otlp_exporter_free (exporter);
+  EXPECT_EQ (ReadNumber (counters (), "otlp_queue_spans"), -1) << "it has ended";
+  EXPECT_EQ (ReadNumber (counters (), "otlp_spans_dropped_total"), 3);
+  EXPECT_EQ (tps_tracer_get_n_waiting (tracer), 0u);
+}
+
+TEST_F (ServerMetrics, CountEventsThatCannotBeLogged)
+{
+  std::mutex stuck;
+  gint64 before = ReadNumber (counters (), "trace_events_dropped_total");
+  EXPECT_GE (before, 0);
+  tps_trace_set_sink (
+      [] (const TpsTraceRecord *, gpointer mutex) {
+        std::lock_guard<std::mutex> wait (*static_cast<std::mutex *> (mutex));
+      },
+      &stuck);
+  {
+    std::lock_guard<std::mutex> guard (stuck);
+    while (ReadNumber (counters (), "trace_events_dropped_total") == before)
+      {
+        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // new, so without a rate
+        tps_trace (&event);
+      }
+  }
+  tps_trace_set_sink (nullptr, nullptr);
 }
 
 TEST_F (ServerMetrics, OfPrincipalsAreTheirCallsAndRefusals)

@@ -58,6 +58,23 @@ TEST_F (Impatient, SilentPeersAreClosed)
   EXPECT_TRUE (slow.IsClosedByPeer ());
 }
 
+TEST_F (TlsTest, HandshakesAreCountedFromTheFirstByteToTheEnd)
+{
+  EXPECT_EQ (Gauge ("tls_handshakes_in_progress"), 0);
+  {
+    RawClient silent (tcp_), slow (tcp_);
+    slow.SendBytes ("\x16");
+    while (Gauge ("tls_handshakes_in_progress") != 1)
+      std::this_thread::yield ();
+  }
+  WaitForFailures (1);
+  EXPECT_EQ (Gauge ("tls_handshakes_in_progress"), 0);
+  ExpectServes ();
+  EXPECT_EQ (Gauge ("tls_handshakes_in_progress"), 0);
+  EXPECT_EQ (Count ("tls_handshakes_total", "done"), 1u);
+  EXPECT_EQ (Count ("tls_handshakes_total", "failed"), 1u);
+}
+
 // ---- hostile handshakes -------------------------------------------------------------------------
 
 TEST_F (TlsTest, TruncatedHandshakes)

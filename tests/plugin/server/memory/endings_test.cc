@@ -12,6 +12,7 @@
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/runtime/base/readings.h"
 #include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
@@ -124,6 +125,21 @@ TEST (Endings, AnAnswerThatNobodyTakesGoesWithItsConnection)
   EXPECT_EQ (client->n_resolved, 1);
   client.reset (); // without a release
   ExpectNothingLeft (server);
+}
+
+TEST (Endings, MetricsCountSegmentsWhileTheyAreShared)
+{
+  PluginServer server;
+  auto client = std::make_unique<SharedClient> (server.Unix ());
+  auto count = [&] { return ReadNumber (server.Counters (), "shared_segments"); };
+
+  EXPECT_EQ (count (), 0);
+  client->Open (TPS_SEGMENT_ANSWERS, kMiB);
+  WaitUntil ([&] { return count () == 1; });
+  client->Open (TPS_SEGMENT_REQUESTS, kMiB);
+  WaitUntil ([&] { return count () == 2; });
+  client.reset ();
+  WaitUntil ([&] { return count () == 0; });
 }
 
 TEST (Endings, StoppingTheServerLetsGoOfAllSegments)

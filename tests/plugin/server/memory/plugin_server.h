@@ -116,6 +116,12 @@ public:
     return server_;
   }
 
+  TpsCounters *
+  Counters () const
+  {
+    return tps_metrics_get_counters (tps_plugin_get_metrics (plugin_));
+  }
+
   // Bytes of bodies and segments.
   gsize
   BytesOut () const

@@ -532,6 +532,37 @@ TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
   EXPECT_EQ (found_.last_lsn, 20);
 }
 
+TEST_F (LogTest, TheSizeIsThatOfTheSegmentsWithRecords)
+{
+  guint n_segments;
+  gint64 n_bytes, n_bytes_before;
+
+  ASSERT_TRUE (open ());
+  tps_log_get_size (log_, &n_segments, &n_bytes);
+  EXPECT_EQ (n_segments, 0u);
+  EXPECT_EQ (n_bytes, 0);
+  for (int i = 0; i < 12; i++) /* a segment has 5 */
+    {
+      append_rows (11000);
+      take_all_steps (log_);
+    }
+  tps_log_get_size (log_, &n_segments, &n_bytes);
+  EXPECT_EQ (n_segments, 3u);
+  EXPECT_EQ (n_bytes, tps_log_get_written_bytes (log_) + 3 * TPS_LOG_FIRST_GROUP);
+  close ();
+  EXPECT_EQ (n_bytes, (gint64) (segment (1).size () + segment (2).size () + segment (3).size ()));
+  ASSERT_TRUE (open ());
+  n_bytes_before = n_bytes;
+  tps_log_get_size (log_, &n_segments, &n_bytes);
+  EXPECT_EQ (n_segments, 3u);
+  EXPECT_EQ (n_bytes, n_bytes_before) << "a restart does not change it";
+  n_bytes_before -= (gint64) segment (1).size ();
+  ASSERT_TRUE (tps_log_delete_before (log_, 6, nullptr));
+  tps_log_get_size (log_, &n_segments, &n_bytes);
+  EXPECT_EQ (n_segments, 2u);
+  EXPECT_EQ (n_bytes, n_bytes_before);
+}
+
 /* Tensors of a model may be held longer than the record. */
 TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
 {
