@@ -62,7 +62,7 @@ REFUSED = (ErrorCode.PERMISSION_DENIED, ErrorCode.UNAUTHENTICATED)
 PROGRAM = os.path.abspath(os.environ["THRIFTPS_SERVER"])
 
 SERVICE = re.compile(r"^service\s+(\w+)\s*\{(.*?)^\}", re.DOTALL | re.MULTILINE)
-METHOD = re.compile(r"(\w+)\s*\([^)]*\)\s*throws")
+METHOD = re.compile(r"^\s*(?:oneway\s+)?[\w.]+(?:\s*<[^()]*>)?\s+(\w+)\s*\(", re.MULTILINE)
 
 
 def list_methods():
@@ -89,6 +89,34 @@ def lines_of_manual(begin, end):
 
 def list_names(wire):
     return sorted(table.name for table in wire.of(EmbeddingTable).list_tables())
+
+
+def write_call(protocol, name):
+    """A call without arguments."""
+    protocol.writeMessageBegin(name, TMessageType.CALL, 1)
+    protocol.writeFieldStop()
+    protocol.writeMessageEnd()
+
+
+def read_failure(protocol):
+    """The failure in a reply; see Wire.call()."""
+    found = None
+    _, kind, _ = protocol.readMessageBegin()
+    exception = kind == TMessageType.EXCEPTION
+    protocol.readStructBegin()
+    while True:
+        _, field_type, number = protocol.readFieldBegin()
+        if field_type == TType.STOP:
+            break
+        if exception and number == 1:
+            found = ("exception", protocol.readString())
+        elif number == 1 and not exception:
+            failure = ServiceError.read(protocol)
+            found = (failure.code, failure.message)
+        else:
+            protocol.skip(field_type)
+    protocol.readMessageEnd()
+    return found or (None, "")
 
 
 class Wire:
@@ -120,30 +148,25 @@ class Wire:
 
     def call(self, name):
         """(code, message) of the failure; code None: none, "exception": a TApplicationException."""
-        self.protocol.writeMessageBegin(name, TMessageType.CALL, 1)
-        self.protocol.writeFieldStop()
-        self.protocol.writeMessageEnd()
+        write_call(self.protocol, name)
         self.transport.flush()
-        _, kind, _ = self.protocol.readMessageBegin()
-        failure = self.read_failure(exception=kind == TMessageType.EXCEPTION)
-        self.protocol.readMessageEnd()
-        return failure
+        return read_failure(self.protocol)
 
-    def read_failure(self, exception):
-        found = None
-        self.protocol.readStructBegin()
-        while True:
-            _, field_type, number = self.protocol.readFieldBegin()
-            if field_type == TType.STOP:
-                break
-            if exception and number == 1:
-                found = ("exception", self.protocol.readString())
-            elif number == 1 and not exception:
-                failure = ServiceError.read(self.protocol)
-                found = (failure.code, failure.message)
-            else:
-                self.protocol.skip(field_type)
-        return found or (None, "")
+    def call_in_chunks(self, name, transfer):
+        """The same for a call through the service Chunks. The failure is that of the transfer if it
+        has one."""
+        memory = TTransport.TMemoryBuffer()
+        write_call(TBinaryProtocol(memory), name)
+        chunks, parts = self.of(Chunks), cut(memory.getvalue())
+        try:
+            chunks.begin_transfer(transfer, len(memory.getvalue()), len(parts))
+            for index in range(len(parts)):
+                chunks.put_chunk(chunk(transfer, parts, index))
+            answer = chunks.run_transfer(transfer)
+            chunks.end_transfer(transfer)
+        except ServiceError as failure:
+            return failure.code, failure.message
+        return read_failure(TBinaryProtocol(TTransport.TMemoryBuffer(answer.message)))
 
 
 def expected(rights, anonymous, needed):
@@ -211,17 +234,22 @@ class Matrix(AccessTest):
     def check_row(self, wire, rights, anonymous=False):
         n_cells = 0
         for service, method in list_methods():
-            needed = RIGHTS[service][method]
-            code, message = wire.call("%s:%s" % (service, method))
-            wanted = expected(rights, anonymous, needed)
-            where = "%s:%s with %s: %s" % (service, method, names_of_rights(rights), message)
-            if wanted is None:
-                self.assertNotIn(code, REFUSED, where)
-                self.assertNotEqual(code, "exception", where)
-            else:
-                self.assertEqual(code, wanted, where)
+            name = "%s:%s" % (service, method)
+            wanted = expected(rights, anonymous, RIGHTS[service][method])
+            self.check_cell(wire.call(name), wanted, name, rights)
+            if service == "ParameterServer":  # the default: connections need not multiplex
+                self.check_cell(wire.call(method), wanted, method, rights)
             n_cells += 1
         self.assertEqual(n_cells, sum(len(methods) for methods in RIGHTS.values()))
+
+    def check_cell(self, failure, wanted, name, rights):
+        code, message = failure
+        where = "%s with %s: %s" % (name, names_of_rights(rights), message)
+        if wanted is None:
+            self.assertNotIn(code, REFUSED, where)
+            self.assertNotEqual(code, "exception", where)
+        else:
+            self.assertEqual(code, wanted, where)
 
     def check_all(self, server, tls=None):
         with self.wire(server, tls=tls) as wire:
@@ -238,6 +266,39 @@ class Matrix(AccessTest):
         flags = self.tls_flags(with_clients=False)
         with self.server("--data-dir=" + self.path("data"), *flags) as server:
             self.check_all(server, self.context())
+
+    def test_every_cell_in_chunks(self):
+        """A call in a transfer needs the same right as the call itself."""
+        methods = [(service, method) for service, method in list_methods()
+                   if service not in ("Chunks", "Memory", "Session")]  # those of a connection
+        with self.server("--data-dir=" + self.path("data")) as server:
+            for name, rights in PRINCIPALS.items():
+                with self.subTest(name), self.wire(server, name) as wire:
+                    for i, (service, method) in enumerate(methods):
+                        wanted = expected(rights, False, RIGHTS[service][method])
+                        failure = wire.call_in_chunks("%s:%s" % (service, method),
+                                                      "%s%032d" % (name, i))
+                        self.check_cell(failure, wanted, "%s:%s" % (service, method), rights)
+
+    def test_one_way_calls_need_the_right(self):
+        """A call without a reply has no effect without its right."""
+        drop = TTransport.TMemoryBuffer()
+        protocol = TMultiplexedProtocol(TBinaryProtocol(drop), "EmbeddingTable")
+        EmbeddingTable.Client(protocol).send_drop_table("kept")
+        message = bytearray(drop.getvalue())
+        message[3] = TMessageType.ONEWAY
+        with self.server("--log-file=" + self.path("log")) as server, \
+                self.wire(server, "owner") as owner, self.wire(server, "trainer") as trainer:
+            owner.of(EmbeddingTable).create_table(spec("kept"))
+            trainer.transport.write(message)
+            trainer.transport.flush()
+            self.assertEqual(list_names(trainer), ["kept"])  # it is behind the other call
+            owner.transport.write(message)
+            owner.transport.flush()
+            while list_names(owner):
+                pass
+        with open(self.path("log"), encoding="utf-8") as log:
+            self.assertRegex(log.read(), "access_refused principal=token:trainer .*drop_table")
 
     def test_rows_of_certificates(self):
         flags = self.tls_flags(with_clients=True)
