@@ -2,11 +2,14 @@
 
 #include "tests/plugin/call_cost/moved.h"
 
+#include <dlfcn.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -23,6 +26,15 @@ using Pieces = std::vector<Piece>;
 std::mutex lock;
 Pieces received;
 Pieces sent;
+
+void
+Note (Pieces *pieces, const void *data, size_t n_bytes)
+{
+  std::lock_guard<std::mutex> guard (lock);
+  auto begin = reinterpret_cast<uintptr_t> (data);
+
+  pieces->push_back ({ begin, begin + n_bytes });
+}
 
 // Records the first `n_bytes` of the call's memory.
 void
@@ -52,10 +64,104 @@ CountIn (const Pieces &pieces, uintptr_t begin, uintptr_t end)
   return n;
 }
 
+std::atomic<size_t> n_copied;
+
+// Instructions instead of a loop, which the compiler would make a call of memcpy(). The ranges may
+// overlap if `dest` is below `src`.
+void
+CopyForwards (void *dest, const void *src, size_t n_bytes)
+{
+  asm volatile("rep movsb" : "+D"(dest), "+S"(src), "+c"(n_bytes) : : "memory");
+}
+
+void
+CopyBackwards (void *dest, const void *src, size_t n_bytes)
+{
+  auto *last_dest = static_cast<char *> (dest) + n_bytes - 1;
+  auto *last_src = static_cast<const char *> (src) + n_bytes - 1;
+  asm volatile("std\n\trep movsb\n\tcld"
+               : "+D"(last_dest), "+S"(last_src), "+c"(n_bytes)
+               :
+               : "memory");
+}
+
+void *
+Copy (void *dest, const void *src, size_t n_bytes)
+{
+  if (n_bytes >= thriftps_test::kLargeCopy)
+    n_copied.fetch_add (n_bytes, std::memory_order_relaxed);
+  if (reinterpret_cast<uintptr_t> (dest) - reinterpret_cast<uintptr_t> (src) >= n_bytes)
+    CopyForwards (dest, src, n_bytes);
+  else
+    CopyBackwards (dest, src, n_bytes);
+  return dest;
+}
+
+// The function that the one of this file replaces.
+template <typename Function>
+Function *
+FindReplaced (const char *name)
+{
+  return reinterpret_cast<Function *> (dlsym (RTLD_NEXT, name));
+}
+
 } // namespace
 
 extern "C"
 {
+  // By their symbols: <string.h> may have inline functions of these names. The last two are those
+  // of fortified code, with the room in `dest`, which the test does not exceed.
+  void *ReplacedMemcpy (void *dest, const void *src, size_t n_bytes) asm("memcpy");
+  void *ReplacedMemmove (void *dest, const void *src, size_t n_bytes) asm("memmove");
+  void *CheckedMemcpy (void *dest, const void *src, size_t n_bytes, size_t) asm("__memcpy_chk");
+  void *CheckedMemmove (void *dest, const void *src, size_t n_bytes, size_t) asm("__memmove_chk");
+
+  void *
+  ReplacedMemcpy (void *dest, const void *src, size_t n_bytes)
+  {
+    return Copy (dest, src, n_bytes);
+  }
+
+  void *
+  ReplacedMemmove (void *dest, const void *src, size_t n_bytes)
+  {
+    return Copy (dest, src, n_bytes);
+  }
+
+  void *
+  CheckedMemcpy (void *dest, const void *src, size_t n_bytes, size_t)
+  {
+    return Copy (dest, src, n_bytes);
+  }
+
+  void *
+  CheckedMemmove (void *dest, const void *src, size_t n_bytes, size_t)
+  {
+    return Copy (dest, src, n_bytes);
+  }
+
+  int
+  SSL_read_ex (SSL *ssl, void *dest, size_t n_bytes, size_t *n_read)
+  {
+    static auto *const read = FindReplaced<decltype (SSL_read_ex)> ("SSL_read_ex");
+    int rc = read (ssl, dest, n_bytes, n_read);
+
+    if (rc == 1)
+      Note (&received, dest, *n_read);
+    return rc;
+  }
+
+  int
+  SSL_write_ex (SSL *ssl, const void *src, size_t n_bytes, size_t *n_written)
+  {
+    static auto *const write = FindReplaced<decltype (SSL_write_ex)> ("SSL_write_ex");
+    int rc = write (ssl, src, n_bytes, n_written);
+
+    if (rc == 1)
+      Note (&sent, src, *n_written);
+    return rc;
+  }
+
   ssize_t
   sendmsg (int fd, const struct msghdr *message, int flags)
   {
@@ -85,6 +191,13 @@ ForgetMoved ()
 
   received.clear ();
   sent.clear ();
+  n_copied = 0;
+}
+
+size_t
+CopiedBytes ()
+{
+  return n_copied;
 }
 
 Moved

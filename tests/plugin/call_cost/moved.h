@@ -1,7 +1,9 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The memory that holds the bytes of messages: moved.cc replaces sendmsg() and recvmsg(), and
-// records the memory of each call by any thread of a program that links it.
+// The memory that holds the bytes of messages: moved.cc replaces sendmsg() and recvmsg(),
+// SSL_write_ex() and SSL_read_ex(), and records the memory of each call by any thread of a program
+// that links it. It also replaces memcpy() and memmove(), and counts the bytes of large copies,
+// those inside OpenSSL included.
 
 #pragma once
 
@@ -11,13 +13,17 @@ namespace thriftps_test {
 
 struct Moved
 {
-  size_t received; // by recvmsg() into the memory
-  size_t sent;     // by sendmsg() from there
+  size_t received; // by recvmsg() or SSL_read_ex() into the memory
+  size_t sent;     // by sendmsg() or SSL_write_ex() from there
 };
 
 void ForgetMoved ();
 
 // Since ForgetMoved(), of the bytes [begin, begin + n_bytes).
 Moved MovedIn (const void *begin, size_t n_bytes);
+
+// The sum of the sizes of all copies of at least kLargeCopy bytes since ForgetMoved().
+constexpr size_t kLargeCopy = 256;
+size_t CopiedBytes ();
 
 } // namespace thriftps_test

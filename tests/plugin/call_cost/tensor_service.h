@@ -87,10 +87,11 @@ class TensorClient
 {
 public:
   explicit TensorClient (const std::string &address, bool shares_memory = false,
-                         TpsProtocolKind protocol = TPS_PROTOCOL_BINARY)
+                         TpsProtocolKind protocol = TPS_PROTOCOL_BINARY, TpsTls *tls = nullptr)
   {
     TpsClientOptions options = {};
     options.address = address.c_str ();
+    options.tls = tls;
     options.no_shared_memory = !shares_memory;
     options.protocol = protocol;
     client_ = tps_client_new (&options, nullptr);
