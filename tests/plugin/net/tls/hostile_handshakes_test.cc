@@ -177,6 +177,71 @@ TEST_F (TlsTest, FloodsOfKeyUpdates)
   EXPECT_NE (peer.ReceiveFrame (), "");
 }
 
+// ---- early data ---------------------------------------------------------------------------------
+
+// A client that sends early data (0-RTT) under a key that it claims to share with the server.
+class EarlyPeer : public TlsPeer
+{
+public:
+  explicit EarlyPeer (const std::string &address) : TlsPeer (address)
+  {
+    SSL_set_psk_use_session_callback (ssl (), UseSession);
+  }
+  // Sends the first flight with early data behind it.
+  bool
+  SendEarly (const std::string &bytes)
+  {
+    size_t n = 0;
+    return SSL_write_early_data (ssl (), bytes.data (), bytes.size (), &n) == 1
+           && n == bytes.size ();
+  }
+
+private:
+  static int
+  UseSession (SSL *ssl, const EVP_MD *, const unsigned char **id, size_t *n_id_bytes,
+              SSL_SESSION **session)
+  {
+    static const unsigned char name[] = "early";
+    const unsigned char cipher[] = { 0x13, 0x01 }; // TLS_AES_128_GCM_SHA256
+    *session = SSL_SESSION_new ();
+    SSL_SESSION_set1_master_key (*session, std::vector<unsigned char> (32, 7).data (), 32);
+    SSL_SESSION_set_cipher (*session, SSL_CIPHER_find (ssl, cipher));
+    SSL_SESSION_set_protocol_version (*session, TLS1_3_VERSION);
+    SSL_SESSION_set_max_early_data (*session, 1 << 20);
+    *id = name;
+    *n_id_bytes = sizeof name - 1;
+    return 1;
+  }
+};
+
+TEST_F (TlsTest, EarlyDataAreRefusedAndNotCarriedOut)
+{
+  EarlyPeer peer (tcp_);
+  ASSERT_TRUE (peer.SendEarly (MessageBytes (Wire (), "Test:hold", 5, IntField (5))));
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_EQ (SSL_get_early_data_status (peer.ssl ()), SSL_EARLY_DATA_REJECTED);
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  EXPECT_NE (peer.ReceiveFrame (), "");
+  EXPECT_EQ (service_.NHeld (), 0u);
+  EXPECT_EQ (Count ("requests_total", "Test:hold"), 0u);
+  EXPECT_EQ (Count ("requests_total", "Test:echo"), 1u);
+}
+
+TEST_F (TlsTest, MuchEarlyDataEndTheConnection)
+{
+  EarlyPeer peer (tcp_);
+  std::string call = MessageBytes (Wire (), "Test:hold", 5, IntField (5)), calls;
+  while (calls.size () < 64 << 10)
+    calls += call;
+  for (int i = 0; i < 4 && peer.SendEarly (calls); i++)
+    ;
+  EXPECT_FALSE (peer.ShakeHands () && peer.Send (EchoBytes (1)) && !peer.ReceiveFrame ().empty ());
+  WaitForFailures (1);
+  EXPECT_EQ (service_.NHeld (), 0u);
+  EXPECT_EQ (Count ("requests_total", "Test:hold"), 0u);
+  ExpectServes ();
+}
+
 // ---- hostile peers of an open connection --------------------------------------------------------
 
 TEST_F (TlsTest, DamagedRecordsEndTheirConnection)
