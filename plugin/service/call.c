@@ -41,9 +41,10 @@ tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, 
 void
 tps_call_end (TpsCall *call, TpsWriter *reply)
 {
-  tps_call_end_records (call, reply);
+  gint64 now_ns = tps_call_end_records (call, reply);
+
   if (call->is_admitted)
-    tps_call_leave_tenant (call, reply);
+    tps_call_leave_tenant (call, reply, now_ns);
   tps_message_free (call->message);
   g_clear_pointer (&call->place, tps_sharing_unref);
   call->ops->finish (call->carried, reply);

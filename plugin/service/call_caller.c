@@ -119,21 +119,22 @@ tps_call_admit (TpsCall *call, gboolean is_login, GError **error)
   call->tenant = call->ops->get_tenant != NULL ? call->ops->get_tenant (call->carried) : NULL;
   if (call->tenant == NULL || call->message->transferred || (is_login && may_log_in (call)))
     return TRUE;
-  call->is_admitted = tps_tenant_begin_call (call->tenant, count_message (call->message), error);
+  call->is_admitted = tps_tenant_begin_call (call->tenant, count_message (call->message),
+                                             call->arrived_ns, error);
   if (!call->is_admitted)
     throttle (call, *error);
   return call->is_admitted;
 }
 
 void
-tps_call_leave_tenant (TpsCall *call, TpsWriter *reply)
+tps_call_leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns)
 {
   gsize n_bytes = 0;
   guint n_pieces;
 
   if (reply != NULL)
     tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
-  tps_tenant_end_call (call->tenant, n_bytes);
+  tps_tenant_end_call (call->tenant, n_bytes, now_ns);
 }
 
 TpsTenant *
@@ -142,12 +143,14 @@ tps_call_get_tenant (TpsCall *call)
   return call->tenant;
 }
 
+/* A call that has waited for a worker begins later than it arrived. */
 gboolean
 tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error)
 {
+  gint64 begun_ns = call->work == NULL ? call->arrived_ns : 0;
   g_autoptr (GError) refusal = NULL;
 
-  if (call->tenant == NULL || tps_tenant_add_rows (call->tenant, n_rows, &refusal))
+  if (call->tenant == NULL || tps_tenant_add_rows (call->tenant, n_rows, begun_ns, &refusal))
     return TRUE;
   throttle (call, refusal);
   g_propagate_error (error, g_steal_pointer (&refusal));

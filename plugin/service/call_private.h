@@ -61,8 +61,8 @@ tps_call_get_reply_budget (const TpsCall *call)
 /* ---- call_caller.c -------------------------------------------------------------------------- */
 
 /* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, which is no longer
- * in flight. */
-void tps_call_leave_tenant (TpsCall *call, TpsWriter *reply);
+ * in flight. `now_ns` 0 = not known. */
+void tps_call_leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns);
 
 /* ---- call_records.c ------------------------------------------------------------------------- */
 
@@ -76,8 +76,9 @@ void tps_call_record_error (TpsCall *call, const GError *error);
 /* Counts and logs that the caller lacks a right. `object` is a table; NULL = the method. */
 void tps_call_record_refusal (TpsCall *call, const gchar *object, const GError *error);
 
-/* Completes the records when the call ends. `reply` NULL = there is none. */
-void tps_call_end_records (TpsCall *call, TpsWriter *reply);
+/* Completes the records when the call ends. `reply` NULL = there is none. Returns the time of the
+ * end; 0 = no record needed it. */
+gint64 tps_call_end_records (TpsCall *call, TpsWriter *reply);
 
 /* ---- call_replies.c ------------------------------------------------------------------------- */
 

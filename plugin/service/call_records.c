@@ -172,7 +172,7 @@ tps_call_record_error (TpsCall *call, const GError *error)
   tps_call_record_failure (call, tps_error_to_wire_code (error), error->message);
 }
 
-void
+gint64
 tps_call_end_records (TpsCall *call, TpsWriter *reply)
 {
   gint64 now_ns = call->metrics != NULL || call->span != NULL ? tps_clock_now_ns () : 0;
@@ -183,4 +183,5 @@ tps_call_end_records (TpsCall *call, TpsWriter *reply)
     end_span (call, now_ns);
   if (call->is_admin)
     end_audit (call);
+  return now_ns;
 }

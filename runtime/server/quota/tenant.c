@@ -124,6 +124,20 @@ get_now_ns (const TpsTenant *tenant, const Limits *limits)
   return (gint64) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
+/* The time of a decision: the caller's, unless it is 0. */
+static gint64
+find_now_ns (const TpsTenant *tenant, const Limits *limits, gint64 callers_ns)
+{
+  return callers_ns != 0 && tenant->get_now_ns == NULL ? callers_ns : get_now_ns (tenant, limits);
+}
+
+/* The present time. The coarse clock may be earlier than the caller's time. */
+static gint64
+find_present_ns (const TpsTenant *tenant, const Limits *limits, gint64 now_ns)
+{
+  return MAX (now_ns, get_now_ns (tenant, limits));
+}
+
 /* The coarse clock would lose time in bursts of a few ticks. */
 static clockid_t
 choose_clock (const Limits *limits)
@@ -264,6 +278,31 @@ leave (TpsTenant *tenant)
   atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
 }
 
+/* The charge does not conform at the caller's time. It may have become due meanwhile: the bucket is
+ * then charged at the caller's time all the same. */
+static gboolean
+check_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
+                  const TpsTokenCharge *charge, gint64 now_ns, GError **error)
+{
+  gint64 present_ns = find_present_ns (tenant, limits, now_ns);
+  gint64 wait_ns = tps_token_charge_wait (charge, &limits->rates[kind], present_ns);
+
+  return wait_ns == 0 || refuse_tokens (tenant, limits, kind, charge, present_ns, wait_ns, error);
+}
+
+/* The same for a bucket that has changed since it was checked. */
+static gboolean
+take_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, TpsTokenCharge *charge,
+                 gint64 now_ns, GError **error)
+{
+  gint64 present_ns = find_present_ns (tenant, limits, now_ns);
+  gint64 wait_ns;
+
+  return tps_token_charge_take (charge, &tenant->buckets[kind], &limits->rates[kind], present_ns,
+                                &wait_ns)
+         || refuse_tokens (tenant, limits, kind, charge, present_ns, wait_ns, error);
+}
+
 /* The first of two steps: whether the bucket has the tokens. */
 static inline gboolean
 check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint64 n_tokens,
@@ -275,7 +314,7 @@ check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint6
   *charge = tps_token_charge (&tenant->buckets[kind], rate, n_tokens);
   if (tps_token_rate_is_limited (rate))
     wait_ns = tps_token_charge_wait (charge, rate, now_ns);
-  return wait_ns == 0 || refuse_tokens (tenant, limits, kind, charge, now_ns, wait_ns, error);
+  return wait_ns == 0 || check_at_present (tenant, limits, kind, charge, now_ns, error);
 }
 
 /* The second step. The bucket has mostly not changed since the first one. */
@@ -283,20 +322,17 @@ static inline gboolean
 take_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 now_ns,
              TpsTokenCharge *charge, GError **error)
 {
-  const TpsTokenRate *rate = &limits->rates[kind];
-  gint64 wait_ns;
-
-  return charge->ns == 0 || tps_token_charge_try (charge, &tenant->buckets[kind], rate, now_ns)
-         || tps_token_charge_take (charge, &tenant->buckets[kind], rate, now_ns, &wait_ns)
-         || refuse_tokens (tenant, limits, kind, charge, now_ns, wait_ns, error);
+  return charge->ns == 0
+         || tps_token_charge_try (charge, &tenant->buckets[kind], &limits->rates[kind], now_ns)
+         || take_at_present (tenant, limits, kind, charge, now_ns, error);
 }
 
 /* Takes the tokens of a call that begins. It takes none for sent bytes, but there must be no
  * debt. */
 static gboolean
-charge_begin (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError **error)
+charge_begin (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, gint64 now_ns,
+              GError **error)
 {
-  gint64 now_ns = get_now_ns (tenant, limits);
   TpsTokenCharge out, calls, in;
 
   return check_tokens (tenant, limits, TPS_QUOTA_BYTES_OUT, 0, now_ns, &out, error)
@@ -307,45 +343,44 @@ charge_begin (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError 
 }
 
 gboolean
-tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error)
+tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, gint64 now_ns, GError **error)
 {
   const Limits *limits = get_limits (tenant);
 
   if (!enter (tenant, limits->said.calls_in_flight))
     return refuse_in_flight (tenant, limits->said.calls_in_flight, error);
-  if (!limits->has_rates || charge_begin (tenant, limits, n_bytes_in, error))
+  if (!limits->has_rates
+      || charge_begin (tenant, limits, n_bytes_in, find_now_ns (tenant, limits, now_ns), error))
     return TRUE;
   leave (tenant);
   return FALSE;
 }
 
 gboolean
-tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error)
+tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, GError **error)
 {
   const Limits *limits = get_limits (tenant);
   TpsTokenCharge charge;
-  gint64 now_ns;
 
   if (!tps_token_rate_is_limited (&limits->rates[TPS_QUOTA_ROWS]))
     return TRUE;
-  now_ns = get_now_ns (tenant, limits);
+  now_ns = find_now_ns (tenant, limits, now_ns);
   return check_tokens (tenant, limits, TPS_QUOTA_ROWS, n_rows, now_ns, &charge, error)
          && take_tokens (tenant, limits, TPS_QUOTA_ROWS, now_ns, &charge, error);
 }
 
 void
-tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out)
+tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns)
 {
   const Limits *limits = get_limits (tenant);
   const TpsTokenRate *rate = &limits->rates[TPS_QUOTA_BYTES_OUT];
   TpsTokenBucket *bucket = &tenant->buckets[TPS_QUOTA_BYTES_OUT];
   TpsTokenCharge charge;
-  gint64 now_ns;
 
   leave (tenant);
   if (!tps_token_rate_is_limited (rate))
     return;
-  now_ns = get_now_ns (tenant, limits);
+  now_ns = find_now_ns (tenant, limits, now_ns);
   charge = tps_token_charge (bucket, rate, n_bytes_out);
   while (!tps_token_charge_try (&charge, bucket, rate, now_ns))
     ;

@@ -3,10 +3,15 @@
 /* A tenant: callers that share limits. It has the limits, their present use, and the decision about
  * each call.
  *
- *   if (!tps_tenant_begin_call (tenant, n_bytes_in, &error))      before the work
+ *   if (!tps_tenant_begin_call (tenant, n_bytes_in, now_ns, &error))      before the work
  *     refuse
- *   tps_tenant_add_rows (tenant, n_rows, &error)                  once the number is known
- *   tps_tenant_end_call (tenant, n_bytes_out);                    once the reply is encoded
+ *   tps_tenant_add_rows (tenant, n_rows, now_ns, &error)          once the number is known
+ *   tps_tenant_end_call (tenant, n_bytes_out, now_ns);            once the reply is encoded
+ *
+ * `now_ns` is a time of the monotonic clock that the caller has read for other purposes, such as
+ * the arrival of the call; it must not lie ahead. Tokens are counted at that time. A call is
+ * refused only if it does not conform at the present time either, so an early time refuses no call
+ * that would be admitted. 0: the tenant reads a clock.
  *
  * Tokens for calls, rows and received bytes must be available before the work. Sent bytes are
  * charged when they are known, and may leave a debt; the calls of a tenant in debt are refused. A
@@ -61,9 +66,10 @@ typedef struct TpsTenant TpsTenant;
 
 typedef struct
 {
-  TpsBudget *tables;           /* of all tenants; NULL = there is none */
-  TpsWorkerPool *workers;      /* borrowed; NULL = jobs of tenants are not grouped */
-  gint64 (*get_now_ns) (void); /* NULL = the system's monotonic clock */
+  TpsBudget *tables;      /* of all tenants; NULL = there is none */
+  TpsWorkerPool *workers; /* borrowed; NULL = jobs of tenants are not grouped */
+  /* NULL = the system's monotonic clock. A clock of tests also replaces the times of callers. */
+  gint64 (*get_now_ns) (void);
 } TpsTenantOptions;
 
 /* For TpsQuotas alone. No call of the tenant may be in progress when it is freed. */
@@ -84,14 +90,14 @@ const gchar *tps_tenant_get_name (const TpsTenant *tenant);
 
 /* Admits a call whose request has `n_bytes_in`. end_call() must follow for every admitted call.
  * Errors: RESOURCE_EXHAUSTED. */
-gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error);
+gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, gint64 now_ns, GError **error);
 
 /* Charges an admitted call for rows that it is about to read or change. Errors:
  * RESOURCE_EXHAUSTED. */
-gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error);
+gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, GError **error);
 
 /* Ends an admitted call, which sends `n_bytes_out`. */
-void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out);
+void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns);
 
 /* The budget of the tenant's tables, borrowed; NULL if the options named none. */
 TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "runtime/server/quota/quota_metrics.h"
 
 namespace {
@@ -57,7 +58,7 @@ struct QuotasTest : testing::Test
   begin (TpsTenant *tenant, gsize n_bytes = 100)
   {
     g_clear_error (&error);
-    if (tps_tenant_begin_call (tenant, n_bytes, &error))
+    if (tps_tenant_begin_call (tenant, n_bytes, 0, &error))
       return "";
     EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
     EXPECT_GT (tps_error_get_retry_after_ms (error), 0);
@@ -73,7 +74,7 @@ struct QuotasTest : testing::Test
     std::string refused = begin (tenant, n_bytes_in);
 
     if (refused.empty ())
-      tps_tenant_end_call (tenant, n_bytes_out);
+      tps_tenant_end_call (tenant, n_bytes_out, 0);
     return refused;
   }
 
@@ -97,9 +98,9 @@ TEST_F (QuotasTest, WithoutLimitsEveryCallIsAdmitted)
 
   EXPECT_EQ (tenant, tps_quotas_find (quotas, "a"));
   EXPECT_EQ (begin (tenant, G_MAXSIZE), "");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, G_MAXUINT64, nullptr));
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, G_MAXUINT64, 0, nullptr));
   EXPECT_EQ (status (tenant).n_calls_in_flight, 1u);
-  tps_tenant_end_call (tenant, G_MAXSIZE);
+  tps_tenant_end_call (tenant, G_MAXSIZE, 0);
   EXPECT_EQ (status (tenant).n_calls_in_flight, 0u);
 }
 
@@ -124,6 +125,91 @@ TEST_F (QuotasTest, CallsAreLimitedAndTheRefusalSaysWhenToComeBack)
   EXPECT_EQ (call (tenant), "");
   EXPECT_EQ (call (tps_quotas_find (quotas, "b")), "");
 }
+
+/* ---- times that callers know ----------------------------------------------------------------- */
+
+/* With the system's clock. A time in the future is later than any that the tenant reads. */
+struct TimesOfCallers : testing::Test
+{
+  TimesOfCallers ()
+  {
+    TpsTenantEntry entry = { "a", {} };
+    TpsQuotasOptions options = {};
+
+    entry.limits.rates[TPS_QUOTA_CALLS] = { 10, 2 };
+    entry.limits.rates[TPS_QUOTA_ROWS] = { 10, 10 };
+    entry.limits.rates[TPS_QUOTA_BYTES_OUT] = { 10, 10 };
+    quotas = tps_quotas_new (&options);
+    tps_quotas_set_limits (quotas, &entry, 1);
+    tenant = tps_quotas_find (quotas, "a");
+  }
+  ~TimesOfCallers () override
+  {
+    tps_quotas_unref (quotas);
+  }
+
+  /* The delay that a refused call is given; 0 = it was admitted. */
+  gint
+  begin (gint64 now_ns)
+  {
+    g_autoptr (GError) error = nullptr;
+
+    if (tps_tenant_begin_call (tenant, 1, now_ns, &error))
+      return 0;
+    return tps_error_get_retry_after_ms (error);
+  }
+
+  TpsQuotas *quotas;
+  TpsTenant *tenant;
+  gint64 future_ns = tps_clock_now_ns () + 3600 * second;
+};
+
+TEST_F (TimesOfCallers, AreUsedInsteadOfTheClock)
+{
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_EQ (begin (future_ns), 0);
+  EXPECT_EQ (begin (future_ns), 0);
+  EXPECT_EQ (begin (future_ns), 100);
+  EXPECT_EQ (begin (future_ns + second / 10), 0);
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 10, future_ns, nullptr));
+  EXPECT_FALSE (tps_tenant_add_rows (tenant, 5, future_ns, &error));
+  EXPECT_EQ (tps_error_get_retry_after_ms (error), 500);
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 5, future_ns + second / 2, nullptr));
+  tps_tenant_end_call (tenant, 30, future_ns);
+  EXPECT_EQ (begin (future_ns + second), 1000) << "the debt ends a second later";
+  EXPECT_EQ (begin (future_ns + 2 * second), 0);
+}
+
+/* The tokens of the last ten seconds are there, though not at the time of the arrival. */
+TEST_F (TimesOfCallers, RefuseNoCallThatConformsNow)
+{
+  gint64 arrived_ns = tps_clock_now_ns () - 10 * second;
+
+  EXPECT_EQ (begin (arrived_ns), 0);
+  EXPECT_EQ (begin (arrived_ns), 0);
+  EXPECT_EQ (begin (arrived_ns), 0);
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 10, arrived_ns, nullptr));
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 10, arrived_ns, nullptr));
+  tps_tenant_end_call (tenant, 50, arrived_ns);
+  EXPECT_EQ (begin (arrived_ns), 0);
+}
+
+TEST_F (QuotasTest, AClockOfTestsReplacesTimesOfCallers)
+{
+  TpsTenantLimits limits = {};
+  TpsTenant *tenant;
+
+  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
+  set_limits ("a", limits);
+  tenant = tps_quotas_find (quotas, "a");
+  EXPECT_TRUE (tps_tenant_begin_call (tenant, 1, clock_ns + second, nullptr));
+  EXPECT_FALSE (tps_tenant_begin_call (tenant, 1, clock_ns + 2 * second, nullptr));
+  clock_ns += second;
+  EXPECT_TRUE (tps_tenant_begin_call (tenant, 1, 1, nullptr));
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 /* Each caller that returns at its turn is admitted, so no caller is refused twice. */
 TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
@@ -210,12 +296,12 @@ TEST_F (QuotasTest, RowsAreLimited)
   limits.rates[TPS_QUOTA_ROWS] = { 100, 0 };
   set_limits ("a", limits);
   tenant = tps_quotas_find (quotas, "a");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, 60, nullptr));
-  EXPECT_FALSE (tps_tenant_add_rows (tenant, 60, &error));
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 60, 0, nullptr));
+  EXPECT_FALSE (tps_tenant_add_rows (tenant, 60, 0, &error));
   EXPECT_STREQ (error->message,
                 "tenant a: the limit rows_per_s is reached, 100 with a burst of 100; "
                 "try again in 200 ms");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, 40, nullptr));
+  EXPECT_TRUE (tps_tenant_add_rows (tenant, 40, 0, nullptr));
 }
 
 TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
@@ -229,10 +315,10 @@ TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
   EXPECT_EQ (begin (tenant), "");
   EXPECT_EQ (begin (tenant), "");
   EXPECT_EQ (begin (tenant), "calls_in_flight");
-  tps_tenant_end_call (tenant, 0);
+  tps_tenant_end_call (tenant, 0, 0);
   EXPECT_EQ (begin (tenant), "");
-  tps_tenant_end_call (tenant, 0);
-  tps_tenant_end_call (tenant, 0);
+  tps_tenant_end_call (tenant, 0, 0);
+  tps_tenant_end_call (tenant, 0, 0);
 }
 
 TEST_F (QuotasTest, TablesAreChargedToTheirTenantAndToAllTables)
@@ -341,7 +427,7 @@ TEST_F (QuotasTest, TenantsAreAmongTheMetrics)
                  { R"(tenant_tokens{tenant="a",limit="bytes_out_per_s"})", -2000 },
                  { R"(tenant_tokens{tenant="a",limit="calls_per_s"})", 1 },
              }));
-  tps_tenant_end_call (tps_quotas_find (quotas, "b"), 0);
+  tps_tenant_end_call (tps_quotas_find (quotas, "b"), 0, 0);
   tps_counters_remove_collector (counters, id);
   EXPECT_TRUE (samples_of (counters).empty ());
 }
@@ -362,7 +448,7 @@ TEST_F (QuotasTest, LimitsMayBeReplacedWhileCallsAreDecided)
     threads.emplace_back ([&] {
       for (guint i = 0; i < n_calls; i++)
         {
-          if (!tps_tenant_begin_call (tenant, 10, nullptr))
+          if (!tps_tenant_begin_call (tenant, 10, 0, nullptr))
             continue;
           int n = ++n_in_flight;
           int most = n_most;
@@ -370,7 +456,7 @@ TEST_F (QuotasTest, LimitsMayBeReplacedWhileCallsAreDecided)
           while (n > most && !n_most.compare_exchange_weak (most, n))
             ;
           n_in_flight--;
-          tps_tenant_end_call (tenant, 10);
+          tps_tenant_end_call (tenant, 10, 0);
         }
     });
   for (guint i = 0; i < 200; i++)
