@@ -3,8 +3,9 @@
 /* Sums of rows at arbitrary addresses. The sum of a column has the bits of adding the rows one by
  * one.
  *
- * The loop handles 64, 32 or 16 columns of one row after the other. Their sums stay in registers (4 of
- * AVX-512, 8 of AVX2) from the first row to the last, and each row is read from front to back.
+ * The loop handles 64, 32 or 16 columns of one row after the other. Their sums stay in registers
+ * (at most 4 of AVX-512, 8 of AVX2) from the first row to the last, and each row is read from front
+ * to back.
  * Adding eight rows column by column needs no more instructions but took a fifth longer when rows
  * came from memory.
  *
