@@ -1,6 +1,7 @@
 #!/bin/bash
 # Another Bazel workspace uses this one, with gcc and with clang, and without a network: a server
-# with its own service and ThriftPS, a C client, a test that uses our rules, Python.
+# with its own service and ThriftPS, a C client, a test that uses our rules, generated code and the
+# package thriftps in Python.
 #
 # usage: workspace_test.sh gcc|clang
 set -euo pipefail
@@ -47,6 +48,7 @@ TEST (Services, HaveNames)
 }
 EOF
 echo 'import fleet, thriftps_shared_memory; print("python: ok")' > "$user/python_client.py"
+cp "$here/user_test.py" "$user/thriftps_test.py"
 
 options=(--noshow_progress --color=no --nosandbox_debug --experimental_repository_disable_download
   --repo_env=CC="$compiler" --cxxopt=-std=c++17)
