@@ -29,7 +29,8 @@ tables.create_table(
   )
 )
 
-
+# One bag of three words; its gradient is 1 in every column. A push id consists of a client name,
+# which no other process may ever use, and a sequence number, which must grow with every push.
 bag = ThriftPS::BagQuery.new(
   table: 'words', indices: int64s(3, 141, 59), offsets: int64s(0), pooling: ThriftPS::Pooling::SUM
 )

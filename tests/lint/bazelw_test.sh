@@ -27,6 +27,12 @@ expect () {
 for package in bazel-bootstrap g++ libgloo-dev thrift-compiler; do
   expect YES "$package" run //bench:parameter_server
 done
+expect NO libsoup-3.0-dev run //bench:parameter_server
+for target in //bench:dlrm //bench/dlrm //plugin/package:deb //bench:parameter_server\ //plugin/...; do
+  # shellcheck disable=SC2086 # words
+  expect YES libsoup-3.0-dev build $target
+done
+expect YES libsoup-3.0-dev run //plugin:thriftps_server -- --listen=127.0.0.1:7070
 for package in python3-torch clang googletest libthrift-dev lintian gnuplot-nox; do
   expect NO "$package" run //bench:parameter_server
   expect NO "$package" run //plugin:thriftps_server -- --listen=127.0.0.1:7070
@@ -40,7 +46,7 @@ done
 expect YES python3-torch run //bench:parameter_server -- --peer=pytorch
 expect YES libthrift-dev run //bench:transfer
 expect YES clang run --config=fuzz //tests/fuzz:frame_fuzz
-for package in g++ libgloo-dev pkg-config thrift-compiler; do
+for package in g++ libgloo-dev libsoup-3.0-dev pkg-config thrift-compiler; do
   expect NO "$package" build --config=hermetic //plugin/app:thriftps_server
 done
 expect YES bazel-bootstrap build --config=hermetic //plugin/app:thriftps_server
