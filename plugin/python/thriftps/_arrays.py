@@ -4,6 +4,7 @@
 import array
 import ctypes
 import enum
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from thriftps._native import MAX_DIMS, TensorView
 
@@ -63,7 +64,7 @@ _NO_DIMS = (0,) * MAX_DIMS
 NO_TENSOR = TensorView()
 
 
-def to_dtype(value):
+def to_dtype(value: Any) -> DType:
     """A DType from a DType, a name ("float32") or a dtype of NumPy or PyTorch."""
     if isinstance(value, DType):
         return value
@@ -79,21 +80,21 @@ def to_dtype(value):
         ) from None
 
 
-def _make(dtype, shape, address):
+def _make(dtype: DType, shape: Sequence[int], address: Optional[int]) -> TensorView:
     n_dims = len(shape)
     if n_dims > MAX_DIMS:
         raise ValueError("%d dimensions, at most %d are possible" % (n_dims, MAX_DIMS))
     return TensorView(dtype, n_dims, *shape, *_NO_DIMS[n_dims:], address)
 
 
-def _view_of_torch(tensor):
+def _view_of_torch(tensor: Any) -> Tuple[TensorView, Any]:
     if tensor.device.type != "cpu":
         raise TypeError("the tensor is on %s: move it with .cpu()" % tensor.device)
     tensor = tensor.detach().contiguous()
     return _make(to_dtype(tensor.dtype), tensor.shape, tensor.data_ptr()), tensor
 
 
-def _view_of_numpy(values):
+def _view_of_numpy(values: Any) -> Tuple[TensorView, Any]:
     if not values.flags.c_contiguous:
         values = numpy.ascontiguousarray(values)
     interface = values.__array_interface__
@@ -103,7 +104,7 @@ def _view_of_numpy(values):
     return _make(dtype, interface["shape"], interface["data"][0]), values
 
 
-def _view_of_buffer(values):
+def _view_of_buffer(values: Any) -> Tuple[TensorView, Any]:
     buffer = memoryview(values)
     if not buffer.c_contiguous:
         buffer = memoryview(buffer.tobytes()).cast("B").cast(buffer.format, buffer.shape)
@@ -120,7 +121,7 @@ def _view_of_buffer(values):
     return _make(dtype, shape, ctypes.addressof(kept)), kept
 
 
-def _view_of_list(values, dtype):
+def _view_of_list(values: Sequence[Any], dtype: DType) -> Tuple[TensorView, Any]:
     if numpy is not None:
         return _view_of_numpy(numpy.asarray(values, _TYPESTR_OF[dtype]))
     flat = list(values)
@@ -134,7 +135,7 @@ def _view_of_list(values, dtype):
     return _make(dtype, shape, kept.buffer_info()[0]), kept
 
 
-def view(values, default=DType.FLOAT32):
+def view(values: Any, default: DType = DType.FLOAT32) -> Tuple[TensorView, Any]:
     """(TensorView, owner of the elements) of an array of NumPy, a tensor of PyTorch on the CPU, a
     buffer, or numbers in lists, which become `default`.
     """
@@ -147,7 +148,7 @@ def view(values, default=DType.FLOAT32):
     return _view_of_buffer(values)
 
 
-def view_of_ids(values):
+def view_of_ids(values: Any) -> Tuple[TensorView, Any]:
     """As view(), for integers, which become INT64 with one dimension."""
     if hasattr(values, "data_ptr"):
         if values.is_floating_point():
@@ -168,12 +169,12 @@ class _Elements:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, interface, owner):
+    def __init__(self, interface: Dict[str, Any], owner: Any):
         self.__array_interface__ = interface
         self.owner = owner
 
 
-def _bfloat16():
+def _bfloat16() -> Any:
     try:
         import ml_dtypes
 
@@ -182,7 +183,7 @@ def _bfloat16():
         return numpy.dtype("<u2")
 
 
-def wrap(tensor, owner):
+def wrap(tensor: TensorView, owner: Any) -> Any:
     """Returns a read-only view of the elements of a TensorView: a NumPy array, or a memoryview if
     NumPy is not installed. The view keeps `owner` alive. For bfloat16, the array has the type of
     the module ml_dtypes; without that module, it has the bits as uint16.

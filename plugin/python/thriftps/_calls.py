@@ -12,7 +12,7 @@ import os
 import select
 import threading
 import weakref
-from typing import Any, Callable, Dict, Generic, Optional, TypeVar
+from typing import Any, Callable, Dict, Generator, Generic, List, Optional, TypeVar
 
 from thriftps import errors
 from thriftps._native import clients, lib
@@ -46,7 +46,7 @@ class Reply:
 
     __slots__ = ("pointer", "contents")
 
-    def __init__(self, pointer, contents):
+    def __init__(self, pointer: int, contents: Any):
         self.pointer = pointer
         self.contents = contents  # a native struct, which lives as long as the call
 
@@ -59,7 +59,7 @@ class Reply:
             )
         return self
 
-    def __del__(self, free=lib.call_free):
+    def __del__(self, free: Any = lib.call_free) -> None:
         free(self.pointer)
 
 
@@ -79,7 +79,7 @@ class Call(Generic[T]):
         self._reply: Optional[Reply] = None
         self._lock = threading.Lock()
         self._is_notified = False
-        self._callbacks: list = []
+        self._callbacks: List[Callable[["Call[T]"], Any]] = []
 
     def done(self) -> bool:
         """Whether the call has ended."""
@@ -117,7 +117,7 @@ class Call(Generic[T]):
                 return
         callback(self)
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, T]:
         if self._reply is None and not self._wait(0):
             loop = asyncio.get_running_loop()
             future = loop.create_future()
@@ -138,7 +138,7 @@ class Call(Generic[T]):
         )
         return "<thriftps.Call: %s>" % state
 
-    def __del__(self):
+    def __del__(self) -> None:
         """A dropped call continues, so its borrowed memory must be kept until it ends."""
         if self._reply is not None or self._is_notified or self._wait(0):
             return
@@ -187,7 +187,7 @@ class Call(Generic[T]):
                 _log.exception("a callback of %r failed", self)
 
 
-def _wake(future: asyncio.Future) -> None:
+def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 
@@ -196,16 +196,18 @@ class _Watcher:
     """Keeps calls until they end, and notifies them, on its own thread or from an event loop."""
 
     _process: Optional["_Watcher"] = None
-    _loops: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
+    _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = (
+        weakref.WeakKeyDictionary()
+    )
     _creation = threading.Lock()
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._queue = lib.queue_new()
         if not self._queue:
             raise OSError("no file descriptor for thriftps: see `ulimit -n`")
         self._pid = os.getpid()
         self.descriptor = lib.queue_get_fd(self._queue)
-        self._calls: Dict[int, Call] = {}
+        self._calls: Dict[int, Call[Any]] = {}
         self._tokens = itertools.count(1)
         self._taken = (ctypes.c_uint64 * _N_TOKENS)()
 
@@ -225,11 +227,11 @@ class _Watcher:
             loop.add_reader(watcher.descriptor, watcher.take)
         return watcher
 
-    def __del__(self, getpid=os.getpid, unref=lib.queue_unref):
+    def __del__(self, getpid: Any = os.getpid, unref: Any = lib.queue_unref) -> None:
         if self._pid == getpid():
             unref(self._queue)
 
-    def watch(self, call: Call, pointer: int) -> None:
+    def watch(self, call: Call[Any], pointer: int) -> None:
         token = next(self._tokens)
         self._calls[token] = call
         lib.call_notify(pointer, self._queue, token)
@@ -251,7 +253,9 @@ class _Watcher:
 _borrowed: Dict[object, Any] = {}
 
 
-def start(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments) -> Call[T]:
+def start(
+    convert: Callable[[Reply], T], kept: Any, function: Callable[..., Any], *arguments: Any
+) -> Call[T]:
     """Calls the native function, which borrows `kept` until the call ends."""
     ticket = object()
     _borrowed[ticket] = kept
@@ -260,7 +264,9 @@ def start(convert: Callable[[Reply], T], kept: Any, function: Callable, *argumen
     return call
 
 
-def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments) -> T:
+def run(
+    convert: Callable[[Reply], T], kept: Any, function: Callable[..., Any], *arguments: Any
+) -> T:
     """The same as start().result(), with less work."""
     ticket = object()
     _borrowed[ticket] = kept
@@ -277,7 +283,7 @@ def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments
     return convert(Reply(pointer, reply.contents).check())
 
 
-def check_ended(pointer: int) -> None:
+def check_ended(pointer: Optional[int]) -> None:
     """Raises the error of a native call that has ended, and frees it."""
     Reply(pointer, lib.call_wait(pointer, 0).contents).check()
 

@@ -4,6 +4,7 @@
 import ctypes
 import os
 import weakref
+from typing import TYPE_CHECKING, Any, Iterable, Optional, TypeVar
 from ctypes import (
     POINTER,
     Structure,
@@ -200,7 +201,11 @@ _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libthriftps_py
 class _Library:
     """The functions by name, without the prefix tps_python_."""
 
-    def __init__(self):
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self) -> None:
         try:
             library = ctypes.CDLL(_FILE)
         except OSError as error:
@@ -236,22 +241,22 @@ class Handle:
 
     __slots__ = ("pointer", "_cancel", "_free", "_pid", "__weakref__")
 
-    def __init__(self, pointer, cancel, free):
+    def __init__(self, pointer: int, cancel: Any, free: Any):
         self.pointer = pointer
         self._cancel = cancel
         self._free = free
         self._pid = os.getpid()
         clients.add(self)
 
-    def is_of_this_process(self):
+    def is_of_this_process(self) -> bool:
         return self._pid == os.getpid()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Ends all calls of the object soon; later ones fail."""
         if self.is_of_this_process():
             self._cancel(self.pointer)
 
-    def __del__(self, getpid=os.getpid):
+    def __del__(self, getpid: Any = os.getpid) -> None:
         if self._pid == getpid():
             self._free(self.pointer)
 
@@ -260,8 +265,13 @@ class Handle:
 clients: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 
+_Self = TypeVar("_Self", bound="Closing")
+
+
 class Closing:
     """A context manager with a handle."""
+
+    _handle: Optional[Handle]
 
     def close(self) -> None:
         """Ends calls in flight with Aborted. The object must not be used afterwards."""
@@ -269,14 +279,14 @@ class Closing:
         if handle is not None:
             handle.cancel()
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def texts(values):
+def texts(values: Iterable[str]) -> Any:
     """A NULL-terminated array of strings, which it keeps alive."""
     encoded = [value.encode() for value in values]
     return (c_char_p * (len(encoded) + 1))(*encoded, None)

@@ -6,7 +6,7 @@ connection.
 from __future__ import annotations
 
 import enum
-from typing import Dict, Optional, Type
+from typing import Any, Dict, Optional, Type
 
 __all__ = [
     "Aborted",
@@ -66,7 +66,7 @@ class ThriftPSError(Exception):
     def __str__(self) -> str:
         return "%s: %s" % (self.code.name, self.message)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.message, self.retry_after_ms)
 
 

@@ -8,7 +8,18 @@ import sys
 import time
 from html import escape
 from itertools import groupby
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Sized,
+    TextIO,
+    Tuple,
+    TypeVar,
+)
 
 __all__ = ["Plot", "progress"]
 
@@ -25,8 +36,8 @@ def progress(
     *,
     name: str = "",
     every: float = 0.5,
-    file=None,
-    clock=time.monotonic,
+    file: Optional[TextIO] = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[T]:
     """Yields the items, and writes their number, their rate, and the remaining time. The last line
     is also written if the loop ends early.
@@ -35,7 +46,7 @@ def progress(
     every  seconds between two lines, which replace each other
     file   None: sys.stderr
     """
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     file = sys.stderr if file is None else file
     began = written = clock()

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from thriftps import _arrays, _native, errors
 from thriftps._calls import Call, Reply, check_ended, nothing, run, start
 from thriftps._native import lib
-from thriftps.specs import Optimizer
+from thriftps.specs import Initializer, Optimizer
 from thriftps.tables import make_name, to_html, to_native_table, to_ns
 from thriftps.tls import Tls, to_native as to_native_tls
 
@@ -62,9 +62,7 @@ class Server(_native.Closing):
         )
         if not pointer:
             check_ended(failed.value)
-        self._handle: Optional[_native.Handle] = _native.Handle(
-            pointer, lib.client_cancel, lib.client_free
-        )
+        self._handle = _native.Handle(pointer, lib.client_cancel, lib.client_free)
 
     def __repr__(self) -> str:
         return "<thriftps.Server: %s%s>" % (
@@ -103,11 +101,11 @@ class Server(_native.Closing):
         trainer: int,
         batch: int,
         bucket: int,
-        gradient,
+        gradient: Any,
         *,
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
-    ) -> Call:
+    ) -> Call[Any]:
         """Sends the gradient of one trainer for a bucket of a batch. The value of the Call is the
         average of the gradients of all trainers, when all have sent theirs.
 
@@ -126,17 +124,27 @@ class Server(_native.Closing):
         trainer: int,
         batch: int,
         bucket: int,
-        gradient,
+        gradient: Any,
         *,
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
-    ):
+    ) -> Any:
         """As average_async(), but waits: returns an array, or a SparseGradient."""
         return self._average(
             self._run, _to_average, trainer, batch, bucket, gradient, weight, timeout
         )
 
-    def _average(self, call, convert, trainer, batch, bucket, gradient, weight, timeout):
+    def _average(
+        self,
+        call: Callable[..., Any],
+        convert: Callable[[Reply], Any],
+        trainer: int,
+        batch: int,
+        bucket: int,
+        gradient: Any,
+        weight: Optional[float],
+        timeout: Optional[float],
+    ) -> Any:
         native, kept = _to_gradient(gradient, weight)
         return call(
             convert,
@@ -185,7 +193,7 @@ class Server(_native.Closing):
         *,
         version: int = 0,
         timeout: Optional[float] = None,
-    ) -> Call:
+    ) -> Call[Model]:
         """Contributes to an update. The value is the new Model.
 
         gradients  one per parameter, in the model's order
@@ -204,7 +212,14 @@ class Server(_native.Closing):
         """As update_async(), but waits."""
         return self._update(self._run, trainer, gradients, version, timeout)
 
-    def _update(self, call, trainer, gradients, version, timeout):
+    def _update(
+        self,
+        call: Callable[..., Any],
+        trainer: int,
+        gradients: Sequence[Any],
+        version: int,
+        timeout: Optional[float],
+    ) -> Any:
         views, kept = _to_views(gradients)
         return call(
             _to_model,
@@ -293,7 +308,7 @@ class Server(_native.Closing):
         *,
         tensor: str = "",
         timeout: Optional[float] = None,
-        **table,
+        **table: Any,
     ) -> Dict[str, Any]:
         """Creates a table from .safetensors or .npy files below the server's --import-dir. Further
         arguments are those of Tables.create().
@@ -329,7 +344,7 @@ class Server(_native.Closing):
         )
 
     def lookup_with_lsns(
-        self, table: str, ids, *, timeout: Optional[float] = None
+        self, table: str, ids: Any, *, timeout: Optional[float] = None
     ) -> Tuple[Any, Any]:
         """Rows of a table on this server, with the LSN of each row's last change."""
         view, kept = _arrays.view_of_ids(ids)
@@ -338,7 +353,7 @@ class Server(_native.Closing):
         )
 
     def assign(
-        self, table: str, ids, values, *, lsn: int = 0, timeout: Optional[float] = None
+        self, table: str, ids: Any, values: Any, *, lsn: int = 0, timeout: Optional[float] = None
     ) -> None:
         """Sets rows of a table on this server. With an `lsn`, rows that changed after it stay as
         they are.
@@ -360,7 +375,15 @@ class Server(_native.Closing):
 
     # ---- for this class ----
 
-    def _begin(self, call: Callable, convert, kept, function, timeout, arguments):
+    def _begin(
+        self,
+        call: Callable[..., Any],
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        arguments: Tuple[Any, ...],
+    ) -> Any:
         handle = self._handle
         if handle is None:
             raise errors.Aborted("the client is closed")
@@ -371,17 +394,31 @@ class Server(_native.Closing):
         timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
         return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
 
-    def _run(self, convert, kept, function, timeout, *arguments):
+    def _run(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
         return self._begin(run, convert, kept, function, timeout, arguments)
 
-    def _start(self, convert, kept, function, timeout, *arguments):
+    def _start(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
         return self._begin(start, convert, kept, function, timeout, arguments)
 
 
 # ---- arguments ----
 
 
-def _to_gradient(gradient, weight):
+def _to_gradient(gradient: Any, weight: Optional[float]) -> Tuple[_native.Gradient, Any]:
     """(native struct, owner of its memory)"""
     if gradient is None:
         return _native.Gradient(_NONE, 0.0 if weight is None else weight), None
@@ -397,7 +434,7 @@ def _to_gradient(gradient, weight):
     return _native.Gradient(_DENSE, weight, dense), kept
 
 
-def _to_views(values):
+def _to_views(values: Iterable[Any]) -> Tuple[Any, List[Any]]:
     pairs = [_arrays.view(each) for each in values]
     return (_native.TensorView * len(pairs))(*(view for view, _ in pairs)), [
         kept for _, kept in pairs
@@ -405,17 +442,17 @@ def _to_views(values):
 
 
 def _to_table(
-    name,
-    rows,
-    dim,
+    name: str,
+    rows: int,
+    dim: int,
     *,
-    optimizer=None,
-    initializer=None,
-    dtype="float32",
-    rounding="nearest",
-    device=None,
-    durability=None,
-):
+    optimizer: Optional[Optimizer] = None,
+    initializer: Optional[Initializer] = None,
+    dtype: Any = "float32",
+    rounding: str = "nearest",
+    device: Optional[str] = None,
+    durability: Optional[str] = None,
+) -> Tuple[_native.Table, Any]:
     return to_native_table(
         name, rows, dim, dtype, rounding, optimizer, initializer, device, durability, "whole", 0
     )
@@ -424,7 +461,7 @@ def _to_table(
 # ---- answers ----
 
 
-def _to_json(reply: Reply):
+def _to_json(reply: Reply) -> Any:
     return json.loads(reply.contents.text)
 
 
@@ -440,20 +477,21 @@ def _to_bytes(reply: Reply) -> bytes:
     return ctypes.string_at(reply.contents.bytes or b"", reply.contents.n_bytes)
 
 
-def _to_log(reply: Reply):
+def _to_log(reply: Reply) -> Tuple[bytes, Dict[str, Any]]:
     return _to_bytes(reply), _to_json(reply)
 
 
-def _to_pair(reply: Reply):
+def _to_pair(reply: Reply) -> Tuple[Any, Any]:
     tensors = reply.contents.tensors
     return _arrays.wrap(tensors[0], reply), _arrays.wrap(tensors[1], reply)
 
 
-def _to_average(reply: Reply):
+def _to_average(reply: Reply) -> Any:
     contents = reply.contents
     if contents.n_tensors == 1:
         return _arrays.wrap(contents.tensors[0], reply)
-    return SparseGradient(*_to_pair(reply), rows=contents.number)
+    ids, values = _to_pair(reply)
+    return SparseGradient(ids, values, contents.number)
 
 
 def _to_model(reply: Reply) -> Model:

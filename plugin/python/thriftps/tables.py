@@ -23,7 +23,7 @@ _ROUNDINGS = {"nearest": 1, "stochastic": 2}
 _DURABILITIES = {None: 0, "none": 1, "interval": 2, "commit": 3}
 
 
-def _choose(name: str, choices: Dict, value) -> int:
+def _choose(name: str, choices: Dict[Any, int], value: Any) -> int:
     try:
         return choices[value]
     except (KeyError, TypeError):
@@ -48,8 +48,18 @@ def make_name() -> str:
 
 
 def to_native_table(
-    name, rows, dim, dtype, rounding, optimizer, initializer, device, durability, shard, server
-):
+    name: str,
+    rows: int,
+    dim: int,
+    dtype: Any,
+    rounding: str,
+    optimizer: Optional[Optimizer],
+    initializer: Optional[Initializer],
+    device: Optional[str],
+    durability: Optional[str],
+    shard: str,
+    server: int,
+) -> Tuple[_native.Table, Any]:
     """(native struct, owner of its memory)"""
     strings = name.encode(), device.encode() if device is not None else None
     table = _native.Table(
@@ -117,15 +127,13 @@ class Tables(_native.Closing):
         )
         if not pointer:
             check_ended(failed.value)
-        self._handle: Optional[_native.Handle] = _native.Handle(
-            pointer, lib.tables_cancel, lib.tables_free
-        )
+        self._handle = _native.Handle(pointer, lib.tables_cancel, lib.tables_free)
 
     def __repr__(self) -> str:
         state = "" if self._handle is not None else ", closed"
         return "<thriftps.Tables: %s%s>" % (", ".join(self.addresses), state)
 
-    def __deepcopy__(self, memo) -> "Tables":
+    def __deepcopy__(self, memo: Any) -> "Tables":
         """Returns this object, so the copy of a PyTorch module uses the same servers and tables."""
         return self
 
@@ -142,7 +150,7 @@ class Tables(_native.Closing):
         *,
         optimizer: Optional[Optimizer] = None,
         initializer: Optional[Initializer] = None,
-        dtype="float32",
+        dtype: Any = "float32",
         rounding: str = "nearest",
         shard: Optional[str] = None,
         server: int = 0,
@@ -199,7 +207,9 @@ class Tables(_native.Closing):
         """All tables: name, rows, dim, dtype, rounding, bytes, device, durability, optimizer."""
         return self._run(_to_table_list, None, lib.tables_list, timeout)
 
-    def lookup_bags_async(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> Call:
+    def lookup_bags_async(
+        self, bags: Sequence[Bags], *, timeout: Optional[float] = None
+    ) -> Call[List[Any]]:
         """Pooled rows of several tables with one call per server: a list of float32 arrays, [bags,
         dim] each.
         """
@@ -213,7 +223,7 @@ class Tables(_native.Closing):
 
     def push_bags_async(
         self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
-    ) -> Call:
+    ) -> Call[None]:
         """Pushes gradients of pooled outputs, one for each of `bags`: one step of each table's
         optimizer, applied once.
         """
@@ -229,7 +239,15 @@ class Tables(_native.Closing):
 
     # ---- for this package ----
 
-    def _begin(self, call: Callable, convert, kept, function, timeout, arguments):
+    def _begin(
+        self,
+        call: Callable[..., Any],
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        arguments: Tuple[Any, ...],
+    ) -> Any:
         handle = self._handle
         if handle is None:
             raise errors.Aborted("the client is closed")
@@ -240,10 +258,24 @@ class Tables(_native.Closing):
         timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
         return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
 
-    def _run(self, convert, kept, function, timeout, *arguments):
+    def _run(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
         return self._begin(run, convert, kept, function, timeout, arguments)
 
-    def _start(self, convert, kept, function, timeout, *arguments):
+    def _start(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Any,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
         return self._begin(start, convert, kept, function, timeout, arguments)
 
 
@@ -255,15 +287,21 @@ class Table:
         self.name = name
         self._name = name.encode()
 
-    def lookup_async(self, ids, *, timeout: Optional[float] = None) -> Call:
+    def lookup_async(self, ids: Any, *, timeout: Optional[float] = None) -> Call[Any]:
         """Rows [n, dim] in the order of the ids, of the table's dtype."""
         return self._lookup(self.tables._start, _to_array, ids, timeout)
 
-    def lookup(self, ids, *, timeout: Optional[float] = None):
+    def lookup(self, ids: Any, *, timeout: Optional[float] = None) -> Any:
         """As lookup_async(), but waits."""
         return self._lookup(self.tables._run, _to_array, ids, timeout)
 
-    def _lookup(self, call, convert, ids, timeout):
+    def _lookup(
+        self,
+        call: Callable[..., Any],
+        convert: Callable[[Reply], Any],
+        ids: Any,
+        timeout: Optional[float],
+    ) -> Any:
         view, kept = _arrays.view_of_ids(ids)
         return call(
             convert,
@@ -274,17 +312,21 @@ class Table:
             ctypes.byref(view),
         )
 
-    def push_async(self, ids, gradients, *, timeout: Optional[float] = None) -> Call:
+    def push_async(
+        self, ids: Any, gradients: Any, *, timeout: Optional[float] = None
+    ) -> Call[None]:
         """Pushes gradients [n, dim] of rows, float32 or of the table's dtype: one step of the
         table's optimizer, applied once. Gradients of equal ids are added up first.
         """
         return self._push(self.tables._start, ids, gradients, timeout)
 
-    def push(self, ids, gradients, *, timeout: Optional[float] = None) -> None:
+    def push(self, ids: Any, gradients: Any, *, timeout: Optional[float] = None) -> None:
         """As push_async(), but waits."""
         self._push(self.tables._run, ids, gradients, timeout)
 
-    def _push(self, call, ids, gradients, timeout):
+    def _push(
+        self, call: Callable[..., Any], ids: Any, gradients: Any, timeout: Optional[float]
+    ) -> Any:
         view, kept_ids = _arrays.view_of_ids(ids)
         values, kept_values = _arrays.view(gradients)
         return call(
@@ -298,29 +340,41 @@ class Table:
         )
 
     def lookup_bags_async(
-        self, ids, offsets, pooling: str = "sum", weights=None, *, timeout: Optional[float] = None
-    ) -> Call:
+        self,
+        ids: Any,
+        offsets: Any,
+        pooling: str = "sum",
+        weights: Any = None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> Call[Any]:
         """Pooled rows, float32 [bags, dim]; see Bags."""
         queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._start(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
     def lookup_bags(
-        self, ids, offsets, pooling: str = "sum", weights=None, *, timeout: Optional[float] = None
-    ):
+        self,
+        ids: Any,
+        offsets: Any,
+        pooling: str = "sum",
+        weights: Any = None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> Any:
         """As lookup_bags_async(), but waits."""
         queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._run(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
     def push_bags_async(
         self,
-        ids,
-        offsets,
-        gradient,
+        ids: Any,
+        offsets: Any,
+        gradient: Any,
         pooling: str = "sum",
-        weights=None,
+        weights: Any = None,
         *,
         timeout: Optional[float] = None,
-    ) -> Call:
+    ) -> Call[None]:
         """Pushes the gradient of pooled rows, float32 [bags, dim]: one step of the table's
         optimizer, applied once.
         """
@@ -330,11 +384,11 @@ class Table:
 
     def push_bags(
         self,
-        ids,
-        offsets,
-        gradient,
+        ids: Any,
+        offsets: Any,
+        gradient: Any,
         pooling: str = "sum",
-        weights=None,
+        weights: Any = None,
         *,
         timeout: Optional[float] = None,
     ) -> None:
@@ -392,7 +446,7 @@ def connect(
 # ---- arguments and answers ----
 
 
-def _to_query(bags: Bags, kept: list) -> _native.BagQuery:
+def _to_query(bags: Bags, kept: List[Any]) -> _native.BagQuery:
     name = bags.table._name if isinstance(bags.table, Table) else bags.table.encode()
     ids, kept_ids = _arrays.view_of_ids(bags.ids)
     offsets, kept_offsets = _arrays.view_of_ids(bags.offsets)
@@ -405,17 +459,17 @@ def _to_query(bags: Bags, kept: list) -> _native.BagQuery:
     return _native.BagQuery(name, ids, offsets, pooling, weights)
 
 
-def to_queries(bags: Sequence[Bags]):
-    kept: list = []
+def to_queries(bags: Sequence[Bags]) -> Tuple[Any, List[Any]]:
+    kept: List[Any] = []
     queries = (_native.BagQuery * len(bags))(*(_to_query(each, kept) for each in bags))
     kept.append(queries)
     return queries, kept
 
 
-def _to_bag_gradients(bags: Sequence[Bags], gradients: Sequence[Any]):
+def _to_bag_gradients(bags: Sequence[Bags], gradients: Sequence[Any]) -> Tuple[Any, List[Any]]:
     if len(bags) != len(gradients):
         raise errors.InvalidArgument("%d gradients for %d bags" % (len(gradients), len(bags)))
-    kept: list = []
+    kept: List[Any] = []
     steps = (_native.BagGradient * len(bags))()
     for i, (each, gradient) in enumerate(zip(bags, gradients)):
         values, kept_values = _arrays.view(gradient)
@@ -425,7 +479,7 @@ def _to_bag_gradients(bags: Sequence[Bags], gradients: Sequence[Any]):
     return steps, kept
 
 
-def _to_array(reply: Reply):
+def _to_array(reply: Reply) -> Any:
     return _arrays.wrap(reply.contents.tensors[0], reply)
 
 

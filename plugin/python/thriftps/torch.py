@@ -248,6 +248,10 @@ class RemoteEmbeddingBag(torch.nn.Module):
         if mode not in ("sum", "mean", "max"):
             raise InvalidArgument("mode is %r, expected 'sum', 'mean' or 'max'" % (mode,))
         if num_embeddings is not None:
+            if embedding_dim is None:
+                raise InvalidArgument(
+                    "table %s: embedding_dim is None, expected the number of columns" % name
+                )
             self.table = tables.create(name, num_embeddings, embedding_dim, **table)
         else:
             self.table = tables[name]

@@ -1,6 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """The library //plugin/python: the files of the wheel, for programs that Bazel builds."""
 
+import inspect
 import os
 import unittest
 import zipfile
@@ -33,7 +34,41 @@ def read_wheel():
         }
 
 
+def list_public_functions():
+    """(name, function) of the functions of the package and of the methods of its classes."""
+    for name in thriftps.__all__:
+        public = getattr(thriftps, name)
+        if inspect.isfunction(public):
+            yield name, public
+        elif inspect.isclass(public):
+            for method, function in inspect.getmembers(public, inspect.isfunction):
+                is_ours = (function.__module__ or "").startswith("thriftps")
+                is_public = not method.startswith("_") or method in ("__enter__", "__await__")
+                if is_ours and is_public:
+                    yield "%s.%s" % (name, method), function
+
+
+def list_untyped(function):
+    """The parameters without a type, and "return"."""
+    signature = inspect.signature(function)
+    untyped = [
+        name
+        for name, parameter in signature.parameters.items()
+        if name != "self" and parameter.annotation is inspect.Parameter.empty
+    ]
+    if signature.return_annotation is inspect.Signature.empty:
+        untyped.append("return")
+    return untyped
+
+
 class Package(unittest.TestCase):
+
+    def test_public_functions_have_types(self):
+        functions = dict(list_public_functions())
+        for name in ("connect", "Tables.__enter__", "Table.push_bags", "Call.__await__"):
+            self.assertIn(name, functions)
+        untyped = {name: list_untyped(function) for name, function in functions.items()}
+        self.assertEqual({name: names for name, names in untyped.items() if names}, {})
 
     def test_has_the_files_of_the_wheel(self):
         expected, got = read_wheel(), read_folder()

@@ -189,6 +189,10 @@ class Bags(unittest.TestCase):
         copied(ids).sum().backward()
         self.assertEqual(remote(ids).tolist(), copied(ids).tolist())
 
+    def test_a_new_table_needs_both_sizes(self):
+        with self.assertRaisesRegex(thriftps.InvalidArgument, "table half: embedding_dim is None"):
+            tps.RemoteEmbeddingBag(self.tables, "half", ROWS)
+
     def test_state_dict_names_the_table(self):
         remote = self.make("state")
         self.assertIn("'sum'", repr(torch.nn.Sequential(remote)))
