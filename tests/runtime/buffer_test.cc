@@ -31,6 +31,23 @@ TEST (Buffer, IsAlignedAndAsLargeAsAskedFor)
     }
 }
 
+// AMD's Zen 3 copies at a tenth of the speed if the destination lies 1 to 31 bytes after the source
+// modulo the page size. Other memory begins near the start of a page, and so do huge pages.
+TEST (BufferPool, LargeBuffersAreFarFromTheStartOfAPage)
+{
+  TpsBufferPool *pool = tps_buffer_pool_new (NULL, NULL, 1 << 30);
+
+  for (gsize n_bytes = 32 << 10; n_bytes <= 3 << 20; n_bytes += 12345)
+    {
+      g_autoptr (TpsBuffer) buffer = tps_buffer_pool_get (pool, n_bytes, NULL);
+      gsize offset = (guintptr) tps_buffer_get_data (buffer) % 4096;
+
+      EXPECT_EQ (offset, n_bytes <= 7 << 18 ? 2048u : 0u) << n_bytes;
+      memset (tps_buffer_get_data (buffer), 0xff, n_bytes);
+    }
+  tps_buffer_pool_unref (pool);
+}
+
 TEST (Buffer, IsExclusiveWhileThereIsOneReference)
 {
   g_autoptr (TpsBuffer) buffer = tps_buffer_new (10);
