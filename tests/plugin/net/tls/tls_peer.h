@@ -5,6 +5,7 @@
 #pragma once
 
 #include <openssl/ssl.h>
+#include <signal.h>
 
 #include <string>
 
@@ -18,6 +19,7 @@ public:
   // With the certificate in `file`, if there is one. Does not shake hands yet; trusts everybody.
   explicit TlsPeer (const std::string &address, const std::string &file = "") : socket_ (address)
   {
+    signal (SIGPIPE, SIG_IGN); // OpenSSL writes to sockets that the server may have closed
     context_ = SSL_CTX_new (TLS_client_method ());
     if (!file.empty ())
       {
