@@ -33,38 +33,38 @@ b_of (const Work *work)
 }
 
 static gsize
-rows_of (const Work *work, const Case *what)
+rows_of (const Work *work, const Case *entry)
 {
-  return work->n_elems / what->dim;
+  return work->n_elems / entry->dim;
 }
 
 static gdouble
-bytes_of_elems (const Work *work, const Case *what)
+bytes_of_elems (const Work *work, const Case *entry)
 {
-  return (gdouble) work->n_elems * what->bytes_per_elem;
+  return (gdouble) work->n_elems * entry->bytes_per_elem;
 }
 
 gsize
-tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *what)
+tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *entry)
 {
-  return what->n_results != NULL ? what->n_results (work, what) : work->n_elems;
+  return entry->n_results != NULL ? entry->n_results (work, entry) : work->n_elems;
 }
 
 gsize
-tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *what)
+tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *entry)
 {
-  TpsOptimizerSpec spec = tps_optimizer_spec (what->optimizer, 1e-4);
+  TpsOptimizerSpec spec = tps_optimizer_spec (entry->optimizer, 1e-4);
 
-  if (what->momentum != 0)
+  if (entry->momentum != 0)
     return work->n_elems;
-  if (what->optimizer == 0)
+  if (entry->optimizer == 0)
     return 0;
-  return rows_of (work, what) * tps_optimizer_state_per_row (&spec, what->dim);
+  return rows_of (work, entry) * tps_optimizer_state_per_row (&spec, entry->dim);
 }
 
 /* Two halves are one float. */
 static gsize
-half_of_elems (const Work *work, G_GNUC_UNUSED const Case *what)
+half_of_elems (const Work *work, G_GNUC_UNUSED const Case *entry)
 {
   return work->n_elems / 2;
 }
@@ -75,9 +75,9 @@ half_of_elems (const Work *work, G_GNUC_UNUSED const Case *what)
 #define N_CLASSES 64    /* ids of classes repeat within so many rows */
 
 gsize
-tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *what)
+tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *entry)
 {
-  return what->ids == TPS_DEVICE_IDS_NONE ? 0 : n_elems / what->dim;
+  return entry->ids == TPS_DEVICE_IDS_NONE ? 0 : n_elems / entry->dim;
 }
 
 static gsize
@@ -100,25 +100,25 @@ draw_ids (gsize n, gint64 *ids)
 }
 
 gboolean
-tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *what, TpsDeviceIdRule *rule)
+tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *entry, TpsDeviceIdRule *rule)
 {
-  gsize n = tps_device_case_get_n_ids (n_elems, what);
+  gsize n = tps_device_case_get_n_ids (n_elems, entry);
 
-  *rule = (TpsDeviceIdRule) { n, ODD, n / MAX (what->n_copies, 1) };
-  if (what->ids == TPS_DEVICE_IDS_CLASSES)
-    *rule = (TpsDeviceIdRule) { N_CLASSES, ODD, what->dim };
-  return what->ids == TPS_DEVICE_IDS_SPREAD || what->ids == TPS_DEVICE_IDS_CLASSES;
+  *rule = (TpsDeviceIdRule) { n, ODD, n / MAX (entry->n_copies, 1) };
+  if (entry->ids == TPS_DEVICE_IDS_CLASSES)
+    *rule = (TpsDeviceIdRule) { N_CLASSES, ODD, entry->dim };
+  return entry->ids == TPS_DEVICE_IDS_SPREAD || entry->ids == TPS_DEVICE_IDS_CLASSES;
 }
 
 gsize
-tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids)
+tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *entry, gint64 *ids)
 {
-  gsize n = tps_device_case_get_n_ids (n_elems, what);
+  gsize n = tps_device_case_get_n_ids (n_elems, entry);
   TpsDeviceIdRule rule;
 
-  if (what->ids == TPS_DEVICE_IDS_ZIPF)
+  if (entry->ids == TPS_DEVICE_IDS_ZIPF)
     return draw_ids (n, ids);
-  tps_device_case_get_id_rule (n_elems, what, &rule);
+  tps_device_case_get_id_rule (n_elems, entry, &rule);
   for (gsize i = 0; i < n; i++)
     ids[i] = (gint64) (i % rule.period * rule.factor % rule.n_different);
   return rule.n_different;
@@ -127,21 +127,21 @@ tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids)
 /* -- elements -- */
 
 static void
-enqueue_copy (const Work *work, const Case *what)
+enqueue_copy (const Work *work, const Case *entry)
 {
   ops_of (work)->copy (work->stream, a_of (work), b_of (work), work->n_elems * sizeof (gfloat));
 }
 
 static void
-enqueue_fill (const Work *work, const Case *what)
+enqueue_fill (const Work *work, const Case *entry)
 {
   ops_of (work)->fill (work->stream, TPS_DTYPE_FLOAT32, a_of (work), 1.5, work->n_elems);
 }
 
 static void
-enqueue_cast (const Work *work, const Case *what)
+enqueue_cast (const Work *work, const Case *entry)
 {
-  ops_of (work)->cast (work->stream, what->dtype, a_of (work), TPS_DTYPE_FLOAT32, b_of (work),
+  ops_of (work)->cast (work->stream, entry->dtype, a_of (work), TPS_DTYPE_FLOAT32, b_of (work),
                        work->n_elems);
 }
 
@@ -153,111 +153,114 @@ values_of (const Work *work)
 }
 
 static TpsDType
-dtype_of (const Case *what)
+dtype_of (const Case *entry)
 {
-  return what->dtype != 0 ? what->dtype : TPS_DTYPE_FLOAT32;
+  return entry->dtype != 0 ? entry->dtype : TPS_DTYPE_FLOAT32;
 }
 
 static void
-enqueue_accumulate (const Work *work, const Case *what)
+enqueue_accumulate (const Work *work, const Case *entry)
 {
-  ops_of (work)->accumulate (work->stream, dtype_of (what), a_of (work), values_of (work),
+  ops_of (work)->accumulate (work->stream, dtype_of (entry), a_of (work), values_of (work),
                              work->n_elems);
 }
 
 static void
-enqueue_scale (const Work *work, const Case *what)
+enqueue_scale (const Work *work, const Case *entry)
 {
-  ops_of (work)->scale (work->stream, dtype_of (what), a_of (work), values_of (work), 0.3,
+  ops_of (work)->scale (work->stream, dtype_of (entry), a_of (work), values_of (work), 0.3,
                         work->n_elems);
 }
 
 static void
-enqueue_scale_accumulate (const Work *work, const Case *what)
+enqueue_scale_accumulate (const Work *work, const Case *entry)
 {
-  ops_of (work)->scale_accumulate (work->stream, dtype_of (what), a_of (work), values_of (work),
+  ops_of (work)->scale_accumulate (work->stream, dtype_of (entry), a_of (work), values_of (work),
                                    0.3, work->n_elems);
 }
 
 /* Averages of the case's dtype. */
 static void
-enqueue_divide (const Work *work, const Case *what)
+enqueue_divide (const Work *work, const Case *entry)
 {
-  ops_of (work)->divide (work->stream, dtype_of (what), a_of (work), b_of (work), 3, work->n_elems);
+  ops_of (work)->divide (work->stream, dtype_of (entry), a_of (work), b_of (work), 3,
+                         work->n_elems);
 }
 
 /* -- layers -- */
 
 static void
-enqueue_bias_add (const Work *work, const Case *what)
+enqueue_bias_add (const Work *work, const Case *entry)
 {
-  ops_of (work)->bias_add (work->stream, a_of (work), b_of (work), rows_of (work, what), what->dim);
+  ops_of (work)->bias_add (work->stream, a_of (work), b_of (work), rows_of (work, entry),
+                           entry->dim);
 }
 
 static void
-enqueue_column_sum (const Work *work, const Case *what)
+enqueue_column_sum (const Work *work, const Case *entry)
 {
-  ops_of (work)->column_sum (work->stream, a_of (work), b_of (work), rows_of (work, what),
-                             what->dim);
+  ops_of (work)->column_sum (work->stream, a_of (work), b_of (work), rows_of (work, entry),
+                             entry->dim);
 }
 
 static gsize
-columns_of (G_GNUC_UNUSED const Work *work, const Case *what)
+columns_of (G_GNUC_UNUSED const Work *work, const Case *entry)
 {
-  return what->dim;
+  return entry->dim;
 }
 
 static void
-enqueue_relu (const Work *work, const Case *what)
+enqueue_relu (const Work *work, const Case *entry)
 {
   ops_of (work)->relu (work->stream, a_of (work), b_of (work), work->n_elems);
 }
 
 static void
-enqueue_relu_backward (const Work *work, const Case *what)
+enqueue_relu_backward (const Work *work, const Case *entry)
 {
   ops_of (work)->relu_backward (work->stream, a_of (work), b_of (work),
                                 tps_device_floats_of (work->state), work->n_elems);
 }
 
 static void
-enqueue_softmax (const Work *work, const Case *what)
+enqueue_softmax (const Work *work, const Case *entry)
 {
-  ops_of (work)->softmax (work->stream, a_of (work), b_of (work), rows_of (work, what), what->dim);
+  ops_of (work)->softmax (work->stream, a_of (work), b_of (work), rows_of (work, entry),
+                          entry->dim);
 }
 
 static void
-enqueue_softmax_backward (const Work *work, const Case *what)
+enqueue_softmax_backward (const Work *work, const Case *entry)
 {
   ops_of (work)->softmax_backward (work->stream, a_of (work), b_of (work),
-                                   tps_device_floats_of (work->state), rows_of (work, what),
-                                   what->dim);
+                                   tps_device_floats_of (work->state), rows_of (work, entry),
+                                   entry->dim);
 }
 
 /* Where the loss goes, if anywhere. */
 static gdouble *
-loss_of (const Work *work, const Case *what)
+loss_of (const Work *work, const Case *entry)
 {
-  return what->has_loss ? (gdouble *) (gpointer) tps_buffer_get_data (work->loss) : NULL;
+  return entry->has_loss ? (gdouble *) (gpointer) tps_buffer_get_data (work->loss) : NULL;
 }
 
 static void
-enqueue_cross_entropy (const Work *work, const Case *what)
+enqueue_cross_entropy (const Work *work, const Case *entry)
 {
-  ops_of (work)->cross_entropy (work->stream, loss_of (work, what), a_of (work), b_of (work),
-                                tps_device_ids_of (work->ids), rows_of (work, what), what->dim);
+  ops_of (work)->cross_entropy (work->stream, loss_of (work, entry), a_of (work), b_of (work),
+                                tps_device_ids_of (work->ids), rows_of (work, entry), entry->dim);
 }
 
 static void
-enqueue_l1_loss (const Work *work, const Case *what)
+enqueue_l1_loss (const Work *work, const Case *entry)
 {
-  ops_of (work)->l1_loss (work->stream, loss_of (work, what), a_of (work), b_of (work),
+  ops_of (work)->l1_loss (work->stream, loss_of (work, entry), a_of (work), b_of (work),
                           tps_device_floats_of (work->state), work->n_elems);
 }
 
 /* Multiplies square matrices. */
 static void
-enqueue_gemm (const Work *work, const Case *what)
+enqueue_gemm (const Work *work, const Case *entry)
 {
   gsize side = (gsize) 1 << (g_bit_storage (work->n_elems) - 1) / 2;
   TpsGemm gemm = { .m = side,
@@ -274,31 +277,31 @@ enqueue_gemm (const Work *work, const Case *what)
 /* -- optimizers -- */
 
 static void
-enqueue_sgd (const Work *work, const Case *what)
+enqueue_sgd (const Work *work, const Case *entry)
 {
-  TpsSgdFactors factors = { .learning_rate = 1e-4, .momentum = what->momentum };
+  TpsSgdFactors factors = { .learning_rate = 1e-4, .momentum = entry->momentum };
 
   ops_of (work)->sgd (work->stream, &factors, a_of (work), b_of (work),
-                      what->momentum != 0 ? tps_device_floats_of (work->state) : NULL,
+                      entry->momentum != 0 ? tps_device_floats_of (work->state) : NULL,
                       work->n_elems);
 }
 
 /* Updates rows by `gradients`, at most `n_used` of them; NULL: all. */
 static void
-update_rows (const Work *work, const Case *what, const gint64 *indices, const gfloat *gradients,
+update_rows (const Work *work, const Case *entry, const gint64 *indices, const gfloat *gradients,
              const gint64 *n_used)
 {
-  TpsOptimizerSpec spec = tps_optimizer_spec (what->optimizer, 1e-4);
+  TpsOptimizerSpec spec = tps_optimizer_spec (entry->optimizer, 1e-4);
   TpsRowUpdate update = {
     .indices = indices,
-    .n_rows = rows_of (work, what),
-    .dim = what->dim,
+    .n_rows = rows_of (work, entry),
+    .dim = entry->dim,
     .values = a_of (work),
     .state = tps_device_floats_of (work->state),
     .gradients = gradients,
     .n_used = n_used,
-    .dtype = dtype_of (what),
-    .rounding = { .is_stochastic = what->is_stochastic, .seed = 1, .stride = 1 },
+    .dtype = dtype_of (entry),
+    .rounding = { .is_stochastic = entry->is_stochastic, .seed = 1, .stride = 1 },
   };
 
   tps_optimizer_spec_resolve (&spec, "optimizer", NULL);
@@ -307,38 +310,38 @@ update_rows (const Work *work, const Case *what, const gint64 *indices, const gf
 
 /* Updates all rows, in the order of the ids if there are any. */
 static void
-enqueue_update (const Work *work, const Case *what)
+enqueue_update (const Work *work, const Case *entry)
 {
-  const gint64 *ids = what->ids != TPS_DEVICE_IDS_NONE ? tps_device_ids_of (work->ids) : NULL;
+  const gint64 *ids = entry->ids != TPS_DEVICE_IDS_NONE ? tps_device_ids_of (work->ids) : NULL;
 
-  update_rows (work, what, ids, b_of (work), NULL);
+  update_rows (work, entry, ids, b_of (work), NULL);
 }
 
 /* Counts an id for each row, if there are any, besides the elements. */
 static gdouble
-bytes_update (const Work *work, const Case *what)
+bytes_update (const Work *work, const Case *entry)
 {
-  return bytes_of_elems (work, what)
-         + (gdouble) tps_device_case_get_n_ids (work->n_elems, what) * sizeof (gint64);
+  return bytes_of_elems (work, entry)
+         + (gdouble) tps_device_case_get_n_ids (work->n_elems, entry) * sizeof (gint64);
 }
 
 /* Row-wise Adagrad also reads and writes one float of state for each row. */
 static gdouble
-bytes_rowwise (const Work *work, const Case *what)
+bytes_rowwise (const Work *work, const Case *entry)
 {
-  return bytes_update (work, what) + (gdouble) rows_of (work, what) * 2 * sizeof (gfloat);
+  return bytes_update (work, entry) + (gdouble) rows_of (work, entry) * 2 * sizeof (gfloat);
 }
 
 /* -- embeddings -- */
 
 static TpsBags
-bags_of (const Work *work, const Case *what, gsize bag_rows)
+bags_of (const Work *work, const Case *entry, gsize bag_rows)
 {
-  gsize n_bags = rows_of (work, what) / bag_rows;
+  gsize n_bags = rows_of (work, entry) / bag_rows;
 
   return (TpsBags) {
-    .rows = (gint64) rows_of (work, what),
-    .dim = (gint64) what->dim,
+    .rows = (gint64) rows_of (work, entry),
+    .dim = (gint64) entry->dim,
     .indices = tps_device_ids_of (work->ids),
     .n_indices = n_bags * bag_rows,
     .n_bags = n_bags,
@@ -347,128 +350,128 @@ bags_of (const Work *work, const Case *what, gsize bag_rows)
 }
 
 static gdouble
-bytes_of_bags (const Work *work, const Case *what, gsize bag_rows)
+bytes_of_bags (const Work *work, const Case *entry, gsize bag_rows)
 {
-  TpsBags bags = bags_of (work, what, bag_rows);
-  gdouble row_bytes = (gdouble) what->dim * tps_dtype_size (dtype_of (what));
+  TpsBags bags = bags_of (work, entry, bag_rows);
+  gdouble row_bytes = (gdouble) entry->dim * tps_dtype_size (dtype_of (entry));
 
   return (gdouble) bags.n_indices * (row_bytes + sizeof (gint64))
-         + (gdouble) bags.n_bags * what->dim * sizeof (gfloat);
+         + (gdouble) bags.n_bags * entry->dim * sizeof (gfloat);
 }
 
 static gdouble
-bytes_gather (const Work *work, const Case *what)
+bytes_gather (const Work *work, const Case *entry)
 {
-  return bytes_of_bags (work, what, 1);
+  return bytes_of_bags (work, entry, 1);
 }
 
 static gdouble
-bytes_pool (const Work *work, const Case *what)
+bytes_pool (const Work *work, const Case *entry)
 {
-  return bytes_of_bags (work, what, BAG_ROWS);
+  return bytes_of_bags (work, entry, BAG_ROWS);
 }
 
 static gsize
-n_pooled (const Work *work, const Case *what)
+n_pooled (const Work *work, const Case *entry)
 {
-  return rows_of (work, what) / BAG_ROWS * what->dim;
+  return rows_of (work, entry) / BAG_ROWS * entry->dim;
 }
 
 static gdouble
-bytes_pool_gradient (const Work *work, const Case *what)
+bytes_pool_gradient (const Work *work, const Case *entry)
 {
-  return bytes_of_bags (work, what, GRADIENT_BAG_ROWS);
+  return bytes_of_bags (work, entry, GRADIENT_BAG_ROWS);
 }
 
 /* Rows of the case's dtype. */
 static void
-pool (const Work *work, const Case *what, const TpsBags *bags)
+pool (const Work *work, const Case *entry, const TpsBags *bags)
 {
-  ops_of (work)->embedding_pool (work->stream, bags, dtype_of (what), values_of (work), a_of (work),
-                                 NULL);
+  ops_of (work)->embedding_pool (work->stream, bags, dtype_of (entry), values_of (work),
+                                 a_of (work), NULL);
 }
 
 static void
-enqueue_gather (const Work *work, const Case *what)
+enqueue_gather (const Work *work, const Case *entry)
 {
-  TpsBags bags = bags_of (work, what, 1);
+  TpsBags bags = bags_of (work, entry, 1);
 
-  pool (work, what, &bags);
+  pool (work, entry, &bags);
 }
 
 static void
-enqueue_pool (const Work *work, const Case *what)
+enqueue_pool (const Work *work, const Case *entry)
 {
-  TpsBags bags = bags_of (work, what, BAG_ROWS);
+  TpsBags bags = bags_of (work, entry, BAG_ROWS);
 
-  pool (work, what, &bags);
+  pool (work, entry, &bags);
 }
 
 static gint64 *
-n_found_of (const Work *work, const Case *what)
+n_found_of (const Work *work, const Case *entry)
 {
-  return tps_device_ids_of (work->found_ids) + rows_of (work, what);
+  return tps_device_ids_of (work->found_ids) + rows_of (work, entry);
 }
 
 static void
-enqueue_backward_rows (const Work *work, const Case *what)
+enqueue_backward_rows (const Work *work, const Case *entry)
 {
-  TpsBags bags = bags_of (work, what, GRADIENT_BAG_ROWS);
+  TpsBags bags = bags_of (work, entry, GRADIENT_BAG_ROWS);
 
   ops_of (work)->embedding_backward_rows (work->stream, &bags, b_of (work), NULL,
                                           tps_device_ids_of (work->found_ids), a_of (work),
-                                          n_found_of (work, what));
+                                          n_found_of (work, entry));
 }
 
 static void
-coalesce (const Work *work, const Case *what, gfloat *sums)
+coalesce (const Work *work, const Case *entry, gfloat *sums)
 {
   ops_of (work)->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, tps_device_ids_of (work->ids),
-                                (gint64) rows_of (work, what), b_of (work), rows_of (work, what),
-                                what->dim, tps_device_ids_of (work->found_ids), sums,
-                                n_found_of (work, what));
+                                (gint64) rows_of (work, entry), b_of (work), rows_of (work, entry),
+                                entry->dim, tps_device_ids_of (work->found_ids), sums,
+                                n_found_of (work, entry));
 }
 
 static void
-enqueue_coalesce (const Work *work, const Case *what)
+enqueue_coalesce (const Work *work, const Case *entry)
 {
-  coalesce (work, what, a_of (work));
+  coalesce (work, entry, a_of (work));
 }
 
 static gsize
-n_coalesced (const Work *work, const Case *what)
+n_coalesced (const Work *work, const Case *entry)
 {
-  return work->n_different_ids * what->dim;
+  return work->n_different_ids * entry->dim;
 }
 
 /* Counts the input rows and the unique output rows, each with its id. */
 static gdouble
-bytes_coalesce (const Work *work, const Case *what)
+bytes_coalesce (const Work *work, const Case *entry)
 {
-  gdouble row_bytes = (gdouble) what->dim * sizeof (gfloat) + sizeof (gint64);
+  gdouble row_bytes = (gdouble) entry->dim * sizeof (gfloat) + sizeof (gint64);
 
-  return (gdouble) (rows_of (work, what) + work->n_different_ids) * row_bytes;
+  return (gdouble) (rows_of (work, entry) + work->n_different_ids) * row_bytes;
 }
 
 /* A push to a table: gradients of equal ids are added, and the rows are updated. The sums are in
  * the second half of the state, of which the optimizer uses one float for each row. */
 static void
-enqueue_push (const Work *work, const Case *what)
+enqueue_push (const Work *work, const Case *entry)
 {
   gfloat *sums = tps_device_floats_of (work->state) + work->n_elems;
 
-  coalesce (work, what, sums);
-  update_rows (work, what, tps_device_ids_of (work->found_ids), sums, n_found_of (work, what));
+  coalesce (work, entry, sums);
+  update_rows (work, entry, tps_device_ids_of (work->found_ids), sums, n_found_of (work, entry));
 }
 
 /* Counts the gradients with their ids, and the values and states of the different rows, read and
  * written. The sums are intermediate results, which do not count. */
 static gdouble
-bytes_push (const Work *work, const Case *what)
+bytes_push (const Work *work, const Case *entry)
 {
-  gdouble row_bytes = (gdouble) what->dim * sizeof (gfloat);
+  gdouble row_bytes = (gdouble) entry->dim * sizeof (gfloat);
 
-  return (gdouble) rows_of (work, what) * (row_bytes + sizeof (gint64))
+  return (gdouble) rows_of (work, entry) * (row_bytes + sizeof (gint64))
          + (gdouble) work->n_different_ids * 2 * (row_bytes + sizeof (gfloat));
 }
 

@@ -55,10 +55,10 @@ struct TpsDeviceCase
   const gchar *name;
   gsize dim;      /* of a row */
   gsize n_copies; /* of each id; 0 counts as 1 */
-  gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *what);
-  void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *what);
+  gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *entry);
+  void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *entry);
   /* Returns the number of floats of `a` that the operation writes; NULL: all. */
-  gsize (*n_results) (const TpsDeviceWork *work, const TpsDeviceCase *what);
+  gsize (*n_results) (const TpsDeviceWork *work, const TpsDeviceCase *entry);
   gdouble to_reach;       /* required fraction of the copy's rate; 0 = none */
   gdouble tolerance;      /* relative; 0 = the bits must be the CPU's */
   gdouble bytes_per_elem; /* if all elements cost the same */
@@ -78,13 +78,13 @@ struct TpsDeviceCase
 const TpsDeviceCase *tps_device_cases_get (guint *n_cases);
 
 /* Returns the number of ids that the case needs. */
-gsize tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *what);
+gsize tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *entry);
 
 /* Returns the number of floats of `a` that the operation writes. */
-gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *what);
+gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceCase *entry);
 
 /* Returns the number of floats of `state`, the first ones, that the operation updates. */
-gsize tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *what);
+gsize tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *entry);
 
 /* ids[i] = i % period * factor % n_different. The last two are above 0. */
 typedef struct
@@ -93,11 +93,11 @@ typedef struct
 } TpsDeviceIdRule;
 
 /* Returns FALSE if the ids of the case are drawn, or if it has none. */
-gboolean tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *what,
+gboolean tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *entry,
                                       TpsDeviceIdRule *rule);
 
 /* Fills ids [tps_device_case_get_n_ids()]. Returns the number of different ids. */
-gsize tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *what, gint64 *ids);
+gsize tps_device_case_fill_ids (gsize n_elems, const TpsDeviceCase *entry, gint64 *ids);
 
 static inline gfloat *
 tps_device_floats_of (TpsBuffer *buffer)

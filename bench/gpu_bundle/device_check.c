@@ -25,11 +25,11 @@ ops_of (const Work *work)
 /* Returns the contents of `a` [n_elems] and `state` [2 * n_elems] after one call. Owned by the
  * caller. Sets *loss, unless that is NULL, to the loss if there is one. */
 static gfloat *
-result_of (TpsDevice *device, const Case *what, gsize n_elems, gdouble *loss, GError **error)
+result_of (TpsDevice *device, const Case *entry, gsize n_elems, gdouble *loss, GError **error)
 {
   Work work;
   g_autofree gfloat *result = g_try_new (gfloat, n_elems * 3);
-  gboolean is_done = result != NULL && tps_device_work_init (&work, device, n_elems, what, error);
+  gboolean is_done = result != NULL && tps_device_work_init (&work, device, n_elems, entry, error);
 
   if (result == NULL)
     {
@@ -39,12 +39,12 @@ result_of (TpsDevice *device, const Case *what, gsize n_elems, gdouble *loss, GE
     }
   if (is_done)
     {
-      what->enqueue (&work, what);
+      entry->enqueue (&work, entry);
       ops_of (&work)->copy (work.stream, result, tps_buffer_get_data (work.a),
                             n_elems * sizeof result[0]);
       ops_of (&work)->copy (work.stream, result + n_elems, tps_buffer_get_data (work.state),
                             2 * n_elems * sizeof result[0]);
-      if (loss != NULL && what->has_loss)
+      if (loss != NULL && entry->has_loss)
         ops_of (&work)->copy (work.stream, loss, tps_buffer_get_data (work.loss), sizeof *loss);
       is_done = ops_of (&work)->stream_sync (work.stream, error);
     }
@@ -53,12 +53,12 @@ result_of (TpsDevice *device, const Case *what, gsize n_elems, gdouble *loss, GE
 }
 
 static gboolean
-is_right (const Case *what, const gfloat *wanted, const gfloat *got)
+is_right (const Case *entry, const gfloat *wanted, const gfloat *got)
 {
-  if (what->tolerance == 0)
+  if (entry->tolerance == 0)
     return memcmp ((const guint8 *) wanted, (const guint8 *) got, sizeof *got) == 0;
   return fabs ((gdouble) *got - (gdouble) *wanted)
-         <= what->tolerance * (fabs ((gdouble) *wanted) + 1e-6);
+         <= entry->tolerance * (fabs ((gdouble) *wanted) + 1e-6);
 }
 
 static gboolean
@@ -74,38 +74,38 @@ tps_device_expected_clear (TpsDeviceExpected *expected)
 }
 
 gboolean
-tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *what, GError **error)
+tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *entry, GError **error)
 {
-  expected->floats = result_of (tps_device_find ("cpu", NULL), what, TPS_DEVICE_CHECK_ELEMS,
+  expected->floats = result_of (tps_device_find ("cpu", NULL), entry, TPS_DEVICE_CHECK_ELEMS,
                                 &expected->loss, error);
   return expected->floats != NULL;
 }
 
 gssize
-tps_device_check_few (TpsDevice *device, const TpsDeviceCase *what,
+tps_device_check_few (TpsDevice *device, const TpsDeviceCase *entry,
                       const TpsDeviceExpected *expected, GError **error)
 {
   gdouble loss = 0;
-  g_autofree gfloat *got = result_of (device, what, TPS_DEVICE_CHECK_ELEMS, &loss, error);
+  g_autofree gfloat *got = result_of (device, entry, TPS_DEVICE_CHECK_ELEMS, &loss, error);
   gssize n_wrong = 0;
 
   if (got == NULL)
     return -1;
   for (gsize i = 0; i < 3 * TPS_DEVICE_CHECK_ELEMS; i++)
-    n_wrong += !is_right (what, &expected->floats[i], &got[i]);
-  return n_wrong + (what->has_loss && !is_right_loss (expected, loss));
+    n_wrong += !is_right (entry, &expected->floats[i], &got[i]);
+  return n_wrong + (entry->has_loss && !is_right_loss (expected, loss));
 }
 
 /* -- results of large arrays -- */
 
 static gdouble
-factor_of (const Case *what, gsize n_elems)
+factor_of (const Case *entry, gsize n_elems)
 {
   gdouble growth = (gdouble) n_elems / TPS_DEVICE_CHECK_ELEMS;
 
-  return what->growth == TPS_DEVICE_GROWS_AS_MEAN  ? 1 / growth
-         : what->growth == TPS_DEVICE_GROWS_AS_SUM ? growth
-                                                   : 1;
+  return entry->growth == TPS_DEVICE_GROWS_AS_MEAN  ? 1 / growth
+         : entry->growth == TPS_DEVICE_GROWS_AS_SUM ? growth
+                                                    : 1;
 }
 
 /* The arrays of a few elements, without memory: for counts of results. */
@@ -176,24 +176,24 @@ compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble toleran
 /* Compares `a` and the updated part of `state`. `whole` are the CPU's results of all elements, or
  * NULL if those of a few repeat. */
 static gboolean
-compare_floats (const Work *work, const Case *what, const gfloat *expected, const gfloat *whole,
+compare_floats (const Work *work, const Case *entry, const gfloat *expected, const gfloat *whole,
                 gboolean *is_wrong, GError **error)
 {
   const gfloat *from = whole != NULL ? whole : expected;
   Work little = get_little (work);
   const Work *source = whole != NULL ? work : &little;
-  gdouble tolerance = what->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : what->tolerance;
-  Wanted a = { from, tps_device_case_get_n_results (source, what),
-               factor_of (what, whole != NULL ? TPS_DEVICE_CHECK_ELEMS : work->n_elems),
-               tps_device_case_get_n_results (work, what) };
-  Wanted state = { from + source->n_elems, tps_device_case_get_n_state (source, what), 1,
-                   tps_device_case_get_n_state (work, what) };
+  gdouble tolerance = entry->growth == TPS_DEVICE_GROWS_AS_SUM ? SUM_TOLERANCE : entry->tolerance;
+  Wanted a = { from, tps_device_case_get_n_results (source, entry),
+               factor_of (entry, whole != NULL ? TPS_DEVICE_CHECK_ELEMS : work->n_elems),
+               tps_device_case_get_n_results (work, entry) };
+  Wanted state = { from + source->n_elems, tps_device_case_get_n_state (source, entry), 1,
+                   tps_device_case_get_n_state (work, entry) };
 
   if (whole == NULL)
     a.n_values = (gsize) 1 << (g_bit_storage (a.n_values) - 1); /* whole repetitions */
   return compare (work, work->a, &a, tolerance, is_wrong, error)
          && (state.n_floats == 0
-             || compare (work, work->state, &state, what->tolerance, is_wrong, error));
+             || compare (work, work->state, &state, entry->tolerance, is_wrong, error));
 }
 
 /* Returns whether `found` are the different ones of `ids`, in ascending order, and their number. */
@@ -212,13 +212,13 @@ are_different_ids (const gint64 *ids, gsize n_ids, const gint64 *found, gint64 n
 }
 
 static gboolean
-compare_ids (const Work *work, const Case *what, gboolean *is_wrong, GError **error)
+compare_ids (const Work *work, const Case *entry, gboolean *is_wrong, GError **error)
 {
-  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
+  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, entry);
   g_autofree gint64 *ids = g_new (gint64, n_ids);
   g_autofree gint64 *found = g_new (gint64, n_ids + 1);
 
-  tps_device_case_fill_ids (work->n_elems, what, ids);
+  tps_device_case_fill_ids (work->n_elems, entry, ids);
   ops_of (work)->copy (work->stream, found, tps_buffer_get_data (work->found_ids),
                        (n_ids + 1) * sizeof found[0]);
   if (!ops_of (work)->stream_sync (work->stream, error))
@@ -244,23 +244,23 @@ compare_loss (const Work *work, const TpsDeviceExpected *expected, gboolean *is_
 }
 
 gboolean
-tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *what,
+tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *entry,
                       const TpsDeviceExpected *expected, gboolean *is_wrong, GError **error)
 {
   g_autofree gfloat *whole = NULL;
 
   *is_wrong = FALSE;
-  if (what->growth == TPS_DEVICE_GROWS_TOO_FAST)
+  if (entry->growth == TPS_DEVICE_GROWS_TOO_FAST)
     return TRUE;
-  if (what->growth == TPS_DEVICE_GROWS_FREELY)
+  if (entry->growth == TPS_DEVICE_GROWS_FREELY)
     {
-      whole = result_of (tps_device_find ("cpu", NULL), what, work->n_elems, NULL, error);
+      whole = result_of (tps_device_find ("cpu", NULL), entry, work->n_elems, NULL, error);
       if (whole == NULL)
         return FALSE;
     }
-  what->enqueue (work, what);
+  entry->enqueue (work, entry);
   /* The comparison of floats overwrites the loss. */
-  return (!what->has_loss || compare_loss (work, expected, is_wrong, error))
-         && (!what->finds_ids || compare_ids (work, what, is_wrong, error))
-         && compare_floats (work, what, expected->floats, whole, is_wrong, error);
+  return (!entry->has_loss || compare_loss (work, expected, is_wrong, error))
+         && (!entry->finds_ids || compare_ids (work, entry, is_wrong, error))
+         && compare_floats (work, entry, expected->floats, whole, is_wrong, error);
 }

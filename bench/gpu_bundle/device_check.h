@@ -21,18 +21,18 @@ typedef struct
 } TpsDeviceExpected;
 
 /* Clearing after an error, or of zeros, is allowed. */
-gboolean tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *what,
+gboolean tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *entry,
                                    GError **error);
 void tps_device_expected_clear (TpsDeviceExpected *expected);
 
 /* Runs the operation on a few elements. Returns the number of results that differ; -1 with an
  * error. */
-gssize tps_device_check_few (TpsDevice *device, const TpsDeviceCase *what,
+gssize tps_device_check_few (TpsDevice *device, const TpsDeviceCase *entry,
                              const TpsDeviceExpected *expected, GError **error);
 
 /* Runs the operation once on `work`, whose arrays are new. Sets *is_wrong to whether its results
  * differ. Errors: those of the device. */
-gboolean tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *what,
+gboolean tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *entry,
                                const TpsDeviceExpected *expected, gboolean *is_wrong,
                                GError **error);
 

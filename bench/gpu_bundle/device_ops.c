@@ -58,10 +58,10 @@ compare_times (gconstpointer a, gconstpointer b)
 }
 
 static gboolean
-time_once (const Work *work, const Case *what, TpsEvent *events[2], gdouble *ms, GError **error)
+time_once (const Work *work, const Case *entry, TpsEvent *events[2], gdouble *ms, GError **error)
 {
   ops_of (work)->event_record (events[0], work->stream);
-  what->enqueue (work, what);
+  entry->enqueue (work, entry);
   ops_of (work)->event_record (events[1], work->stream);
   return ops_of (work)->stream_sync (work->stream, error)
          && ops_of (work)->events_elapsed (events[0], events[1], ms, error);
@@ -69,13 +69,13 @@ time_once (const Work *work, const Case *what, TpsEvent *events[2], gdouble *ms,
 
 /* Repeats the operation until the device has its usual clock. */
 static gboolean
-warm_up (const Work *work, const Case *what, gint64 warm_up_ns, GError **error)
+warm_up (const Work *work, const Case *entry, gint64 warm_up_ns, GError **error)
 {
   gint64 end_ns = tps_clock_now_ns () + warm_up_ns;
 
   do
     {
-      what->enqueue (work, what);
+      entry->enqueue (work, entry);
       if (!ops_of (work)->stream_sync (work->stream, error))
         return FALSE;
     }
@@ -84,13 +84,13 @@ warm_up (const Work *work, const Case *what, gint64 warm_up_ns, GError **error)
 }
 
 static gboolean
-time_rounds (const Work *work, const Case *what, TpsEvent *events[2], gint n_rounds,
+time_rounds (const Work *work, const Case *entry, TpsEvent *events[2], gint n_rounds,
              gdouble *median_ms, GError **error)
 {
   gdouble ms[MAX_ROUNDS];
 
   for (gint n = 0; n < n_rounds; n++)
-    if (!time_once (work, what, events, &ms[n], error))
+    if (!time_once (work, entry, events, &ms[n], error))
       return FALSE;
   qsort (ms, (gsize) n_rounds, sizeof ms[0], compare_times);
   *median_ms = ms[n_rounds / 2];
@@ -98,7 +98,7 @@ time_rounds (const Work *work, const Case *what, TpsEvent *events[2], gint n_rou
 }
 
 static gboolean
-measure_rate (const Work *work, const Case *what, const Plan *plan, gdouble *gb_per_s,
+measure_rate (const Work *work, const Case *entry, const Plan *plan, gdouble *gb_per_s,
               GError **error)
 {
   TpsEvent *events[2] = { ops_of (work)->event_new (work->device, error), NULL };
@@ -107,12 +107,12 @@ measure_rate (const Work *work, const Case *what, const Plan *plan, gdouble *gb_
 
   if (events[0] != NULL)
     events[1] = ops_of (work)->event_new (work->device, error);
-  is_done = events[1] != NULL && warm_up (work, what, plan->warm_up_ns, error)
-            && time_rounds (work, what, events, plan->n_rounds, &ms, error);
+  is_done = events[1] != NULL && warm_up (work, entry, plan->warm_up_ns, error)
+            && time_rounds (work, entry, events, plan->n_rounds, &ms, error);
   for (guint i = 0; i < 2; i++)
     if (events[i] != NULL)
       ops_of (work)->event_free (events[i]);
-  *gb_per_s = what->bytes (work, what) / MAX (ms, 1e-6) / 1e6;
+  *gb_per_s = entry->bytes (work, entry) / MAX (ms, 1e-6) / 1e6;
   return is_done;
 }
 
@@ -125,7 +125,8 @@ typedef struct
 } Measurement;
 
 static gboolean
-measure (TpsDevice *device, const Case *what, const Plan *plan, Measurement *result, GError **error)
+measure (TpsDevice *device, const Case *entry, const Plan *plan, Measurement *result,
+         GError **error)
 {
   const Case *copy = tps_device_cases_get (NULL);
   gdouble before = 0, after = 0;
@@ -133,12 +134,12 @@ measure (TpsDevice *device, const Case *what, const Plan *plan, Measurement *res
   TpsDeviceExpected expected = { 0 };
   gboolean is_done;
 
-  is_done = tps_device_expected_init (&expected, what, error)
-            && (result->n_wrong = tps_device_check_few (device, what, &expected, error)) >= 0
-            && tps_device_work_init (&work, device, plan->n_elems, what, error)
-            && tps_device_check_all (&work, what, &expected, &result->is_wrong, error)
+  is_done = tps_device_expected_init (&expected, entry, error)
+            && (result->n_wrong = tps_device_check_few (device, entry, &expected, error)) >= 0
+            && tps_device_work_init (&work, device, plan->n_elems, entry, error)
+            && tps_device_check_all (&work, entry, &expected, &result->is_wrong, error)
             && measure_rate (&work, copy, plan, &before, error)
-            && measure_rate (&work, what, plan, &result->gb_per_s, error)
+            && measure_rate (&work, entry, plan, &result->gb_per_s, error)
             && measure_rate (&work, copy, plan, &after, error);
 
   result->copy_gb_per_s = (before + after) / 2;
@@ -163,13 +164,13 @@ typedef struct
 } Verdict;
 
 static void
-judge (Verdict *verdict, const Case *what, const Measurement *rates)
+judge (Verdict *verdict, const Case *entry, const Measurement *rates)
 {
-  if (what->to_reach == 0)
+  if (entry->to_reach == 0)
     return;
   verdict->n_required++;
-  if (rates->gb_per_s < what->to_reach * rates->copy_gb_per_s)
-    g_string_append_printf (verdict->behind, "; %s", what->name);
+  if (rates->gb_per_s < entry->to_reach * rates->copy_gb_per_s)
+    g_string_append_printf (verdict->behind, "; %s", entry->name);
 }
 
 static void
@@ -192,29 +193,29 @@ typedef enum
 
 /* Prints the line of a case. */
 static Outcome
-run_case (TpsDevice *device, const Case *what, const Plan *plan, Verdict *verdict)
+run_case (TpsDevice *device, const Case *entry, const Plan *plan, Verdict *verdict)
 {
   g_autoptr (GError) error = NULL;
   Measurement result = { 0 };
 
-  if (!measure (device, what, plan, &result, &error))
+  if (!measure (device, entry, plan, &result, &error))
     {
-      printf ("%-28s %10s %8s %8.2f %8s  %s\n", what->name, "-", "-", what->to_reach, "-",
+      printf ("%-28s %10s %8s %8.2f %8s  %s\n", entry->name, "-", "-", entry->to_reach, "-",
               error->message);
       return FAILED;
     }
-  judge (verdict, what, &result);
-  printf ("%-28s %10.1f %8.3f %8.2f %8" G_GSSIZE_FORMAT "%s\n", what->name, result.gb_per_s,
-          result.gb_per_s / result.copy_gb_per_s, what->to_reach, result.n_wrong,
+  judge (verdict, entry, &result);
+  printf ("%-28s %10.1f %8.3f %8.2f %8" G_GSSIZE_FORMAT "%s\n", entry->name, result.gb_per_s,
+          result.gb_per_s / result.copy_gb_per_s, entry->to_reach, result.n_wrong,
           result.is_wrong ? "  wrong at the measured size" : "");
   return result.n_wrong == 0 && !result.is_wrong ? RIGHT : WRONG;
 }
 
 static gboolean
-is_wanted (const Flags *flags, guint i, const Case *what)
+is_wanted (const Flags *flags, guint i, const Case *entry)
 {
   return i >= (guint) flags->n_skipped
-         && (flags->only == NULL || g_str_equal (flags->only, what->name));
+         && (flags->only == NULL || g_str_equal (flags->only, entry->name));
 }
 
 static gboolean

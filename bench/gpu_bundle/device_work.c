@@ -77,30 +77,30 @@ make_floats (const Work *work, gsize n_elems, guint seed, GError **error)
 
 /* Ids that the device cannot compute. */
 static TpsBuffer *
-draw_ids (Work *work, const Case *what, gsize n_bytes, GError **error)
+draw_ids (Work *work, const Case *entry, gsize n_bytes, GError **error)
 {
   g_autoptr (TpsBuffer) host = tps_device_work_alloc_host (work, n_bytes, error);
 
   if (host == NULL)
     return NULL;
   tps_device_ids_of (host)[0] = 0;
-  work->n_different_ids = tps_device_case_fill_ids (work->n_elems, what, tps_device_ids_of (host));
+  work->n_different_ids = tps_device_case_fill_ids (work->n_elems, entry, tps_device_ids_of (host));
   return tps_device_work_repeat (work, host, n_bytes, error);
 }
 
 static gboolean
-make_ids (Work *work, const Case *what, GError **error)
+make_ids (Work *work, const Case *entry, GError **error)
 {
-  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, what);
+  gsize n_ids = tps_device_case_get_n_ids (work->n_elems, entry);
   gsize n_bytes = MAX (n_ids, 1) * sizeof (gint64);
   TpsDeviceIdRule rule;
 
   work->found_ids = alloc (work, (n_ids + 1) * sizeof (gint64), error);
   if (work->found_ids == NULL)
     return FALSE;
-  if (!tps_device_case_get_id_rule (work->n_elems, what, &rule)
+  if (!tps_device_case_get_id_rule (work->n_elems, entry, &rule)
       || !tps_device_ids_can_fill (&rule, n_ids))
-    return (work->ids = draw_ids (work, what, n_bytes, error)) != NULL;
+    return (work->ids = draw_ids (work, entry, n_bytes, error)) != NULL;
   work->n_different_ids = rule.n_different;
   work->ids = alloc (work, n_bytes, error);
   return work->ids != NULL
@@ -108,29 +108,29 @@ make_ids (Work *work, const Case *what, GError **error)
 }
 
 static gboolean
-make_halves (Work *work, const Case *what, GError **error)
+make_halves (Work *work, const Case *entry, GError **error)
 {
-  if (what->dtype == 0)
+  if (entry->dtype == 0)
     return TRUE;
-  work->halves = alloc (work, work->n_elems * tps_dtype_size (what->dtype), error);
+  work->halves = alloc (work, work->n_elems * tps_dtype_size (entry->dtype), error);
   if (work->halves == NULL)
     return FALSE;
-  if (what->has_half_rows)
+  if (entry->has_half_rows)
     {
-      ops_of (work)->cast (work->stream, what->dtype, tps_buffer_get_data (work->halves),
+      ops_of (work)->cast (work->stream, entry->dtype, tps_buffer_get_data (work->halves),
                            TPS_DTYPE_FLOAT32, tps_buffer_get_data (work->a), work->n_elems);
       ops_of (work)->copy (work->stream, tps_buffer_get_data (work->a),
                            tps_buffer_get_data (work->halves),
-                           work->n_elems * tps_dtype_size (what->dtype));
+                           work->n_elems * tps_dtype_size (entry->dtype));
     }
-  ops_of (work)->cast (work->stream, what->dtype, tps_buffer_get_data (work->halves),
+  ops_of (work)->cast (work->stream, entry->dtype, tps_buffer_get_data (work->halves),
                        TPS_DTYPE_FLOAT32, tps_buffer_get_data (work->b), work->n_elems);
   return TRUE;
 }
 
 gboolean
 tps_device_work_init (TpsDeviceWork *work, TpsDevice *device, gsize n_elems,
-                      const TpsDeviceCase *what, GError **error)
+                      const TpsDeviceCase *entry, GError **error)
 {
   *work = (Work) { .device = device, .n_elems = n_elems };
   return (work->stream = device->ops->stream_new (device, error)) != NULL
@@ -138,7 +138,7 @@ tps_device_work_init (TpsDeviceWork *work, TpsDevice *device, gsize n_elems,
          && (work->b = make_floats (work, n_elems, 2, error)) != NULL
          && (work->state = make_floats (work, n_elems * 2, 3, error)) != NULL
          && (work->loss = alloc (work, sizeof (gdouble), error)) != NULL
-         && make_halves (work, what, error) && make_ids (work, what, error);
+         && make_halves (work, entry, error) && make_ids (work, entry, error);
 }
 
 gboolean

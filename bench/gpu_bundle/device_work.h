@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /* Allocates and fills the arrays of `n_elems` elements. tps_device_work_clear() must follow, also
  * after an error. */
 gboolean tps_device_work_init (TpsDeviceWork *work, TpsDevice *device, gsize n_elems,
-                               const TpsDeviceCase *what, GError **error);
+                               const TpsDeviceCase *entry, GError **error);
 void tps_device_work_clear (TpsDeviceWork *work);
 
 /* Returns memory of the host that the device can copy. Owned by the caller. */

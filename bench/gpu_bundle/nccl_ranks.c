@@ -104,9 +104,9 @@ copy (Rank *rank, gpointer to, gconstpointer from, gsize n_bytes, GError **error
 }
 
 static void
-check (Rank *rank, gboolean is_right, const gchar *what, gsize n_elems)
+check (Rank *rank, gboolean is_right, const gchar *entry, gsize n_elems)
 {
-  printf ("rank %u: %-28s %10" G_GSIZE_FORMAT "  %s\n", rank->group->rank, what, n_elems,
+  printf ("rank %u: %-28s %10" G_GSIZE_FORMAT "  %s\n", rank->group->rank, entry, n_elems,
           is_right ? "right" : "WRONG");
   rank->n_wrong += is_right ? 0 : 1;
 }

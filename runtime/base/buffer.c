@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/heap_block.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 
@@ -14,14 +14,6 @@
 #define MIN_CLASS_SHIFT 12
 #define STEPS 4
 #define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
-#define HUGE_PAGE_BYTES (2u << 20)
-/* Buffers from this size to that of a huge page begin in the middle of a page. AMD's Zen 3 copies
- * ("rep movsb", which kernels use, and the C library up to 512 KiB) at a tenth of the speed if the
- * destination lies 1 to 31 bytes after the source modulo the page size. Other tensors lie near the
- * start of a page: at 0, 16 (large blocks of malloc) or 64; those within a message that the kernel
- * copied after its 50 to 100 first bytes. */
-#define MIN_PAGED_BYTES ((gsize) 32 << 10)
-#define PAGE_BYTES 4096
 #define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
 
 /* Small buffers: powers of two, with header and bytes in one block. */
@@ -76,13 +68,6 @@ class_capacity (guint size_class)
   return base + base / STEPS * (size_class % STEPS);
 }
 
-/* Returns the distance of a heap buffer's data from the start of a page. */
-static gsize
-get_page_offset (gsize capacity)
-{
-  return capacity >= MIN_PAGED_BYTES && capacity < HUGE_PAGE_BYTES ? PAGE_BYTES / 2 : 0;
-}
-
 /* Returns N_CLASSES when no class is large enough. */
 static guint
 class_of (gsize n_bytes)
@@ -132,7 +117,7 @@ release_memory (TpsBuffer *buffer)
   if (buffer->block != NULL)
     tps_buffer_unref (buffer->block);
   else
-    free (buffer->data - get_page_offset (buffer->capacity));
+    tps_heap_block_free (buffer->data, buffer->capacity);
   g_free (buffer);
 }
 
@@ -274,22 +259,9 @@ new_pooled (guint size_class, gpointer data, TpsBuffer *block)
 static TpsBuffer *
 allocate_on_heap (guint size_class)
 {
-  gsize capacity = class_capacity (size_class);
-  gsize offset = get_page_offset (capacity);
-  gsize alignment = TPS_BUFFER_ALIGNMENT;
-  void *memory;
-  guint8 *data;
+  gpointer data = tps_heap_block_new (class_capacity (size_class));
 
-  if (capacity >= HUGE_PAGE_BYTES)
-    alignment = HUGE_PAGE_BYTES;
-  else if (offset > 0)
-    alignment = PAGE_BYTES;
-  if (posix_memalign (&memory, alignment, offset + capacity) != 0)
-    return NULL;
-  data = (guint8 *) memory + offset;
-  if (capacity >= HUGE_PAGE_BYTES)
-    madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults if it is allowed */
-  return new_pooled (size_class, data, NULL);
+  return data != NULL ? new_pooled (size_class, data, NULL) : NULL;
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */

@@ -55,6 +55,23 @@ protected:
     return values;
   }
 
+  // flags: 1 = a is transposed, 2 = b is.
+  TpsGemm
+  make_gemm (int flags, size_t m, size_t n, size_t k, const std::vector<float> &a,
+             const std::vector<float> &b, std::vector<float> &c)
+  {
+    return { .transpose_a = flags == 1,
+             .transpose_b = flags == 2,
+             .m = m,
+             .n = n,
+             .k = k,
+             .alpha = 1,
+             .beta = 0,
+             .a = a.data (),
+             .b = b.data (),
+             .c = c.data () };
+  }
+
   void
   run (const TpsGemm &gemm)
   {
@@ -76,16 +93,7 @@ protected:
       {
         std::vector<float> a = random_floats (m * k), b = random_floats (k * n), expected (m * n);
         std::vector<float> c (m * n + 16, NAN);
-        TpsGemm gemm = { .transpose_a = flags == 1,
-                         .transpose_b = flags == 2,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .alpha = 1,
-                         .beta = 0,
-                         .a = a.data (),
-                         .b = b.data (),
-                         .c = c.data () };
+        TpsGemm gemm = make_gemm (flags, m, n, k, a, b, c);
 
         reference::gemm (gemm, expected.data ());
         run (gemm);
@@ -123,16 +131,7 @@ TEST_P (SkinnyProducts, AnInfinityStaysInItsRow)
     {
       const size_t m = 5, n = 7, row = 2;
       std::vector<float> a = random_floats (m * k), b = random_floats (n * k), c (m * n);
-      TpsGemm gemm = { .transpose_a = FALSE,
-                       .transpose_b = TRUE,
-                       .m = m,
-                       .n = n,
-                       .k = k,
-                       .alpha = 1,
-                       .beta = 0,
-                       .a = a.data (),
-                       .b = b.data (),
-                       .c = c.data () };
+      TpsGemm gemm = make_gemm (2, m, n, k, a, b, c);
 
       for (size_t l = 0; l < k; l++)
         a[row * k + l] = INFINITY;

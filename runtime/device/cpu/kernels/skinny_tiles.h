@@ -17,8 +17,6 @@
  *
  * These files may contract a*b+c (see BUILD), because the bits of products are not guaranteed. */
 
-#include <string.h>
-
 #include "runtime/device/cpu/kernels/skinny_products.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
