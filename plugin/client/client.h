@@ -138,6 +138,14 @@ void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func
  * to the host. Thread: any. */
 gboolean tps_client_may_share_device (TpsClient *client, TpsDevice *device);
 
+/* Returns memory of `n_bytes` that the server maps too: tensors in it are sent without a copy, at
+ * offsets that are multiples of 64. The caller must not change the bytes of a call before that has
+ * ended. `current` is the result of an earlier call, or any other buffer, or NULL: if it is still
+ * such memory, the result is a new reference to it. After the connection has been lost, the memory
+ * stays valid, but tensors in it are copied. NULL: there is no such memory now, and it may be
+ * available later. Owned by the caller. Does not block. Thread: any. */
+TpsBuffer *tps_client_get_send_memory (TpsClient *client, gsize n_bytes, TpsBuffer *current);
+
 /* Fills in the totals of the tensors sent and received through shared memory; all zero over TCP.
  * Thread: any. */
 void tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats);

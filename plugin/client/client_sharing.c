@@ -164,6 +164,23 @@ tps_client_may_share_device (TpsClient *client, TpsDevice *device)
   return may_share;
 }
 
+TpsBuffer *
+tps_client_get_send_memory (TpsClient *client, gsize n_bytes, TpsBuffer *current)
+{
+  g_autoptr (TpsClientLink) link = NULL;
+
+  tps_mutex_lock (&client->lock);
+  if (client->link != NULL && client->link->pool != NULL)
+    link = tps_client_link_ref (client->link);
+  tps_mutex_unlock (&client->lock);
+  if (link == NULL)
+    return NULL;
+  if (current != NULL && tps_buffer_get_size (current) == n_bytes
+      && tps_segment_pool_has_claim (link->pool, current))
+    return tps_buffer_ref (current);
+  return tps_segment_pool_claim (link->pool, n_bytes);
+}
+
 void
 tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats)
 {

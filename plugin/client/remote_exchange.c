@@ -135,6 +135,14 @@ remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device
   return tps_client_may_share_device (exchange->servers[server].client, device);
 }
 
+static TpsBuffer *
+remote_exchange_get_memory (TpsExchange *base, guint server, gsize n_bytes, TpsBuffer *current)
+{
+  RemoteExchange *exchange = (RemoteExchange *) base;
+
+  return tps_client_get_send_memory (exchange->servers[server].client, n_bytes, current);
+}
+
 /* Moves the waiting pushes of all servers to `waiting`. */
 static void
 take_waiting (RemoteExchange *exchange, GQueue *waiting)
@@ -195,6 +203,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     .cancel = remote_exchange_cancel,
     .free = remote_exchange_free,
     .takes_device = remote_exchange_takes_device,
+    .get_memory = remote_exchange_get_memory,
   };
   RemoteExchange *exchange = g_new0 (RemoteExchange, 1);
   g_autoptr (TpsBufferPool) bodies = NULL;

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The memory of one call: its tensors are copied one after the other into the smallest free segment
- * that is large enough. If the next tensor does not fit, the call takes another segment. */
+ * that is large enough. If the next tensor does not fit, the call takes another segment. A tensor
+ * that lies in a claimed segment is not copied. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "runtime/device/device_memory.h"
@@ -17,7 +18,8 @@ typedef struct
   /* Guarded by pool->lock. */
   TpsPoolLease in_pool;
   gboolean ended;
-  GPtrArray *segments; /* of TpsPoolSegment, LEASED; NULL = none */
+  /* Of TpsPoolSegment, LEASED, or CLAIMED once for each slice; NULL = none. */
+  GPtrArray *segments;
   gsize n_wanted
       /* The bytes of all tensors that may be shared, with their alignment. */
       [TPS_SEGMENT_N_KINDS];
@@ -39,36 +41,33 @@ find_room (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
     {
       TpsPoolSegment *held = lease->segments->pdata[i];
 
-      if (held->kind == kind && n_bytes <= held->n_bytes - held->n_used)
+      if (held->kind == kind && held->state == TPS_POOL_SEGMENT_LEASED
+          && n_bytes <= held->n_bytes - held->n_used)
         return held;
     }
   return NULL;
+}
+
+static void
+add_segment (Lease *lease, TpsPoolSegment *held)
+{
+  if (lease->segments == NULL)
+    lease->segments = g_ptr_array_new ();
+  g_ptr_array_add (lease->segments, held);
 }
 
 /* Takes the smallest free segment of at least `n_bytes` for the lease. */
 static TpsPoolSegment *
 take_free (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {
-  TpsSegmentPool *pool = lease->pool;
-  TpsPoolSegment *best = NULL;
+  TpsPoolSegment *held = tps_segment_pool_find_free (lease->pool, kind, n_bytes);
 
-  for (guint i = 0; i < pool->segments->len; i++)
-    {
-      TpsPoolSegment *held = pool->segments->pdata[i];
-
-      if (held->kind == kind && held->use == TPS_SEGMENT_REQUESTS
-          && held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
-          && held->n_bytes >= n_bytes && (best == NULL || held->n_bytes < best->n_bytes))
-        best = held;
-    }
-  if (best == NULL)
+  if (held == NULL)
     return NULL;
-  best->state = TPS_POOL_SEGMENT_LEASED;
-  best->n_used = 0;
-  if (lease->segments == NULL)
-    lease->segments = g_ptr_array_new ();
-  g_ptr_array_add (lease->segments, best);
-  return best;
+  held->state = TPS_POOL_SEGMENT_LEASED;
+  held->n_used = 0;
+  add_segment (lease, held);
+  return held;
 }
 
 static gboolean
@@ -103,22 +102,48 @@ reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice
   return tps_segment_get_data (held->segment) + slice->offset;
 }
 
+/* Names the bytes if they lie in a claimed segment. The lock is held. */
+static gboolean
+name_claimed (Lease *lease, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  TpsPoolSegment *held = NULL;
+
+  if (!tps_segment_pool_is_down (lease->pool))
+    held = tps_segment_pool_find_claim (lease->pool, data, n_bytes);
+  if (held == NULL)
+    return FALSE;
+  *slice = (TpsSharedSlice) {
+    .segment = held->id,
+    .offset = (const guint8 *) data - tps_segment_get_data (held->segment),
+    .length = (gint64) n_bytes,
+  };
+  held->n_calls++;
+  add_segment (lease, held);
+  tps_sharing_count_add (&lease->pool->stats.sent_claimed, n_bytes);
+  return TRUE;
+}
+
 static gboolean
 lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
 {
   Lease *lease = (Lease *) sharing;
   TpsSegmentPool *pool = lease->pool;
+  gboolean is_claimed = FALSE;
   guint8 *to = NULL;
 
   tps_mutex_lock (&pool->lock);
   if (!lease->ended && n_bytes <= G_MAXINT64)
-    to = reserve (lease, TPS_SEGMENT_MEMFD, n_bytes, slice);
-  tps_sharing_count_add (to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline, n_bytes);
+    {
+      is_claimed = name_claimed (lease, data, n_bytes, slice);
+      if (!is_claimed)
+        to = reserve (lease, TPS_SEGMENT_MEMFD, n_bytes, slice);
+    }
+  tps_sharing_count_add (
+      is_claimed || to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline, n_bytes);
   tps_mutex_unlock (&pool->lock);
-  if (to == NULL)
-    return FALSE;
-  tps_stream_copy (to, data, n_bytes); /* the lease keeps the segment mapped */
-  return TRUE;
+  if (to != NULL)
+    tps_stream_copy (to, data, n_bytes); /* the lease keeps the segment mapped */
+  return is_claimed || to != NULL;
 }
 
 /* The device must be able to open exported memory, and be the only one of the pool. */
@@ -176,8 +201,9 @@ tps_segment_lease_written (TpsSharing *sharing)
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
     demand_device (lease); /* from then on these tensors need no host memory */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
-    tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS,
-                             lease->n_wanted[TPS_SEGMENT_MEMFD], pool->n_large);
+    tps_segment_pool_demand (
+        pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
+        pool->n_large + tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_CLAIMED));
   tps_mutex_unlock (&pool->lock);
 }
 
@@ -198,6 +224,11 @@ let_go (Lease *lease, gboolean given_back)
     {
       TpsPoolSegment *held = lease->segments->pdata[i];
 
+      if (held->state == TPS_POOL_SEGMENT_CLAIMED)
+        {
+          tps_segment_claim_end_call (pool, held, given_back);
+          continue;
+        }
       held->state = TPS_POOL_SEGMENT_FREE;
       if (tps_segment_pool_is_down (pool))
         tps_segment_pool_drop (pool, held);

@@ -75,7 +75,8 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
       TpsPoolSegment *held = pool->segments->pdata[i - 1];
 
       /* Not while a call is written there, or while a reply is read there. */
-      if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_LENT)
+      if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_CLAIMED
+          && held->state != TPS_POOL_SEGMENT_LENT)
         tps_segment_pool_drop (pool, held);
     }
   tps_mutex_unlock (&pool->lock);

@@ -117,6 +117,17 @@ TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
  * demands. */
 void tps_segment_lease_written (TpsSharing *sharing);
 
+/* Claims a free segment for REQUESTS. The caller fills the buffer, and tensors in it are placed
+ * without a copy in calls on this connection, at offsets that are multiples of
+ * TPS_SHARING_ALIGNMENT. The caller must not change the bytes of a call before that has ended. The
+ * buffer stays valid after the connection has closed. NULL: the buffer would be too small for
+ * shared memory, or there is no segment now; one is then demanded. Owned by the caller. */
+TpsBuffer *tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes);
+
+/* Whether tensors in `buffer` are placed without a copy. FALSE for a claim after the connection has
+ * closed, or after a call that sent from it was not answered. */
+gboolean tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buffer);
+
 /* Whether the lease belongs to this pool. */
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
@@ -145,6 +156,7 @@ typedef struct
 typedef struct
 {
   TpsSharingCount sent_shared;
+  TpsSharingCount sent_claimed; /* of sent_shared: without a copy */
   TpsSharingCount sent_inline;
   TpsSharingCount received_shared; /* counted when tensors are decoded */
   TpsSharingCount received_inline;

@@ -5,6 +5,7 @@
  *
  *   segment_requests.c   requests to the server
  *   segment_lease.c      the memory of calls
+ *   segment_claim.c      memory that is filled before there is a call
  *   segment_view.c       the memory of replies
  *   segment_demand.c     the choice of the next segment
  *   segment_pool.c       the state of the pool */
@@ -22,6 +23,8 @@ G_BEGIN_DECLS
 /* The state of a segment is
  *   FREE      REQUESTS: unused. ANSWERS: owned by the server, which may place a reply there
  *   LEASED    REQUESTS: used by one call, until it is answered
+ *   CLAIMED   REQUESTS: owned by the user of a buffer, until that is released, and used by calls
+ *             that send from it, until they are answered
  *   LENT      ANSWERS: used by one received reply, until that is released
  *   RETURNED  ANSWERS: unused; the server must be told
  *
@@ -33,7 +36,8 @@ G_BEGIN_DECLS
  *             dropped when the last of these calls has ended. It does not count any more
  *
  * A call that was not answered leaves its segments DOOMED: the server may read them until they are
- * closed. All other segments that are closed were FREE.
+ * closed. All other segments that are closed were FREE. A CLAIMED segment stays mapped here until
+ * its buffer is released, also after it has been closed.
  *
  * A client must unmap the memory of a device before the server frees it. The pool therefore unmaps
  * such a segment before it sends the request to close it. Replies that are on their way could still
@@ -43,6 +47,7 @@ typedef enum
 {
   TPS_POOL_SEGMENT_FREE,
   TPS_POOL_SEGMENT_LEASED,
+  TPS_POOL_SEGMENT_CLAIMED,
   TPS_POOL_SEGMENT_LENT,
   TPS_POOL_SEGMENT_RETURNED,
 } TpsPoolSegmentState;
@@ -66,6 +71,8 @@ typedef struct
   TpsPoolSegmentPhase phase;
   gsize n_used;       /* LEASED: bytes in use, from the beginning */
   guint64 last_lease; /* DRAINING: the last call whose reply may lie there */
+  gboolean has_owner; /* CLAIMED: the buffer has not been released */
+  guint n_calls;      /* CLAIMED: slices in calls that have not ended */
 } TpsPoolSegment;
 
 /* A call that has not ended. */
@@ -155,6 +162,19 @@ guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind,
 
 /* Returns the open segment with this use and id, borrowed; NULL = there is none. */
 TpsPoolSegment *tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id);
+
+/* Returns the smallest free segment for REQUESTS of at least `n_bytes`, borrowed; NULL = there is
+ * none. */
+TpsPoolSegment *tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind,
+                                            gsize n_bytes);
+
+/* Returns the open CLAIMED segment that contains the bytes at an aligned offset, borrowed; NULL =
+ * there is none. */
+TpsPoolSegment *tps_segment_pool_find_claim (const TpsSegmentPool *pool, gconstpointer data,
+                                             gsize n_bytes);
+
+/* Ends the use of one slice by a call. `given_back` as in tps_segment_lease_end(). */
+void tps_segment_claim_end_call (TpsSegmentPool *pool, TpsPoolSegment *held, gboolean given_back);
 
 /* Removes the segment, which the server has removed too, or whose connection has closed. */
 void tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held);

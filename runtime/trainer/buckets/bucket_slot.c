@@ -110,6 +110,17 @@ tps_bucket_slot_clear (TpsBucketSlot *slot)
   tps_gradient_clear (&slot->retired);
 }
 
+void
+tps_bucket_slot_move_gradient (TpsBucketSlot *slot, TpsBuffer *buffer)
+{
+  TpsShape shape = slot->gradient.shape;
+
+  tps_tensor_clear (&slot->gradient);
+  tps_tensor_clear (&slot->call.storage);
+  tps_tensor_init_take (&slot->gradient, &shape, tps_buffer_ref (buffer), 0);
+  tps_tensor_init_ref (&slot->call.storage, &slot->gradient);
+}
+
 /* -- a step -- */
 
 /* Builds the gradient of a sparse bucket from references to the model's gradients. */

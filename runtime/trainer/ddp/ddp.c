@@ -403,10 +403,39 @@ cancel_all (TpsDdp *ddp)
     context->group->ops->abort (context->group);
 }
 
+/* Asks the hook where the gradients of the bucket should be written. */
+static void
+place_gradient (TpsDdp *ddp, guint index)
+{
+  TpsBucketSlot *slot = &ddp->slots[index];
+  const TpsBucket *bucket = &ddp->layout.buckets[index];
+  g_autoptr (TpsBuffer) memory = NULL;
+
+  if (bucket->is_sparse)
+    return;
+  memory = ddp->options.hook->get_memory (ddp->options.context, &slot->call, slot->gradient.buffer);
+  if (memory == NULL || memory == slot->gradient.buffer)
+    return;
+  tps_bucket_slot_move_gradient (slot, memory);
+  for (guint i = 0; i < bucket->n_parameters; i++)
+    bind_parameter (ddp, bucket->parameters[i]);
+}
+
+static void
+place_gradients (TpsDdp *ddp)
+{
+  if (ddp->stager != NULL || ddp->options.hook->get_memory == NULL
+      || !tps_compression_is_none (&ddp->options.compression))
+    return;
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    place_gradient (ddp, b);
+}
+
 static void
 begin_step (TpsDdp *ddp)
 {
   tps_ddp_zero_grad (ddp);
+  place_gradients (ddp);
   ddp->next_launch = 0;
   for (guint b = 0; b < ddp->layout.n_buckets; b++)
     ddp->slots[b].n_unready = ddp->layout.buckets[b].n_parameters;

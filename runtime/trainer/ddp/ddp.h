@@ -4,8 +4,9 @@
  * while the rest of the backward pass is still being computed.
  *
  * The DDP owns the memory of all parameters and gradients: one buffer of each for every bucket, so
- * that a bucket is sent without packing. Averages stay in the buffers in which they arrive, and the
- * optimizer reads them there.
+ * that a bucket is sent without packing. Between steps, the gradients of a dense bucket may move to
+ * memory that the hook provides (TpsHook.get_memory). Averages stay in the buffers in which they
+ * arrive, and the optimizer reads them there.
  *
  * All of this memory belongs to the model's device. If the device is not the host, gradients are
  * sent from device memory if the hook can access it (TpsHookReach), otherwise through page-locked

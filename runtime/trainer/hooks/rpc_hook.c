@@ -14,5 +14,6 @@ const TpsHook tps_rpc_hook = {
   .name = "rpc_hook",
   .needs = TPS_HOOK_NEEDS_SERVERS,
   .get_reach = tps_hook_get_server_reach,
+  .get_memory = tps_hook_get_server_memory,
   .reduce = rpc_reduce,
 };

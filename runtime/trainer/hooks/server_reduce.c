@@ -151,6 +151,23 @@ tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *c
              : TPS_HOOK_REACH_HOST;
 }
 
+/* Memory that is shared with one server can hold the bucket if all of its pieces go there. */
+TpsBuffer *
+tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
+                            TpsBuffer *current)
+{
+  TpsExchange *exchange = context->exchange;
+  const TpsRoute *route = &context->routes[call->index];
+
+  for (guint i = 1; i < route->n_pieces; i++)
+    if (route->pieces[i].server != route->pieces[0].server)
+      return NULL;
+  return exchange->ops->get_memory != NULL
+             ? exchange->ops->get_memory (exchange, route->pieces[0].server,
+                                          (gsize) tps_shape_n_bytes (&call->storage.shape), current)
+             : NULL;
+}
+
 static void
 send_piece (ServerCall *self, guint index, gint64 deadline_ns)
 {

@@ -158,6 +158,12 @@ typedef struct
    * FLOAT32 buckets in device memory. Buckets of rows and compressed buckets always travel through
    * the host. */
   TpsHookReach (*get_reach) (const TpsHookContext *context, const TpsBucketCall *call);
+  /* Optional. Returns host memory for call->storage from which reduce() sends the bucket without a
+   * copy; NULL: there is none now. `current` is the present memory of the storage; the result is a
+   * new reference to it if it should stay. Called between steps, on the training thread, for dense
+   * buckets on the host that are not compressed. Owned by the caller. Must not block. */
+  TpsBuffer *(*get_memory) (const TpsHookContext *context, const TpsBucketCall *call,
+                            TpsBuffer *current);
 } TpsHook;
 
 /* Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook". Find: errors (NULL)
@@ -181,6 +187,10 @@ const gchar **tps_hook_state_class_list (void);
 TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call);
 TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
                                             const TpsBucketCall *call);
+
+/* Implements get_memory() for tps_hook_reduce_with_server(). */
+TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
+                                       TpsBuffer *current);
 
 /* Sends the pieces of the bucket to their servers. The result of a bucket with one piece is the
  * server's reply, whose buffers are not copied; otherwise the averages of the pieces are copied to

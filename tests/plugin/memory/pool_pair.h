@@ -34,10 +34,22 @@ count_mappings ()
   return n_mappings;
 }
 
+/* FLOAT32 [n_elems]; borrowed. */
+inline TpsTensorView
+view_of (const float *values, gsize n_elems)
+{
+  gint64 dim = static_cast<gint64> (n_elems);
+  TpsTensorView view = {};
+
+  EXPECT_TRUE (tps_shape_init (&view.shape, TPS_DTYPE_FLOAT32, 1, &dim, "shape", nullptr));
+  view.data = const_cast<float *> (values);
+  return view;
+}
+
 /* A message of tensors: the fields 1, 2, … are of the type Tensor. Large ones are placed in
  * `sharing`. */
 inline TpsMessage *
-make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensors)
+make_message (TpsSharing *sharing, const std::vector<TpsTensorView> &tensors)
 {
   TpsWriter *out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
   gint16 id = 0;
@@ -45,13 +57,8 @@ make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensor
   tps_writer_set_sharing (out, sharing);
   tps_writer_message_begin (out, "method", TPS_MESSAGE_REPLY, 1);
   tps_writer_struct_begin (out);
-  for (const std::vector<float> &values : tensors)
+  for (const TpsTensorView &view : tensors)
     {
-      TpsTensorView view = {};
-      gint64 dim = static_cast<gint64> (values.size ());
-
-      EXPECT_TRUE (tps_shape_init (&view.shape, TPS_DTYPE_FLOAT32, 1, &dim, "shape", nullptr));
-      view.data = const_cast<float *> (values.data ());
       tps_writer_field (out, ++id, TPS_WIRE_STRUCT);
       tps_tensor_encode_borrowed (out, view);
     }
@@ -63,6 +70,16 @@ make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensor
   TpsMessage *message = scan.messages[0];
   scan.messages.clear ();
   return message;
+}
+
+inline TpsMessage *
+make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensors)
+{
+  std::vector<TpsTensorView> views;
+
+  for (const std::vector<float> &values : tensors)
+    views.push_back (view_of (values.data (), values.size ()));
+  return make_message (sharing, views);
 }
 
 /* Decodes the tensors; those in shared memory are views. Empty with an error if one is refused. */

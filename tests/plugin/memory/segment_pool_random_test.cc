@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The client's pool and the server's registry, in random order: calls that are answered, late or
- * never, replies that are read, kept or dropped, and requests that are in flight meanwhile. Memory
+ * never, some of them with tensors in claimed memory, replies that are read, kept or dropped, and
+ * requests that are in flight meanwhile. Memory
  * that one side has lent to the other must never change, and no memory may remain at the end. */
 
 #include <algorithm>
@@ -71,12 +72,28 @@ struct Received
   std::vector<std::vector<float>> expected;
 };
 
+/* Memory that calls send from; it may be filled again while no call uses it. */
+struct Claimed
+{
+  explicit Claimed (TpsBuffer *claimed) : buffer (claimed)
+  {
+  }
+
+  ~Claimed ()
+  {
+    tps_buffer_unref (buffer);
+  }
+
+  TpsBuffer *buffer;
+};
+
 struct Call
 {
   TpsSharing *lease;
   TpsMessage *message; /* in flight */
   std::vector<std::vector<float>> tensors;
   bool expired = false;
+  std::shared_ptr<Claimed> claimed; /* memory of the first tensor */
 };
 
 /* A call at the server, or its reply in flight. */
@@ -99,7 +116,7 @@ public:
   void
   step ()
   {
-    switch (random_ () % 8)
+    switch (random_ () % 9)
       {
       case 0:
       case 1:
@@ -121,6 +138,9 @@ public:
       case 6:
         expire ();
         break;
+      case 7:
+        claim ();
+        break;
       default:
         if (!kept_.empty ())
           kept_.erase (kept_.begin () + pick (kept_));
@@ -136,6 +156,7 @@ public:
     while (!served_.empty ())
       answer ();
     kept_.clear ();
+    claims_.clear ();
     pair_.settle ();
   }
 
@@ -163,6 +184,47 @@ private:
   }
 
   void
+  claim ()
+  {
+    if (claims_.size () > 2)
+      {
+        claims_.erase (claims_.begin () + pick (claims_)); /* calls may still use it */
+        return;
+      }
+    TpsBuffer *buffer = tps_segment_pool_claim (pair_.pool, (1 + random_ () % 4) << 18);
+    if (buffer != nullptr)
+      claims_.push_back (std::make_shared<Claimed> (buffer));
+  }
+
+  /* Writes the first tensor of the call to claimed memory that no call uses. */
+  void
+  fill_claim (Call *call)
+  {
+    if (claims_.empty () || call->tensors.empty ())
+      return;
+    std::shared_ptr<Claimed> claimed = claims_[static_cast<gsize> (pick (claims_))];
+    const std::vector<float> &values = call->tensors[0];
+    if (claimed.use_count () > 2
+        || tps_buffer_get_size (claimed->buffer) < values.size () * sizeof (float))
+      return;
+    std::copy (values.begin (), values.end (),
+               reinterpret_cast<float *> (tps_buffer_get_data (claimed->buffer)));
+    call->claimed = claimed;
+  }
+
+  TpsMessage *
+  write (const Call &call)
+  {
+    std::vector<TpsTensorView> views;
+
+    for (const std::vector<float> &values : call.tensors)
+      views.push_back (view_of (values.data (), values.size ()));
+    if (call.claimed != nullptr)
+      views[0].data = tps_buffer_get_data (call.claimed->buffer);
+    return make_message (call.lease, views);
+  }
+
+  void
   make_call ()
   {
     if (sent_.size () + served_.size () > 6)
@@ -172,7 +234,8 @@ private:
     auto call = std::make_unique<Call> ();
     call->lease = tps_segment_pool_lease (pair_.pool);
     call->tensors = make_tensors (random_);
-    call->message = make_message (call->lease, call->tensors);
+    fill_claim (call.get ());
+    call->message = write (*call);
     tps_segment_lease_written (call->lease);
     while (!pair_.asked.empty ())
       pair_.answer (); /* on one connection, earlier requests arrive first */
@@ -255,6 +318,7 @@ private:
 
   std::mt19937 random_;
   PoolPair pair_;
+  std::vector<std::shared_ptr<Claimed>> claims_;
   std::deque<std::unique_ptr<Call>> sent_;
   std::deque<Served> served_;
   std::vector<std::unique_ptr<Received>> kept_;
@@ -283,6 +347,10 @@ TEST_P (RandomSequences, BothSidesKeepTheirWordAndNothingIsLeft)
       }
     world.settle ();
     EXPECT_GT (world.stats ().sent_shared.n_tensors, 0u);
+    if (client_max > 5 * MIB && server_max > 7 * MIB)
+      {
+        EXPECT_GT (world.stats ().sent_claimed.n_tensors, 0u);
+      }
   }
   EXPECT_EQ (count_mappings (), 0);
 }

@@ -445,6 +445,59 @@ TEST (Ddp, WhereServersAverageEverybodyThatIsAFailure)
   EXPECT_EQ (t.join_step (), "INVALID_ARGUMENT: all weights are 0");
 }
 
+TEST (Ddp, GradientsAreWrittenToTheMemoryThatTheExchangeHas)
+{
+  Trainee t (THREE, 1, 1); /* weight and bias together, then the embedding */
+  g_autoptr (TpsBuffer) one = tps_buffer_new (40);
+  g_autoptr (TpsBuffer) other = tps_buffer_new (40);
+  TpsBuffer *offered[] = { nullptr, one, nullptr, other };
+  TpsBuffer *used[] = { nullptr, one, one, other }; /* NULL: memory of the DDP */
+  float step = 0;
+
+  t.model.gradient_of = [&] (guint i, gint64 j) {
+    return 100 * step + static_cast<float> (10 * i) + static_cast<float> (j);
+  };
+  t.exchange.get_memory_of = [&] (guint server, gsize n_bytes, TpsBuffer *current) {
+    TpsBuffer *memory = offered[static_cast<size_t> (step)];
+
+    EXPECT_EQ (server, 2u);
+    EXPECT_EQ (n_bytes, 40u) << "nine elements, and one for a weight";
+    EXPECT_EQ (step >= 2 ? current : one, one);
+    return memory != nullptr ? tps_buffer_ref (memory) : nullptr;
+  };
+  t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
+    const TpsGradient *gradient = exchange->call (index).gradient;
+    TpsBuffer *expected = used[static_cast<size_t> (step)];
+
+    if (gradient->kind == TPS_GRADIENT_DENSE)
+      {
+        auto sent = static_cast<const float *> (tps_tensor_data (&gradient->dense));
+
+        EXPECT_EQ (expected != nullptr ? expected : gradient->dense.buffer, gradient->dense.buffer);
+        EXPECT_EQ (sent[0], 100 * step + 20); /* of the bias */
+        EXPECT_EQ (sent[8], 100 * step + 15); /* of the weight */
+      }
+    exchange->answer_with_own_gradient (index);
+  };
+  for (step = 0; step < 4; step++)
+    {
+      EXPECT_EQ (t.backward (), "");
+      t.context.state->klass->next_batch (t.context.state);
+    }
+}
+
+TEST (Ddp, CompressedGradientsStayInMemoryOfTheDdp)
+{
+  Trainee t (THREE, 1, 1, "fp16");
+
+  t.exchange.get_memory_of = [] (guint, gsize, TpsBuffer *) -> TpsBuffer * {
+    ADD_FAILURE () << "the gradient itself is not sent";
+    return nullptr;
+  };
+  t.exchange.on_call = answer_own;
+  EXPECT_EQ (t.backward (), "");
+}
+
 TEST (Ddp, TheOptimizerSubtractsDenseAveragesAndTouchedRowsOnly)
 {
   Trainee t (THREE, 1, 1);

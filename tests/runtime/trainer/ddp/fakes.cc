@@ -103,7 +103,7 @@ MemoryStore::n_keys ()
 
 /* FakeExchange */
 
-const TpsExchangeOps FakeExchange::ops = { average_gradient, cancel, free };
+const TpsExchangeOps FakeExchange::ops = { average_gradient, cancel, free, nullptr, get_memory };
 
 FakeExchange::FakeExchange (guint n_servers) : base_ { { &ops, n_servers }, this }
 {
@@ -152,6 +152,12 @@ void
 FakeExchange::free (TpsExchange *exchange)
 {
   cancel (exchange); /* the object belongs to the test */
+}
+
+TpsBuffer *
+FakeExchange::get_memory (TpsExchange *exchange, guint server, gsize n_bytes, TpsBuffer *current)
+{
+  return reinterpret_cast<Base *> (exchange)->self->get_memory_of (server, n_bytes, current);
 }
 
 FakeExchange::Call

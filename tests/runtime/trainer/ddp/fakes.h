@@ -64,6 +64,9 @@ public:
 
   /* Runs on the calling thread, without a lock. */
   std::function<void (FakeExchange *, size_t)> on_call;
+  /* The memory for a bucket of the server; by default there is none. */
+  std::function<TpsBuffer *(guint server, gsize n_bytes, TpsBuffer *current)> get_memory_of =
+      [] (guint, gsize, TpsBuffer *) -> TpsBuffer * { return nullptr; };
 
   Call call (size_t index);
   size_t n_calls ();
@@ -85,6 +88,8 @@ private:
                                 TpsExchangeDone done, gpointer user_data);
   static void cancel (TpsExchange *exchange);
   static void free (TpsExchange *exchange);
+  static TpsBuffer *get_memory (TpsExchange *exchange, guint server, gsize n_bytes,
+                                TpsBuffer *current);
   static const TpsExchangeOps ops;
 
   bool take (size_t index, Call *call);
