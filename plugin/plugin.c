@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/memory/common_segments.h"
 #include "plugin/plugin_numbers.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/durability_service.h"
@@ -19,6 +20,10 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
+/* Of averages in memory that clients map, in use or kept for reuse. A client that does not return
+ * its segments holds no more than this. */
+#define MAX_COMMON_BYTES ((gsize) 512 << 20)
+#define MIN_COMMON_BYTES ((gsize) 1 << 20) /* a copy of less stays in the caches */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of the model server's buffers, kept for reuse */
 
 typedef enum
@@ -47,6 +52,7 @@ struct TpsPlugin
   TpsSequencer *sequencer; /* orders the commands of tables and the model */
   TpsMetrics *metrics;
   TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
+  TpsCommonSegments *common_segments;    /* of averages; NULL = there are none */
   TpsParameterServers parameter_servers; /* owned */
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
@@ -184,15 +190,31 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return FALSE;
 }
 
+/* Averages that clients of this host read in place. With access rules, clients must not see
+ * averages of others. */
+static TpsBufferPool *
+make_common_averages (TpsPlugin *plugin)
+{
+  TpsBufferSource source = { .alloc = tps_common_segments_alloc, .min_bytes = MIN_COMMON_BYTES };
+
+  if (plugin->access != NULL || (plugin->device != NULL && !plugin->device->is_host))
+    return NULL;
+  source.user_data = plugin->common_segments = tps_common_segments_new ();
+  return tps_buffer_pool_new_from (plugin->budgets->averages, plugin->budgets->kept,
+                                   MAX_COMMON_BYTES, &source);
+}
+
 static gboolean
 make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
   TpsParameterServerOptions averaging = options->parameter_server;
   TpsModelServerOptions updating = options->model_server;
   g_autoptr (TpsBufferPool) models = NULL; /* outside of the default pool, which is the host's */
+  g_autoptr (TpsBufferPool) averages = make_common_averages (plugin);
 
   averaging.metrics = plugin->metrics;
   averaging.budgets = plugin->budgets;
+  averaging.shared_averages = averages;
   if (averaging.workers == NULL)
     averaging.workers = plugin->workers;
   plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
@@ -479,6 +501,7 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
   g_clear_pointer (&plugin->sequencer, tps_sequencer_free);
   g_clear_pointer (&plugin->access, tps_access_unref);
+  g_clear_pointer (&plugin->common_segments, tps_common_segments_unref);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
   g_clear_pointer (&plugin->budgets, tps_budgets_free);
   g_array_unref (plugin->services);
@@ -670,6 +693,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.quotas = plugin->quotas;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;
+  if (filled.common_segments == NULL && filled.access == NULL)
+    filled.common_segments = plugin->common_segments;
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   plugin->node.tls = filled.tls;

@@ -63,7 +63,14 @@ enum SegmentKind {
 
 enum SegmentUse {
   REQUESTS = 1, // the client writes, the server reads
-  ANSWERS = 2   // the server writes, the client reads
+  ANSWERS = 2,  // the server writes, the client reads
+  // As ANSWERS, for a client that receives the same tensors as others (averages). The server may
+  // return a segment that other connections of the same user map too. Such a segment holds a tensor
+  // that is sent to several clients. All clients read it in place, each returns the segment, and
+  // the server writes to it again when all have returned it. A client opens one more segment with
+  // each reply whose tensor came inline, up to its limit, because the server uses several in turn.
+  // A server that does not know this value refuses it with INVALID_ARGUMENT.
+  COMMON_ANSWERS = 3
 }
 
 struct Segment {

@@ -62,6 +62,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   client->loop = loop;
   client->where = tps_address_to_string (&address);
   client->max_shared_bytes = max_shared_bytes (options, &address);
+  client->shares_answers = options->shares_answers;
   client->lookup_device = options->lookup_device;
   client->wake_pool = tps_client_wake_pool;
   client->address = address;

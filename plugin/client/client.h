@@ -47,6 +47,8 @@ typedef struct
   TpsProtocolKind protocol;  /* 0 = binary */
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* limit of the memory shared with the server; 0 = 1 GiB */
+  /* Other clients receive the same tensors (averages), and may share their memory. */
+  gboolean shares_answers;
   /* Results of lookups may lie in memory of this device, which the server shares (see
    * plugin/memory/segment_pool.h); borrowed. Other tensors in memory of devices are copied to the
    * host. NULL: results of lookups lie in host memory. */

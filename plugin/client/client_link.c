@@ -383,6 +383,7 @@ static TpsSegmentPool *
 make_pool (TpsClientLink *link)
 {
   TpsSegmentPoolOptions options = { .max_bytes = link->client->max_shared_bytes,
+                                    .has_common_answers = link->client->shares_answers,
                                     .lookup_device = link->client->lookup_device,
                                     .wake = link->client->wake_pool,
                                     .user_data = link };

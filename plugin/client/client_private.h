@@ -58,7 +58,8 @@ struct TpsClient
   gint64 connect_timeout_ns;
   guint max_in_flight;
   TpsProtocolKind protocol;
-  gsize max_shared_bytes;   /* 0 = no shared memory */
+  gsize max_shared_bytes; /* 0 = no shared memory */
+  gboolean shares_answers;
   TpsDevice *lookup_device; /* NULL = none */
   GDestroyNotify wake_pool; /* called with the link when its pool has requests */
   /* every server accepts such messages; longer ones wait for the negotiation */

@@ -40,7 +40,7 @@ on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError
   TpsSegmentInfo info = { 0 };
 
   if (error != NULL || !tps_rpc_read_answer (&tps_open_segment_rpc, result, type, &info, &unusable))
-    tps_segment_pool_open_failed (link->pool, later);
+    later = tps_segment_pool_open_failed (link->pool, later);
   else
     tps_segment_pool_opened (link->pool, info.id, info.n_bytes,
                              info.has_handle ? info.handle : NULL, &unusable);

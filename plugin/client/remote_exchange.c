@@ -221,6 +221,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
                                   .max_message_bytes = options->max_message_bytes,
                                   .tls = options->tls,
                                   .token = options->token,
+                                  .shares_answers = TRUE,
                                   .bodies = bodies };
 
       exchange->servers[i].client = tps_client_new (&client, error);

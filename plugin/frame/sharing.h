@@ -61,6 +61,11 @@ typedef struct
    * for the copy. FALSE: they must be copied to the host. */
   gboolean (*place_device) (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
                             gsize n_bytes, TpsSharedSlice *slice);
+
+  /* Optional: as place, for bytes of a buffer, of which it may keep a reference instead of a
+   * copy. */
+  gboolean (*place_buffer) (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
+                            TpsSharedSlice *slice);
 } TpsSharingOps;
 
 /* Implementations embed this as their first member. */

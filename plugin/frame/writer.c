@@ -217,6 +217,16 @@ tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes, TpsSharedSl
 }
 
 gboolean
+tps_writer_share_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes,
+                         TpsSharedSlice *slice)
+{
+  if (out->sharing == NULL || n_bytes < TPS_SHARING_MIN_BYTES
+      || out->sharing->ops->place_buffer == NULL)
+    return tps_writer_share (out, tps_buffer_get_data (buffer) + offset, n_bytes, slice);
+  return out->sharing->ops->place_buffer (out->sharing, buffer, offset, n_bytes, slice);
+}
+
+gboolean
 tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
                          TpsSharedSlice *slice)
 {

@@ -106,6 +106,10 @@ void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
+/* As tps_writer_share(), for bytes of a buffer, which may be kept instead of copied. */
+gboolean tps_writer_share_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes,
+                                  TpsSharedSlice *slice);
+
 /* As tps_writer_share(), for bytes in memory of `device`. */
 gboolean tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpointer data,
                                   gsize n_bytes, TpsSharedSlice *slice);

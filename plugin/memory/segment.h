@@ -23,6 +23,8 @@ typedef enum
 {
   TPS_SEGMENT_REQUESTS = 1, /* the client writes, the server reads */
   TPS_SEGMENT_ANSWERS = 2,  /* the server writes, the client reads */
+  /* in requests only: as ANSWERS, and other connections may map the same segment */
+  TPS_SEGMENT_COMMON_ANSWERS = 3,
 } TpsSegmentUse;
 
 typedef struct TpsSegment TpsSegment;

@@ -23,6 +23,7 @@ tps_segment_pool_new (const TpsSegmentPoolOptions *options)
   if (options->lookup_device != NULL && options->lookup_device->ops->open_exported != NULL)
     pool->device = options->lookup_device;
   pool->takes_lookups = pool->device != NULL;
+  pool->has_common_answers = options->has_common_answers;
   pool->segments = g_ptr_array_new ();
   g_queue_init (&pool->leases);
   pool->descriptor = -1;

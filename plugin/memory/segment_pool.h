@@ -33,6 +33,9 @@ typedef struct
    * CUDA_IPC for them only. NULL: it accepts none. Ignored if the device cannot open exported
    * memory. */
   TpsDevice *lookup_device;
+  /* Replies are sent to several clients: segments for them are requested as COMMON_ANSWERS, one
+   * more with each reply that came inline. */
+  gboolean has_common_answers;
   /* Called when tps_segment_pool_next () has a request. A lock is held: it must not block or call
    * the pool. */
   GDestroyNotify wake;
@@ -97,8 +100,9 @@ gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_byte
                                   const guint8 *handle, GError **error);
 
 /* OPEN: the server has opened no segment. `later`: it had no room, so the request is repeated after
- * a while; otherwise no more segments of the kind are opened. */
-void tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
+ * a while; otherwise no more segments of the kind are opened, unless only COMMON_ANSWERS were
+ * refused. Returns whether more segments of the kind may be opened. */
+gboolean tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
 
 /* Whether tensors in memory of `device` may find room, now or after a segment has been opened. */
 gboolean tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device);

@@ -119,7 +119,8 @@ struct TpsSegmentPool
   TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
   /* The device of segments of kind CUDA_IPC; NULL: no tensor has missed one. */
   TpsDevice *device;
-  gboolean takes_lookups; /* these segments are for results of lookups only; does not change */
+  gboolean takes_lookups;      /* these segments are for results of lookups only; does not change */
+  gboolean has_common_answers; /* FALSE after the server has refused them */
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
   GQueue leases;       /* of TpsPoolLease, by age */

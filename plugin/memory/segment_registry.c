@@ -5,6 +5,7 @@
  *   registry -> entries        a segment each, until it is closed
  *   buffer   -> entry, receive a buffer of a slice keeps the mapping, and delays the reply
  *   answer   -> entry          the segment that a reply fills
+ *   entry    -> buffer         the contents of a common segment, while the client reads them
  *   entry    -> charge         memory is charged until it is unmapped, perhaps after the registry
  *   reply to open -> charge    and until its descriptor has been sent, which may be even later
  *   charge   -> budget
@@ -14,6 +15,7 @@
 
 #include "plugin/memory/segment_registry.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "plugin/memory/segment_registry_private.h"
@@ -55,7 +57,11 @@ tps_segment_entry_unref (TpsSegmentEntry *entry)
 {
   if (!tps_refcount_dec (&entry->refcount))
     return;
-  tps_segment_free (entry->segment);
+  g_clear_pointer (&entry->lent, tps_buffer_unref);
+  if (entry->common != NULL)
+    tps_common_segment_unref (entry->common);
+  else
+    tps_segment_free (entry->segment);
   tps_segment_charge_unref (entry->charge);
   g_free (entry);
 }
@@ -70,7 +76,7 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes over both arguments. */
+/* Takes over the charge and, unless it is that of a common one, the segment. */
 static TpsSegmentEntry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
@@ -110,6 +116,8 @@ tps_segment_registry_new (const TpsSegmentLimits *limits)
   tps_mutex_init (&registry->lock);
   registry->budgets[TPS_SEGMENT_MEMFD] = tps_segment_budget_new (limits);
   set_device (registry, limits);
+  if (limits->common != NULL)
+    registry->common = tps_common_segments_ref (limits->common);
   registry->entries = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
                                              (GDestroyNotify) tps_segment_entry_unref);
   return registry;
@@ -128,6 +136,7 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
   if (!tps_refcount_dec (&registry->refcount))
     return;
   g_hash_table_unref (registry->entries);
+  g_clear_pointer (&registry->common, tps_common_segments_unref);
   for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
     g_clear_pointer (&registry->budgets[kind], tps_segment_budget_unref);
   tps_mutex_clear (&registry->lock);
@@ -206,9 +215,11 @@ static gboolean
 check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
 {
   if (use != TPS_SEGMENT_REQUESTS && use != TPS_SEGMENT_ANSWERS)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "a segment's use is %d, expected %d (REQUESTS) or %d (ANSWERS)", (gint) use,
-                 TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS);
+    g_set_error (
+        error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+        "a segment's use is %d, expected %d (REQUESTS), %d (ANSWERS) or, in host memory, %d "
+        "(COMMON_ANSWERS)",
+        (gint) use, TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS, TPS_SEGMENT_COMMON_ANSWERS);
   else if (n_bytes == 0)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                          "a segment must have at least 1 byte");
@@ -226,11 +237,17 @@ typedef struct
   gint fd;
   guint8 *handle;
   gboolean takes_lookups;
+  TpsCommonSegment *common; /* to be opened; NULL: a new segment */
 } Opening;
 
 static TpsSegment *
 create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 {
+  if (opening->common != NULL)
+    {
+      opening->fd = tps_common_segment_dup_descriptor (opening->common, error);
+      return opening->fd >= 0 ? tps_common_segment_get (opening->common) : NULL;
+    }
   if (opening->kind == TPS_SEGMENT_MEMFD)
     return tps_segment_create (opening->use, opening->n_bytes, &opening->fd, error);
   return tps_segment_create_exported (registry->device, opening->use, opening->n_bytes,
@@ -252,6 +269,8 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
     return NULL;
   entry = entry_new (g_steal_pointer (&charge), segment);
   entry->takes_lookups = opening->takes_lookups;
+  if (opening->common != NULL)
+    entry->common = tps_common_segment_ref (opening->common);
   return entry;
 }
 
@@ -301,13 +320,56 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   return TRUE;
 }
 
+static guint64
+take_missed (TpsSegmentRegistry *registry)
+{
+  guint64 number = 0;
+
+  tps_mutex_lock (&registry->lock);
+  registry->opens_common = TRUE;
+  if (registry->n_missed > 0)
+    {
+      number = registry->missed[0];
+      registry->n_missed--;
+      memmove (registry->missed, registry->missed + 1,
+               registry->n_missed * sizeof *registry->missed);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return number;
+}
+
+/* A common segment of this size that the client has missed; the caller owns a reference. NULL:
+ * there is none. Those of other sizes are forgotten: the client misses them again. */
+static TpsCommonSegment *
+find_missed (TpsSegmentRegistry *registry, gsize n_bytes)
+{
+  guint64 number;
+
+  while ((number = take_missed (registry)) != 0)
+    {
+      TpsCommonSegment *common = tps_common_segments_find_number (registry->common, number);
+
+      if (common != NULL && tps_segment_get_size (tps_common_segment_get (common)) == n_bytes)
+        return common;
+      if (common != NULL)
+        tps_common_segment_unref (common);
+    }
+  return NULL;
+}
+
 gboolean
 tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                            gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
                            GError **error)
 {
+  g_autoptr (TpsCommonSegment) common = NULL;
   Opening opening = { TPS_SEGMENT_MEMFD, use, n_bytes, .fd = -1 };
 
+  if (use == TPS_SEGMENT_COMMON_ANSWERS)
+    {
+      opening.use = TPS_SEGMENT_ANSWERS;
+      opening.common = common = find_missed (registry, n_bytes);
+    }
   if (!open_segment (registry, &opening, id, charge, error))
     {
       if (opening.fd >= 0)
@@ -366,8 +428,14 @@ tps_segment_registry_hold_answers (TpsSegmentRegistry *registry)
 void
 tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
 {
+  GHashTableIter iter;
+  gpointer entry;
+
   tps_mutex_lock (&registry->lock);
   registry->n_opening--;
+  g_hash_table_iter_init (&iter, registry->entries);
+  while (registry->n_opening == 0 && g_hash_table_iter_next (&iter, NULL, &entry))
+    ((TpsSegmentEntry *) entry)->is_known = TRUE;
   tps_mutex_unlock (&registry->lock);
 }
 
@@ -381,8 +449,9 @@ refuse_id (gint64 id, const gchar *why, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "segment %" G_GINT64_FORMAT " %s", id, why);
 }
 
+/* `lent` takes the buffer of a common segment. */
 static gboolean
-release_one (TpsSegmentRegistry *registry, gint64 id, GError **error)
+release_one (TpsSegmentRegistry *registry, gint64 id, GPtrArray *lent, GError **error)
 {
   TpsSegmentEntry *entry = g_hash_table_lookup (registry->entries, &id);
 
@@ -393,7 +462,11 @@ release_one (TpsSegmentRegistry *registry, gint64 id, GError **error)
   else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
     refuse_id (id, "belongs to the server already", error);
   else
-    return TRUE;
+    {
+      if (entry->lent != NULL)
+        g_ptr_array_add (lent, g_steal_pointer (&entry->lent));
+      return TRUE;
+    }
   return FALSE;
 }
 
@@ -401,11 +474,12 @@ gboolean
 tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
                               GError **error)
 {
+  g_autoptr (GPtrArray) lent = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_buffer_unref);
   gboolean ok = TRUE;
 
   tps_mutex_lock (&registry->lock);
   for (guint i = 0; i < n_ids; i++)
-    ok &= release_one (registry, ids[i], error);
+    ok &= release_one (registry, ids[i], lent, error);
   tps_mutex_unlock (&registry->lock);
   return ok;
 }

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "plugin/frame/sharing.h"
-#include "plugin/memory/segment.h"
+#include "plugin/memory/common_segments.h"
 
 G_BEGIN_DECLS
 
@@ -29,6 +29,9 @@ typedef struct
   TpsDevice *device;
   TpsBudget *all_on_device; /* the same for segments of kind CUDA_IPC */
   guint max_in_process;     /* segments of all connections, for each kind; 0 = 16384 */
+  /* Segments whose tensors are sent in place once the client has opened them. A reference is
+   * taken; NULL = there are none. */
+  TpsCommonSegments *common;
 } TpsSegmentLimits;
 
 /* The charge of one segment to all limits, until its memory is unmapped here and its descriptor has
@@ -63,10 +66,11 @@ gsize tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry);
 /* The device of segments of kind CUDA_IPC; NULL: there are none. */
 TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 
-/* Opens a segment. `id` and `size` are the result of the call. `fd` belongs to the caller and must
- * be sent with the reply. So does `charge` (may be NULL), which must be released when `fd` is
- * closed: the client may have closed the segment long before. Errors: INVALID_ARGUMENT (use, size),
- * RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+/* Opens a segment. For COMMON_ANSWERS, it is a common one of that size if an earlier reply contained
+ * a tensor in it, or else one for ANSWERS. `id` and `size` are the result of the call. `fd` belongs
+ * to the caller and must be sent with the reply. So does `charge` (may be NULL), which must be
+ * released when `fd` is closed: the client may have closed the segment long before. Errors:
+ * INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
                                     GError **error);
@@ -82,9 +86,9 @@ gboolean tps_segment_registry_open_for_lookups (TpsSegmentRegistry *registry, gs
                                                 gint64 *id, gsize *size, guint8 *handle,
                                                 GError **error);
 
-/* Between hold and resume, which nest, no reply is placed in a segment. Callers must hold before
- * tps_segment_registry_open(), and resume when its reply has been queued, because no reply may name
- * a new segment before its client knows it. */
+/* Between hold and resume, which nest, no reply is placed in a segment that is opened meanwhile.
+ * Callers must hold before tps_segment_registry_open(), and resume when its reply has been queued,
+ * because no reply may name a new segment before its client knows it. */
 void tps_segment_registry_hold_answers (TpsSegmentRegistry *registry);
 void tps_segment_registry_resume_answers (TpsSegmentRegistry *registry);
 
@@ -102,9 +106,10 @@ gboolean tps_segment_registry_close (TpsSegmentRegistry *registry, const gint64 
 TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
                                           gpointer user_data);
 
-/* For a reply: places tensors in a free segment for ANSWERS. After the commit the segment belongs
- * to the client. Without a commit it is free again with the last reference. NULL if no segment is
- * free. Owned by the caller. */
+/* For a reply: places tensors in a free segment for ANSWERS. A tensor in a common segment that the
+ * client has opened is not copied; its buffer is kept until the client has returned the segment.
+ * After the commit the segment belongs to the client. Without a commit it is free again with the
+ * last reference. NULL if no tensor can be placed. Owned by the caller. */
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
 

@@ -30,20 +30,27 @@ typedef enum
   TPS_SEGMENT_EVENT_CLOSE = 4,
 } TpsSegmentEvent;
 
+/* Common segments that the client has not opened, and in which tensors of its replies lay. */
+#define TPS_SEGMENT_MAX_MISSED 8
+
 typedef struct
 {
   TpsRefcount refcount;
   gint64 id;
-  TpsSegment *segment;
+  TpsSegment *segment;      /* borrowed from `common`, if that is set */
+  TpsCommonSegment *common; /* a reference; NULL: the segment is of this connection only */
+  TpsBuffer *lent;          /* common: the buffer that a reply names; guarded by the lock */
   TpsSegmentCharge *charge;
   gboolean takes_lookups; /* results of lookups may be placed in it */
-  TpsSegmentState state;  /* guarded by the registry's lock */
+  TpsSegmentState state;  /* guarded by the registry's lock, as is the next field */
+  gboolean is_known;      /* the reply that names it to the client has been queued */
 } TpsSegmentEntry;
 
 struct TpsSegmentRegistry
 {
   TpsRefcount refcount;
   TpsDevice *device;                              /* NULL: no segments of kind CUDA_IPC */
+  TpsCommonSegments *common;                      /* a reference; NULL: there are none */
   TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for a kind that is not offered */
 
   TpsMutex lock;       /* guards all fields below, and the states of entries */
@@ -51,6 +58,9 @@ struct TpsSegmentRegistry
   guint n_opening;     /* replies to open_segment that are not queued yet */
   guint n_free;        /* in TPS_SEGMENT_STATE_FREE */
   gboolean is_shut_down;
+  gboolean opens_common;                  /* the client has requested COMMON_ANSWERS */
+  guint64 missed[TPS_SEGMENT_MAX_MISSED]; /* numbers of common segments, oldest first */
+  guint n_missed;
 };
 
 /* Releases a reference; the last one unmaps the segment. */

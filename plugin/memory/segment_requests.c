@@ -15,6 +15,12 @@
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static gboolean
+is_common (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+{
+  return pool->has_common_answers && kind == TPS_SEGMENT_MEMFD && use == TPS_SEGMENT_ANSWERS;
+}
+
+static gboolean
 next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *request)
 {
   TpsSegmentUse use = TPS_SEGMENT_REQUESTS;
@@ -29,7 +35,7 @@ next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *requ
   *request = (TpsSegmentRequest) {
     .ask = TPS_SEGMENT_ASK_OPEN,
     .kind = kind,
-    .use = use,
+    .use = is_common (pool, kind, use) ? TPS_SEGMENT_COMMON_ANSWERS : use,
     .n_bytes = size,
     .for_lookups = kind == TPS_SEGMENT_CUDA_IPC && pool->takes_lookups,
   };
@@ -323,20 +329,44 @@ tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const 
   return end_opening (pool, id, segment, error);
 }
 
-void
-tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
+/* An older server knows no common segments. TRUE: the segment is requested once more, as one for
+ * ANSWERS. The lock is held. */
+static gboolean
+do_without_common (TpsSegmentPool *pool)
+{
+  if (!is_common (pool, pool->opening_kind, pool->opening_use) || pool->descriptor >= 0)
+    return FALSE;
+  pool->has_common_answers = FALSE;
+  tps_segment_pool_demand (pool, pool->opening_kind, pool->opening_use, pool->n_opening_bytes, 1);
+  return TRUE;
+}
+
+/* The lock is held. */
+static void
+give_up_or_wait (TpsSegmentPool *pool, gboolean later)
 {
   TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
 
-  tps_mutex_lock (&pool->lock);
   /* A descriptor came without a segment, so later ones cannot be assigned to segments. */
   if (!later || pool->descriptor >= 0)
     kind->is_ended = TRUE;
   tps_segment_pool_drop_descriptor (pool);
-  pool->open_out = FALSE;
   back_off (kind);
+}
+
+gboolean
+tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
+{
+  gboolean is_ended;
+
+  tps_mutex_lock (&pool->lock);
+  pool->open_out = FALSE;
+  if (later || !do_without_common (pool))
+    give_up_or_wait (pool, later);
+  is_ended = pool->kinds[pool->opening_kind].is_ended;
   tps_segment_pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
+  return !is_ended;
 }
 
 void

@@ -173,6 +173,13 @@ answer_ref (TpsSharing *sharing)
   tps_refcount_inc (&((Answer *) sharing)->refcount);
 }
 
+/* Whether the client knows the segment. */
+static gboolean
+is_usable (const TpsSegmentRegistry *registry, const TpsSegmentEntry *entry)
+{
+  return entry->is_known || registry->n_opening == 0;
+}
+
 /* A reference of the smallest free segment of the kind that is large enough; NULL if there is
  * none. `for_lookup`: it must take results of lookups. */
 static TpsSegmentEntry *
@@ -184,13 +191,13 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
 
   tps_mutex_lock (&registry->lock);
   g_hash_table_iter_init (&iter, registry->entries);
-  while (registry->n_free > 0 && registry->n_opening == 0
-         && g_hash_table_iter_next (&iter, NULL, &value))
+  while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
     {
       TpsSegmentEntry *entry = value;
       gsize size = tps_segment_get_size (entry->segment);
 
-      if (entry->state == TPS_SEGMENT_STATE_FREE && size >= n_bytes
+      if (entry->state == TPS_SEGMENT_STATE_FREE && is_usable (registry, entry)
+          && entry->common == NULL && size >= n_bytes
           && tps_segment_get_kind (entry->segment) == kind && (entry->takes_lookups || !for_lookup)
           && (best == NULL || size < tps_segment_get_size (best->segment)))
         best = entry;
@@ -209,11 +216,14 @@ static void
 end_filling (Answer *answer, TpsSegmentEvent event)
 {
   TpsSegmentEntry *entry = g_steal_pointer (&answer->entry);
+  g_autoptr (TpsBuffer) unsent = NULL;
 
   if (entry == NULL)
     return;
   tps_mutex_lock (&answer->registry->lock);
   tps_segment_registry_move (answer->registry, entry, event);
+  if (event == TPS_SEGMENT_EVENT_ABANDON)
+    unsent = g_steal_pointer (&entry->lent);
   tps_mutex_unlock (&answer->registry->lock);
   tps_segment_entry_unref (entry);
 }
@@ -239,7 +249,8 @@ reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *sli
 
   if (answer->entry == NULL)
     answer->entry = take_free (answer->registry, kind, FALSE, n_bytes);
-  if (answer->entry == NULL || tps_segment_get_kind (answer->entry->segment) != kind)
+  if (answer->entry == NULL || answer->entry->common != NULL
+      || tps_segment_get_kind (answer->entry->segment) != kind)
     return NULL;
   size = tps_segment_get_size (answer->entry->segment);
   if (offset > size || n_bytes > size - offset)
@@ -259,6 +270,98 @@ answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedS
   if (to != NULL)
     tps_stream_copy (to, data, n_bytes);
   return to != NULL;
+}
+
+/* Keeps the number of a segment that the client should open. FALSE: it is kept already, or there is
+ * no room for it. The lock must be held. */
+static gboolean
+miss (TpsSegmentRegistry *registry, guint64 number)
+{
+  for (guint i = 0; i < registry->n_missed; i++)
+    if (registry->missed[i] == number)
+      return FALSE;
+  if (registry->n_missed == TPS_SEGMENT_MAX_MISSED)
+    return FALSE;
+  registry->missed[registry->n_missed++] = number;
+  return TRUE;
+}
+
+static TpsSegmentEntry *
+find_common (TpsSegmentRegistry *registry, const TpsCommonSegment *common)
+{
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, registry->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((TpsSegmentEntry *) value)->common == common)
+      return value;
+  return NULL;
+}
+
+/* Takes the entry of a common segment for a reply that names `buffer`; NULL: the client has not
+ * opened it, or still reads its contents of an earlier reply. The caller owns a reference.
+ * `is_new`: it has not been opened, and no reply has missed it before. */
+static TpsSegmentEntry *
+take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *buffer,
+             gboolean *is_new)
+{
+  TpsSegmentEntry *entry;
+
+  *is_new = FALSE;
+  tps_mutex_lock (&registry->lock);
+  entry = find_common (registry, common);
+  if (entry == NULL)
+    *is_new = miss (registry, tps_common_segment_get_number (common)) && registry->opens_common;
+  else if (!is_usable (registry, entry)
+           || !tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_TAKE))
+    entry = NULL;
+  if (entry != NULL)
+    {
+      tps_refcount_inc (&entry->refcount);
+      entry->lent = tps_buffer_ref (buffer);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return entry;
+}
+
+/* Names bytes of a common segment, if the client has opened it. A reply uses one segment.
+ * `is_new`: see take_common(). */
+static gboolean
+name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const guint8 *data,
+             gsize n_bytes, TpsSharedSlice *slice, gboolean *is_new)
+{
+  const guint8 *begin = tps_segment_get_data (tps_common_segment_get (common));
+
+  *is_new = FALSE;
+  if ((data - begin) % TPS_SHARING_ALIGNMENT != 0)
+    return FALSE;
+  if (answer->entry == NULL)
+    answer->entry = take_common (answer->registry, common, buffer, is_new);
+  if (answer->entry == NULL || answer->entry->common != common)
+    return FALSE;
+  *slice = (TpsSharedSlice) { .segment = answer->entry->id,
+                              .offset = data - begin,
+                              .length = (gint64) n_bytes };
+  return TRUE;
+}
+
+/* The first tensor in a common segment that the client has not opened travels inline, which makes
+ * the client open it. If the client does not, later ones are copied. */
+static gboolean
+answer_place_buffer (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
+                     TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  const guint8 *data = tps_buffer_get_data (buffer) + offset;
+  g_autoptr (TpsCommonSegment) common = NULL;
+  gboolean is_new = FALSE;
+
+  if (answer->registry->common != NULL)
+    common = tps_common_segments_find (answer->registry->common, data, n_bytes);
+  if (common != NULL && name_common (answer, common, buffer, data, n_bytes, slice, &is_new))
+    return TRUE;
+  return !is_new && answer_place (sharing, data, n_bytes, slice);
 }
 
 /* Names the bytes if they are in memory that has been reserved for the reply. */
@@ -304,17 +407,19 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
 {
   static const TpsSharingOps ops = {
     .place = answer_place,
+    .place_buffer = answer_place_buffer,
     .place_device = answer_place_device,
     .ref = answer_ref,
     .unref = answer_unref,
   };
-  gboolean has_free;
+  gboolean may_place;
   Answer *answer;
 
   tps_mutex_lock (&registry->lock);
-  has_free = registry->n_free > 0 && registry->n_opening == 0;
+  may_place = registry->n_free > 0
+              || (registry->common != NULL && tps_common_segments_has_any (registry->common));
   tps_mutex_unlock (&registry->lock);
-  if (!has_free)
+  if (!may_place)
     return NULL;
   answer = tps_magazine_take (&answer_magazine, &answer_depot);
   if (answer == NULL)

@@ -143,10 +143,13 @@ view_new (TpsSegmentPool *pool)
   return view;
 }
 
-/* One more than are in use: the server needs one while another is on its way back. */
+/* One more than are in use: the server needs one while another is on its way back. Of common ones,
+ * the server needs another than those that are open. */
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {
+  if (pool->has_common_answers)
+    return pool->segments->len + 1;
   return tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_LENT)
          + pool->leases.length + 1;
 }

@@ -122,6 +122,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->access, tps_access_unref);
   g_clear_pointer (&core->metrics, tps_metrics_unref);
   g_clear_pointer (&core->quotas, tps_quotas_unref);
+  g_clear_pointer (&core->common_segments, tps_common_segments_unref);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);
   tps_mutex_clear (&core->lock);

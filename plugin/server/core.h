@@ -9,6 +9,7 @@
 #include "plugin/access/access.h"
 #include "plugin/host/host_service.h"
 #include "plugin/net/connection.h"
+#include "plugin/memory/common_segments.h"
 #include "plugin/net/tls/tls_acceptor.h"
 #include "plugin/service/carrier.h"
 #include "plugin/server/session_list.h"
@@ -56,11 +57,12 @@ typedef struct
   TpsChunks *chunks;         /* the same; NULL if a service of that name was given */
   GPtrArray *host_services;  /* of TpsHostService; the dispatcher borrows from them */
   TpsBufferPool *bodies;
-  TpsBudget *replies;            /* charged for replies until they are sent */
-  TpsBudget *segments;           /* of all connections */
-  TpsBudget *segments_on_device; /* for memory of the device, with a limit of its own */
-  TpsWorkerPool *workers;        /* borrowed */
-  TpsTlsAcceptor *tls;           /* NULL = connections are plain. Set before the first connection */
+  TpsCommonSegments *common_segments; /* a reference; NULL = none */
+  TpsBudget *replies;                 /* charged for replies until they are sent */
+  TpsBudget *segments;                /* of all connections */
+  TpsBudget *segments_on_device;      /* for memory of the device, with a limit of its own */
+  TpsWorkerPool *workers;             /* borrowed */
+  TpsTlsAcceptor *tls;    /* NULL = connections are plain. Set before the first connection */
   TpsAccess *access;      /* a reference, set before the first connection; NULL = no checks */
   TpsQuotas *quotas;      /* a reference, set before the first connection; NULL = no limits */
   TpsFaultPlan *faults;   /* borrowed; NULL = none. Set before the first connection */

@@ -112,6 +112,8 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   server->core = tps_server_core_new (&limits, server->budgets, options->device, options->metrics);
   if (options->quotas != NULL)
     server->core->quotas = tps_quotas_ref (options->quotas);
+  if (options->common_segments != NULL)
+    server->core->common_segments = tps_common_segments_ref (options->common_segments);
   server->core->faults = options->faults;
   server->core->tracer = options->tracer;
 }

@@ -43,6 +43,7 @@ G_BEGIN_DECLS
 #define TPS_IS_SERVER(object) (G_TYPE_CHECK_INSTANCE_TYPE ((object), TPS_TYPE_SERVER))
 
 typedef struct TpsServer TpsServer;
+typedef struct TpsCommonSegments TpsCommonSegments; /* plugin/memory/common_segments.h */
 typedef struct TpsServerClass TpsServerClass;
 
 /* All fields zero = the defaults. */
@@ -70,6 +71,9 @@ typedef struct
    * limit of pending requests; the memory shared with all clients is limited to half of that. */
   gsize max_shared_bytes;
   gboolean no_shared_memory;
+  /* Segments that several clients may map; a reference is taken. NULL = none. Must be NULL if
+   * clients have different rights. */
+  TpsCommonSegments *common_segments;
   /* Receives the counts of requests and connections; a reference is taken; NULL = nothing is
    * counted. */
   TpsMetrics *metrics;

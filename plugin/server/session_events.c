@@ -156,7 +156,8 @@ offer_sharing (TpsSession *session, gint fd)
                               .copies = core->bodies,
                               .all = core->segments,
                               .device = core->limits.shared_device,
-                              .all_on_device = core->segments_on_device };
+                              .all_on_device = core->segments_on_device,
+                              .common = core->common_segments };
 
   session->offer = tps_sharing_offer_find (fd, limits.max_bytes);
   if (session->offer == TPS_SHARING_OFFERED)

@@ -19,6 +19,7 @@ static const TpsEnumValue kinds[] = {
 static const TpsEnumValue uses[] = {
   { "REQUESTS", TPS_SEGMENT_REQUESTS },
   { "ANSWERS", TPS_SEGMENT_ANSWERS },
+  { "COMMON_ANSWERS", TPS_SEGMENT_COMMON_ANSWERS },
   { NULL },
 };
 

@@ -352,10 +352,13 @@ static void
 encode_buffer (TpsWriter *out, const TpsTensor *tensor)
 {
   gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
+  TpsSharedSlice slice;
 
-  if (n_bytes > 0
-      && encode_shared (out, tps_buffer_get_data (tensor->buffer) + tensor->offset, n_bytes))
-    return;
+  if (n_bytes > 0 && tps_writer_share_buffer (out, tensor->buffer, tensor->offset, n_bytes, &slice))
+    {
+      encode_slice (out, &slice);
+      return;
+    }
   tps_field_begin (&tensor_fields[TENSOR_DATA], out);
   if (n_bytes > 0)
     tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);

@@ -57,10 +57,12 @@ typedef struct
   gboolean is_sum;         /* answer with the weighted sum, not the mean */
   gint64 round_timeout_ns; /* > 0 */
   TpsMayFoldFunc may_fold;
-  TpsBufferPool *buffers;   /* borrowed; NULL = the default pool */
-  TpsDeviceSums *on_device; /* borrowed; the place of dense sums; NULL = host memory */
-  guint max_rounds;         /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
-  TpsBudget *budget;        /* of rounds, apart from their gradients; borrowed; NULL = none */
+  TpsBufferPool *buffers;        /* borrowed; NULL = the default pool */
+  TpsBufferPool *shared_buffers; /* for averages of gradients in shared memory; borrowed; NULL =
+                                  * `buffers` */
+  TpsDeviceSums *on_device;      /* borrowed; the place of dense sums; NULL = host memory */
+  guint max_rounds;              /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
+  TpsBudget *budget;             /* of rounds, apart from their gradients; borrowed; NULL = none */
 } TpsAveragingOptions;
 
 /* One call. The caller's storage; it must stay where it is from push() until it is answered. */

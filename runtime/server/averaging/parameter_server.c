@@ -58,9 +58,10 @@ struct TpsParameterServer
   TpsMetrics *metrics;
   TpsRoundNumbers numbers;
   const TpsServerKind *kind;
-  gpointer state;           /* of the kind */
-  TpsDeviceSums *on_device; /* NULL: sums are in host memory */
-  TpsBufferPool *averages;  /* and sums, if they are in host memory */
+  gpointer state;                 /* of the kind */
+  TpsDeviceSums *on_device;       /* NULL: sums are in host memory */
+  TpsBufferPool *averages;        /* and sums, if they are in host memory */
+  TpsBufferPool *shared_averages; /* of gradients in shared memory; NULL = `averages` */
 
   TpsShell shell; /* its lock guards the machine */
   TpsAveraging *averaging;
@@ -463,6 +464,9 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   averaging_options.on_device = server->on_device;
   server->averages = new_averages (options);
   averaging_options.buffers = server->averages;
+  if (options->shared_averages != NULL)
+    server->shared_averages = tps_buffer_pool_ref (options->shared_averages);
+  averaging_options.shared_buffers = server->shared_averages;
   server->averaging = tps_averaging_new (&averaging_options);
   tps_shell_init (&server->shell, server->workers, expire, server);
   return server;
@@ -513,6 +517,7 @@ tps_parameter_server_free (TpsParameterServer *server)
   tps_averaging_free (server->averaging);
   g_clear_pointer (&server->on_device, tps_device_sums_free);
   g_clear_pointer (&server->averages, tps_buffer_pool_unref);
+  g_clear_pointer (&server->shared_averages, tps_buffer_pool_unref);
   tps_metrics_unref (server->metrics);
   tps_shell_clear (&server->shell);
   if (server->kind->destroy != NULL)

@@ -94,6 +94,17 @@ tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem
          && !can_adopt (&item->gradient);
 }
 
+/* The pool for an average of gradients like this one. */
+static TpsBufferPool *
+choose_pool (const TpsReduction *reduction, const TpsGradient *gradient)
+{
+  const TpsBuffer *buffer = gradient->dense.buffer;
+
+  return reduction->shared_buffers != NULL && buffer != NULL && tps_buffer_is_shared (buffer)
+             ? reduction->shared_buffers
+             : reduction->buffers;
+}
+
 /* Provides memory for the sum, or takes over that of the first gradient. */
 static gboolean
 begin_dense_sum (TpsFold *fold, GError **error)
@@ -101,15 +112,18 @@ begin_dense_sum (TpsFold *fold, GError **error)
   TpsReduction *reduction = fold->reduction;
   TpsGradient *first = &fold->items[fold->first]->gradient;
   TpsShape shape = first->dense.shape;
+  TpsBufferPool *pool;
 
   shape.dtype = tps_cpu_sum_dtype (shape.dtype);
+  /* Only a sum of the gradients' type becomes the average. */
+  pool = shape.dtype == reduction->dtype ? choose_pool (reduction, first) : reduction->buffers;
   /* A small buffer must not become the sum: it stays charged to its request, which the average
    * outlives. */
   fold->is_adopted = can_adopt (first)
                      && tps_buffer_get_size (first->dense.buffer) >= TPS_BUFFER_MAX_SMALL;
   if (fold->is_adopted)
     tps_tensor_init_ref (&reduction->sum.dense, &first->dense);
-  else if (!tps_reduction_allocate (&reduction->sum.dense, &shape, reduction->buffers, error))
+  else if (!tps_reduction_allocate (&reduction->sum.dense, &shape, pool, error))
     return FALSE;
   reduction->sum.kind = TPS_GRADIENT_DENSE;
   return TRUE;
@@ -162,7 +176,8 @@ begin_dense (TpsFold *fold, GError **error)
       && !(reduction->on_device != NULL ? begin_device_sum : begin_dense_sum) (fold, error))
     return FALSE;
   if (needs_output (fold)
-      && !tps_reduction_allocate (&fold->output, &fold->shape, reduction->buffers, error))
+      && !tps_reduction_allocate (&fold->output, &fold->shape,
+                                  choose_pool (reduction, &fold->items[0]->gradient), error))
     return FALSE;
   allocate_hashes (fold);
   return TRUE;

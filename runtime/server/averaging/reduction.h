@@ -35,9 +35,12 @@ typedef struct
 {
   gboolean is_sum;        /* no division */
   TpsBufferPool *buffers; /* borrowed */
-  TpsGradient sum;        /* TPS_GRADIENT_NONE: no sum has begun */
-  TpsDType dtype;         /* of the gradients */
-  gdouble divisor;        /* weights folded so far */
+  /* for averages of gradients in shared memory; borrowed; NULL: also `buffers`. Must be set after
+   * init(), before the first fold */
+  TpsBufferPool *shared_buffers;
+  TpsGradient sum; /* TPS_GRADIENT_NONE: no sum has begun */
+  TpsDType dtype;  /* of the gradients */
+  gdouble divisor; /* weights folded so far */
 
   /* borrowed; NULL: dense sums are in host memory. Must be set after init(), before the first
    * fold */

@@ -65,6 +65,7 @@ tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_lo
   round->open_link.data = round;
   g_queue_push_tail_link (open_rounds, &round->open_link);
   tps_reduction_init (&round->reduction, options->is_sum, options->buffers);
+  round->reduction.shared_buffers = options->shared_buffers;
   round->reduction.on_device = options->on_device;
   return round;
 }

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients that two trainers write to memory of the exchange, with a real server. */
+/* Two trainers and a real server: gradients that are written to memory of the exchange, and
+ * averages that both trainers read in one place. */
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -139,10 +141,12 @@ class SentMemory : public testing::Test
 {
 protected:
   void
-  start ()
+  start (const std::vector<std::string> &flags = {})
   {
-    server_ = std::make_unique<ServerProcess> (
-        std::vector<std::string> { "--listen=unix:" + path_, "--log-level=error", "--ntrainer=2" });
+    std::vector<std::string> all { "--listen=unix:" + path_, "--log-level=error", "--ntrainer=2" };
+
+    all.insert (all.end (), flags.begin (), flags.end ());
+    server_ = std::make_unique<ServerProcess> (all);
     address_ = server_->ReadAddress ();
     ASSERT_FALSE (address_.empty ());
   }
@@ -199,6 +203,35 @@ TEST_F (SentMemory, HoldsTheGradientsOfAllLaterRounds)
   for (int i = 0; i < 20; i++)
     EXPECT_TRUE (round (&first, &second));
   EXPECT_EQ (first.memory (), memory) << "the memory does not change without a reason";
+}
+
+/* The server maps each segment once, this process once for each connection that has opened it. */
+TEST_F (SentMemory, AveragesLieInSegmentsOfBothTrainers)
+{
+  start ();
+  Trainer first (address_, 0), second (address_, 1);
+
+  for (int i = 0; i < 50; i++)
+    round (&first, &second);
+  EXPECT_LT (count_segments (server_->pid ()), count_segments (getpid ()));
+  int n_before = count_segments (getpid ());
+  for (int i = 0; i < 50; i++)
+    round (&first, &second);
+  EXPECT_EQ (count_segments (getpid ()), n_before) << "their number does not grow";
+}
+
+TEST_F (SentMemory, WithAccessRulesNoSegmentHasTwoReaders)
+{
+  const std::string rules = "sent_memory_" + std::to_string (getpid ()) + ".json";
+  std::ofstream (rules) << R"({"rules": [{"principals": ["*"], "rights": ["read", "push"],)"
+                        << R"( "tables": ["*"]}]})";
+
+  start ({ "--access-file=" + rules });
+  Trainer first (address_, 0), second (address_, 1);
+  for (int i = 0; i < 50; i++)
+    round (&first, &second);
+  EXPECT_EQ (count_segments (server_->pid ()), count_segments (getpid ()));
+  unlink (rules.c_str ());
 }
 
 TEST_F (SentMemory, OfAKilledServerIsReplacedByThatOfTheNextServer)

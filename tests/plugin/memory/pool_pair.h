@@ -116,9 +116,10 @@ public:
   /* `device`: for the server's segments of kind CUDA_IPC; NULL: there are none. `lookup_device`: as
    * the pool's option. */
   PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr,
-            TpsDevice *lookup_device = nullptr)
+            TpsDevice *lookup_device = nullptr, gboolean has_common_answers = FALSE)
   {
-    TpsSegmentPoolOptions options = { client_max_bytes, lookup_device, wake, this };
+    TpsSegmentPoolOptions options = { client_max_bytes, lookup_device, has_common_answers, wake,
+                                      this };
     TpsSegmentLimits limits = { server_max_bytes, 0, nullptr, nullptr, device, nullptr };
 
     pool = tps_segment_pool_new (&options);
@@ -196,6 +197,7 @@ public:
   std::deque<TpsSegmentRequest> asked;
   std::vector<TpsSegmentRequest> opened; /* all that were requested */
   bool is_awake = false;
+  bool knows_no_common_answers = false; /* as an older server */
 
 private:
   static void
@@ -239,6 +241,11 @@ private:
     gint fd;
 
     opened.push_back (request);
+    if (knows_no_common_answers && request.use == TPS_SEGMENT_COMMON_ANSWERS)
+      {
+        EXPECT_TRUE (tps_segment_pool_open_failed (pool, FALSE));
+        return;
+      }
     if (request.kind == TPS_SEGMENT_CUDA_IPC)
       {
         open_exported (request);

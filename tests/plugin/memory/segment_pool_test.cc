@@ -325,6 +325,39 @@ TEST_F (SegmentPool, ALeaseSurvivesTheConnection)
   EXPECT_FALSE (pair_->is_awake);
 }
 
+/* A server uses several segments for tensors that many clients receive, one after the other. */
+TEST_F (SegmentPool, OneMoreCommonSegmentIsOpenedForEachReplyThatCameInline)
+{
+  pair_ = std::make_unique<PoolPair> (64 * MIB, 64 * MIB, nullptr, nullptr, TRUE);
+  for (size_t i = 1; i <= 3; i++)
+    {
+      TpsMessage *message = make_message (nullptr, std::vector<std::vector<float>> { LARGE });
+
+      message->sharing = tps_segment_pool_receive (pair_->pool, message);
+      tps_message_free (message);
+      pair_->settle ();
+      ASSERT_EQ (pair_->opened.size (), i);
+      EXPECT_EQ (pair_->opened.back ().use, TPS_SEGMENT_COMMON_ANSWERS);
+    }
+  tps_message_free (answer ({ LARGE })); /* the segments are used as others are */
+  EXPECT_EQ (stats ().received_inline.n_tensors, 3u);
+  EXPECT_FALSE (push (MIB));
+  pair_->settle ();
+  EXPECT_EQ (pair_->opened.back ().use, TPS_SEGMENT_REQUESTS);
 }
 
+TEST_F (SegmentPool, AServerWithoutCommonSegmentsIsAskedForOthers)
+{
+  pair_ = std::make_unique<PoolPair> (64 * MIB, 64 * MIB, nullptr, nullptr, TRUE);
+  pair_->knows_no_common_answers = true;
+  tps_message_free (answer ({ LARGE }));
+  pair_->settle ();
+  ASSERT_EQ (pair_->opened.size (), 2u);
+  EXPECT_EQ (pair_->opened[0].use, TPS_SEGMENT_COMMON_ANSWERS);
+  EXPECT_EQ (pair_->opened[1].use, TPS_SEGMENT_ANSWERS);
+  tps_message_free (answer ({ LARGE }));
+  EXPECT_EQ (stats ().received_inline.n_tensors, 1u);
+}
+
+}
 }

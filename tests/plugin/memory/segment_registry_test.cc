@@ -67,7 +67,7 @@ TEST_F (SegmentRegistry, refusesSizesAndUsesThatAreNone)
 
   EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 0, &no_bytes), -1);
   EXPECT_TRUE (g_error_matches (no_bytes, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_EQ (open (static_cast<TpsSegmentUse> (3), 1, &no_use), -1);
+  EXPECT_EQ (open (static_cast<TpsSegmentUse> (4), 1, &no_use), -1);
   EXPECT_TRUE (g_error_matches (no_use, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
 }
 
@@ -274,20 +274,36 @@ TEST_F (SegmentRegistry, anAnswerTakesTheSmallestSegmentThatFitsItsFirstTensor)
 }
 
 /* Otherwise the reply would name a segment before the client knows it. */
-TEST_F (SegmentRegistry, noAnswerIsPlacedWhileAnotherTellsOfASegment)
+TEST_F (SegmentRegistry, noAnswerIsPlacedInASegmentWhileAnotherTellsOfIt)
 {
+  tps_segment_registry_hold_answers (registry);
+  tps_segment_registry_hold_answers (registry);
   open (TPS_SEGMENT_ANSWERS, kPage);
-  Sharing before = answer ();
+  Sharing first = answer ();
   TpsSharedSlice slice;
 
-  tps_segment_registry_hold_answers (registry);
-  tps_segment_registry_hold_answers (registry);
-  EXPECT_EQ (answer (), nullptr);
-  EXPECT_FALSE (place (before, 64, &slice));
+  EXPECT_FALSE (place (first, 64, &slice));
   tps_segment_registry_resume_answers (registry);
-  EXPECT_EQ (answer (), nullptr) << "the other holds them still";
+  EXPECT_FALSE (place (first, 64, &slice)) << "the other holds it still";
   tps_segment_registry_resume_answers (registry);
-  EXPECT_TRUE (place (before, 64, &slice));
+  EXPECT_TRUE (place (first, 64, &slice));
+}
+
+TEST_F (SegmentRegistry, answersArePlacedInOtherSegmentsMeanwhile)
+{
+  tps_segment_registry_hold_answers (registry);
+  gint64 known = open (TPS_SEGMENT_ANSWERS, kPage);
+  tps_segment_registry_resume_answers (registry);
+  tps_segment_registry_hold_answers (registry);
+  open (TPS_SEGMENT_ANSWERS, kPage);
+  Sharing first = answer (), second = answer ();
+  TpsSharedSlice slice;
+
+  ASSERT_TRUE (place (first, 64, &slice));
+  EXPECT_EQ (slice.segment, known);
+  EXPECT_FALSE (place (second, 64, &slice));
+  tps_segment_registry_resume_answers (registry);
+  EXPECT_TRUE (place (second, 64, &slice));
 }
 
 TEST_F (SegmentRegistry, aSegmentIsTheClientsFromTheCommitToTheRelease)

@@ -14,7 +14,8 @@ namespace {
 
 TEST (OpenSegment, argumentsComeAsTheyWent)
 {
-  for (TpsSegmentUse use : { TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS })
+  for (TpsSegmentUse use :
+       { TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS, TPS_SEGMENT_COMMON_ANSWERS })
     {
       TpsSegmentKind kind = use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_MEMFD : TPS_SEGMENT_CUDA_IPC;
       TpsOpenSegmentArguments sent = { kind, use, G_GINT64_CONSTANT (1) << 40 };
@@ -101,8 +102,9 @@ TEST (OpenSegment, whatIsWrongIsNamed)
   EXPECT_EQ (open_refusal (2, 1, 1), "");
   EXPECT_EQ (open_refusal (3, 1, 1), "kind is 3, expected 1 (MEMFD) or 2 (CUDA_IPC)");
   EXPECT_EQ (open_refusal (0, 1, 1), "kind is 0, expected 1 (MEMFD) or 2 (CUDA_IPC)");
-  EXPECT_EQ (open_refusal (1, 0, 1), "segment_use is 0, expected 1 (REQUESTS) or 2 (ANSWERS)");
-  EXPECT_EQ (open_refusal (1, 3, 1), "segment_use is 3, expected 1 (REQUESTS) or 2 (ANSWERS)");
+  EXPECT_EQ (open_refusal (1, 3, 1), "");
+  EXPECT_EQ (open_refusal (1, 0, 1), "segment_use is 0, which is not a valid SegmentUse");
+  EXPECT_EQ (open_refusal (1, 4, 1), "segment_use is 4, which is not a valid SegmentUse");
   EXPECT_EQ (open_refusal (1, 1, 0), "bytes is 0, expected above 0");
   EXPECT_EQ (open_refusal (1, 1, -4096), "bytes is -4096, expected above 0");
 }

@@ -270,7 +270,7 @@ TEST (SegmentLimits, RefuseSizesThatAreNone)
     EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 1, n_bytes))), 7);
   EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (3, 1, 1))), 1);
   EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (2, 1, 1))), 8);
-  EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 3, 1))), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 4, 1))), 1);
   EXPECT_EQ (client.TakeDescriptor (), -1);
   EXPECT_EQ (server.BytesOut (), 0u);
 }

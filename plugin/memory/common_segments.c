@@ -1,0 +1,195 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/memory/common_segments.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define MIN_BYTES ((gsize) 1 << 20) /* of a segment that a client requests */
+
+struct TpsCommonSegments
+{
+  TpsRefcount refcount;
+  TpsMutex lock;
+  GPtrArray *segments; /* of TpsCommonSegment, borrowed; under the lock */
+  atomic_uint n_segments;
+};
+
+struct TpsCommonSegment
+{
+  TpsRefcount refcount;
+  TpsCommonSegments *owner; /* a reference */
+  guint64 number;
+  TpsSegment *segment;
+  gint fd;
+};
+
+TpsCommonSegments *
+tps_common_segments_new (void)
+{
+  TpsCommonSegments *self = g_new0 (TpsCommonSegments, 1);
+
+  tps_refcount_init (&self->refcount);
+  tps_mutex_init (&self->lock);
+  self->segments = g_ptr_array_new ();
+  return self;
+}
+
+TpsCommonSegments *
+tps_common_segments_ref (TpsCommonSegments *self)
+{
+  tps_refcount_inc (&self->refcount);
+  return self;
+}
+
+void
+tps_common_segments_unref (TpsCommonSegments *self)
+{
+  if (!tps_refcount_dec (&self->refcount))
+    return;
+  g_ptr_array_unref (self->segments);
+  tps_mutex_clear (&self->lock);
+  g_free (self);
+}
+
+/* ---- a segment ------------------------------------------------------------------------------ */
+
+TpsCommonSegment *
+tps_common_segment_ref (TpsCommonSegment *segment)
+{
+  tps_refcount_inc (&segment->refcount);
+  return segment;
+}
+
+void
+tps_common_segment_unref (TpsCommonSegment *segment)
+{
+  if (!tps_refcount_dec (&segment->refcount))
+    return;
+  tps_segment_free (segment->segment);
+  close (segment->fd);
+  tps_common_segments_unref (segment->owner);
+  g_free (segment);
+}
+
+guint64
+tps_common_segment_get_number (const TpsCommonSegment *segment)
+{
+  return segment->number;
+}
+
+TpsSegment *
+tps_common_segment_get (const TpsCommonSegment *segment)
+{
+  return segment->segment;
+}
+
+gint
+tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error)
+{
+  gint fd = fcntl (segment->fd, F_DUPFD_CLOEXEC, 0);
+
+  if (fd < 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "cannot duplicate the descriptor of a segment: %s", g_strerror (errno));
+  return fd;
+}
+
+/* ---- allocation ----------------------------------------------------------------------------- */
+
+/* Connections may keep the segment; new replies do not use it any more. */
+static void
+retire (gpointer user_data)
+{
+  TpsCommonSegment *segment = user_data;
+  TpsCommonSegments *owner = segment->owner;
+
+  tps_mutex_lock (&owner->lock);
+  g_ptr_array_remove_fast (owner->segments, segment);
+  atomic_fetch_sub (&owner->n_segments, 1);
+  tps_mutex_unlock (&owner->lock);
+  tps_common_segment_unref (segment);
+}
+
+static gsize
+round_size (gsize n_bytes)
+{
+  gsize size = MIN_BYTES;
+
+  while (size < n_bytes && size <= G_MAXSIZE / 2)
+    size *= 2;
+  return MAX (size, n_bytes);
+}
+
+TpsBuffer *
+tps_common_segments_alloc (gpointer user_data, gsize n_bytes, GError **error)
+{
+  static atomic_ullong last_number;
+  TpsCommonSegments *self = user_data;
+  TpsCommonSegment *segment;
+  TpsSegment *memory;
+  gint fd;
+
+  memory = tps_segment_create (TPS_SEGMENT_ANSWERS, round_size (n_bytes), &fd, error);
+  if (memory == NULL)
+    return NULL;
+  segment = g_new0 (TpsCommonSegment, 1);
+  tps_refcount_init (&segment->refcount);
+  segment->owner = tps_common_segments_ref (self);
+  segment->number = atomic_fetch_add (&last_number, 1) + 1;
+  segment->segment = memory;
+  segment->fd = fd;
+  tps_mutex_lock (&self->lock);
+  g_ptr_array_add (self->segments, segment);
+  atomic_fetch_add (&self->n_segments, 1);
+  tps_mutex_unlock (&self->lock);
+  return tps_buffer_new_foreign (tps_segment_get_data (memory), n_bytes, NULL, retire, segment);
+}
+
+gboolean
+tps_common_segments_has_any (TpsCommonSegments *self)
+{
+  return atomic_load_explicit (&self->n_segments, memory_order_relaxed) > 0;
+}
+
+static gboolean
+contains (const TpsSegment *segment, gconstpointer data, gsize n_bytes)
+{
+  /* Below the segment's begin, the difference is larger than any segment. */
+  gsize offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (tps_segment_get_data (segment));
+  gsize size = tps_segment_get_size (segment);
+
+  return offset <= size && n_bytes <= size - offset;
+}
+
+TpsCommonSegment *
+tps_common_segments_find (TpsCommonSegments *self, gconstpointer data, gsize n_bytes)
+{
+  TpsCommonSegment *found = NULL;
+
+  if (!tps_common_segments_has_any (self))
+    return NULL;
+  tps_mutex_lock (&self->lock);
+  for (guint i = 0; i < self->segments->len && found == NULL; i++)
+    if (contains (((TpsCommonSegment *) self->segments->pdata[i])->segment, data, n_bytes))
+      found = tps_common_segment_ref (self->segments->pdata[i]);
+  tps_mutex_unlock (&self->lock);
+  return found;
+}
+
+TpsCommonSegment *
+tps_common_segments_find_number (TpsCommonSegments *self, guint64 number)
+{
+  TpsCommonSegment *found = NULL;
+
+  tps_mutex_lock (&self->lock);
+  for (guint i = 0; i < self->segments->len && found == NULL; i++)
+    if (((TpsCommonSegment *) self->segments->pdata[i])->number == number)
+      found = tps_common_segment_ref (self->segments->pdata[i]);
+  tps_mutex_unlock (&self->lock);
+  return found;
+}

@@ -1,0 +1,58 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Common segments: memory of a server that several connections map, for tensors that many clients
+ * receive. The tensor is written once, where all of them read it, and a reply that contains it
+ * copies nothing.
+ *
+ * tps_common_segments_alloc() is the source of a buffer pool, so each segment holds one buffer at a
+ * time. The pool uses a segment again when the last reference to its buffer has been released; a
+ * connection keeps a reference while its client reads. A client that has mapped a segment can read
+ * all later contents of it, so these segments must not be used where clients have different rights.
+ *
+ * Reference-counted: buffers and connections keep them. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/memory/segment.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsCommonSegments TpsCommonSegments;
+typedef struct TpsCommonSegment TpsCommonSegment;
+
+/* The caller owns a reference. */
+TpsCommonSegments *tps_common_segments_new (void);
+TpsCommonSegments *tps_common_segments_ref (TpsCommonSegments *self);
+void tps_common_segments_unref (TpsCommonSegments *self);
+
+/* TpsBufferSource.alloc, with the TpsCommonSegments as its user data. A segment has the size that a
+ * client requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. */
+TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **error);
+
+/* Whether there is any segment; a value at one moment. */
+gboolean tps_common_segments_has_any (TpsCommonSegments *self);
+
+/* The segment that contains the bytes; NULL: none does. The caller owns a reference. */
+TpsCommonSegment *tps_common_segments_find (TpsCommonSegments *self, gconstpointer data,
+                                            gsize n_bytes);
+
+/* The segment with this number; NULL: it is not used any more. The caller owns a reference. */
+TpsCommonSegment *tps_common_segments_find_number (TpsCommonSegments *self, guint64 number);
+
+TpsCommonSegment *tps_common_segment_ref (TpsCommonSegment *segment);
+void tps_common_segment_unref (TpsCommonSegment *segment);
+
+/* Unique in the process, never 0. */
+guint64 tps_common_segment_get_number (const TpsCommonSegment *segment);
+
+/* Borrowed. */
+TpsSegment *tps_common_segment_get (const TpsCommonSegment *segment);
+
+/* A further descriptor of the file, which the caller owns. Errors: RESOURCE_EXHAUSTED (-1). */
+gint tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegments, tps_common_segments_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegment, tps_common_segment_unref)
+
+G_END_DECLS
