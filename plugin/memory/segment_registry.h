@@ -66,8 +66,8 @@ gsize tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry);
 /* The device of segments of kind CUDA_IPC; NULL: there are none. */
 TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 
-/* Opens a segment. For COMMON_ANSWERS, it is a common one of that size if an earlier reply contained
- * a tensor in it, or else one for ANSWERS. `id` and `size` are the result of the call. `fd` belongs
+/* Opens a segment. For COMMON_ANSWERS, it is a common one of that size if an earlier reply had a
+ * tensor in it, or else one for ANSWERS. `id` and `size` are the result of the call. `fd` belongs
  * to the caller and must be sent with the reply. So does `charge` (may be NULL), which must be
  * released when `fd` is closed: the client may have closed the segment long before. Errors:
  * INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
