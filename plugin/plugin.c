@@ -20,8 +20,8 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
-/* Of averages in memory that clients map, in use or kept for reuse. A client that does not return
- * its segments holds no more than this. */
+/* Of averages, and of models, in memory that clients map, in use or kept for reuse. Clients that do
+ * not return their segments hold no more than this. */
 #define MAX_COMMON_BYTES ((gsize) 512 << 20)
 #define MIN_COMMON_BYTES ((gsize) 1 << 20) /* a copy of less stays in the caches */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of the model server's buffers, kept for reuse */
@@ -52,7 +52,7 @@ struct TpsPlugin
   TpsSequencer *sequencer; /* orders the commands of tables and the model */
   TpsMetrics *metrics;
   TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
-  TpsCommonSegments *common_segments;    /* of averages; NULL = there are none */
+  TpsCommonSegments *common_segments;    /* of averages and models; NULL = there are none */
   TpsParameterServers parameter_servers; /* owned */
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
@@ -190,18 +190,26 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return FALSE;
 }
 
-/* Averages that clients of this host read in place. With access rules, clients must not see
- * averages of others. */
-static TpsBufferPool *
-make_common_averages (TpsPlugin *plugin)
+/* For tensors that clients of this host read in place. With access rules, clients must not see those
+ * of others. */
+static void
+make_common_segments (TpsPlugin *plugin)
 {
-  TpsBufferSource source = { .alloc = tps_common_segments_alloc, .min_bytes = MIN_COMMON_BYTES };
+  if (plugin->access == NULL && (plugin->device == NULL || plugin->device->is_host))
+    plugin->common_segments = tps_common_segments_new ();
+}
 
-  if (plugin->access != NULL || (plugin->device != NULL && !plugin->device->is_host))
+/* NULL: there are no common segments. The caller owns a reference. */
+static TpsBufferPool *
+new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
+{
+  const TpsBufferSource source = { .alloc = tps_common_segments_alloc,
+                                   .user_data = plugin->common_segments,
+                                   .min_bytes = MIN_COMMON_BYTES };
+
+  if (plugin->common_segments == NULL)
     return NULL;
-  source.user_data = plugin->common_segments = tps_common_segments_new ();
-  return tps_buffer_pool_new_from (plugin->budgets->averages, plugin->budgets->kept,
-                                   MAX_COMMON_BYTES, &source);
+  return tps_buffer_pool_new_from (budget, plugin->budgets->kept, MAX_COMMON_BYTES, &source);
 }
 
 static gboolean
@@ -210,11 +218,13 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
   TpsParameterServerOptions averaging = options->parameter_server;
   TpsModelServerOptions updating = options->model_server;
   g_autoptr (TpsBufferPool) models = NULL; /* outside of the default pool, which is the host's */
-  g_autoptr (TpsBufferPool) averages = make_common_averages (plugin);
+  g_autoptr (TpsBufferPool) shared_averages = NULL;
+  g_autoptr (TpsBufferPool) shared_versions = NULL;
 
   averaging.metrics = plugin->metrics;
   averaging.budgets = plugin->budgets;
-  averaging.shared_averages = averages;
+  make_common_segments (plugin);
+  averaging.shared_averages = shared_averages = new_common_pool (plugin, plugin->budgets->averages);
   if (averaging.workers == NULL)
     averaging.workers = plugin->workers;
   plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
@@ -229,6 +239,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
   if (updating.buffers == NULL && !options->has_process)
     updating.buffers = models = tps_buffer_pool_new (plugin->budgets->passes, plugin->budgets->kept,
                                                      MAX_KEPT_BYTES);
+  updating.shared_versions = shared_versions = new_common_pool (plugin, plugin->budgets->passes);
   updating.pushes.budget = plugin->budgets->windows;
   if (updating.n_trainers == 0)
     updating.n_trainers = averaging.n_trainers;

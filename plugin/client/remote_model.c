@@ -108,6 +108,12 @@ remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients,
                                 TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
 }
 
+static TpsBuffer *
+remote_model_get_memory (TpsModelClient *base, gsize n_bytes, TpsBuffer *current)
+{
+  return tps_client_get_send_memory (((RemoteModel *) base)->client, n_bytes, current);
+}
+
 static void
 remote_model_cancel (TpsModelClient *base)
 {
@@ -133,11 +139,13 @@ tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
     .update_and_fetch = remote_model_update_and_fetch,
     .cancel = remote_model_cancel,
     .free = remote_model_free,
+    .get_memory = remote_model_get_memory,
   };
   TpsClientOptions connection = { .address = options->address,
                                   .max_message_bytes = options->max_message_bytes,
                                   .tls = options->tls,
-                                  .token = options->token };
+                                  .token = options->token,
+                                  .shares_answers = TRUE };
   TpsClient *client = tps_client_new (&connection, error);
   RemoteModel *remote;
 

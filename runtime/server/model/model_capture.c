@@ -231,6 +231,7 @@ tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture
                                           server->options.buffers, error);
   if (model == NULL)
     return FALSE;
+  tps_trained_model_set_shared_versions (model, server->options.shared_versions);
   state = tps_trained_model_get_state (model, &n_floats);
   if (tps_buffer_get_size (capture->state) < n_floats * sizeof (gfloat))
     {

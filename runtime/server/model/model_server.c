@@ -89,6 +89,7 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
     tps_named_tensor_clear (&parameters[i]);
   if (model == NULL)
     return FALSE;
+  tps_trained_model_set_shared_versions (model, server->options.shared_versions);
   tps_mutex_lock (&server->init_lock);
   ok = set_model (server, model, error);
   tps_mutex_unlock (&server->init_lock);
@@ -154,6 +155,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->options = *options;
   server->options.buffers = tps_buffer_pool_ref (
       options->buffers != NULL ? options->buffers : tps_buffer_pool_get_default ());
+  if (options->shared_versions != NULL)
+    tps_buffer_pool_ref (options->shared_versions);
   server->workers = options->workers;
   server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
                                              : tps_metrics_new (NULL, NULL);
@@ -243,6 +246,7 @@ tps_model_server_free (TpsModelServer *server)
   tps_update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
   tps_buffer_pool_unref (server->options.buffers);
+  g_clear_pointer (&server->options.shared_versions, tps_buffer_pool_unref);
   tps_shell_clear (&server->shell);
   tps_mutex_clear (&server->init_lock);
   tps_cond_clear (&server->captured);

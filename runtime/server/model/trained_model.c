@@ -45,6 +45,7 @@ struct TpsTrainedModel
   gsize n_state;   /* floats */
   gsize n_hashes;  /* blocks of the digest */
   TpsBufferPool *buffers;
+  TpsBufferPool *shared_versions; /* NULL = `buffers` */
   TpsBuffer *state;
   TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
   TpsPushDigest beginning; /* of version 1 and the optimizer */
@@ -53,10 +54,10 @@ struct TpsTrainedModel
 /* ---- versions ---- */
 
 static gboolean
-allocate (const TpsTrainedModel *model, const TpsShape *shape, TpsTensor *tensor, GError **error)
+allocate (TpsBufferPool *pool, const TpsShape *shape, TpsTensor *tensor, GError **error)
 {
   gsize n_bytes = tps_shape_n_bytes (shape);
-  TpsBuffer *buffer = tps_buffer_pool_get (model->buffers, n_bytes, error);
+  TpsBuffer *buffer = tps_buffer_pool_get (pool, n_bytes, error);
 
   if (buffer == NULL)
     {
@@ -70,15 +71,15 @@ allocate (const TpsTrainedModel *model, const TpsShape *shape, TpsTensor *tensor
 
 /* A version with the same names and shapes; its elements must still be written. */
 static TpsModelVersion *
-version_new (const TpsTrainedModel *model, gint64 number, const TpsNamedTensor *like,
-             guint n_parameters, GError **error)
+version_new (TpsBufferPool *pool, gint64 number, const TpsNamedTensor *like, guint n_parameters,
+             GError **error)
 {
   TpsModelVersion *version = tps_model_version_new (number, n_parameters);
 
   for (guint i = 0; i < n_parameters; i++)
     {
       version->parameters[i].name = g_strdup (like[i].name);
-      if (allocate (model, &like[i].tensor.shape, &version->parameters[i].tensor, error))
+      if (allocate (pool, &like[i].tensor.shape, &version->parameters[i].tensor, error))
         continue;
       tps_model_version_unref (version);
       return NULL;
@@ -172,7 +173,7 @@ set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n
 {
   TpsPushHash *hash;
 
-  model->newest = version_new (model, 1, parameters, n_parameters, error);
+  model->newest = version_new (model->buffers, 1, parameters, n_parameters, error);
   if (model->newest == NULL)
     return FALSE;
   hash = tps_push_hash_new ();
@@ -237,6 +238,13 @@ tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
   return g_steal_pointer (&model);
 }
 
+void
+tps_trained_model_set_shared_versions (TpsTrainedModel *model, TpsBufferPool *versions)
+{
+  if (versions != NULL)
+    model->shared_versions = tps_buffer_pool_ref (versions);
+}
+
 TpsTrainedModel *
 tps_trained_model_ref (TpsTrainedModel *model)
 {
@@ -253,6 +261,7 @@ tps_trained_model_unref (TpsTrainedModel *model)
   g_clear_pointer (&model->state, tps_buffer_unref);
   g_clear_pointer (&model->spare, tps_buffer_unref);
   tps_buffer_pool_unref (model->buffers);
+  g_clear_pointer (&model->shared_versions, tps_buffer_pool_unref);
   g_array_unref (model->blocks);
   g_free (model);
 }
@@ -396,6 +405,16 @@ tps_trained_model_get_n_blocks (const TpsTrainedModel *model)
   return MAX (1, model->blocks->len);
 }
 
+static TpsBufferPool *
+choose_pool (const TpsTrainedModel *model, const TpsTensor *const *gradients, guint n_gradients)
+{
+  for (guint i = 0; model->shared_versions != NULL && i < n_gradients; i++)
+    for (guint p = 0; p < model->newest->n_parameters; p++)
+      if (gradients[i][p].buffer != NULL && tps_buffer_is_shared (gradients[i][p].buffer))
+        return model->shared_versions;
+  return model->buffers;
+}
+
 gboolean
 tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
                         const TpsTensor *const *gradients, guint n_gradients, guint n_threads,
@@ -407,7 +426,8 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
 
   if (!provide_scratch (model, n_gradients, n_threads, &scratch, error))
     return FALSE;
-  version = version_new (model, old->version + 1, old->parameters, old->n_parameters, error);
+  version = version_new (choose_pool (model, gradients, n_gradients), old->version + 1,
+                         old->parameters, old->n_parameters, error);
   if (version == NULL)
     {
       g_clear_pointer (&scratch, scratch_free);

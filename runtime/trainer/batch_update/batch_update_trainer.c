@@ -2,7 +2,7 @@
 
 /* Memory: on the CPU, the layer reads its parameters from the received model, without a copy.
  * Gradients are computed into tensors that the update borrows until its reply arrives; meanwhile
- * the inputs of the next step are drawn. On another device, parameters and inputs are copied to the
+ * the inputs of the next step are drawn. The client may provide the memory of the gradients. On another device, parameters and inputs are copied to the
  * device, and gradients from it. The stream has passed the copies before the gradients are sent.
  */
 
@@ -316,6 +316,33 @@ compute_gradients (Training *self, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
+/* Lets the next gradient be computed in memory of the client, if it has some. */
+static void
+place_gradient (Training *self, guint i)
+{
+  TpsModelClient *client = self->pass->model_client;
+  TpsStagedTensor *gradient = &self->gradients[i];
+  const TpsShape shape = gradient->host.shape;
+  g_autoptr (TpsBuffer)
+      memory = client->ops->get_memory (client, tps_shape_n_bytes (&shape), gradient->host.buffer);
+
+  if (memory == NULL || memory == gradient->host.buffer)
+    return;
+  tps_staged_tensor_clear (gradient);
+  tps_tensor_init_take (&gradient->host, &shape, g_steal_pointer (&memory), 0);
+  tps_tensor_init_ref (&gradient->device, &gradient->host);
+  self->pass->model->parameters[i].gradient = tps_tensor_data (&gradient->device);
+}
+
+static void
+place_gradients (Training *self)
+{
+  if (!self->pass->device->is_host || self->pass->model_client->ops->get_memory == NULL)
+    return;
+  for (guint i = 0; i < self->pass->model->n_parameters; i++)
+    place_gradient (self, i);
+}
+
 static gboolean
 run_step (Training *self, gint64 step, GError **error)
 {
@@ -326,6 +353,7 @@ run_step (Training *self, gint64 step, GError **error)
 
   tell (self, TPS_BATCH_UPDATE_BEGINS);
   take_next_input (self);
+  place_gradients (self);
   if (!compute_gradients (self, error))
     return FALSE;
   for (guint i = 0; i < MAX_PARAMETERS; i++)
