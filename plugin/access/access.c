@@ -190,7 +190,7 @@ tps_access_set_counters (TpsAccess *access, TpsCounters *counters)
       access->counters = tps_counters_ref (counters);
       access->accepted = tps_counters_use_counter (counters, &authentications, "done", NULL);
       access->refused = tps_counters_use_counter (counters, &authentications, "failed", NULL);
-      access->others = new_audit (counters, "other");
+      access->others = new_audit (counters, TPS_OTHER_VALUES);
     }
   tps_mutex_unlock (&access->lock);
 }

@@ -7,8 +7,6 @@
 #include "runtime/base/counters_private.h"
 #include "runtime/base/label_text.h"
 
-#define OTHER "other"
-
 static const gdouble default_bounds[] = { TPS_DEFAULT_BOUNDS };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -221,11 +219,12 @@ use_series (TpsCounters *counters, const TpsFamily *about, const gchar *value, c
 {
   const gchar *values[TPS_MAX_LABELS] = { value, value2 };
   TpsNumberFamily *family = provide_family (counters, about);
-  TpsSeries *series = find_series (counters, family, values, FALSE);
+  TpsSeries *series = find_series (counters, family, values,
+                                   g_strcmp0 (value, TPS_OTHER_VALUES) == 0);
 
   if (series == NULL)
     {
-      values[0] = OTHER;
+      values[0] = TPS_OTHER_VALUES;
       series = find_series (counters, family, values, TRUE);
     }
   series->n_uses++;

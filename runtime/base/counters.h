@@ -18,8 +18,8 @@
  *   tps_counters_end_use (counters, rows);
  *
  * Bounds. A family has at most `max_series` series; for further values of the first label there is
- * one series whose value is "other". A value is cut after TPS_LABEL_MAX_BYTES. Names that peers
- * choose therefore cannot make memory grow without a limit. A series ends with its last use.
+ * one series whose value is TPS_OTHER_VALUES. A value is cut after TPS_LABEL_MAX_BYTES. Names that
+ * peers choose therefore cannot make memory grow without a limit. A series ends with its last use.
  *
  * NULL counters, gauges, histograms and TpsCounters are valid and count nothing.
  *
@@ -38,6 +38,9 @@ G_BEGIN_DECLS
 #define TPS_MAX_LABELS 2
 #define TPS_LABEL_MAX_BYTES 128
 #define TPS_FAMILY_MAX_SERIES 1000
+/* The parentheses distinguish it from values that peers choose: names of tables, principals and
+ * methods have none. */
+#define TPS_OTHER_VALUES "(other)"
 
 typedef struct TpsCounters TpsCounters;
 typedef struct TpsCounter TpsCounter;
@@ -72,8 +75,9 @@ void tps_counters_unref (TpsCounters *counters);
 /* ---- series ---------------------------------------------------------------------------------- */
 
 /* The series with these values of the labels (NULL for a label that the family does not have),
- * which is made if it is new. Borrowed until as many uses have ended as have begun; a series that
- * is never ended lives as long as `counters`. */
+ * which is made if it is new. `value` may be TPS_OTHER_VALUES, whose series does not count towards
+ * the bound. Borrowed until as many uses have ended as have begun; a series that is never ended
+ * lives as long as `counters`. */
 TpsCounter *tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family,
                                       const gchar *value, const gchar *value2);
 TpsGauge *tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family,
@@ -108,8 +112,8 @@ void tps_counters_add_reader (TpsCounters *counters, const TpsFamily *family, co
 typedef struct TpsReading TpsReading;
 typedef void (*TpsCollect) (TpsReading *reading, gpointer user_data);
 
-/* Adds a sample; text is copied. Beyond the bound of the family, numbers are added up in
- * "other". */
+/* Adds a sample; text is copied. Beyond the bound of the family, numbers are added up in the
+ * sample of TPS_OTHER_VALUES. */
 void tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *value,
                       const gchar *value2, gint64 number);
 

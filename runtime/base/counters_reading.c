@@ -9,8 +9,6 @@
 #include "runtime/base/counters_private.h"
 #include "runtime/base/label_text.h"
 
-#define OTHER "other"
-
 struct TpsReading
 {
   TpsCounters *counters;
@@ -154,7 +152,7 @@ tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *valu
 
   if (add_number (reading, family, values, number, FALSE))
     return;
-  values[0] = OTHER;
+  values[0] = TPS_OTHER_VALUES;
   add_number (reading, family, values, number, TRUE);
 }
 

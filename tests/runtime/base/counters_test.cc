@@ -103,13 +103,38 @@ TEST (Counters, BeyondTheBoundAreCountedAsOther)
     }
   EXPECT_EQ (ListNumbers (counters), "failures_total{table=\"t0\",code=\"STALE\"} 0\n"
                                      "failures_total{table=\"t1\",code=\"STALE\"} 0\n"
-                                     "failures_total{table=\"other\",code=\"STALE\"} 98\n"
-                                     "failures_total{table=\"other\",code=\"ABORTED\"} 98\n");
+                                     "failures_total{table=\"(other)\",code=\"STALE\"} 98\n"
+                                     "failures_total{table=\"(other)\",code=\"ABORTED\"} 98\n");
   tps_counters_end_use (counters, first);
   EXPECT_NE (tps_counters_use_counter (counters, &kFailures, "t99", "STALE"), beyond)
       << "there is room again";
   tps_counters_end_use (counters, beyond);
-  EXPECT_EQ (ReadNumber (counters, "failures_total", "other"), 196);
+  EXPECT_EQ (ReadNumber (counters, "failures_total", TPS_OTHER_VALUES), 196);
+}
+
+// Peers may also choose the name "other".
+TEST (Counters, AValueNamedOtherHasASeriesOfItsOwn)
+{
+  g_autoptr (TpsCounters) counters = tps_counters_new ();
+  for (const char *name : { "other", "t1", "t2", "t3" })
+    tps_counter_add (tps_counters_use_counter (counters, &kFailures, name, "STALE"), 1);
+  EXPECT_EQ (ListNumbers (counters), "failures_total{table=\"other\",code=\"STALE\"} 1\n"
+                                     "failures_total{table=\"t1\",code=\"STALE\"} 1\n"
+                                     "failures_total{table=\"(other)\",code=\"STALE\"} 2\n");
+}
+
+// A caller that counts further objects together names their series itself.
+TEST (Counters, TheSeriesOfFurtherValuesMayBeUsedByName)
+{
+  g_autoptr (TpsCounters) counters = tps_counters_new ();
+  TpsCounter *others = tps_counters_use_counter (counters, &kFailures, TPS_OTHER_VALUES, "STALE");
+  for (const char *name : { "t0", "t1", "t2" })
+    tps_counter_add (tps_counters_use_counter (counters, &kFailures, name, "STALE"), 1);
+  tps_counter_add (others, 10);
+  EXPECT_EQ (ListNumbers (counters), "failures_total{table=\"(other)\",code=\"STALE\"} 11\n"
+                                     "failures_total{table=\"t0\",code=\"STALE\"} 1\n"
+                                     "failures_total{table=\"t1\",code=\"STALE\"} 1\n")
+      << "it does not count towards the bound";
 }
 
 TEST (Counters, EndWithTheirLastUse)
@@ -203,12 +228,29 @@ TEST (Counters, CollectorsAddSamplesUpToTheBound)
   n = 4;
   EXPECT_EQ (ListNumbers (counters), "table_bytes{table=\"t0\"} 10\n"
                                      "table_bytes{table=\"t1\"} 11\n"
-                                     "table_bytes{table=\"other\"} 25\n");
+                                     "table_bytes{table=\"(other)\"} 25\n");
   guint again = tps_counters_add_collector (counters, CollectTables, &n);
   EXPECT_EQ (ReadNumber (counters, "table_bytes", "t1"), 22) << "equal samples are added up";
   tps_counters_remove_collector (counters, id);
   tps_counters_remove_collector (counters, again);
   EXPECT_EQ (ListNumbers (counters), "");
+}
+
+void
+CollectOther (TpsReading *reading, gpointer)
+{
+  for (const char *name : { "other", "t1", "t2", "t3" })
+    tps_reading_add (reading, &kBytes, name, nullptr, 1);
+}
+
+TEST (Counters, ACollectedValueNamedOtherHasASampleOfItsOwn)
+{
+  g_autoptr (TpsCounters) counters = tps_counters_new ();
+  guint id = tps_counters_add_collector (counters, CollectOther, nullptr);
+  EXPECT_EQ (ListNumbers (counters), "table_bytes{table=\"other\"} 1\n"
+                                     "table_bytes{table=\"t1\"} 1\n"
+                                     "table_bytes{table=\"(other)\"} 2\n");
+  tps_counters_remove_collector (counters, id);
 }
 
 // Reads run concurrently with threads that create, change and end series.

@@ -184,7 +184,17 @@ TEST_F (TableNumbers, TimeAtMostTwoHundredTables)
       names.insert (sample.values[0]);
   });
   EXPECT_EQ (names.size (), 201);
-  EXPECT_EQ (names.count ("other"), 1);
+  EXPECT_EQ (names.count (TPS_OTHER_VALUES), 1);
+}
+
+TEST_F (TableNumbers, OfATableNamedOtherAreItsOwn)
+{
+  EXPECT_EQ (store_.create (Spec ("other", 7, 1).zeros ()), "");
+  for (int i = 0; i < TPS_FAMILY_MAX_SERIES + 5; i++)
+    EXPECT_EQ (store_.create (Spec ("t" + std::to_string (i), 1, 1).zeros ()), "");
+  EXPECT_EQ (number ("table_rows", "other"), 7);
+  EXPECT_EQ (number ("table_rows", TPS_OTHER_VALUES), 6);
+  EXPECT_NE (store_.create (Spec (TPS_OTHER_VALUES, 1, 1).zeros ()), "") << "not a name";
 }
 
 /* Peers choose the names: tables beyond the limit share series, whose gauges are sums. */
@@ -194,10 +204,10 @@ TEST_F (TableNumbers, OfManyTablesHaveABound)
 
   for (int i = 0; i < n_tables; i++)
     EXPECT_EQ (store_.create (Spec ("t" + std::to_string (i), 7, 1).zeros ()), "");
-  EXPECT_EQ (number ("table_rows", "other"), 20 * 7);
+  EXPECT_EQ (number ("table_rows", TPS_OTHER_VALUES), 20 * 7);
   EXPECT_EQ (ReadNumber (counters_, "table_rows"), n_tables * 7);
   EXPECT_EQ (store_.drop ("t" + std::to_string (n_tables - 1)), "");
-  EXPECT_EQ (number ("table_rows", "other"), 19 * 7);
+  EXPECT_EQ (number ("table_rows", TPS_OTHER_VALUES), 19 * 7);
   EXPECT_EQ (store_.drop ("t0"), "");
   EXPECT_EQ (store_.create (Spec ("new", 7, 1).zeros ()), "");
   EXPECT_EQ (number ("table_rows", "new"), 7) << "there is room again";
