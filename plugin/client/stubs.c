@@ -144,7 +144,7 @@ tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_pa
                                       .parameters = parameters,
                                       .optimizer = *optimizer };
 
-  return call_and_wait (client, &tps_init_model_rpc, &arguments, NULL, deadline_ns, error);
+  return ask_and_wait (client, &tps_init_model_rpc, &arguments, NULL, deadline_ns, error);
 }
 
 TpsModelVersion *
@@ -162,7 +162,11 @@ tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArgume
 {
   TpsModelVersion *model = NULL;
 
-  call_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
+  /* Without an id, the repeat of an update that has happened would take part in the next one. */
+  if (arguments->push.client == NULL)
+    call_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
+  else
+    ask_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
   return model;
 }
 

@@ -7,8 +7,8 @@
  * the client's own I/O thread; several calls may run at the same time.
  *
  * After a lost connection, or if the server is recovering or busy, these calls are retried until
- * the deadline (retry.h): get_model, lookup_rows_with_lsns, flush, read_log, and assign_rows with
- * an LSN or a push id.
+ * the deadline (retry.h): init_model, get_model, lookup_rows_with_lsns, flush, read_log, and, with
+ * a push id, update_and_fetch_model and assign_rows. assign_rows with an LSN is retried as well.
  */
 
 #pragma once

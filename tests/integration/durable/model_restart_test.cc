@@ -2,7 +2,8 @@
 
 /* The model client in C while its server is killed and restarted: init_model, get_model and
  * update_and_fetch experience a restart as a call that takes longer, also while the server reads
- * its snapshot and refuses them with UNAVAILABLE. Every update is applied once. */
+ * its snapshot and refuses them with UNAVAILABLE. The same holds for the functions of stubs.h.
+ * Every update is applied once. */
 
 #include "plugin/client/remote_model.h"
 
@@ -110,7 +111,7 @@ protected:
   std::string
   init (TpsModelClient *client)
   {
-    auto parameters = updating_test::to_parameters (kModelShapes, story_.version (1));
+    auto parameters = updating_test::to_parameters (kModelShapes, first_version_);
     TpsOptimizerSpec optimizer = ModelStory::optimizer ();
     Result result;
 
@@ -122,7 +123,7 @@ protected:
     return result.message;
   }
 
-  /* Makes the next update. */
+  /* Makes the next update, in turn with the client and with the stub that blocks. */
   std::string
   update (TpsModelClient *client)
   {
@@ -137,8 +138,11 @@ protected:
       tensors = updating_test::to_tensors (kModelShapes, story_.gradients (number));
       expected = story_.version (number + 1);
     }
-    client->ops->update_and_fetch (client, tensors.data (), static_cast<guint> (tensors.size ()),
-                                   number, deadline_ns_, Result::done, &result);
+    if (number % 2 == 0)
+      client->ops->update_and_fetch (client, tensors.data (), static_cast<guint> (tensors.size ()),
+                                     number, deadline_ns_, Result::done, &result);
+    else
+      update_by_stub (&tensors, number, &result);
     result.wait ();
     for (TpsTensor &tensor : tensors)
       tps_tensor_clear (&tensor);
@@ -149,6 +153,33 @@ protected:
         n_acknowledged_ = number;
       }
     return result.message;
+  }
+
+  void
+  update_by_stub (std::vector<TpsTensor> *tensors, gint64 number, Result *result)
+  {
+    g_autoptr (GError) error = nullptr;
+    TpsUpdateModelArguments arguments = {};
+
+    arguments.gradients = { static_cast<guint> (tensors->size ()), tensors->data () };
+    arguments.push = { const_cast<gchar *> ("stub"), number };
+    g_autoptr (TpsModelVersion)
+        model = tps_remote_update_and_fetch_model (stub_, &arguments, deadline_ns_, &error);
+    Result::done (result, model, error);
+  }
+
+  std::string
+  init_by_stub ()
+  {
+    auto parameters = updating_test::to_parameters (kModelShapes, first_version_);
+    TpsOptimizerSpec optimizer = ModelStory::optimizer ();
+    g_autoptr (GError) error = nullptr;
+
+    tps_remote_init_model (stub_, parameters.data (), static_cast<guint> (parameters.size ()),
+                           &optimizer, deadline_ns_, &error);
+    for (TpsNamedTensor &parameter : parameters)
+      tps_named_tensor_clear (&parameter);
+    return error != nullptr ? error->message : "";
   }
 
   /* A model that is read is a version that the updates have made, and no older one than has been
@@ -230,6 +261,7 @@ protected:
   const gint64 deadline_ns_ = tps_clock_now_ns () + 120 * kSecondNs;
   std::mutex lock_; /* guards the story while threads run */
   ModelStory story_ { 3 };
+  const Values first_version_ = story_.version (1);
   std::atomic<gint64> n_acknowledged_ { 0 };
   std::atomic<bool> is_over_ { false };
   std::atomic<int> n_calls_[8] = {};
@@ -258,6 +290,7 @@ TEST_F (ModelRestart, TheClientGoesOn)
   repeat ([this, reader] { return get (reader); });
   repeat ([this, trainer] { return update (trainer); });
   repeat ([this] { return get_by_stub (); });
+  repeat ([this] { return init_by_stub (); });
   for (int i = 0; i < 4; i++)
     {
       wait_for_calls (10);
