@@ -489,11 +489,13 @@ remove_numbers (TpsPlugin *plugin)
                                      plugin->collectors[i]);
 }
 
-void
-tps_plugin_free (TpsPlugin *plugin)
+gboolean
+tps_plugin_close (TpsPlugin *plugin, GError **error)
 {
+  gboolean is_kept;
+
   if (plugin == NULL)
-    return;
+    return TRUE;
   if (plugin->durable != NULL)
     tps_durable_stop (plugin->durable);
   remove_numbers (plugin);
@@ -504,8 +506,8 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
   g_clear_pointer (&plugin->chunks, tps_chunks_free);
-  g_clear_pointer (&plugin->durable,
-                   tps_durable_free); /* after the model: its last update waits for the log */
+  /* after the model: its last update waits for the log */
+  is_kept = tps_durable_close (g_steal_pointer (&plugin->durable), error);
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
   g_clear_pointer (&plugin->quotas, tps_quotas_unref);
@@ -519,6 +521,13 @@ tps_plugin_free (TpsPlugin *plugin)
   g_ptr_array_unref (plugin->service_names);
   g_free (plugin->name);
   g_free (plugin);
+  return is_kept;
+}
+
+void
+tps_plugin_free (TpsPlugin *plugin)
+{
+  tps_plugin_close (plugin, NULL);
 }
 
 void

@@ -64,7 +64,7 @@
  * own_server.c have an example of each kind.
  *
  * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop every server that
- * uses the plugin, and call tps_plugin_free() last.
+ * uses the plugin, and call tps_plugin_close() last, or tps_plugin_free() without a data directory.
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
  * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
@@ -151,7 +151,12 @@ const gchar *const *tps_plugin_list_services (void);
  * snapshot `durable.restore_from`. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
-/* Waits for running work, and frees the plugin. All servers that use it must have stopped. */
+/* Waits for running work, writes the rest of the log, and frees the plugin, which may be NULL. All
+ * servers that use it must have stopped. FALSE: changes of durability INTERVAL that were answered
+ * are not known to be on the disk; the error names the LSNs and the reason. */
+gboolean tps_plugin_close (TpsPlugin *plugin, GError **error);
+
+/* tps_plugin_close() without its result. */
 void tps_plugin_free (TpsPlugin *plugin);
 
 /* Ends pending calls with UNAVAILABLE, and refuses later ones with it. Thread: any. */

@@ -265,21 +265,25 @@ say_ready (Program *program)
   fflush (stdout);
 }
 
-/* The opposite of start, also after a start that failed. While the server drains, HTTP says so. */
-static void
-clear (Program *program)
+/* The opposite of start, also after a start that failed. While the server drains, HTTP says so.
+ * Errors: those of tps_plugin_close(). */
+static gboolean
+clear (Program *program, GError **error)
 {
+  gboolean is_kept;
+
   if (program->server != NULL)
     tps_server_stop (program->server);
   g_clear_pointer (&program->http, tps_http_free);
   g_clear_object (&program->server);
   g_clear_pointer (&program->otlp, tps_otlp_exporter_free); /* counts in the plugin's metrics */
-  g_clear_pointer (&program->plugin, tps_plugin_free);
+  is_kept = tps_plugin_close (g_steal_pointer (&program->plugin), error);
   g_clear_pointer (&program->tracer, tps_tracer_free);
   g_clear_pointer (&program->tls, tps_tls_unref);
   g_clear_pointer (&program->access, tps_access_unref);
   g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->faults, tps_fault_plan_free);
+  return is_kept;
 }
 
 static void *
@@ -437,7 +441,7 @@ serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *
     {
       gint status = g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND) ? 2 : 1;
 
-      clear (&program);
+      clear (&program, NULL);
       fail (status, error->message);
     }
   is_serving = TRUE;
@@ -447,10 +451,11 @@ serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *
   if (!wait_for_signal (&program))
     {
       tps_plugin_wait (program.plugin, &error);
-      clear (&program);
+      clear (&program, NULL);
       fail (1, error->message);
     }
-  clear (&program);
+  if (!clear (&program, &error))
+    fail (1, error->message);
 }
 
 static void
@@ -460,7 +465,8 @@ print_help (void)
 
   printf ("Usage: thriftps_server [OPTION]...\n"
           "Serves ThriftPS over Apache Thrift.\n\n%s\n"
-          "Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot serve, 2 for a bad option.\n",
+          "Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot serve or its last write\n"
+          "failed, 2 for a bad option.\n",
           text);
 }
 

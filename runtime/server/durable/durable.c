@@ -4,7 +4,10 @@
 
 #include "runtime/server/durable/durable.h"
 
+#include "runtime/base/trace.h"
 #include "runtime/server/durable/durable_private.h"
+
+static TpsTraceEvent last_write_failed = TPS_TRACE_EVENT ("last_write_failed", TPS_TRACE_ERROR);
 
 static TpsDisk *
 new_disk (TpsFaultPlan *faults)
@@ -45,15 +48,32 @@ tps_durable_stop (TpsDurable *durable)
   durable->collector = 0;
 }
 
-void
-tps_durable_free (TpsDurable *durable)
+/* Nothing is lost if there is no log. */
+static gboolean
+close_log (TpsDurable *durable, GError **error)
 {
+  GError *loss = NULL;
+
+  if (durable->log == NULL || tps_log_close (g_steal_pointer (&durable->log), &loss))
+    return TRUE;
+  tps_trace (&last_write_failed,
+             tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
+             tps_field_text ("message", loss->message));
+  g_propagate_error (error, loss);
+  return FALSE;
+}
+
+gboolean
+tps_durable_close (TpsDurable *durable, GError **error)
+{
+  gboolean is_kept;
+
   if (durable == NULL)
-    return;
+    return TRUE;
   tps_durable_stop (durable);
   if (durable->feed != NULL)
     tps_log_feed_stop (durable->feed);
-  g_clear_pointer (&durable->log, tps_log_close);
+  is_kept = close_log (durable, error);
   g_clear_pointer (&durable->feed, tps_log_feed_free);
   g_free (durable->log_id);
   tps_data_folder_close (durable->folder);
@@ -67,6 +87,13 @@ tps_durable_free (TpsDurable *durable)
   tps_cond_clear (&durable->changed);
   tps_mutex_clear (&durable->lock);
   g_free (durable);
+  return is_kept;
+}
+
+void
+tps_durable_free (TpsDurable *durable)
+{
+  tps_durable_close (durable, NULL);
 }
 
 /* ---- followers ------------------------------------------------------------------------------- */

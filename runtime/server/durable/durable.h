@@ -12,7 +12,7 @@
  *                          restarts are short
  *   tps_durable_stop()     no more recovery or snapshot; tables and model may be freed when their
  *                          calls have ended
- *   tps_durable_free()
+ *   tps_durable_close()    writes the rest of the log
  *
  * Phases:
  *
@@ -201,7 +201,12 @@ void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
 void tps_durable_stop (TpsDurable *durable);
 
 /* Calls tps_durable_stop(), writes and syncs all appended records, unlocks the directory, and frees
- * the object. The sequencer must not admit commands any more. `durable` may be NULL. */
+ * the object. The sequencer must not admit commands any more. `durable` may be NULL. FALSE: changes
+ * of durability INTERVAL that were answered are not known to be on the disk; the event
+ * last_write_failed says so, too. Errors: those of tps_log_close(). */
+gboolean tps_durable_close (TpsDurable *durable, GError **error);
+
+/* tps_durable_close() without its result. */
 void tps_durable_free (TpsDurable *durable);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurable, tps_durable_free)

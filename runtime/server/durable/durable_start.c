@@ -45,7 +45,7 @@ begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFo
     return FALSE;
   tps_trace (&snapshot_restored, tps_field_text ("name", durable->restore_from),
              tps_field_int ("lsn", info.end_lsn), tps_field_uint ("bytes", info.n_bytes));
-  g_clear_pointer (&durable->log, tps_log_close);
+  g_clear_pointer (&durable->log, tps_log_free);
   tps_log_found_clear (found);
   return open_log_after (durable, options, info.end_lsn, found, error);
 }

@@ -140,17 +140,41 @@ tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options, Tp
   return log;
 }
 
-void
-tps_log_close (TpsLog *log)
+/* The threads have ended. */
+static gboolean
+check_promises (const TpsLogWriter *writer, GError **error)
 {
+  if (writer->promised_lsn <= writer->durable_lsn)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, writer->failure->code,
+               "changes up to LSN %" G_GINT64_FORMAT
+               " were answered, but only those up to LSN %" G_GINT64_FORMAT
+               " are known to be on the disk: %s",
+               writer->promised_lsn, writer->durable_lsn, writer->failure->message);
+  return FALSE;
+}
+
+gboolean
+tps_log_close (TpsLog *log, GError **error)
+{
+  gboolean is_kept;
+
   tps_log_writer_close (&log->writer);
   tps_log_writer_run (&log->writer);
   for (guint i = 0; i < log->n_threads; i++)
     tps_sync_check (pthread_join (log->threads[i], NULL));
+  is_kept = check_promises (&log->writer, error);
   tps_log_writer_clear (&log->writer);
   tps_mutex_clear (&log->deleting);
   tps_log_folder_close (&log->folder);
   g_free (log);
+  return is_kept;
+}
+
+void
+tps_log_free (TpsLog *log)
+{
+  tps_log_close (log, NULL);
 }
 
 /* ---- appending ------------------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
  *     -> tps_log_may_append()      before a command is admitted: checks the room and the disk
  *     -> tps_log_append()          when it has taken effect, in LSN order
  *     -> done()                    the command may be answered and its memory released
- *   tps_log_close()
+ *   tps_log_close()                writes the rest, and reports whether the disk has all that was
+ *                                  promised
  *
  * append() queues a reference and returns. Two threads of the log share the rest. While one writes
  * a group of commands and syncs it, the other copies the next group into staging memory and
@@ -73,8 +74,13 @@ TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *opt
                       TpsLogFound *found, GError **error);
 
 /* Writes and syncs all appended records, ends all waiting entries (after a full disk or a failure:
- * with an error), and unlocks the folder. All cursors must have been freed. */
-void tps_log_close (TpsLog *log);
+ * with an error), unlocks the folder, and frees the log. All cursors must have been freed. FALSE:
+ * commands of INTERVAL that had ended without an error are not known to be on the disk. Errors:
+ * INTERNAL or RESOURCE_EXHAUSTED (the last write failed; names the LSNs and the reason). */
+gboolean tps_log_close (TpsLog *log, GError **error);
+
+/* tps_log_close() without its result. */
+void tps_log_free (TpsLog *log);
 
 /* ---- appending ------------------------------------------------------------------------------- */
 
@@ -158,7 +164,7 @@ void tps_log_cursor_free (TpsLogCursor *cursor);
  * together, and 16 MiB are read ahead. Blocks. Errors: ABORTED (damaged), as the disk says. */
 gboolean tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_close)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLogCursor, tps_log_cursor_free)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogFound, tps_log_found_clear)
 

@@ -294,6 +294,8 @@ stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
     entry.done (entry.user_data, entry.lsn, NULL);
   tps_mutex_lock (&writer->lock);
   writer->n_taken += is_taken ? 1 : 0;
+  if (has_copied && entry.durability == TPS_DURABILITY_INTERVAL)
+    writer->promised_lsn = entry.lsn;
   return is_taken;
 }
 

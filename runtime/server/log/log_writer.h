@@ -57,6 +57,7 @@ typedef struct
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
   gboolean needs_spare; /* it is nearly full */
   gint64 durable_lsn;
+  gint64 promised_lsn; /* of the newest INTERVAL command that ended before its write; 0 = none */
   void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not needed */
   gpointer advanced_data;
   gint64 n_written; /* bytes */

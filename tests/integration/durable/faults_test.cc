@@ -170,6 +170,26 @@ TEST_F (Faults, ADiskFails)
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
 }
 
+/* The last write of a server that ends; its pushes have been answered. */
+TEST_F (Faults, ADiskFailsAtTheEnd)
+{
+  const std::string folder = new_folder ();
+  DataServer server (folder, { "--enable-faults", "--fault=write:fail,after=1,on=.log",
+                               "--services=EmbeddingTable", "--durability=interval:60000" });
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  {
+    RawClient connection (server.address ());
+    create_counts (connection, 4);
+    EXPECT_EQ (count (connection, { 1 }), 0);
+  }
+  EXPECT_EQ (server.stop (), 1);
+  const std::string errors = server.process ().ReadErrors ();
+  EXPECT_THAT (errors, HasSubstr ("last_write_failed"));
+  EXPECT_THAT (errors, HasSubstr ("thriftps_server: changes up to LSN 2 were answered, but only "
+                                  "those up to LSN 0 are known to be on the disk: log: "));
+}
+
 /* Only reads of the file fail, and only while the file is unreadable. */
 TEST_F (Faults, AFileCannotBeRead)
 {

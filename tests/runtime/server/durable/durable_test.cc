@@ -291,6 +291,31 @@ TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
   EXPECT_EQ (server->row ("emb"), all (1));
 }
 
+/* The last push has been answered, and its record is not on the disk. */
+TEST_F (Durable, AFailedLastWriteIsReported)
+{
+  Pushes pushes ("emb");
+  thriftps_test::TraceCapture capture;
+  g_autoptr (GError) error = nullptr;
+
+  server.reset ();
+  TpsDurableOptions options = {};
+  options.interval_ns = G_GINT64_CONSTANT (3600) * 1000000000;
+  server.reset (new Server (disk.get (), folder, TPS_DURABILITY_INTERVAL, options));
+  EXPECT_EQ (server->recover (), "");
+  EXPECT_EQ (server->create ("emb"), 0);
+  pushes.send (*server);
+  pushes.wait ();
+  EXPECT_EQ (pushes.n_failed, 0);
+  disk.fails = true;
+  server.reset ();
+  disk.fails = false;
+  const std::string line = capture.WaitFor ("last_write_failed");
+  EXPECT_THAT (line, HasSubstr ("folder=" + folder));
+  EXPECT_THAT (line, HasSubstr ("a bad sector"));
+  start ();
+}
+
 /* The group of the last push has several sectors, and one of them is not on the disk. */
 TEST_F (Durable, aTornTailIsLogged)
 {

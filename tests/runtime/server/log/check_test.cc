@@ -35,7 +35,7 @@ write_log (TpsDisk *disk, const char *path, gint64 n)
       if (lsn % 4 == 0)
         take_all_steps (log);
     }
-  tps_log_close (log);
+  tps_log_free (log);
 }
 
 gint64
@@ -67,7 +67,7 @@ TEST (LogCheck, AnyRecordMayBecomeTheLastOne)
       EXPECT_EQ (found.last_lsn, last);
       EXPECT_EQ (found.n_torn_bytes, 0);
       tps_log_found_clear (&found);
-      tps_log_close (log);
+      tps_log_free (log);
     }
 }
 

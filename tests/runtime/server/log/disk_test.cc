@@ -262,7 +262,7 @@ TEST_P (DiskTest, TheLogWithItsThreads)
   EXPECT_GT (commits.lsns.front (), 0);
   EXPECT_EQ (tps_log_get_durable_lsn (log), kCommands);
   follower.join ();
-  tps_log_close (log);
+  tps_log_free (log);
 
   log = tps_log_open (disk_, path ("log").c_str (), &options, &found, &error_);
   ASSERT_NE (log, nullptr) << error_->message;
@@ -279,7 +279,7 @@ TEST_P (DiskTest, TheLogWithItsThreads)
       EXPECT_TRUE (is_whole) << "LSN " << record.lsn;
     }
   g_clear_pointer (&cursor, tps_log_cursor_free);
-  tps_log_close (log);
+  tps_log_free (log);
 }
 
 INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values ("posix", "uring", "faulty"),

@@ -184,7 +184,7 @@ private:
   void
   close ()
   {
-    g_clear_pointer (&log_, tps_log_close);
+    g_clear_pointer (&log_, tps_log_free);
     EXPECT_TRUE (waiting_.empty ()) << "done() was not called for all";
   }
 

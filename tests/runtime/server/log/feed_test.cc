@@ -112,7 +112,7 @@ protected:
   close ()
   {
     end_feed ();
-    tps_log_close (log_);
+    tps_log_free (log_);
   }
 
   void

@@ -169,7 +169,7 @@ private:
     tps_log_found_clear (&found);
     if (is_fine)
       work ();
-    tps_log_close (log_);
+    tps_log_free (log_);
     EXPECT_TRUE (waiting_.empty ()) << "seed " << seed_ << ": done() was not called for all";
     seen[disk_.is_off () ? "cut" : "closed"]++;
     disk_.restart ();

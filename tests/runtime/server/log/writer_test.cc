@@ -48,7 +48,7 @@ protected:
   void
   close ()
   {
-    g_clear_pointer (&log_, tps_log_close);
+    g_clear_pointer (&log_, tps_log_free);
   }
 
   const TpsCommand *
@@ -62,7 +62,7 @@ protected:
 
   /* Appends about `n_bytes`. */
   void
-  append_rows (gsize n_bytes)
+  append_rows (gsize n_bytes, TpsDurability durability = TPS_DURABILITY_COMMIT)
   {
     static gint64 indices[1];
     static float values[64 << 10];
@@ -76,7 +76,7 @@ protected:
     command->rows.indices = { { TPS_DTYPE_INT64, 1, { 1 } }, indices };
     command->rows.values = { { TPS_DTYPE_FLOAT32, 2, { 1, static_cast<gint64> (n_bytes / 4) } },
                              values };
-    tps_log_append (log_, command, TPS_DURABILITY_COMMIT, Ends::done, &ends_);
+    tps_log_append (log_, command, durability, Ends::done, &ends_);
   }
 
   void
@@ -377,6 +377,74 @@ TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
   close ();
   EXPECT_EQ (ends_.lsns.back (), -6);
   EXPECT_THAT (ends_.message, HasSubstr ("No space left"));
+}
+
+/* The last command that had ended without waiting for the disk is of INTERVAL. */
+TEST_F (LogTest, CloseReportsAFailedLastSync)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT);
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_NONE);
+  take_all_steps (log_, 0);
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_NONE);
+  take_all_steps (log_, 0);
+  EXPECT_EQ (ends_.lsns.size (), 5u);
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 3);
+  disk_.fail_sync (1);
+  EXPECT_FALSE (tps_log_close (g_steal_pointer (&log_), &error_));
+  EXPECT_THAT (
+      error_->message,
+      HasSubstr ("changes up to LSN 4 were answered, but only those up to LSN 3 are known to "
+                 "be on the disk: log: "));
+  EXPECT_THAT (error_->message, HasSubstr ("fdatasync failed: Input/output"));
+  EXPECT_EQ (error_->code, TPS_ERROR_INTERNAL);
+}
+
+/* The failure came before the close, and no later append noticed it. */
+TEST_F (LogTest, CloseReportsAnEarlierFailure)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 0);
+  disk_.fail_sync (1);
+  take_all_steps (log_, 1000);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1));
+  EXPECT_FALSE (tps_log_close (g_steal_pointer (&log_), &error_));
+  EXPECT_THAT (error_->message, HasSubstr ("only those up to LSN 0 are known to be on the disk"));
+}
+
+TEST_F (LogTest, CloseReportsADiskThatStaysFull)
+{
+  ASSERT_TRUE (open ());
+  disk_.set_capacity (1 << 10);
+  for (int i = 0; i < 5; i++)
+    append_rows (11000);
+  take_all_steps (log_);
+  append_rows (11000, TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_);
+  EXPECT_EQ (ends_.lsns.back (), 6);
+  EXPECT_FALSE (tps_log_close (g_steal_pointer (&log_), &error_));
+  EXPECT_THAT (
+      error_->message,
+      HasSubstr ("changes up to LSN 6 were answered, but only those up to LSN 5 are known"));
+  EXPECT_THAT (error_->message, HasSubstr ("No space left"));
+  EXPECT_EQ (error_->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+}
+
+/* Callers of COMMIT receive the error themselves, and those of NONE were promised nothing. */
+TEST_F (LogTest, CloseSucceedsIfNothingThatWasPromisedIsLost)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_COMMIT);
+  take_all_steps (log_, 0);
+  disk_.fail_sync (1);
+  append (TPS_DURABILITY_NONE);
+  append (TPS_DURABILITY_COMMIT);
+  EXPECT_TRUE (tps_log_close (g_steal_pointer (&log_), &error_)) << error_->message;
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, -4));
 }
 
 /* ---- refusals at the start ------------------------------------------------------------------- */
