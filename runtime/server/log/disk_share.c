@@ -75,12 +75,18 @@ tps_disk_share_begin_background (TpsDiskShare *share)
 }
 
 void
-tps_disk_share_end_background (TpsDiskShare *share, gint64 began_ns, gint64 now_ns)
+tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_ns, gint64 now_ns)
 {
-  gint64 rest_ns = MAX (TPS_DISK_REST_NS, now_ns - began_ns);
+  gint64 rest_ns = now_ns - began_ns;
 
   tps_mutex_lock (&share->lock);
   share->n_background--;
+  share->n_bytes += n_bytes;
+  if (share->n_bytes >= TPS_DISK_REST_BYTES)
+    {
+      rest_ns = MAX (rest_ns, TPS_DISK_REST_NS);
+      share->n_bytes = 0;
+    }
   share->rest_until_ns = MAX (share->rest_until_ns, now_ns + rest_ns);
   tps_cond_broadcast (&share->changed);
   tps_mutex_unlock (&share->lock);

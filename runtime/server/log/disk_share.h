@@ -8,9 +8,14 @@
  *   urgent        begins at once. While one is in progress, and for TPS_DISK_BUSY_NS after it, the
  *                 disk is busy.
  *   background    on a disk that is not busy: at once. On a busy disk: one at a time, and the disk
- *                 then rests from background writes for TPS_DISK_REST_NS, or for as long as the
- *                 last one took if that is longer. A background write is thus never starved, and
- *                 background writes take at most half of the time of a busy disk.
+ *                 then rests from background writes for as long as the last one took; after each
+ *                 TPS_DISK_REST_BYTES, for at least TPS_DISK_REST_NS. A background write is thus
+ *                 never starved, and background writes take at most half of the time of a busy
+ *                 disk. Syncs of files with low priority take turns in the same way.
+ *
+ * The long rest lets the disk write its queue, so it is due after a number of bytes. If it followed
+ * each small write, a snapshot of many small tables would last long, and the log would grow
+ * meanwhile.
  *
  * Thread: any.
  */
@@ -23,6 +28,7 @@ G_BEGIN_DECLS
 
 #define TPS_DISK_BUSY_NS ((gint64) 10 * 1000 * 1000)
 #define TPS_DISK_REST_NS ((gint64) 10 * 1000 * 1000)
+#define TPS_DISK_REST_BYTES ((gsize) 256 << 10)
 
 typedef struct
 {
@@ -32,6 +38,7 @@ typedef struct
   guint n_background; /* in progress */
   gint64 busy_until_ns;
   gint64 rest_until_ns; /* no background write begins before this time on a busy disk */
+  gsize n_bytes;        /* written in the background since the last long rest */
 } TpsDiskShare;
 
 /* Makes a share without writes; all must have ended before clear(). */
@@ -47,8 +54,10 @@ void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
 gint64 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns);
 
 /* Waits until the write may begin. Returns the time of its beginning, for
- * tps_disk_share_end_background(). */
+ * tps_disk_share_end_background(). `n_bytes`: the bytes that were written or released; 0 for a
+ * sync. */
 gint64 tps_disk_share_begin_background (TpsDiskShare *share);
-void tps_disk_share_end_background (TpsDiskShare *share, gint64 began_ns, gint64 now_ns);
+void tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_ns,
+                                    gint64 now_ns);
 
 G_END_DECLS

@@ -203,11 +203,24 @@ posix_skip_zeros (TpsDiskFile *base, gint64 offset)
 }
 
 static gboolean
+sync_now (TpsPosixFile *file, GError **error)
+{
+  return fdatasync (file->fd) == 0 || fail (error, "fdatasync", file);
+}
+
+static gboolean
 posix_sync (TpsDiskFile *base, GError **error)
 {
   TpsPosixFile *file = posix_file (base);
+  gboolean is_synced;
+  gint64 began_ns;
 
-  return fdatasync (file->fd) == 0 || fail (error, "fdatasync", file);
+  if (!file->is_background)
+    return sync_now (file, error);
+  began_ns = tps_disk_share_begin_background (file->share);
+  is_synced = sync_now (file, error);
+  tps_disk_share_end_background (file->share, 0, began_ns, tps_clock_now_ns ());
+  return is_synced;
 }
 
 static gboolean
@@ -239,7 +252,7 @@ write_in_background (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint
   gint64 began_ns = tps_disk_share_begin_background (file->share);
   gboolean is_written = write_all (file, data, n_bytes, offset, error);
 
-  tps_disk_share_end_background (file->share, began_ns, tps_clock_now_ns ());
+  tps_disk_share_end_background (file->share, n_bytes, began_ns, tps_clock_now_ns ());
   return is_written;
 }
 
@@ -254,7 +267,7 @@ posix_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset
     return file->is_background ? write_in_background (file, data, n_bytes, offset, error)
                                : write_all (file, data, n_bytes, offset, error);
   tps_disk_share_begin_urgent (file->share);
-  is_written = write_all (file, data, n_bytes, offset, error) && posix_sync (base, error);
+  is_written = write_all (file, data, n_bytes, offset, error) && sync_now (file, error);
   tps_disk_share_end_urgent (file->share, tps_clock_now_ns ());
   return is_written;
 }
@@ -294,7 +307,8 @@ posix_discard (TpsDisk *base, const gchar *path, GError **error)
         gint64 began_ns = tps_disk_share_begin_background (share);
         gboolean is_cut = ftruncate (fd, size) == 0;
 
-        tps_disk_share_end_background (share, began_ns, tps_clock_now_ns ());
+        tps_disk_share_end_background (share, (gsize) DISCARD_STEP_BYTES, began_ns,
+                                       tps_clock_now_ns ());
         if (!is_cut)
           break;
       }

@@ -32,7 +32,8 @@ constexpr size_t kMiB = 1 << 20;
 constexpr size_t kGroupMiB = 400;
 constexpr int64_t kRows = 20; // of the honest client's table
 constexpr int kInvalid = 1, kNotFound = 2, kExists = 3, kStale = 4, kExhausted = 7, kAborted = 9;
-// While a snapshot of many tables is written, the log grows by the records that come meanwhile.
+// While a snapshot of many tables is written, the log grows by the records that come meanwhile. A
+// storm of 1,200 tables reaches about 50 MiB in all.
 // Afterwards, one snapshot and the segments of the log that are in use are left.
 constexpr size_t kMaxFolderMiB = 128;
 constexpr size_t kMaxRestMiB = 16;

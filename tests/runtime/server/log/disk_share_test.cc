@@ -36,9 +36,9 @@ protected:
   }
 
   void
-  end (gint64 began_ms, gint64 ms)
+  end (gint64 began_ms, gint64 ms, gsize n_bytes = TPS_DISK_REST_BYTES)
   {
-    tps_disk_share_end_background (&share_, kStart + began_ms * kMs, kStart + ms * kMs);
+    tps_disk_share_end_background (&share_, n_bytes, kStart + began_ms * kMs, kStart + ms * kMs);
   }
 
   void
@@ -88,6 +88,31 @@ TEST_F (DiskShare, ASlowDiskRestsAsLongAsItWrote)
   EXPECT_EQ (try_at (46), 85);
   sync (80);
   EXPECT_EQ (try_at (85), 0);
+}
+
+/* A snapshot of many small tables is mostly small writes and syncs. */
+TEST_F (DiskShare, SmallWritesRestLongOnlyAfterManyBytes)
+{
+  gint64 now = 0;
+
+  tps_disk_share_begin_urgent (&share_);
+  for (gsize n_bytes = 4096; n_bytes < TPS_DISK_REST_BYTES; n_bytes += 4096, now += 2)
+    {
+      ASSERT_EQ (try_at (now), 0) << n_bytes;
+      EXPECT_EQ (try_at (now), G_MAXINT64) << "one at a time";
+      end (now, now + 1, 4096);
+      EXPECT_EQ (try_at (now + 1), now + 2) << "it rests as long as it wrote";
+    }
+  ASSERT_EQ (try_at (now), 0);
+  end (now, now + 1, 0);
+  now += 2;
+  ASSERT_EQ (try_at (now), 0);
+  end (now, now + 1, 4096);
+  EXPECT_EQ (try_at (now + 1), now + 11);
+  EXPECT_EQ (try_at (now + 11), 0);
+  end (now + 11, now + 12, 4096);
+  EXPECT_EQ (try_at (now + 12), now + 13) << "counts from the long rest";
+  tps_disk_share_end_urgent (&share_, kStart + now * kMs);
 }
 
 } // namespace
