@@ -41,7 +41,7 @@ static const TpsFamily in_flight = {
 
 static const TpsFamily table_bytes = {
   .name = "tenant_table_bytes",
-  .help = "Host memory of the tables that a tenant has created.",
+  .help = "Memory of the tables that a tenant has created, in the host and on devices.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "tenant" },
 };

@@ -42,7 +42,8 @@ struct TpsTenant
 {
   gchar *name;
   gint64 (*get_now_ns) (void); /* NULL = a clock of the system */
-  TpsBudget *tables;
+  TpsBudget *tables;           /* in host memory */
+  TpsBudget *table_quota;      /* in the host and on devices */
   TpsJobGroup *jobs;
   gboolean enforces_table_bytes; /* read and changed by the thread that sets limits */
   GPtrArray *all_limits;         /* of Limits; owns them */
@@ -51,7 +52,7 @@ struct TpsTenant
   TpsTokenBucket buckets[TPS_N_RATES];
   _Atomic gint64 turns_ns[TPS_N_RATES]; /* of the last refused caller; G_MININT64 = none */
   atomic_uint_fast64_t n_calls_in_flight;
-  atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by the budget */
+  atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by `table_quota` */
   atomic_uint_fast64_t throttled_ms;
 };
 
@@ -88,7 +89,8 @@ tps_tenant_new (const gchar *name, const TpsTenantOptions *options)
   if (options->tables != NULL)
     {
       tenant->tables = tps_budget_new (options->tables, budget, 0);
-      tps_budget_set_flag (tenant->tables, tps_quota_kind_name (TPS_QUOTA_TABLE_BYTES));
+      tenant->table_quota = tps_budget_new (NULL, budget, 0);
+      tps_budget_set_flag (tenant->table_quota, tps_quota_kind_name (TPS_QUOTA_TABLE_BYTES));
     }
   if (options->workers != NULL)
     tenant->jobs = tps_job_group_new (options->workers);
@@ -99,6 +101,7 @@ void
 tps_tenant_free (TpsTenant *tenant)
 {
   g_clear_pointer (&tenant->jobs, tps_job_group_unref);
+  tps_budget_unref (tenant->table_quota);
   tps_budget_unref (tenant->tables);
   g_ptr_array_unref (tenant->all_limits);
   g_free (tenant->name);
@@ -153,7 +156,7 @@ static void
 limit_tables (TpsTenant *tenant)
 {
   if (tenant->enforces_table_bytes)
-    tps_budget_set_max (tenant->tables, get_limits (tenant)->said.table_bytes);
+    tps_budget_set_max (tenant->table_quota, get_limits (tenant)->said.table_bytes);
 }
 
 void
@@ -394,6 +397,12 @@ tps_tenant_get_table_budget (TpsTenant *tenant)
   return tenant->tables;
 }
 
+TpsBudget *
+tps_tenant_get_table_quota (TpsTenant *tenant)
+{
+  return tenant->table_quota;
+}
+
 TpsJobGroup *
 tps_tenant_get_job_group (TpsTenant *tenant)
 {
@@ -411,9 +420,9 @@ tps_tenant_get_status (TpsTenant *tenant, TpsTenantStatus *status)
     status->levels[i] = tps_token_bucket_get_level (&tenant->buckets[i], &limits->rates[i], now_ns);
   status->n_calls_in_flight = atomic_load_explicit (&tenant->n_calls_in_flight,
                                                     memory_order_relaxed);
-  status->n_table_bytes = tps_budget_get_held (tenant->tables);
+  status->n_table_bytes = tps_budget_get_held (tenant->table_quota);
   for (guint i = 0; i < TPS_N_QUOTAS; i++)
     status->n_refused[i] = atomic_load_explicit (&tenant->n_refused[i], memory_order_relaxed);
-  status->n_refused[TPS_QUOTA_TABLE_BYTES] = tps_budget_get_n_refused (tenant->tables);
+  status->n_refused[TPS_QUOTA_TABLE_BYTES] = tps_budget_get_n_refused (tenant->table_quota);
   status->throttled_ms = atomic_load_explicit (&tenant->throttled_ms, memory_order_relaxed);
 }

@@ -59,14 +59,14 @@ typedef struct
 {
   TpsRateLimit rates[TPS_N_RATES];
   guint64 calls_in_flight; /* 0 = no limit */
-  guint64 table_bytes;     /* 0 = no limit */
+  guint64 table_bytes;     /* in the host and on devices; 0 = no limit */
 } TpsTenantLimits;
 
 typedef struct TpsTenant TpsTenant;
 
 typedef struct
 {
-  TpsBudget *tables;      /* of all tenants; NULL = there is none */
+  TpsBudget *tables;      /* in host memory, of all tenants; NULL = there is none */
   TpsWorkerPool *workers; /* borrowed; NULL = jobs of tenants are not grouped */
   /* NULL = the system's monotonic clock. A clock of tests also replaces the times of callers. */
   gint64 (*get_now_ns) (void);
@@ -99,8 +99,11 @@ gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, 
 /* Ends an admitted call, which sends `n_bytes_out`. */
 void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns);
 
-/* The budget of the tenant's tables, borrowed; NULL if the options named none. */
+/* The budget of the tenant's tables in host memory, below that of all tables; and the budget of all
+ * memory of its tables, in the host and on devices, which has the limit. A table must be charged to
+ * both. Borrowed; NULL if the options named none. */
 TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);
+TpsBudget *tps_tenant_get_table_quota (TpsTenant *tenant);
 
 /* The tenant's turn among all tenants on the worker pool, borrowed; NULL = jobs are not grouped. */
 TpsJobGroup *tps_tenant_get_job_group (TpsTenant *tenant);

@@ -25,16 +25,18 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   return lanes;
 }
 
-/* The budget for the table's memory in the host: the tenant's or that of all tables. */
-static TpsBudget *
-find_budget (TpsTableStore *store, const TpsTableSpec *spec)
+/* Host memory is charged to the tenant's budget, or to that of all tables. */
+static void
+find_budgets (TpsTableStore *store, const TpsTableSpec *spec, TpsTableOptions *options)
 {
   TpsTenant *tenant = spec->tenant != NULL && store->quotas != NULL
                           ? tps_quotas_find (store->quotas, spec->tenant)
                           : NULL;
-  TpsBudget *budget = tenant != NULL ? tps_tenant_get_table_budget (tenant) : NULL;
 
-  return budget != NULL ? budget : store->budget;
+  options->budget = tenant != NULL ? tps_tenant_get_table_budget (tenant) : NULL;
+  options->quota = tenant != NULL ? tps_tenant_get_table_quota (tenant) : NULL;
+  if (options->budget == NULL)
+    options->budget = store->budget;
 }
 
 static TpsTable *
@@ -57,14 +59,15 @@ TpsTable *
 tps_table_store_make_table (TpsTableStore *store, const TpsTableSpec *spec, gboolean is_unfilled,
                             GError **error)
 {
-  TpsTableOptions options = { .budget = find_budget (store, spec),
-                              .workers = store->workers,
+  TpsTableOptions options = { .workers = store->workers,
                               .keeps_lsns = store->keeps_row_lsns,
                               .is_unfilled = is_unfilled };
   gboolean is_on_host = g_str_equal (spec->place.device, TPS_TABLE_STORE_HOST);
-  TpsTable *table = is_on_host ? tps_table_new (spec, &options, error)
-                               : make_on_device (store, spec, &options, error);
+  TpsTable *table;
 
+  find_budgets (store, spec, &options);
+  table = is_on_host ? tps_table_new (spec, &options, error)
+                     : make_on_device (store, spec, &options, error);
   if (table == NULL)
     return NULL;
   table->row_store = is_on_host ? &tps_rows_on_host : &tps_rows_on_device;

@@ -222,8 +222,39 @@ charge (TpsCharge *made, TpsBudget *budget, gsize n_bytes, const gchar *table, G
   return FALSE;
 }
 
+/* The charges of a table. */
+typedef struct
+{
+  TpsCharge payload, overhead, quota;
+} Charges;
+
+static void
+charges_clear (Charges *charges)
+{
+  tps_charge_clear (&charges->payload);
+  tps_charge_clear (&charges->overhead);
+  tps_charge_clear (&charges->quota);
+}
+
+/* FALSE: nothing is charged. */
+static gboolean
+charges_take (Charges *charges, const TpsTableOptions *options, TpsBudget *payload_budget,
+              gsize n_payload, gsize n_overhead, const gchar *table, GError **error)
+{
+  gsize n_all = n_payload > G_MAXSIZE - n_overhead ? G_MAXSIZE : n_payload + n_overhead;
+
+  *charges = (Charges) { 0 };
+  if (charge (&charges->quota, options->quota, n_all, table, error)
+      && charge (&charges->overhead, options->budget, n_overhead, table, error)
+      && charge (&charges->payload, payload_budget, n_payload, table, error))
+    return TRUE;
+  charges_clear (charges);
+  return FALSE;
+}
+
+/* Takes ownership of `charges`. */
 static TpsTable *
-table_alloc (const TpsTableSpec *spec)
+table_alloc (const TpsTableSpec *spec, const Charges *charges)
 {
   TpsTable *table = g_new0 (TpsTable, 1);
 
@@ -234,6 +265,10 @@ table_alloc (const TpsTableSpec *spec)
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
   table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
   table->rounding = tps_table_spec_get_rounding (spec);
+  table->payload = charges->payload;
+  table->overhead = charges->overhead;
+  table->quota = charges->quota;
+  table->spec.bytes = (gint64) (charges->payload.n_bytes + charges->overhead.n_bytes);
   return table;
 }
 
@@ -256,8 +291,7 @@ init_locks (TpsTable *table)
 static void
 table_free (TpsTable *table)
 {
-  TpsCharge payload = table->payload;
-  TpsCharge overhead = table->overhead;
+  Charges charges = { table->payload, table->overhead, table->quota };
 
   g_clear_pointer (&table->on_device, tps_device_rows_free);
   release_memory (table->rows, rows_bytes (table));
@@ -270,22 +304,19 @@ table_free (TpsTable *table)
   g_aligned_free (table->presences);
   g_free (table->versions);
   g_free (table);
-  tps_charge_clear (&payload);
-  tps_charge_clear (&overhead);
+  charges_clear (&charges);
 }
 
 TpsTable *
 tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error)
 {
-  TpsCharge payload = { NULL, 0 };
+  gsize n_bytes = tps_table_count_bytes (spec, options->keeps_lsns);
+  Charges charges;
   TpsTable *table;
 
-  if (!charge (&payload, options->budget, tps_table_count_bytes (spec, options->keeps_lsns),
-               spec->name, error))
+  if (!charges_take (&charges, options, options->budget, n_bytes, 0, spec->name, error))
     return NULL;
-  table = table_alloc (spec);
-  table->payload = payload;
-  table->spec.bytes = (gint64) payload.n_bytes;
+  table = table_alloc (spec, &charges);
   table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
   init_locks (table);
   if (!take_table_memory (table, options->keeps_lsns, error))
@@ -302,21 +333,13 @@ TpsTable *
 tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBudget *device_budget,
                          const TpsTableOptions *options, GError **error)
 {
-  TpsCharge overhead = { NULL, 0 };
-  TpsCharge payload = { NULL, 0 };
+  Charges charges;
   TpsTable *table;
 
-  if (!charge (&overhead, options->budget, overhead_of (spec), spec->name, error))
+  if (!charges_take (&charges, options, device_budget, tps_table_spec_get_bytes (spec),
+                     overhead_of (spec), spec->name, error))
     return NULL;
-  if (!charge (&payload, device_budget, tps_table_spec_get_bytes (spec), spec->name, error))
-    {
-      tps_charge_clear (&overhead);
-      return NULL;
-    }
-  table = table_alloc (spec);
-  table->payload = payload;
-  table->overhead = overhead;
-  table->spec.bytes = (gint64) (payload.n_bytes + overhead.n_bytes);
+  table = table_alloc (spec, &charges);
   table->on_device = tps_device_rows_new (spec, lanes, options->workers, options->is_unfilled,
                                           error);
   if (table->on_device != NULL)

@@ -26,7 +26,8 @@ G_BEGIN_DECLS
 /* How a table is made. */
 typedef struct
 {
-  TpsBudget *budget;      /* is charged with the memory; borrowed, it outlives the table */
+  TpsBudget *budget;      /* is charged with host memory; borrowed, it outlives the table */
+  TpsBudget *quota;       /* is charged with all memory as well; the same; NULL = none */
   TpsWorkerPool *workers; /* borrowed; may be NULL */
   gboolean keeps_lsns;    /* of rows, for snapshots */
   /* rows are 0; the caller must write them before other threads have the table */
@@ -60,6 +61,7 @@ typedef struct
   TpsTurnQueue turns;       /* of the commands that change it */
   TpsCharge payload;        /* of rows and state */
   TpsCharge overhead;       /* of everything else */
+  TpsCharge quota;          /* of both, once more */
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;
@@ -94,8 +96,9 @@ gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
  * RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
 /* The same for a table on the device that the specification names. Rows and state are
- * charged to `device_budget`, the object to `options->budget`; a device keeps no LSNs. `lanes` are
- * borrowed until the last reference is released. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+ * charged to `device_budget`, the object to `options->budget`, and both to `options->quota`; a
+ * device keeps no LSNs. `lanes` are borrowed until the last reference is released. Errors:
+ * RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                    TpsBudget *device_budget, const TpsTableOptions *options,
                                    GError **error);

@@ -321,23 +321,33 @@ TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
   tps_tenant_end_call (tenant, 0, 0);
 }
 
-TEST_F (QuotasTest, TablesAreChargedToTheirTenantAndToAllTables)
+TEST_F (QuotasTest, TablesAreLimitedByTheirTenant)
 {
   TpsTenantLimits limits = {};
   TpsBudget *budget;
 
   limits.table_bytes = 300;
   set_limits ("a", limits);
-  budget = tps_tenant_get_table_budget (tps_quotas_find (quotas, "a"));
+  budget = tps_tenant_get_table_quota (tps_quotas_find (quotas, "a"));
   EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* of a table that exists at a restart */
   tps_quotas_enforce_table_bytes (quotas);
   EXPECT_FALSE (tps_budget_charge (budget, 1, &error));
   EXPECT_NE (strstr (error->message, "tables of tenant a"), nullptr);
   EXPECT_EQ (status (tps_quotas_find (quotas, "a")).n_refused[TPS_QUOTA_TABLE_BYTES], 1u);
-  EXPECT_EQ (tps_budget_get_held (tables), 400u);
+  EXPECT_EQ (status (tps_quotas_find (quotas, "a")).n_table_bytes, 400u);
+  EXPECT_EQ (tps_budget_get_held (tables), 0u) << "memory of devices, too";
   tps_budget_release (budget, 200);
   EXPECT_TRUE (tps_budget_charge (budget, 100, nullptr));
   tps_budget_release (budget, 300);
+}
+
+TEST_F (QuotasTest, HostMemoryOfATenantsTablesIsThatOfAllTables)
+{
+  TpsBudget *budget = tps_tenant_get_table_budget (tps_quotas_find (quotas, "a"));
+
+  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr));
+  EXPECT_EQ (tps_budget_get_held (tables), 400u);
+  tps_budget_release (budget, 400);
 }
 
 TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepWhatTheyLack)

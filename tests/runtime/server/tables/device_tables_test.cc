@@ -430,6 +430,64 @@ TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
   EXPECT_GE (tps_table_store_get_bytes (store.get ()), 160u);
 }
 
+/* A tenant's limit counts its tables on devices as well as those in host memory. Memory of devices
+ * is not charged to the host's budget of tables, but page-locked memory of the host is. */
+TEST (DeviceTables, AreChargedToTheirTenants)
+{
+  g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
+  TpsQuotasOptions quotas_options = {};
+  TpsTenantEntry entry = { "ads", {} };
+  TpsTableStoreOptions options = {};
+  constexpr size_t kBytes = 1000 * 4 * sizeof (float);
+
+  quotas_options.tenants.tables = budgets->tables;
+  g_autoptr (TpsQuotas) quotas = tps_quotas_new (&quotas_options);
+  TpsTenant *ads = tps_quotas_find (quotas, "ads");
+  entry.limits.table_bytes = 5 * kBytes / 2;
+  tps_quotas_set_limits (quotas, &entry, 1);
+  tps_quotas_enforce_table_bytes (quotas);
+  options.budgets = budgets;
+  options.quotas = quotas;
+  options.find_device = find_device;
+  auto held = [&] {
+    TpsTenantStatus status;
+    tps_tenant_get_status (ads, &status);
+    return status.n_table_bytes;
+  };
+  auto of_tenant = [] (const char *name) {
+    Spec spec (name, 1000, 4);
+    spec.value.tenant = g_strdup ("ads");
+    return spec;
+  };
+  {
+    Store store (options);
+
+    EXPECT_EQ (store.create (of_tenant ("device").on ("fake:0")), "");
+    EXPECT_GE (held (), kBytes);
+    EXPECT_LT (tps_budget_get_held (budgets->tables), kBytes) << "the object alone";
+    EXPECT_EQ (store.create (of_tenant ("locked").on ("fake:0", true)), "");
+    EXPECT_GE (held (), 2 * kBytes);
+    EXPECT_GE (tps_budget_get_held (budgets->tables), kBytes);
+    const size_t before = held ();
+    const size_t on_devices = tps_table_store_get_device_bytes (store.get ());
+    for (const char *device : { "fake:1", "cpu" })
+      {
+        std::string refused = store.create (of_tenant ("more").on (device));
+        EXPECT_NE (refused.find ("RESOURCE_EXHAUSTED"), std::string::npos) << refused;
+        EXPECT_NE (refused.find ("tables of tenant ads"), std::string::npos) << refused;
+        EXPECT_NE (refused.find ("see table_bytes"), std::string::npos) << refused;
+      }
+    EXPECT_EQ (held (), before) << "a refused table is not charged";
+    EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), on_devices);
+    EXPECT_EQ (store.create (Spec ("unlimited", 1000, 4).on ("fake:1")), "");
+    EXPECT_EQ (held (), before);
+    EXPECT_EQ (store.drop ("device"), "");
+    EXPECT_EQ (store.create (of_tenant ("more").on ("fake:1")), "");
+    EXPECT_EQ (store.drop ("locked"), "");
+  }
+  EXPECT_EQ (held (), 0u);
+}
+
 TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
 {
   Store store (0, Devices { find_device });
