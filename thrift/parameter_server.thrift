@@ -31,7 +31,8 @@ struct Model {
 // the last updates and the push ids, as its --durability says. The modes are those of
 // DurabilityMode (embedding_table.thrift), whose rules for a push apply to an update. With COMMIT,
 // the replies of init_model, reset_state and update_and_fetch_model mean that the command is on the
-// disk. With INTERVAL, a crash may undo the updates of the last interval. Rounds of
+// disk. With INTERVAL, a crash may undo the updates of the last interval. With NONE, a restarted
+// server has the model and the push ids of its last snapshot, or no model. Rounds of
 // average_gradient, and contributions to an update that has not happened, are never kept: trainers
 // must send them again.
 service ParameterServer {

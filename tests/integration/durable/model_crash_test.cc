@@ -261,6 +261,63 @@ TEST_P (ModelCrash, KeepsWhatItsModePromises)
     }
 }
 
+/* --durability=none: the log has neither updates nor resets. */
+TEST (ModelWithoutDurability, IsThatOfTheLastSnapshot)
+{
+  DataServer server (new_folder (), { "--ntrainer=1", "--durability=none" });
+  ModelStory story (1);
+  auto restart = [&server] {
+    server.kill ();
+    ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+    server.wait_until_live ();
+  };
+  auto update_until = [&] (gint64 last) {
+    RawClient connection (server.address ());
+    gint64 version = get_model (connection).version;
+
+    for (gint64 number = version; number <= last; number++)
+      EXPECT_EQ (update_model (connection, story, number).version, number + 1);
+  };
+  for (int i = 0; i < 6; i++)
+    story.next ();
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  {
+    RawClient connection (server.address ());
+    init_model (connection, story);
+    update_until (2);
+  }
+  restart ();
+  {
+    RawClient connection (server.address ());
+    gboolean is_incremental = FALSE;
+
+    EXPECT_EQ (get_model (connection).code, kNotFound) << "there was no snapshot";
+    init_model (connection, story);
+    update_until (3);
+    EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
+                                           fields_of<tps_snapshot_rpc> (&is_incremental))),
+               0);
+    update_until (6);
+  }
+  for (bool resets : { false, true })
+    {
+      if (resets)
+        {
+          EXPECT_EQ (ErrorCode (RawClient (server.address ()).Call ("ParameterServer:reset_state")),
+                     0);
+        }
+      restart ();
+      RawClient connection (server.address ());
+      ModelReply model = get_model (connection);
+      EXPECT_EQ (model.version, 4) << "a reset after the snapshot: " << resets;
+      EXPECT_EQ (model.values, story.version (4));
+      ModelReply again = update_model (connection, story, 3);
+      EXPECT_EQ (again.code, 0) << "the snapshot has the push id";
+      EXPECT_EQ (again.version, 4) << "it is not applied again";
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P (Modes, ModelCrash, testing::ValuesIn (kModes),
                           [] (const auto &tested) { return std::string (tested.param.name); });
 
