@@ -707,6 +707,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.budgets = plugin->budgets;
   if (filled.device == NULL)
     filled.device = plugin->device;
+  if (filled.device != plugin->device)
+    filled.device_for_lookups_only = TRUE;
   if (filled.access == NULL)
     filled.access = plugin->access;
   if (filled.quotas == NULL && filled.access != NULL) /* without rules there is only one tenant */

@@ -28,10 +28,12 @@
 // Kinds. The text above describes MEMFD. CUDA_IPC is memory of a CUDA device that the server
 // allocates. It may hold large dense gradients of ParameterServer.average_gradient, and averages;
 // the server refuses any other tensor in it. A segment of open_lookup_segment may also hold results
-// of EmbeddingTable.lookup_bags and lookup_rows. A server offers the kind if NodeInfo.shared_device
-// is set. The reply carries Segment.handle instead of a file descriptor. Any process of the host
-// that knows the handle can open the memory, so a client must keep it secret; a handle never
-// appears in a Tensor. The rules are the same, with these differences:
+// of EmbeddingTable.lookup_bags and lookup_rows. A server offers open_segment of the kind if
+// NodeInfo.shared_device is set, and open_lookup_segment if NodeInfo.lookup_device is set: a server
+// whose averages are in host memory, and whose tables are on a device, offers only the latter. The
+// reply carries Segment.handle instead of a file descriptor. Any process of the host that knows the
+// handle can open the memory, so a client must keep it secret; a handle never appears in a Tensor.
+// The rules are the same, with these differences:
 //  * The data must be complete when the message leaves: the writer must first wait for its copy.
 //    The protocol passes no CUDA events, because an event of a killed process would never complete.
 //  * The client must unmap a segment before it closes it, and must unmap all segments when the
@@ -99,7 +101,7 @@ service Memory {
 
   // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does, in which the server may
   // also place results of lookup_bags and lookup_rows, of tables on the device of
-  // NodeInfo.shared_device. Without such a segment, results of lookups are never in memory of a
+  // NodeInfo.lookup_device. Without such a segment, results of lookups are never in memory of a
   // device. Results in host memory may come at any time.
   Segment open_lookup_segment(1: i64 bytes) throws (1: node.ServiceError failure)
 }

@@ -45,6 +45,7 @@ typedef struct
   gint64 max_frame_bytes;  /* limit of a message to it; 0 = unknown */
   gint64 max_shared_bytes; /* limit of the segments on the connection; 0 = none are offered */
   gboolean shares_device;  /* segments may lie in memory of a device */
+  gboolean shares_lookups; /* the same for segments of results of lookups */
 } TpsPeerFacts;
 
 struct TpsClient

@@ -24,7 +24,8 @@ read_facts (TpsReader *result, TpsWireType type, GError **error)
     return (TpsPeerFacts) { 0 };
   return (TpsPeerFacts) { .max_frame_bytes = MAX (info.max_frame_bytes, 0),
                           .max_shared_bytes = MAX (info.max_shared_bytes, 0),
-                          .shares_device = info.has_shared_device };
+                          .shares_device = info.has_shared_device,
+                          .shares_lookups = info.has_lookup_device };
 }
 
 /* Under the lock. If the link never came up, the request did not break it. */
@@ -71,7 +72,8 @@ tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failur
       || g_error_matches (failure, TPS_ERROR, TPS_ERROR_UNAVAILABLE))
     tps_segment_pool_offer_failed (pool);
   else
-    tps_segment_pool_offered (pool, (gsize) facts->max_shared_bytes, facts->shares_device);
+    tps_segment_pool_offered (pool, (gsize) facts->max_shared_bytes, facts->shares_device,
+                              facts->shares_lookups);
 }
 
 static void

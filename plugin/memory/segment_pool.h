@@ -82,8 +82,9 @@ gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
 /* OFFER: the limit of the server for each kind; 0 = no shared memory. `has_device`: it also applies
- * to kind CUDA_IPC. */
-void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device);
+ * to kind CUDA_IPC; `has_lookups`: it does so for segments of results of lookups. */
+void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device,
+                               gboolean has_lookups);
 
 /* OFFER: the server did not report a limit; the request is repeated after a while. */
 void tps_segment_pool_offer_failed (TpsSegmentPool *pool);

@@ -104,6 +104,7 @@ set_device (TpsSegmentRegistry *registry, const TpsSegmentLimits *limits)
   if (limits->device == NULL || limits->device->ops->alloc_exported == NULL)
     return;
   registry->device = limits->device;
+  registry->is_for_lookups_only = limits->device_for_lookups_only;
   registry->budgets[TPS_SEGMENT_CUDA_IPC] = tps_segment_budget_new (&on_device);
 }
 
@@ -164,6 +165,12 @@ TpsDevice *
 tps_segment_registry_get_device (const TpsSegmentRegistry *registry)
 {
   return registry->device;
+}
+
+gboolean
+tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry)
+{
+  return registry->is_for_lookups_only;
 }
 
 gboolean
@@ -385,11 +392,14 @@ static gboolean
 open_exported (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, gsize *size,
                GError **error)
 {
-  if (registry->device == NULL)
+  if (registry->device == NULL || (registry->is_for_lookups_only && !opening->takes_lookups))
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "segments of kind CUDA_IPC are not offered: this server averages in "
-                           "host memory, or on a device that shares none");
+                           opening->takes_lookups
+                               ? "segments for lookups are not offered: this server has no device "
+                                 "for tables, or one that shares no memory"
+                               : "segments of kind CUDA_IPC are not offered: this server averages "
+                                 "in host memory, or on a device that shares none");
       return FALSE;
     }
   if (!open_segment (registry, opening, id, NULL, error))

@@ -32,6 +32,7 @@ typedef struct
   /* Segments whose tensors are sent in place once the client has opened them. A reference is
    * taken; NULL = there are none. */
   TpsCommonSegments *common;
+  gboolean device_for_lookups_only; /* segments of kind CUDA_IPC are opened for lookups only */
 } TpsSegmentLimits;
 
 /* The charge of one segment to all limits, until its memory is unmapped here and its descriptor has
@@ -66,6 +67,9 @@ gsize tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry);
 /* The device of segments of kind CUDA_IPC; NULL: there are none. */
 TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 
+/* Whether segments of kind CUDA_IPC are opened for lookups only. */
+gboolean tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry);
+
 /* Opens a segment. For COMMON_ANSWERS, it is a common one of that size if an earlier reply had a
  * tensor in it, or else one for ANSWERS. `id` and `size` are the result of the call. `fd` belongs
  * to the caller and must be sent with the reply. So does `charge` (may be NULL), which must be
@@ -76,7 +80,7 @@ gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse 
                                     GError **error);
 
 /* The same for kind CUDA_IPC. `handle` [TPS_EXPORT_HANDLE_BYTES] is also part of the result.
- * Errors: also UNAVAILABLE (no such memory here), DEVICE_LOST. */
+ * Errors: also UNAVAILABLE (no such memory here, or for lookups only), DEVICE_LOST. */
 gboolean tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse use,
                                              gsize n_bytes, gint64 *id, gsize *size, guint8 *handle,
                                              GError **error);

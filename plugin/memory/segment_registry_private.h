@@ -50,6 +50,7 @@ struct TpsSegmentRegistry
 {
   TpsRefcount refcount;
   TpsDevice *device;                              /* NULL: no segments of kind CUDA_IPC */
+  gboolean is_for_lookups_only;                   /* the segments of kind CUDA_IPC */
   TpsCommonSegments *common;                      /* a reference; NULL: there are none */
   TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for a kind that is not offered */
 

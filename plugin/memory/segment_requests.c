@@ -144,15 +144,17 @@ set_offer (TpsPoolKind *kind, gsize max_bytes)
 }
 
 void
-tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device)
+tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device,
+                          gboolean has_lookups)
 {
+  gboolean may_open = pool->takes_lookups ? has_lookups : has_device;
   gboolean any;
 
   tps_mutex_lock (&pool->lock);
   if (pool->offer == TPS_OFFER_ASKED)
     {
       any = set_offer (&pool->kinds[TPS_SEGMENT_MEMFD], max_bytes);
-      any |= set_offer (&pool->kinds[TPS_SEGMENT_CUDA_IPC], has_device ? max_bytes : 0);
+      any |= set_offer (&pool->kinds[TPS_SEGMENT_CUDA_IPC], may_open ? max_bytes : 0);
       pool->offer = any ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
       tps_segment_pool_wake (pool);
     }

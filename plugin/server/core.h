@@ -32,7 +32,8 @@ typedef struct
   guint max_connections;
   gsize max_shared_bytes;   /* of one connection; 0 = memory is not shared */
   TpsDevice *shared_device; /* its memory is shared too; NULL = no device */
-  guint max_half_closed;    /* in addition to max_connections, see tps_server_core_is_full() */
+  gboolean device_for_lookups_only;
+  guint max_half_closed; /* in addition to max_connections, see tps_server_core_is_full() */
   TpsConnectionPatience patience;
   gint64 check_ns; /* between two checks of a connection's progress */
 } TpsServerLimits;

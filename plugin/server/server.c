@@ -92,6 +92,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .max_shared_bytes = options->max_shared_bytes > 0 ? options->max_shared_bytes
                                                       : DEFAULT_SHARED_BYTES,
     .shared_device = options->device,
+    .device_for_lookups_only = options->device_for_lookups_only,
     .patience.moving_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
     .patience.half_closed_ns = options->half_closed_ns > 0 ? options->half_closed_ns
                                                            : 30 * NS_PER_S,

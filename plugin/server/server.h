@@ -65,6 +65,9 @@ typedef struct
    * possible. Shared memory of the device has limits of its own, as large as those of shared host
    * memory. NULL = none. */
   TpsDevice *device;
+  /* The shared memory of the device holds results of lookups only, because gradients are averaged
+   * in host memory or on another device. */
+  gboolean device_for_lookups_only;
   guint max_in_flight;   /* calls of one connection; 0 = 64 */
   guint max_connections; /* 0 = 1024 */
   /* The limit of the memory shared with one client; 0 = 1 GiB. Shared memory counts towards the

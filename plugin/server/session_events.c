@@ -156,6 +156,7 @@ offer_sharing (TpsSession *session, gint fd)
                               .copies = core->bodies,
                               .all = core->segments,
                               .device = core->limits.shared_device,
+                              .device_for_lookups_only = core->limits.device_for_lookups_only,
                               .all_on_device = core->segments_on_device,
                               .common = core->common_segments };
 

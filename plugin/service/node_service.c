@@ -2,6 +2,8 @@
 
 #include "plugin/service/node_service.h"
 
+#include <string.h>
+
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
@@ -15,9 +17,12 @@ describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
   TpsDevice *device = tps_segment_registry_get_device (segments);
 
   info->max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
-  info->has_shared_device = device != NULL;
-  if (device != NULL)
-    device->ops->get_uuid (device, info->shared_device);
+  info->has_lookup_device = device != NULL;
+  info->has_shared_device = device != NULL && !tps_segment_registry_is_for_lookups_only (segments);
+  if (info->has_lookup_device)
+    device->ops->get_uuid (device, info->lookup_device);
+  if (info->has_shared_device)
+    memcpy (info->shared_device, info->lookup_device, sizeof info->shared_device);
 }
 
 static void

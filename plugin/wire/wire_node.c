@@ -74,6 +74,9 @@ static const TpsField info_fields[] = {
     G_STRUCT_OFFSET (TpsNodeInfo, has_shared_device) },
   { "durability", 10, TPS_FIELD_OPTIONAL, &tps_kind_struct, &durability_struct,
     G_STRUCT_OFFSET (TpsNodeInfo, durability), G_STRUCT_OFFSET (TpsNodeInfo, has_durability) },
+  { "lookup_device", 11, TPS_FIELD_OPTIONAL, &tps_kind_array, &uuid_bytes,
+    G_STRUCT_OFFSET (TpsNodeInfo, lookup_device),
+    G_STRUCT_OFFSET (TpsNodeInfo, has_lookup_device) },
   { NULL },
 };
 

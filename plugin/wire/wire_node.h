@@ -35,6 +35,8 @@ typedef struct
   gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
   gboolean has_shared_device; /* segments may lie in memory of the device of that UUID */
   guint8 shared_device[TPS_DEVICE_UUID_BYTES];
+  gboolean has_lookup_device; /* the same for segments of results of lookups */
+  guint8 lookup_device[TPS_DEVICE_UUID_BYTES];
   gboolean has_durability; /* the server has a data directory */
   TpsDurabilityInfo durability;
 } TpsNodeInfo;

@@ -28,13 +28,14 @@ protected:
   }
 
   void
-  Start (const std::string &device)
+  Start (const std::string &device, const std::string &table_device = "cpu")
   {
     const gchar *program = g_getenv ("THRIFTPS_SERVER");
 
     server_ = std::make_unique<ServerProcess> (
         std::vector<std::string> { "--listen=" + folder_.SocketAddress (), "--listen=127.0.0.1:0",
-                                   "--device=" + device, "--ntrainer=2" },
+                                   "--device=" + device, "--table-device=" + table_device,
+                                   "--ntrainer=2" },
         program != nullptr ? program : "plugin/app/thriftps_server");
     unix_ = server_->ReadAddress ();
     tcp_ = server_->ReadAddress ();
@@ -107,6 +108,16 @@ TEST_F (DeviceMemory, AServerInHostMemoryGetsEverythingByWayOfTheHost)
   EXPECT_TRUE (trainers_[0]->MayShare ()) << "not known yet";
   while (trainers_[0]->MayShare () || trainers_[1]->MayShare ())
     EXPECT_FALSE (Round (50000).was_there);
+  EXPECT_FALSE (Round (50000).was_there);
+}
+
+// Its device is that of its tables, so it offers segments for results of lookups only.
+TEST_F (DeviceMemory, AServerWithOnlyItsTablesThereGetsEverythingByWayOfTheHost)
+{
+  Start ("cpu", "cuda:0");
+  Connect (unix_, device_, unix_, device_);
+  while (trainers_[0]->MayShare () || trainers_[1]->MayShare ())
+    ASSERT_FALSE (Round (50000).was_there || HasFailure ());
   EXPECT_FALSE (Round (50000).was_there);
 }
 

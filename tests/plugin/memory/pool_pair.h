@@ -154,6 +154,7 @@ public:
     asked.pop_front ();
     if (request.ask == TPS_SEGMENT_ASK_OFFER)
       tps_segment_pool_offered (pool, tps_segment_registry_get_max_bytes (registry),
+                                tps_segment_registry_get_device (registry) != nullptr,
                                 tps_segment_registry_get_device (registry) != nullptr);
     else if (request.ask == TPS_SEGMENT_ASK_OPEN)
       open (request);

@@ -173,7 +173,7 @@ TEST (Node, saysHowMuchMemoryMayBeShared)
   TpsReader *in = message.result (&type);
   ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
   EXPECT_EQ (got.max_shared_bytes, sent.max_shared_bytes);
-  EXPECT_FALSE (got.has_shared_device);
+  EXPECT_FALSE (got.has_shared_device || got.has_lookup_device);
 }
 
 TEST (Node, saysInWhichDevicesMemory)
@@ -190,6 +190,24 @@ TEST (Node, saysInWhichDevicesMemory)
   ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
   EXPECT_TRUE (got.has_shared_device);
   EXPECT_EQ (memcmp (got.shared_device, sent.shared_device, sizeof sent.shared_device), 0);
+  EXPECT_FALSE (got.has_lookup_device);
+}
+
+TEST (Node, saysInWhichDevicesMemoryResultsOfLookupsMayLie)
+{
+  TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
+  g_auto (TpsNodeInfo) got = {};
+  TpsWireType type;
+
+  sent.has_lookup_device = TRUE;
+  memset (sent.lookup_device, 9, sizeof sent.lookup_device);
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_describe_rpc, out, &sent); });
+  TpsReader *in = message.result (&type);
+  ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
+  EXPECT_TRUE (got.has_lookup_device);
+  EXPECT_EQ (memcmp (got.lookup_device, sent.lookup_device, sizeof sent.lookup_device), 0);
+  EXPECT_FALSE (got.has_shared_device);
 }
 
 TEST (Node, metricsComeAsTheyWentWithAndWithoutSamples)

@@ -161,6 +161,28 @@ TEST_F (DeviceSegments, AreOfferedOnUnixSocketsByTheDevicesId)
   EXPECT_EQ (OpenRefusal (&far, kBlock), 8);
 }
 
+TEST_F (DeviceSegments, AreForLookupsOnlyIfGradientsAreAveragedElsewhere)
+{
+  TpsServerOptions options = OnDevice ();
+
+  for (gboolean for_lookups_only : { 0, 1 })
+    {
+      g_auto (TpsNodeInfo) info = {};
+
+      options.device_for_lookups_only = for_lookups_only;
+      Start (1, options);
+      client_->raw ().Send ("Node:describe", 0);
+      ASSERT_TRUE (client_->Receive (ReadResultOf<tps_describe_rpc>, &info));
+      EXPECT_TRUE (info.has_lookup_device);
+      EXPECT_EQ (info.has_shared_device, !for_lookups_only);
+      EXPECT_EQ (OpenRefusal (client_.get (), kBlock), for_lookups_only ? 8 : 0);
+      EXPECT_EQ (
+          ErrorCode (client_->raw ().Call ("Memory:open_lookup_segment",
+                                           [] (TpsWriter *out) { put_i64 (out, 1, kBlock); })),
+          0);
+    }
+}
+
 TEST_F (DeviceSegments, AreZerosInWholeBlocks)
 {
   Start ();
