@@ -25,6 +25,19 @@ cuda_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
 }
 
 static void
+cuda_copy_rows (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from,
+                gsize from_stride, gsize row_bytes, gsize n_rows)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (row_bytes > 0 && n_rows > 0 && tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda,
+                           cudaMemcpy2DAsync (to, to_stride, from, from_stride, row_bytes, n_rows,
+                                              cudaMemcpyDefault, cuda->handle),
+                           "copy_rows");
+}
+
+static void
 cuda_zero (TpsStream *stream, gpointer values, gsize n_bytes)
 {
   TpsCudaStream *cuda = stream_of (stream);
@@ -360,6 +373,7 @@ const TpsDeviceOps tps_cuda_ops = {
   .event_sync = tps_cuda_event_sync,
   .events_elapsed = tps_cuda_events_elapsed,
   .copy = cuda_copy,
+  .copy_rows = cuda_copy_rows,
   .zero = cuda_zero,
   .fill = cuda_fill,
   .cast = cuda_cast,

@@ -202,6 +202,12 @@ typedef struct
    * not overlap. If the device is not the host, host memory should be page-locked; otherwise the
    * call may block while the bytes are staged. */
   void (*copy) (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes);
+  /* Copies `n_rows` rows of `row_bytes` bytes, each as `copy` does: row i begins i * from_stride
+   * bytes after `from`, and goes to i * to_stride bytes after `to`. Strides are at least row_bytes
+   * and at most G_MAXINT32. The bytes between rows of `to` do not change. The ranges from the first
+   * row to the last one must not overlap. */
+  void (*copy_rows) (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from,
+                     gsize from_stride, gsize row_bytes, gsize n_rows);
   /* Sets all bytes to 0. */
   void (*zero) (TpsStream *stream, gpointer values, gsize n_bytes);
   /* values[i] = value, converted to `dtype` (any type). */

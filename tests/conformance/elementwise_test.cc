@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums, division, casts and fills, compared bit by bit. Lengths around every vector width, odd
- * alignments, special values. */
+/* Sums, division, casts, fills and copies of rows, compared bit by bit. Lengths around every vector
+ * width, odd alignments, special values. */
 
 #include <cfloat>
 #include <cmath>
@@ -314,6 +314,58 @@ TEST_P (Elementwise, EventsOfAnIdleStreamAreReached)
   EXPECT_TRUE (ops->event_query (event));
   EXPECT_EQ (array.read (), std::vector<float> (5, 4));
   ops->event_free (event);
+}
+
+/* Rows within the device, from the host and to the host, between arrays of different strides. The
+ * bytes between rows do not change. */
+struct Rows
+{
+  size_t row_bytes, n_rows, to_stride, from_stride;
+};
+
+const Rows kRows[] = {
+  { 0, 0, 0, 0 },         { 0, 3, 4, 4 },           { 8, 0, 8, 8 },
+  { 1, 1, 1, 1 },         { 1, 7, 3, 2 },           { 4, 5, 4, 4 },
+  { 12, 9, 100, 12 },     { 12, 9, 12, 100 },       { 256, 50, 1024, 256 },
+  { 256, 50, 256, 1024 }, { 1000, 33, 4096, 1003 }, { 65536, 3, 65540, 65600 }
+};
+
+std::vector<uint8_t>
+some_bytes (size_t n, uint8_t first)
+{
+  std::vector<uint8_t> bytes (n);
+
+  for (size_t i = 0; i < n; i++)
+    bytes[i] = static_cast<uint8_t> (first + i * 31 + i / 256);
+  return bytes;
+}
+
+TEST_P (Elementwise, CopyRowsLeavesTheBytesBetweenThem)
+{
+  for (const Rows &rows : kRows)
+    {
+      auto length = [&] (size_t stride) {
+        return rows.n_rows > 0 ? (rows.n_rows - 1) * stride + rows.row_bytes : 0;
+      };
+      std::vector<uint8_t> from = some_bytes (length (rows.from_stride), 1);
+      std::vector<uint8_t> to = some_bytes (length (rows.to_stride), 128);
+      std::vector<uint8_t> wanted = to;
+      DeviceArray<uint8_t> device_from (stream, from), there (stream, to), from_host (stream, to);
+      auto copy = [&] (void *destination, const void *source) {
+        ops->copy_rows (stream, destination, rows.to_stride, source, rows.from_stride,
+                        rows.row_bytes, rows.n_rows);
+      };
+
+      for (size_t i = 0; i < rows.n_rows && rows.row_bytes > 0; i++)
+        memcpy (&wanted[i * rows.to_stride], &from[i * rows.from_stride], rows.row_bytes);
+      copy (there.data (), device_from.data ());
+      copy (from_host.data (), from.data ());
+      copy (to.data (), device_from.data ());
+      sync ();
+      EXPECT_EQ (there.read (), wanted) << rows.row_bytes << " x " << rows.n_rows;
+      EXPECT_EQ (from_host.read (), wanted) << rows.row_bytes << " x " << rows.n_rows;
+      EXPECT_EQ (to, wanted) << rows.row_bytes << " x " << rows.n_rows;
+    }
 }
 
 INSTANTIATE_FOR_ALL_DEVICES (Elementwise);

@@ -193,6 +193,19 @@ TEST_F (Device, AnEventCarriesTheFailureOfItsStreamToWhoWaits)
   device->ops->stream_free (other);
 }
 
+TEST_F (Device, AFailedCopyOfRowsIsAFailureOfItsStream)
+{
+  float values[4] = {};
+
+  device->ops->copy_rows (stream, nullptr, 0, nullptr, 0, 0, 3);
+  device->ops->copy_rows (stream, nullptr, 8, nullptr, 8, 8, 0);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaMemcpy2DAsync"), 0);
+  EXPECT_EQ (failure_of (stream), "");
+  fake_cuda_fail ("cudaMemcpy2DAsync", cudaErrorInvalidValue, false);
+  device->ops->copy_rows (stream, values, 8, values + 1, 8, 4, 2);
+  EXPECT_THAT (failure_of (stream), HasSubstr ("copy_rows"));
+}
+
 TEST_F (Device, AnEventThatIsNotReachedIsNoFailure)
 {
   TpsEvent *event = device->ops->event_new (device, &error);

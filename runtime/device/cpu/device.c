@@ -119,6 +119,14 @@ cpu_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
 }
 
 static void
+cpu_copy_rows (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from,
+               gsize from_stride, gsize row_bytes, gsize n_rows)
+{
+  for (gsize i = 0; i < n_rows && row_bytes > 0; i++)
+    memcpy ((guint8 *) to + i * to_stride, (const guint8 *) from + i * from_stride, row_bytes);
+}
+
+static void
 cpu_zero (TpsStream *stream, gpointer values, gsize n_bytes)
 {
   if (n_bytes > 0)
@@ -332,6 +340,7 @@ static const TpsDeviceOps cpu_ops = {
   .event_sync = cpu_event_sync,
   .events_elapsed = cpu_events_elapsed,
   .copy = cpu_copy,
+  .copy_rows = cpu_copy_rows,
   .zero = cpu_zero,
   .fill = cpu_fill,
   .cast = cpu_cast,

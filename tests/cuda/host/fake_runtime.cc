@@ -644,6 +644,25 @@ extern "C"
     return code;
   }
 
+  /* A pitch above 2^31 - 1, and one below the width, are invalid, as in CUDA. */
+  cudaError_t
+  cudaMemcpy2DAsync (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                     size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+  {
+    cudaError_t code = outcome ("cudaMemcpy2DAsync");
+
+    if (code == cudaSuccess
+        && (std::min (to_pitch, from_pitch) < width || std::max (to_pitch, from_pitch) > INT_MAX))
+      code = cudaErrorInvalidPitchValue;
+    begin ();
+    if (code == cudaSuccess)
+      for (size_t row = 0; row < height; row++)
+        memcpy (static_cast<char *> (to) + row * to_pitch,
+                static_cast<const char *> (from) + row * from_pitch, width);
+    end ();
+    return code;
+  }
+
   cudaError_t
   cudaMemsetAsync (void *memory, int value, size_t n_bytes, cudaStream_t stream)
   {

@@ -136,6 +136,10 @@ TEST_F (FakeDevice, BreachesOfTheContractEndTheProcess)
   EXPECT_DEATH (ops->zero (stream, host.data (), 16), "zero on cuda:0: host memory that is not");
   EXPECT_DEATH (ops->zero (stream, data (foreign), 16), "zero on cuda:0: memory of cuda:1");
   EXPECT_DEATH (ops->zero (stream, data (buffer) + 1, 16), "bytes 4 to 20 of a buffer of 16");
+  EXPECT_DEATH (ops->copy_rows (stream, host.data (), 4, data (buffer), 8, 4, 3),
+                "copy_rows on cuda:0: bytes 0 to 20 of a buffer of 16");
+  EXPECT_DEATH (ops->copy_rows (stream, host.data (), 2, data (buffer), 8, 4, 2),
+                "copy_rows: a stride of 2 bytes for rows of 4");
   EXPECT_DEATH (
       {
         ops->zero (stream, data (buffer), 16);

@@ -37,6 +37,24 @@ copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
 }
 
 void
+copy_rows (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from, gsize from_stride,
+           gsize row_bytes, gsize n_rows)
+{
+  Call call (stream, "copy_rows");
+  auto range = [=] (gsize stride) {
+    if (row_bytes > 0 && n_rows > 0 && (stride < row_bytes || stride > G_MAXINT32))
+      die ("copy_rows: a stride of %zu bytes for rows of %zu", stride, row_bytes);
+    return row_bytes > 0 && n_rows > 0 ? (n_rows - 1) * stride + row_bytes : 0;
+  };
+  gpointer t = call.anywhere (to, range (to_stride));
+  gconstpointer f = call.anywhere (from, range (from_stride));
+
+  call.enqueue ([=] (auto *cpu, auto *s) {
+    cpu->copy_rows (s, t, to_stride, f, from_stride, row_bytes, n_rows);
+  });
+}
+
+void
 zero (TpsStream *stream, gpointer values, gsize n_bytes)
 {
   Call call (stream, "zero");
@@ -348,6 +366,7 @@ void
 fill_operations (TpsDeviceOps *ops)
 {
   ops->copy = copy;
+  ops->copy_rows = copy_rows;
   ops->zero = zero;
   ops->fill = fill;
   ops->cast = cast;
