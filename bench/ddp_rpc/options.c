@@ -48,6 +48,10 @@ make_context (TpsDdpRpcOptions *o)
       "device of lookups and updates: cpu, cuda or cuda:N; with the suffix /host the rows are in "
       "host memory (cpu)",
       "DEVICE" },
+    { "host-lookups", 0, 0, G_OPTION_ARG_NONE, &o->host_lookups,
+      "results of lookups pass through host memory even if a trainer uses the same GPU as a table, "
+      "to show the effect of results that stay on the GPU (64 KiB and more do)",
+      NULL },
     { "growth", 0, 0, G_OPTION_ARG_NONE, &o->growth,
       "one pass for each table size of 10,000, 100,000, 1,000,000 and 4,000,000 rows that fits "
       "into memory",
@@ -309,6 +313,7 @@ tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *o)
   tps_flags_add_text (lines, "sequential-lookups", o->sequential_lookups ? "true" : "false");
   tps_flags_add_text (lines, "trainer-device", o->trainer_device);
   tps_flags_add_text (lines, "table-device", o->table_device);
+  tps_flags_add_text (lines, "host-lookups", o->host_lookups ? "true" : "false");
   tps_flags_add_text (lines, "growth", o->growth ? "true" : "false");
   tps_flags_add_number (lines, "repeats", o->run.repeats);
   return lines;

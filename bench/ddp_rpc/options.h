@@ -29,6 +29,7 @@ typedef struct
   gdouble lr;
   gchar *task;
   gboolean sequential_lookups;
+  gboolean host_lookups;
   gboolean growth;
   gchar *trainer_device;
   gchar *table_device;

@@ -99,6 +99,7 @@ make_trainer_config (const TpsDdpRpcWork *work, gboolean is_warm_up)
   g_variant_dict_insert (&dict, "embedding_dim", "x", o->embedding_dim);
   g_variant_dict_insert (&dict, "task", "s", o->task);
   g_variant_dict_insert (&dict, "sequential_lookups", "b", o->sequential_lookups);
+  g_variant_dict_insert (&dict, "host_lookups", "b", o->host_lookups);
   g_variant_dict_insert (&dict, "first_epoch", "x",
                          is_warm_up ? G_GINT64_CONSTANT (0) : (gint64) o->warmup_cycles);
   return g_variant_ref_sink (g_variant_dict_end (&dict));

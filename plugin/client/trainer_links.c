@@ -67,7 +67,8 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 
 /* Knows the tables on the servers from the start. */
 static TpsTableClient *
-connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+connect_tables (gpointer user_data, const TpsTrainPlan *plan, TpsDevice *lookup_device,
+                GError **error)
 {
   const TpsTrainerReach *reach = user_data;
   g_autoptr (GPtrArray) addresses = list_addresses (plan);
@@ -76,6 +77,7 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
     .token = reach->token,
     .addresses = (const gchar *const *) addresses->pdata,
     .n_addresses = addresses->len,
+    .lookup_device = lookup_device,
   };
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
 

@@ -12,6 +12,7 @@
 #include "runtime/trainer/table_steps/table_call.h"
 #include "runtime/trainer/ddp_rpc/table_columns.h"
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 #include "runtime/nn/hybrid_model.h"
 #include "runtime/base/sync.h"
 
@@ -29,6 +30,7 @@ typedef struct
   gint64 rows_per_bag;
   TpsBagTask task;
   gboolean sequential_lookups;
+  gboolean host_lookups;
   gint64 first_epoch;
 } Arguments;
 
@@ -116,6 +118,9 @@ read_optional (TpsConfig *config, Arguments *arguments)
 {
   if (tps_config_has (config, "sequential_lookups")
       && !tps_config_get_bool (config, "sequential_lookups", &arguments->sequential_lookups))
+    return FALSE;
+  if (tps_config_has (config, "host_lookups")
+      && !tps_config_get_bool (config, "host_lookups", &arguments->host_lookups))
     return FALSE;
   return !tps_config_has (config, "first_epoch")
          || tps_config_get_int (config, "first_epoch", 0, G_MAXINT32, &arguments->first_epoch);
@@ -269,20 +274,32 @@ look_up_tables (Training *self, guint first, guint n, GError **error)
 }
 
 static gboolean
+refuse_rows (Training *self, guint table, const TpsShape *shape, GError **error)
+{
+  TpsTensorView expected = view_of_rows (NULL, self->batch->n_bags, self->arguments.embedding_dim);
+  g_autofree gchar *got = tps_shape_to_string (shape);
+  g_autofree gchar *wanted = tps_shape_to_string (&expected.shape);
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table], got,
+               wanted);
+  return FALSE;
+}
+
+static gboolean
 check_rows (Training *self, guint table, GError **error)
 {
   TpsTensorView expected = view_of_rows (NULL, self->batch->n_bags, self->arguments.embedding_dim);
   const TpsTensor *rows = &self->lookup.outputs[table];
-  g_autofree gchar *got = NULL;
-  g_autofree gchar *wanted = NULL;
+  TpsDevice *device = tps_device_memory_of_tensor (rows);
 
-  if (tps_shape_equal (&rows->shape, &expected.shape))
+  if (!tps_shape_equal (&rows->shape, &expected.shape))
+    return refuse_rows (self, table, &rows->shape, error);
+  if (device == NULL || device == self->pass->device)
     return TRUE;
-  got = tps_shape_to_string (&rows->shape);
-  wanted = tps_shape_to_string (&expected.shape);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table], got,
-               wanted);
+               "table %s: its pooled rows are in memory of %s, expected host memory or %s",
+               self->arguments.tables[table], device->name, self->pass->device->name);
   return FALSE;
 }
 
@@ -333,6 +350,8 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
   if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
                                 &self->push_error))
     return;
+  /* The stream has passed their copies; the server may now write the next results there. */
+  tps_table_columns_release (&self->columns, self->lookup.outputs);
   for (guint t = 0; t < n_tables; t++)
     self->gradients[t] = (TpsBagGradient) {
       .query = self->queries[t],
@@ -451,9 +470,11 @@ run_epoch (Training *self, guint epoch, GError **error)
 }
 
 static gboolean
-connect_all (TpsPass *pass, GError **error)
+connect_all (TpsPass *pass, const Arguments *arguments, GError **error)
 {
-  return tps_pass_check_cancelled (pass, error) && tps_pass_connect_tables (pass, error)
+  TpsDevice *device = pass->device->is_host || arguments->host_lookups ? NULL : pass->device;
+
+  return tps_pass_check_cancelled (pass, error) && tps_pass_connect_tables (pass, device, error)
          && tps_pass_connect (pass, error) && pass->ddp_model->create (pass, error);
 }
 
@@ -462,7 +483,8 @@ ddp_rpc_trainer_run (TpsPass *pass, GError **error)
 {
   g_auto (Training) training = { 0 };
 
-  if (!read_arguments (pass->plan, &training.arguments, error) || !connect_all (pass, error))
+  if (!read_arguments (pass->plan, &training.arguments, error)
+      || !connect_all (pass, &training.arguments, error))
     return FALSE;
   if (!training_init (&training, pass, error))
     return FALSE;

@@ -15,7 +15,9 @@
  *
  * Arguments (trainer_config): tables (names separated by commas), num_embeddings, embedding_dim;
  * optional: task ("random"), sequential_lookups (false; true looks up one table after the other),
- * first_epoch (0: the epoch at which the data start). Metrics: epoch_metric epoch;
+ * host_lookups (false; true: a trainer on a device receives all results of lookups in host memory,
+ * even if its servers share memory of that device), first_epoch (0: the epoch at which the data
+ * start). Metrics: epoch_metric epoch;
  * batch_level_metric batch_all; lookup_metric lookup; forward_metric forward_pass; backward_metric
  * backward (until the averages have arrived); push_metric push; hook_future_metric of the hook.
  */

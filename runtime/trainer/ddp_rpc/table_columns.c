@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/device/device_memory.h"
+
 gboolean
 tps_table_columns_init (TpsTableColumns *columns, TpsStream *stream, guint n_tables, gint64 dim,
                         gint64 max_bags, GError **error)
@@ -22,9 +24,12 @@ tps_table_columns_init (TpsTableColumns *columns, TpsStream *stream, guint n_tab
   tps_tensor_init (&columns->slices, &shape);
   if (!tps_staged_tensor_init (&columns->input, device, &shape, error))
     return FALSE;
-  if (!device->is_host)
-    columns->gradient = device->ops->alloc_host (device, tps_shape_n_bytes (&shape), error);
-  return device->is_host || columns->gradient != NULL;
+  if (device->is_host)
+    return TRUE;
+  columns->gradient = device->ops->alloc_host (device, tps_shape_n_bytes (&shape), error);
+  if (columns->gradient != NULL)
+    columns->joined = device->ops->event_new (device, error);
+  return columns->joined != NULL;
 }
 
 void
@@ -32,6 +37,9 @@ tps_table_columns_clear (TpsTableColumns *columns)
 {
   if (columns->stream != NULL)
     columns->stream->device->ops->stream_sync (columns->stream, NULL);
+  if (columns->joined != NULL)
+    columns->joined->device->ops->event_free (columns->joined);
+  columns->joined = NULL;
   tps_staged_tensor_clear (&columns->input);
   g_clear_pointer (&columns->gradient, tps_buffer_unref);
   tps_tensor_clear (&columns->slices);
@@ -43,13 +51,14 @@ get_n_bytes (const TpsTableColumns *columns, gsize n_bags)
   return n_bags * columns->n_tables * columns->dim * sizeof (gfloat);
 }
 
+/* Writes the rows of `n` tables in host memory, from `first` on, to the matrix in host memory. */
 static void
-concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize n_bags)
+concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize first, gsize n, gsize n_bags)
 {
   gfloat *input = tps_tensor_data (&columns->input.host);
   gsize dim = columns->dim;
 
-  for (gsize t = 0; t < columns->n_tables; t++)
+  for (gsize t = first; t < first + n; t++)
     {
       const gfloat *rows = tps_tensor_data (&tables[t]);
 
@@ -58,11 +67,59 @@ concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize n_bags)
     }
 }
 
+/* Copies the columns of `n` tables, from `first` on, to the matrix on the device. Rows of `from`
+ * are `from_stride` bytes apart. */
+static void
+copy_columns (TpsTableColumns *columns, gsize first, gsize n, gsize n_bags, const gfloat *from,
+              gsize from_stride)
+{
+  gfloat *to = (gfloat *) tps_tensor_data (&columns->input.device) + first * columns->dim;
+  TpsStream *stream = columns->stream;
+
+  stream->device->ops->copy_rows (stream, to, get_n_bytes (columns, 1), from, from_stride,
+                                  n * columns->dim * sizeof *to, n_bags);
+}
+
+/* Returns the number of tables from `first` on whose rows lie in host memory. */
+static gsize
+count_on_host (const TpsTableColumns *columns, const TpsTensor *tables, gsize first)
+{
+  gsize t = first;
+
+  while (t < columns->n_tables && tps_device_memory_of_tensor (&tables[t]) == NULL)
+    t++;
+  return t - first;
+}
+
+/* Enqueues one copy for each table on the device, and one for each run of tables on the host. */
+static void
+join_on_device (TpsTableColumns *columns, const TpsTensor *tables, gsize n_bags)
+{
+  gsize dim = columns->dim, n;
+
+  for (gsize t = 0; t < columns->n_tables; t += n)
+    {
+      const gfloat *host = (const gfloat *) tps_tensor_data (&columns->input.host) + t * dim;
+
+      n = count_on_host (columns, tables, t);
+      concatenate (columns, tables, t, n, n_bags);
+      if (n == columns->n_tables)
+        tps_staged_tensor_upload (&columns->input, columns->stream, get_n_bytes (columns, n_bags));
+      else if (n > 0)
+        copy_columns (columns, t, n, n_bags, host, get_n_bytes (columns, 1));
+      else
+        {
+          n = 1;
+          copy_columns (columns, t, n, n_bags, tps_tensor_data (&tables[t]), dim * sizeof *host);
+        }
+    }
+}
+
 void
 tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags, TpsTensor *input)
 {
   TpsStream *stream = columns->stream;
-  gsize n_bytes = get_n_bytes (columns, n_bags);
+  const TpsDeviceOps *ops = stream->device->ops;
 
   if (columns->n_tables == 1 && stream->device->is_host)
     {
@@ -70,14 +127,24 @@ tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags,
       return;
     }
   tps_tensor_init_ref (input, &columns->input.device);
-  if (columns->n_tables == 1)
-    {
-      stream->device->ops->copy (stream, tps_tensor_data (input), tps_tensor_data (&rows[0]),
-                                 n_bytes);
-      return;
-    }
-  concatenate (columns, rows, n_bags);
-  tps_staged_tensor_upload (&columns->input, stream, n_bytes);
+  if (stream->device->is_host)
+    concatenate (columns, rows, 0, columns->n_tables, n_bags);
+  else if (columns->n_tables == 1)
+    ops->copy (stream, tps_tensor_data (input), tps_tensor_data (&rows[0]),
+               get_n_bytes (columns, n_bags));
+  else
+    join_on_device (columns, rows, n_bags);
+  if (columns->joined != NULL)
+    ops->event_record (columns->joined, stream);
+}
+
+void
+tps_table_columns_release (TpsTableColumns *columns, TpsTensor *rows)
+{
+  if (columns->joined != NULL)
+    columns->joined->device->ops->event_sync (columns->joined, NULL);
+  for (guint t = 0; t < columns->n_tables; t++)
+    tps_tensor_clear (&rows[t]);
 }
 
 /* Returns the table's columns of the gradient as contiguous rows. */

@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Data exchange between the tables, whose rows lie in host memory, and the model, which computes on
- * a device. The rows of each table become columns of the model's input, and columns of the input's
- * gradient become rows again. Data are copied only where necessary. Thread: one at a time. */
+/* Data exchange between the tables and the model, which computes on a device. The rows of each
+ * table become columns of the model's input, and columns of the input's gradient become rows again.
+ * The rows of each table lie in host memory or in memory of the device. Those of the device are
+ * copied within it; the others pass through one page-locked matrix. Data are copied only where
+ * necessary. Thread: one at a time. */
 
 #pragma once
 
@@ -17,6 +19,7 @@ typedef struct
   gsize dim;
   gsize max_bags;
   TpsStagedTensor input; /* [max_bags, n_tables * dim] */
+  TpsEvent *joined;      /* reached when the rows have been read; NULL on the CPU */
   TpsBuffer *gradient;   /* the gradient on the host; NULL on the CPU */
   TpsTensor slices;      /* [n_tables, max_bags, dim]: the gradient as rows */
 } TpsTableColumns;
@@ -33,6 +36,10 @@ void tps_table_columns_clear (TpsTableColumns *columns);
  * stream has passed; with a single table they may be moved to `input`. */
 void tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags,
                              TpsTensor *input);
+
+/* Releases `rows` [n_tables] after the stream has passed the last join; waits for that part of its
+ * work only. A failure of the device is left to the next operation that can report it. */
+void tps_table_columns_release (TpsTableColumns *columns, TpsTensor *rows);
 
 /* Converts the input's gradient, in the device's memory, to the rows of each table, rows[n_tables].
  * They are valid until the next call, as long as `gradient` is. Waits for the stream. Errors:

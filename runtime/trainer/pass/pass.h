@@ -106,9 +106,11 @@ struct TpsPass
  * and of the group. */
 gboolean tps_pass_connect (TpsPass *pass, GError **error);
 
-/* Connects pass->tables to the embedding tables of the plan's servers. Errors: those of the
+/* Connects pass->tables to the embedding tables of the plan's servers. Each result of a lookup lies
+ * in host memory or in memory of `lookup_device`; NULL = all of them lie in host memory. The caller
+ * must have waited for the work that reads a result before it releases it. Errors: those of the
  * link. */
-gboolean tps_pass_connect_tables (TpsPass *pass, GError **error);
+gboolean tps_pass_connect_tables (TpsPass *pass, TpsDevice *lookup_device, GError **error);
 
 /* Connects pass->model_client to the model on the plan's only server. Errors: those of the link. */
 gboolean tps_pass_connect_model (TpsPass *pass, GError **error);

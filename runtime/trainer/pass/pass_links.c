@@ -94,7 +94,7 @@ adopt_tables (TpsPass *pass, TpsTableClient *tables, GError **error)
 }
 
 gboolean
-tps_pass_connect_tables (TpsPass *pass, GError **error)
+tps_pass_connect_tables (TpsPass *pass, TpsDevice *lookup_device, GError **error)
 {
   const TpsTrainerLinks *links = &pass->control->links;
   TpsTableClient *tables;
@@ -106,7 +106,7 @@ tps_pass_connect_tables (TpsPass *pass, GError **error)
       return FALSE;
     }
   tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + pass->plan->rpc_timeout_ns);
-  tables = links->connect_tables (links->user_data, pass->plan, error);
+  tables = links->connect_tables (links->user_data, pass->plan, lookup_device, error);
   tps_pass_alive (pass, 0);
   return tables != NULL && adopt_tables (pass, tables, error);
 }

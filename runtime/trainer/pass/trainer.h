@@ -25,8 +25,10 @@ typedef struct
 {
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
-  /* Connects to the embedding tables on the plan's servers. */
-  TpsTableClient *(*connect_tables) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  /* Connects to the embedding tables on the plan's servers. Results of lookups may lie in memory of
+   * `lookup_device`; NULL = they must lie in host memory. */
+  TpsTableClient *(*connect_tables) (gpointer user_data, const TpsTrainPlan *plan,
+                                     TpsDevice *lookup_device, GError **error);
   /* Connects to the model on the plan's only server, as trainer plan->rank. */
   TpsModelClient *(*connect_model) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;

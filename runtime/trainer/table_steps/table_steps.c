@@ -12,6 +12,7 @@
 #include "runtime/trainer/table_steps/table_steps.h"
 
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 #include "runtime/trainer/table_steps/step_rows.h"
 #include "runtime/trainer/table_steps/table_call.h"
 
@@ -158,6 +159,14 @@ check_reply (const TpsTableSteps *steps, guint table, const TpsTensor *reply, gs
                         .dims = { (gint64) n, (gint64) dim } };
   g_autofree gchar *got = NULL, *wanted = NULL;
 
+  if (tps_device_memory_of_tensor (reply) != NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: its rows are in memory of %s, and are pooled in host memory: the "
+                   "client must have no device for lookups",
+                   steps->tables[table], tps_device_memory_of_tensor (reply)->name);
+      return FALSE;
+    }
   if (tps_shape_equal (&reply->shape, &expected))
     return TRUE;
   got = tps_shape_to_string (&reply->shape);

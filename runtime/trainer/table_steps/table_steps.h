@@ -39,7 +39,7 @@ typedef struct TpsTableSteps TpsTableSteps;
 
 typedef struct
 {
-  TpsTableClient *client;     /* borrowed */
+  TpsTableClient *client;     /* borrowed; its results must lie in host memory */
   const gchar *const *tables; /* [n_tables] their names; copied */
   const gsize *dims;          /* [n_tables] floats of a row; copied */
   guint n_tables;

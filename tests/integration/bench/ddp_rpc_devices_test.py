@@ -40,6 +40,15 @@ class DdpRpcDevices(launcher.TestCase):
                                                 "--table-device=cuda"))
         self.assertEqual((len(found), len(set(found))), (2, 1), found)
 
+    def test_results_of_64_kib_may_stay_on_the_device(self):
+        wide = ("--embedding-dim=16384", "--number-embeddings=50")
+        on_device = ("--trainer-device=cuda", "--table-device=cuda")
+        expected = self.digest(*wide)
+        for flags in (on_device, on_device + ("--host-lookups",),
+                      ("--trainer-device=cuda:1", "--table-device=cuda:0")):
+            with self.subTest(flags=flags):
+                self.assertEqual(expected, self.digest(*wide, *flags))
+
     def outline(self, *flags):
         """The subject of each line of the report. The width of tables depends on their figures, so
         frames are left out."""

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -142,8 +143,11 @@ public:
         links.connect_store = [] (gpointer self, const TpsTrainPlan *, GError **) {
           return static_cast<Fleet *> (self)->store_.open ();
         };
-        links.connect_tables = [] (gpointer self, const TpsTrainPlan *, GError **) {
-          return static_cast<Fleet *> (self)->tables.open ();
+        links.connect_tables = [] (gpointer self, const TpsTrainPlan *, TpsDevice *device,
+                                   GError **) {
+          Fleet *fleet = static_cast<Fleet *> (self);
+
+          return fleet->tables.open (fleet->other_device != nullptr ? fleet->other_device : device);
         };
         links.user_data = this;
         metrics_.push_back (tps_metrics_new (nullptr, nullptr));
@@ -225,6 +229,7 @@ public:
   }
 
   LocalTables tables;
+  TpsDevice *other_device = nullptr; /* of results, instead of the trainer's */
 
   /* The loss of the trainer of the last wait(). */
   double loss = 0;
@@ -433,6 +438,106 @@ TEST (DdpRpcTrainer, CountsSamplesAndTimes)
   EXPECT_EQ (second_epoch.samples, last) << "data goes on where it is told to";
 }
 
+/* -- results of lookups in memory of the trainer's device -- */
+
+const TpsFakeDeviceControl *
+fake_devices ()
+{
+  return static_cast<const TpsFakeDeviceControl *> (
+      tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
+}
+
+/* A run with the results of these tables on the device. */
+struct Outcome
+{
+  std::string digest;
+  double loss;
+  std::vector<float> table;
+  size_t n_on_device;
+  std::vector<gsize> n_bytes; /* of the device, at each push */
+};
+
+Outcome
+run_with_results_on_device (const Task &task, const std::set<std::string> &on_device)
+{
+  TpsDevice *device = tps_device_find ("cuda:0", nullptr);
+  std::vector<gsize> n_bytes;
+  Fleet fleet (task);
+
+  fleet.tables.on_device = on_device;
+  fleet.tables.failure = [&] (size_t, bool is_push) {
+    if (is_push)
+      n_bytes.push_back (fake_devices ()->get_n_bytes (device));
+    return "";
+  };
+  EXPECT_EQ (fleet.run (), "SUCCEEDED");
+  return { fleet.digest, fleet.loss, fleet.tables.values ("emb0"), fleet.tables.n_on_device,
+           n_bytes };
+}
+
+TEST (DdpRpcTrainer, ResultsOfAnyTablesMayLieOnItsDevice)
+{
+  Task task;
+
+  task.n_tables = 4;
+  task.dim = 128;
+  task.device = "cuda:0";
+  Outcome host = run_with_results_on_device (task, {});
+  EXPECT_EQ (host.n_on_device, 0u);
+  for (const std::set<std::string> &tables :
+       std::initializer_list<std::set<std::string>> { { "emb0" },
+                                                      { "emb3" },
+                                                      { "emb1", "emb2" },
+                                                      { "emb0", "emb2" },
+                                                      { "emb0", "emb1", "emb2", "emb3" } })
+    {
+      Outcome run = run_with_results_on_device (task, tables);
+
+      EXPECT_EQ (run.n_on_device, tables.size () * 6);
+      EXPECT_EQ (run.digest, host.digest);
+      EXPECT_EQ (run.loss, host.loss);
+      EXPECT_EQ (run.table, host.table);
+      EXPECT_EQ (run.n_bytes, host.n_bytes) << "results are released before the push";
+    }
+}
+
+TEST (DdpRpcTrainer, TheResultOfASingleTableMayLieOnItsDevice)
+{
+  Task task;
+
+  task.n_tables = 1;
+  task.dim = 512;
+  task.device = "cuda:0";
+  Outcome host = run_with_results_on_device (task, {}),
+          run = run_with_results_on_device (task, { "emb0" });
+  EXPECT_EQ (run.n_on_device, 6u);
+  EXPECT_EQ (run.digest, host.digest);
+  EXPECT_EQ (run.n_bytes, host.n_bytes);
+}
+
+TEST (DdpRpcTrainer, ResultsLieInHostMemoryForTrainersThereAndWhereItIsAskedFor)
+{
+  Task on_cpu, asked;
+
+  asked.device = "cuda:0";
+  asked.arguments = ", 'host_lookups': <true>";
+  for (const Task &task : { on_cpu, asked })
+    EXPECT_EQ (run_with_results_on_device (task, { "emb0", "emb1" }).n_on_device, 0u);
+}
+
+TEST (DdpRpcTrainer, AResultOnAnotherDeviceIsRefused)
+{
+  Task task;
+
+  task.device = "cuda:0";
+  Fleet fleet (task);
+  fleet.tables.on_device = { "emb1" };
+  fleet.other_device = tps_device_find ("cuda:1", nullptr);
+  EXPECT_EQ (fleet.run (),
+             "INVALID_ARGUMENT: epoch 0, batch 0: lookup: table emb1: its pooled rows "
+             "are in memory of cuda:1, expected host memory or cuda:0");
+}
+
 /* -- failures -- */
 
 TEST (DdpRpcTrainer, NamesWhereAServerFailed)
@@ -445,13 +550,6 @@ TEST (DdpRpcTrainer, NamesWhereAServerFailed)
 
   push.tables.failure = [] (size_t call, bool) { return call == 1 ? "out of ink" : ""; };
   EXPECT_EQ (push.run (), "UNAVAILABLE: epoch 0, batch 0: push: out of ink");
-}
-
-const TpsFakeDeviceControl *
-fake_devices ()
-{
-  return static_cast<const TpsFakeDeviceControl *> (
-      tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
 }
 
 TEST (DdpRpcTrainer, EndsWithTheErrorOfWhatADeviceCannotAllocate)

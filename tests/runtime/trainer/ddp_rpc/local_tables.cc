@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 #include "tests/runtime/trainer/ddp_rpc/scatter.h"
 
 const TpsTableClientOps LocalTables::ops = {
@@ -22,12 +23,13 @@ LocalTables::add (const std::string &name, gint64 rows, gint64 dim, gint64 scatt
 }
 
 TpsTableClient *
-LocalTables::open ()
+LocalTables::open (TpsDevice *device)
 {
   Client *client = new Client;
 
   client->base.ops = &ops;
   client->self = this;
+  client->device = device;
   return &client->base;
 }
 
@@ -96,6 +98,24 @@ LocalTables::look_up (const TpsBagQuery &query)
   return rows;
 }
 
+TpsTensor
+LocalTables::look_up_for (const Client *client, const TpsBagQuery &query)
+{
+  TpsTensor rows = look_up (query), there = {};
+  gsize n_bytes = tps_shape_n_bytes (&rows.shape);
+  TpsBuffer *buffer;
+
+  if (client->device == nullptr || on_device.count (query.table) == 0)
+    return rows;
+  buffer = client->device->ops->alloc (client->device, n_bytes, nullptr);
+  g_assert_true (tps_device_memory_copy (client->device, tps_buffer_get_data (buffer),
+                                         tps_tensor_data (&rows), n_bytes, nullptr));
+  tps_tensor_init_take (&there, &rows.shape, buffer, 0);
+  tps_tensor_clear (&rows);
+  n_on_device++;
+  return there;
+}
+
 /* Duplicates of a row are first added to one gradient, as everywhere. */
 void
 LocalTables::apply (const TpsBagGradient &gradient)
@@ -146,7 +166,7 @@ LocalTables::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
     std::lock_guard<std::mutex> lock (self->self->mutex_);
 
     for (guint i = 0; i < n_queries; i++)
-      outputs[i] = self->self->look_up (queries[i]);
+      outputs[i] = self->self->look_up_for (self, queries[i]);
   }
   done (user_data, outputs.data (), nullptr);
   for (TpsTensor &output : outputs)

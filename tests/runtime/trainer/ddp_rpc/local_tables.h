@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,14 @@ public:
     return tables_[name].values;
   }
 
-  /* A client of the runtime's type. This object must outlive it. */
-  TpsTableClient *open ();
+  /* A client of the runtime's type. This object must outlive it. `device`: for results of the
+   * tables in `on_device`; NULL = all results lie in host memory. */
+  TpsTableClient *open (TpsDevice *device = nullptr);
+
+  /* The tables whose results lie in memory of the client's device, and the number of such results
+   * so far. */
+  std::set<std::string> on_device;
+  size_t n_on_device = 0;
 
   void wait_for_calls (size_t n);
 
@@ -58,6 +65,7 @@ private:
   {
     TpsTableClient base;
     LocalTables *self;
+    TpsDevice *device;
     std::function<void ()> end_held; /* under the lock; ends the held call with ABORTED */
     bool is_cancelled = false;
   };
@@ -75,6 +83,7 @@ private:
   bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
               std::string *error);
   TpsTensor look_up (const TpsBagQuery &query);
+  TpsTensor look_up_for (const Client *client, const TpsBagQuery &query);
   void apply (const TpsBagGradient &gradient);
 
   float learning_rate_;

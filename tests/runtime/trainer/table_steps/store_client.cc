@@ -48,6 +48,16 @@ StoreClient::release_push ()
   push ();
 }
 
+static void
+move_to_device (TpsTensor *tensor, TpsDevice *device)
+{
+  TpsShape shape = tensor->shape;
+  TpsBuffer *buffer = device->ops->alloc (device, tps_shape_n_bytes (&shape), nullptr);
+
+  tps_tensor_clear (tensor);
+  tps_tensor_init_take (tensor, &shape, buffer, 0);
+}
+
 void
 StoreClient::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
                           gint64, TpsTablesLookedUp done, gpointer user_data)
@@ -60,7 +70,12 @@ StoreClient::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
 
     if (tps_table_store_lookup_bags (self->store_, copy.data (), n_queries, outputs.data (),
                                      &error))
-      done (user_data, outputs.data (), nullptr);
+      {
+        for (TpsTensor &output : outputs)
+          if (self->device != nullptr)
+            move_to_device (&output, self->device);
+        done (user_data, outputs.data (), nullptr);
+      }
     else
       done (user_data, nullptr, error);
     for (TpsTensor &output : outputs)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/server/tables/table_store.h"
+#include "runtime/device/backend.h"
 #include "runtime/trainer/ports/table_client.h"
 
 namespace tps_test {
@@ -46,6 +47,7 @@ public:
   void release_push ();
 
   std::function<void ()> before_push; /* if set, each push in THREADS begins with it */
+  TpsDevice *device = nullptr;        /* if set, results lie in its memory, undefined */
   std::string push_error;             /* set: all later pushes fail with it */
   std::vector<guint> lookups, pushes; /* the number of queries of each call */
   gsize n_ids_looked_up = 0, n_ids_pushed = 0;

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/fake_device/fake_device.h"
 #include "tests/runtime/trainer/table_steps/random_steps.h"
 #include "tests/runtime/trainer/table_steps/store_client.h"
 
@@ -407,6 +408,21 @@ TEST_F (Counting, AnUnknownRowIsReportedByTheLookup)
   EXPECT_FALSE (tps_table_steps_take (steps, &vectors, &error));
   EXPECT_NE (std::string (error->message).find ("40 is not in [0, 40)"), std::string::npos)
       << error->message;
+}
+
+TEST_F (Counting, RowsOnADeviceAreRefused)
+{
+  g_autoptr (GError) error = nullptr;
+  float value;
+  TpsStepVectors vectors = { &value, 1 };
+
+  start (Mode::AT_ONCE, 0);
+  client->device = tps_fake_device_get (0);
+  prefetch ({ 3 });
+  EXPECT_FALSE (tps_table_steps_take (steps, &vectors, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ (error->message, "table t0: its rows are in memory of cuda:0, and are pooled in "
+                                "host memory: the client must have no device for lookups");
 }
 
 TEST (TableSteps, OptionsAreChecked)
