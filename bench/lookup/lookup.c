@@ -38,8 +38,9 @@ start_server (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 
   if (folder == NULL)
     return FALSE;
-  lookup->server = tps_lookup_server_start (run->supervisor, lookup->options->server_binary, folder,
-                                            error);
+  lookup->server = tps_lookup_server_start (
+      run->supervisor, lookup->options->server_binary, folder,
+      lookup->options->to_device ? lookup->options->device : NULL, error);
   return lookup->server != NULL;
 }
 
@@ -99,7 +100,20 @@ prepare_with_bags (TpsLookup *lookup, TpsBenchRun *run, GError **error)
     return FALSE;
   if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
     return FALSE;
-  return !is_asked_for (lookup, "step") || tps_lookup_prepare_steps (lookup, run, error);
+  if (is_asked_for (lookup, "step") && !tps_lookup_prepare_steps (lookup, run, error))
+    return FALSE;
+  return lookup->device == NULL || tps_lookup_prepare_device (lookup, run, error);
+}
+
+static gboolean
+find_device (TpsLookup *lookup, GError **error)
+{
+  if (!lookup->options->to_device)
+    return TRUE;
+  lookup->device = tps_device_find (lookup->options->place.device, error);
+  if (lookup->device == NULL)
+    g_prefix_error (error, "--to-device: ");
+  return lookup->device != NULL;
 }
 
 static gboolean
@@ -108,6 +122,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
   TpsLookup *lookup = user_data;
 
   lookup->figures = run->figures;
+  if (!find_device (lookup, error))
+    return FALSE;
   if (!(lookup->options->only != NULL && is_asked_for (lookup, "local"))
       && !start_server (lookup, run, error))
     return FALSE;
@@ -124,6 +140,7 @@ stop (gpointer user_data)
 {
   TpsLookup *lookup = user_data;
 
+  tps_lookup_clear_device (lookup);
   g_clear_pointer (&lookup->stepper, tps_lookup_stepper_free);
   g_clear_pointer (&lookup->server, tps_lookup_server_free);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
@@ -134,17 +151,23 @@ static void
 print_report (gpointer user_data)
 {
   const TpsLookup *lookup = user_data;
+  g_autofree gchar *device = tps_lookup_describe_device (lookup);
 
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     if (lookup->peers[i].reason != NULL)
       printf ("\n%s is left out: %s\n", lookup->peers[i].name, lookup->peers[i].reason);
+  if (device != NULL)
+    printf ("\n%s\n", device);
 }
 
 static void
 add_output (gpointer user_data, TpsBenchOutput *output)
 {
   const TpsLookup *lookup = user_data;
+  g_autofree gchar *device = tps_lookup_describe_device (lookup);
 
+  if (device != NULL)
+    tps_bench_output_add_fact (output, "lookups to the device", device);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     if (lookup->peers[i].reason != NULL)
       {

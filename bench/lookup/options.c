@@ -3,14 +3,16 @@
 #include "bench/lookup/options.h"
 
 #include "runtime/base/cores.h"
+#include "runtime/base/error.h"
 
 #define MAX_THREADS 64
+#define MIN_RESULT_BYTES 65536 /* of results in shared memory */
 
 static void
 make_small (TpsLookupOptions *o)
 {
   o->n_rows = MIN (o->n_rows, 5000);
-  o->n_bags = MIN (o->n_bags, 64);
+  o->n_bags = MIN (o->n_bags, o->to_device ? 1024 : 64);
   o->n_batches = MIN (o->n_batches, 4);
   o->n_steps = MIN (o->n_steps, 3);
   o->n_calls = MIN (o->n_calls, 20);
@@ -39,6 +41,30 @@ check_numbers (const TpsLookupOptions *o, GError **error)
 }
 
 static gboolean
+refuse_to_device (const gchar *problem, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--to-device: %s", problem);
+  return FALSE;
+}
+
+/* Smaller results travel inline, so they are never in memory of a device. */
+static gboolean
+check_to_device (const TpsLookupOptions *o, GError **error)
+{
+  if (!o->to_device)
+    return TRUE;
+  if (g_str_equal (o->place.device, "cpu"))
+    return refuse_to_device ("expected with --device=cuda or --device=cuda:N", error);
+  if (o->only != NULL && !g_str_equal (o->only, "step"))
+    return refuse_to_device ("expected without --only, or with --only=step", error);
+  if (o->n_bags * o->dim * (gint64) sizeof (gfloat) < MIN_RESULT_BYTES)
+    return refuse_to_device ("--bags times --dim is below 16384: results of less than 64 KiB "
+                             "travel inline",
+                             error);
+  return TRUE;
+}
+
+static gboolean
 check (TpsLookupOptions *o, GError **error)
 {
   static const gchar *const peers[] = { "pytorch", "fbgemm", "both", NULL };
@@ -61,7 +87,8 @@ check (TpsLookupOptions *o, GError **error)
   return tps_run_flags_finish (&o->run, none, error) && check_numbers (o, error)
          && tps_flags_check_word ("ids", o->ids, ids, error)
          && (o->peer == NULL || tps_flags_check_word ("peer", o->peer, peers, error))
-         && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error));
+         && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error))
+         && check_to_device (o, error);
 }
 
 static void
@@ -96,6 +123,10 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "place of the store's and the server's tables: cpu, cuda, cuda:N, or cuda:N/host for host "
       "memory (cpu)",
       "DEVICE" },
+    { "to-device", 0, 0, G_OPTION_ARG_NONE, &o->to_device,
+      "steps also look up for a caller on the GPU of --device: until the result is in an array of "
+      "that caller, by way of the host, and as a result that stays on the GPU",
+      NULL },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
       "one part: local, step (pooled lookups and pushes of a trainer by RPC), remote (lookups by "
       "RPC) or push (pushes by RPC)",
@@ -169,6 +200,7 @@ tps_lookup_options_describe (const TpsLookupOptions *o)
   tps_flags_add_number (described, "clients", o->n_clients);
   tps_flags_add_number (described, "seconds", o->seconds);
   tps_flags_add_text (described, "device", o->device);
+  tps_flags_add_text (described, "to-device", o->to_device ? "true" : "false");
   tps_flags_add_text (described, "only", o->only);
   tps_flags_add_number (described, "repeats", o->run.repeats);
   return described;

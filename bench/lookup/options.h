@@ -22,6 +22,7 @@ typedef struct
   gint64 remote_dim, n_ids, n_calls;
   gint n_clients;
   gdouble seconds;
+  gboolean to_device; /* steps also look up for a caller on the device */
 } TpsLookupOptions;
 
 /* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bench/engine/benchmark.h"
+#include "bench/lookup/device_caller.h"
 #include "bench/lookup/local.h"
 #include "bench/lookup/options.h"
 #include "bench/lookup/peer.h"
@@ -47,6 +48,11 @@ typedef struct
   TpsLookupSamples *samples;
   TpsLookupStepper *stepper;
   TpsLookupStepTask steps[1 + TPS_LOOKUP_N_PEERS][TPS_LOOKUP_N_WORKS];
+
+  /* For callers on a device. */
+  TpsDevice *device; /* NULL = none */
+  TpsLookupDeviceCaller *device_callers[TPS_LOOKUP_N_WAYS];
+  gsize n_device_batches[TPS_LOOKUP_N_WAYS]; /* so far */
 } TpsLookup;
 
 /* The quantities of all main figures. */
@@ -64,5 +70,14 @@ gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError 
  * other function must be called at the end; `stepper` belongs to the caller. */
 gboolean tps_lookup_prepare_steps (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 void tps_lookup_clear_steps (TpsLookup *lookup);
+
+/* Adds lookups for a caller on lookup->device: a row of both ways. The table of the steps must have
+ * been prepared. */
+gboolean tps_lookup_prepare_device (TpsLookup *lookup, TpsBenchRun *run, GError **error);
+/* Returns a line about the results that stayed on the device; owned by the caller. NULL = there is
+ * no such caller. */
+gchar *tps_lookup_describe_device (const TpsLookup *lookup);
+/* Must be called before the server ends. */
+void tps_lookup_clear_device (TpsLookup *lookup);
 
 G_END_DECLS

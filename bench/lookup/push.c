@@ -49,7 +49,7 @@ client_new (const TpsLookupPushes *pushes, const TpsLookupServer *server, guint 
   tps_lookup_id_source_draw (source, client->ids, N_SETS * pattern->n_ids);
   for (gsize i = 0; i < pattern->n_ids * pattern->dim; i++)
     client->values[i] = -1;
-  client->tables = tps_lookup_server_connect (server, transport, error);
+  client->tables = tps_lookup_server_connect (server, transport, NULL, error);
   if (client->tables != NULL)
     return client;
   client_free (client);
@@ -115,7 +115,7 @@ check_table (const TpsLookupPushes *pushes, const TpsLookupServer *server, guint
 {
   const TpsLookupPattern *pattern = pushes->pattern;
   gdouble expected = (gdouble) pushes->n_pushes * (gdouble) (pattern->n_ids * pattern->dim);
-  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, transport, error);
+  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, transport, NULL, error);
   gdouble sum;
 
   if (tables == NULL || !sum_up (pushes, tables, &sum, error))

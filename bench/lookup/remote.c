@@ -64,7 +64,7 @@ client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, gu
   client->source = tps_lookup_id_source_new (&shape->ids, shape->n_rows, SEED + number);
   client->ids = g_new (gint64, shape->n_ids);
   client->expected = g_new (gfloat, shape->dim);
-  client->tables = tps_lookup_server_connect (server, transport, error);
+  client->tables = tps_lookup_server_connect (server, transport, NULL, error);
   if (client->tables != NULL)
     return client;
   client_free (client);

@@ -47,13 +47,16 @@ receive_address (TpsLookupServer *server, guint transport, GError **error)
 
 static gboolean
 start (TpsLookupServer *server, TpsSupervisor *supervisor, const gchar *program,
-       const gchar *socket_dir, GError **error)
+       const gchar *socket_dir, const gchar *table_device, GError **error)
 {
   g_autofree gchar *path = program != NULL ? g_strdup (program)
                                            : tps_bench_find_file (PROGRAM, error);
   g_autofree gchar *unix_flag = g_strdup_printf ("--listen=unix:%s/lookup.sock", socket_dir);
   gchar tcp_flag[] = "--listen=127.0.0.1:0", log_flag[] = "--log-level=error";
-  gchar *argv[] = { path, unix_flag, tcp_flag, log_flag, NULL };
+  g_autofree gchar *device_flag = table_device != NULL
+                                      ? g_strdup_printf ("--table-device=%s", table_device)
+                                      : NULL;
+  gchar *argv[] = { path, unix_flag, tcp_flag, log_flag, device_flag, NULL };
 
   server->child = path != NULL ? tps_child_start (supervisor, "server", argv, error) : NULL;
   if (server->child == NULL)
@@ -66,11 +69,11 @@ start (TpsLookupServer *server, TpsSupervisor *supervisor, const gchar *program,
 
 TpsLookupServer *
 tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program, const gchar *socket_dir,
-                         GError **error)
+                         const gchar *table_device, GError **error)
 {
   g_autoptr (TpsLookupServer) server = g_new0 (TpsLookupServer, 1);
 
-  if (!start (server, supervisor, program, socket_dir, error))
+  if (!start (server, supervisor, program, socket_dir, table_device, error))
     return NULL;
   return g_steal_pointer (&server);
 }
@@ -87,10 +90,13 @@ tps_lookup_server_free (TpsLookupServer *server)
 /* -- clients -- */
 
 TpsRemoteTables *
-tps_lookup_server_connect (const TpsLookupServer *server, guint transport, GError **error)
+tps_lookup_server_connect (const TpsLookupServer *server, guint transport, TpsDevice *lookup_device,
+                           GError **error)
 {
   const gchar *address = server->addresses[transport];
-  TpsRemoteTablesOptions options = { .addresses = &address, .n_addresses = 1 };
+  TpsRemoteTablesOptions options = { .addresses = &address,
+                                     .n_addresses = 1,
+                                     .lookup_device = lookup_device };
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
 
   if (tables == NULL
@@ -104,7 +110,7 @@ tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTabl
                               GError **error)
 {
   TpsTablePlacement placement = { .kind = TPS_SHARD_WHOLE };
-  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, 0, error);
+  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, 0, NULL, error);
   g_auto (TpsTableSpec) spec;
 
   tps_table_spec_init (&spec, table->name, (gint64) table->n_rows, (gint32) table->dim);
@@ -141,7 +147,7 @@ tps_lookup_server_make_filled_table (const TpsLookupServer *server, const TpsLoo
   g_autoptr (TpsRemoteTables) tables = NULL;
 
   if (!tps_lookup_server_make_table (server, table, error)
-      || (tables = tps_lookup_server_connect (server, 0, error)) == NULL)
+      || (tables = tps_lookup_server_connect (server, 0, NULL, error)) == NULL)
     return FALSE;
   for (gsize first = 0; first < table->n_rows; first += TPS_LOOKUP_ROWS_AT_ONCE)
     if (!fill_some (tables, table, first, MIN (TPS_LOOKUP_ROWS_AT_ONCE, table->n_rows - first),

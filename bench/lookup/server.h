@@ -18,15 +18,18 @@ const gchar *tps_lookup_transport_name (guint transport);
 
 typedef struct TpsLookupServer TpsLookupServer;
 
-/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. Owned by the caller.
+/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. It shares memory of
+ * `table_device` with clients, for results of lookups; NULL = of no device. Owned by the caller.
  * Errors (NULL): TPS_ERROR_UNAVAILABLE. */
 TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
-                                          const gchar *socket_dir, GError **error);
+                                          const gchar *socket_dir, const gchar *table_device,
+                                          GError **error);
 void tps_lookup_server_free (TpsLookupServer *server);
 
-/* Creates a client with access to the server's tables; owned by the caller. */
+/* Creates a client with access to the server's tables; owned by the caller. `lookup_device` as in
+ * TpsRemoteTablesOptions. */
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
-                                            GError **error);
+                                            TpsDevice *lookup_device, GError **error);
 
 /* Creates a whole table of zeros. `optimizer` NULL is SGD with learning rate 1. */
 typedef struct

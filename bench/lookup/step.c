@@ -13,6 +13,43 @@ const TpsLookupWork tps_lookup_works[TPS_LOOKUP_N_WORKS] = {
   { "adam", "lookup + push, adam", "step/adam", TPS_OPTIMIZER_ADAM },
 };
 
+/* -- parts of a lookup -- */
+
+gint64 *
+tps_lookup_make_offsets (const TpsLookupShape *shape)
+{
+  gint64 *offsets = g_new (gint64, shape->n_bags);
+
+  for (gsize bag = 0; bag < shape->n_bags; bag++)
+    offsets[bag] = (gint64) (bag * shape->bag_length);
+  return offsets;
+}
+
+TpsBagQuery
+tps_lookup_make_query (const TpsLookupBags *bags, const gint64 *offsets, const gchar *table,
+                       gsize batch)
+{
+  const TpsLookupShape *shape = &bags->shape;
+  const gint64 *ids = tps_lookup_bags_get_ids (bags, batch % shape->n_sets);
+
+  return (TpsBagQuery) { .table = table,
+                         .indices = tps_lookup_view_ids (ids, shape->n_bags * shape->bag_length),
+                         .offsets = tps_lookup_view_ids (offsets, shape->n_bags),
+                         .pooling = TPS_POOLING_SUM };
+}
+
+gdouble
+tps_lookup_sum_up (const gfloat *elements, gsize n)
+{
+  gdouble sum = 0;
+
+  for (gsize i = 0; i < n; i++)
+    sum += (gdouble) elements[i];
+  return sum;
+}
+
+/* -- life -- */
+
 struct TpsLookupStepper
 {
   const TpsLookupBags *bags;
@@ -47,13 +84,11 @@ tps_lookup_stepper_new (const TpsLookupServer *server, const TpsLookupBags *bags
 
   stepper->bags = bags;
   stepper->gradients = gradients;
-  stepper->offsets = g_new (gint64, shape->n_bags);
-  for (gsize bag = 0; bag < shape->n_bags; bag++)
-    stepper->offsets[bag] = (gint64) (bag * shape->bag_length);
+  stepper->offsets = tps_lookup_make_offsets (shape);
   for (guint i = 0; i < TPS_LOOKUP_N_WORKS; i++)
     if (!make_table (server, &tps_lookup_works[i], shape, place, error))
       return NULL;
-  stepper->tables = tps_lookup_server_connect (server, 0, error);
+  stepper->tables = tps_lookup_server_connect (server, 0, NULL, error);
   return stepper->tables != NULL ? g_steal_pointer (&stepper) : NULL;
 }
 
@@ -67,18 +102,6 @@ tps_lookup_stepper_free (TpsLookupStepper *stepper)
 }
 
 /* -- calls -- */
-
-static TpsBagQuery
-make_query (const TpsLookupStepper *stepper, const TpsLookupWork *work, gsize batch)
-{
-  const TpsLookupShape *shape = &stepper->bags->shape;
-  const gint64 *ids = tps_lookup_bags_get_ids (stepper->bags, batch % shape->n_sets);
-
-  return (TpsBagQuery) { .table = work->table,
-                         .indices = tps_lookup_view_ids (ids, shape->n_bags * shape->bag_length),
-                         .offsets = tps_lookup_view_ids (stepper->offsets, shape->n_bags),
-                         .pooling = TPS_POOLING_SUM };
-}
 
 static gboolean
 look_up (TpsLookupStepper *stepper, const TpsBagQuery *query, GError **error)
@@ -107,17 +130,6 @@ push (TpsLookupStepper *stepper, const TpsBagQuery *query, GError **error)
 
 /* -- runs -- */
 
-static gdouble
-sum_up (const TpsTensor *tensor, gsize n)
-{
-  const gfloat *elements = tps_tensor_data (tensor);
-  gdouble sum = 0;
-
-  for (gsize i = 0; i < n; i++)
-    sum += (gdouble) elements[i];
-  return sum;
-}
-
 /* Reads the rows of the samples. */
 static gboolean
 sum_up_samples (TpsLookupStepper *stepper, const TpsLookupWork *work, gdouble *sum, GError **error)
@@ -129,7 +141,7 @@ sum_up_samples (TpsLookupStepper *stepper, const TpsLookupWork *work, gdouble *s
                                            tps_lookup_view_ids (bags->ids, bags->n_samples),
                                            tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &rows, error))
     return FALSE;
-  *sum = sum_up (&rows, bags->n_samples * bags->shape.dim);
+  *sum = tps_lookup_sum_up (tps_tensor_data (&rows), bags->n_samples * bags->shape.dim);
   return TRUE;
 }
 
@@ -143,7 +155,7 @@ tps_lookup_stepper_run (TpsLookupStepper *stepper, const TpsLookupWork *work, gs
 
   for (gsize i = first; i < first + n_batches; i++)
     {
-      TpsBagQuery query = make_query (stepper, work, i);
+      TpsBagQuery query = tps_lookup_make_query (stepper->bags, stepper->offsets, work->table, i);
 
       if (!look_up (stepper, &query, error)
           || (work->optimizer != 0 && !push (stepper, &query, error)))
@@ -151,7 +163,7 @@ tps_lookup_stepper_run (TpsLookupStepper *stepper, const TpsLookupWork *work, gs
     }
   end_ns = tps_clock_now_ns ();
   if (work->optimizer == 0)
-    *checksum = sum_up (&stepper->output, shape->n_bags * shape->dim);
+    *checksum = tps_lookup_sum_up (tps_tensor_data (&stepper->output), shape->n_bags * shape->dim);
   else if (!sum_up_samples (stepper, work, checksum, error))
     return -1;
   return (gdouble) (end_ns - start_ns) / 1e9;

@@ -22,6 +22,13 @@ typedef struct
 #define TPS_LOOKUP_N_WORKS 4
 extern const TpsLookupWork tps_lookup_works[TPS_LOOKUP_N_WORKS];
 
+/* Parts of a lookup: offsets of the bags [n_bags], owned by the caller; the query of a batch, which
+ * borrows; the sum of a result. */
+gint64 *tps_lookup_make_offsets (const TpsLookupShape *shape);
+TpsBagQuery tps_lookup_make_query (const TpsLookupBags *bags, const gint64 *offsets,
+                                   const gchar *table, gsize batch);
+gdouble tps_lookup_sum_up (const gfloat *elements, gsize n);
+
 typedef struct TpsLookupStepper TpsLookupStepper;
 
 /* Connects a client, and creates and fills the tables of all works. `bags` and `gradients` [n_bags,

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 
 import junit
@@ -124,6 +125,25 @@ class Lookup(launcher.TestCase):
         self.assertEqual(result.code, 1, result)
         self.assertIn('unknown device "cuda:7"; known: cpu, cuda:0, cuda:1', result.stderr)
 
+    def test_results_may_stay_on_the_device_of_their_caller(self):
+        flags = ("--to-device", "--device=cuda:1", "--steps=3", "--repeats=2")
+        for part in ("--only=step",), ():
+            output = self.measure(*flags, *part)
+            names = [figure["name"] for figure in output["figures"]]
+            self.assertEqual([name for name in names if "cuda:1" in name],
+                             ["step, lookup to cuda:1 through the host", "step, lookup to cuda:1"])
+            fact = output["facts"]["lookups to the device"]
+            there, everything = re.match(
+                r"(\d+) of (\d+) results stayed in memory of cuda:1$", fact).groups()
+            self.assertGreater(int(there), 0)
+            self.assertEqual(int(everything), 3 * 3)  # a warm-up, and two rounds
+            self.assertIn("\n%s\n" % fact, self.stdout)
+
+    def test_without_the_device_there_is_a_line(self):
+        result = self.run_world("--smoke", "--only=step", "--to-device", "--device=cuda:7")
+        self.assertEqual((result.code, result.stderr.count("\n")), (1, 1), result)
+        self.assertIn('--to-device: unknown device "cuda:7"', result.stderr)
+
     def test_a_bad_flag_is_a_line(self):
         for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0",
                      "--device=a b", "--ids=2000", "--exponent=0", "--remote-ids=0", "--steps=0",
@@ -131,6 +151,10 @@ class Lookup(launcher.TestCase):
             result = self.run_world(flag)
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
+        for flags in ((), ("--device=cuda", "--only=push"), ("--device=cuda", "--bags=3")):
+            result = self.run_world("--to-device", *flags)
+            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+            self.assertIn("--to-device", result.stderr)
 
     def test_a_peer_that_cannot_run_is_named(self):
         for peer in "pytorch", "fbgemm", "both":
