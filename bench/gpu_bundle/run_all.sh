@@ -510,20 +510,24 @@ part_cuda_rpc () {
 }
 
 # Lookups and pushes end to end, over the wire, and pooling in one process. A figure is the p50. A
-# command for each group of figures, which end with it.
+# command for each group of figures, which end with it. Steps are also looked up for a caller on the
+# GPU, through the host and with results that stay there.
 part_lookup () {
-  local limit_s=18 device ids group prefix
+  local limit_s=18 device ids group prefix more
   while read -r group device ids; do
     prefix=$device
     [ "$ids" = uniform ] || prefix=$device,$ids
+    more=()
+    [ "$group" != step ] || more=(--to-device --rows=200000)
     run lookup "$group on $prefix" ./bin/lookup "${size[@]}" --repeats=2 --seconds=0.5 --calls=1000 \
-      --batches=100 --only="$group" --device="$device" --ids="$ids" --server-binary=./bin/thriftps_server \
+      --batches=100 --only="$group" --device="$device" --ids="$ids" "${more[@]}" --server-binary=./bin/thriftps_server \
       </dev/null || continue
-    sed -n 's/^\(\(lookup\|push\|pool\|store\)[, ].*[^ ]\)  *\([0-9][0-9.e+]*\)  *[0-9][0-9.e+]* \(rows\/s\|ms\|calls\/s\) .*/\1|\3 \4/p' "$scratch/said" |
+    sed -n 's/^\(\(lookup\|push\|pool\|store\|step\)[, ].*[^ ]\)  *\([0-9][0-9.e+]*\)  *[0-9][0-9.e+]* \(rows\/s\|ms\|calls\/s\) .*/\1|\3 \4/p' "$scratch/said" |
       note_figures lookup "$prefix: "
   done <<<"push cuda:0 uniform
 push cuda:0 zipf
 remote cuda:0 uniform
+step cuda:0 uniform
 push cpu uniform
 push cpu zipf
 remote cpu uniform

@@ -111,7 +111,7 @@ case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0\n' ;
 EOF
 done
 cp "$script" thriftps_gpu/run_all.sh
-n_commands=('' '' '' 20 16)
+n_commands=('' '' '' 21 16)
 for stage in 3 4; do
   rm -f tools/timeouts
   (run_all --out="stage_$stage" "$stage" >/dev/null)
@@ -207,7 +207,7 @@ said=$(run_all --out=lookup lookup)
 expect 'the time of a lookup is a result' grep -q '^lookup  *cuda:0: lookup, unix  *passed  *0.07442 ms$' <<<"$said"
 expect 'and so is the rate of pushes' \
   grep -q '^lookup  *cuda:0: push 2000 x 64, unix, 4 clients  *passed  *4577 calls/s$' lookup/results.txt
-expect 'and nothing else' [ "$(wc -l <lookup/results.txt)" -eq $((11 + 5 * 3)) ]
+expect 'and nothing else' [ "$(wc -l <lookup/results.txt)" -eq $((12 + 6 * 3)) ]
 
 fake tools/python <<'EOF'
 case $* in *pytorch_ops.py*) ;; *) exit ;; esac

@@ -150,6 +150,7 @@ expect 'CUDA trainers are measured' grep -q '^parameter_server *CUDA trainers, s
 expect 'tables on the device are measured' grep -q '^ddp_rpc *CUDA trainers, tables .* passed .*an epoch in .* ms' <<<"$said"
 expect 'memory is shared between processes' grep -q '^cuda_ipc *two processes .* passed' <<<"$said"
 expect 'lookups reach the device' grep -q '^lookup *remote on cuda:0 .* passed' <<<"$said"
+expect 'and stay there' grep -q '^lookup *cuda:0: step, lookup to cuda:0 .* passed .* rows/s' <<<"$said"
 [ "$failed" -eq 0 ] || { printf '%s\n' "$said"; tail -n 40 whole/*.log; }
 
 # The operations that are profiled exist; a fake of the tool runs them.
