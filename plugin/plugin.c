@@ -190,8 +190,8 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return FALSE;
 }
 
-/* For tensors that clients of this host read in place. With access rules, clients must not see those
- * of others. */
+/* For tensors that clients of this host read in place. With access rules, clients must not see
+ * those of others. */
 static void
 make_common_segments (TpsPlugin *plugin)
 {

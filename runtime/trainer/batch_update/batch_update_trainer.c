@@ -2,8 +2,9 @@
 
 /* Memory: on the CPU, the layer reads its parameters from the received model, without a copy.
  * Gradients are computed into tensors that the update borrows until its reply arrives; meanwhile
- * the inputs of the next step are drawn. The client may provide the memory of the gradients. On another device, parameters and inputs are copied to the
- * device, and gradients from it. The stream has passed the copies before the gradients are sent.
+ * the inputs of the next step are drawn. The client may provide the memory of the gradients. On
+ * another device, parameters and inputs are copied to the device, and gradients from it. The stream
+ * has passed the copies before the gradients are sent.
  */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"

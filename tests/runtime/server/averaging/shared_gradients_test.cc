@@ -71,6 +71,7 @@ protected:
     options.n_trainers = N;
     options.round_timeout_ns = 1000;
     options.may_fold = tps_server_kind_find (nullptr, nullptr)->may_fold;
+    options.shared_buffers = shared_averages;
     averaging = tps_averaging_new (&options);
   }
 
@@ -86,6 +87,8 @@ protected:
     g_error_free (error);
     for (TpsAveragingTicket &ticket : tickets)
       tps_averaging_ticket_clear (&ticket);
+    EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (shared_averages), 0u);
+    tps_buffer_pool_unref (shared_averages);
   }
 
   /* Pushes, and runs the resulting jobs; returns their number. */
@@ -114,6 +117,7 @@ protected:
   }
 
   Memory memory;
+  TpsBufferPool *shared_averages = tps_buffer_pool_new (nullptr, nullptr, 0);
   TpsAveraging *averaging;
   TpsAveragingTicket tickets[N + 1] = {};
 };
@@ -129,6 +133,21 @@ TEST_F (SharedGradients, TheFirstIsNotCopiedButAddedToTheNext)
   for (guint i = 0; i < N; i++)
     EXPECT_TRUE (to_average (tickets[i].average)
                  == averaging_test::as_average (dense ({ 37, 38 })));
+}
+
+TEST_F (SharedGradients, HaveTheirAverageInMemoryForSuch)
+{
+  for (guint i = 0; i < N; i++)
+    push (i, static_cast<gint32> (i), memory.share (1));
+  EXPECT_GT (tps_buffer_pool_get_n_bytes_out (shared_averages), 0u);
+}
+
+TEST_F (SharedGradients, OthersHaveTheirAverageInOtherMemory)
+{
+  for (guint i = 0; i < N; i++)
+    push (i, static_cast<gint32> (i), to_gradient (dense ({ 1, 2 })));
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (shared_averages), 0u);
+  EXPECT_TRUE (to_average (tickets[0].average) == averaging_test::as_average (dense ({ 1, 2 })));
 }
 
 TEST_F (SharedGradients, ARepeatOfOneThatWaitsIsJudgedAtOnce)

@@ -35,6 +35,7 @@ struct LocalModel
   TpsModelClient base;
   TpsModelServer *server;
   gint32 trainer;
+  int n_memory_calls = 0;
 };
 
 void
@@ -95,8 +96,19 @@ local_free (TpsModelClient *base)
   delete reinterpret_cast<LocalModel *> (base);
 }
 
-const TpsModelClientOps local_ops = { local_init_model, local_get_model, local_update, local_cancel,
-                                      local_free };
+/* There is memory after the first calls; it changes later, and may be missing in between. */
+TpsBuffer *
+local_get_memory (TpsModelClient *base, gsize n_bytes, TpsBuffer *current)
+{
+  int n = reinterpret_cast<LocalModel *> (base)->n_memory_calls++;
+
+  if (n < 2 || n % 7 == 6)
+    return nullptr;
+  return n % 5 == 4 ? tps_buffer_ref (current) : tps_buffer_new (n_bytes);
+}
+
+const TpsModelClientOps local_ops = { local_init_model, local_get_model, local_update,
+                                      local_cancel,     local_free,      local_get_memory };
 
 TpsModelClient *
 connect_local (gpointer server, const TpsTrainPlan *plan, GError **)
