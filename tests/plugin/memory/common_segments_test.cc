@@ -113,7 +113,7 @@ protected:
     return buffer;
   }
 
-  /* Whether nobody but the test has a reference. */
+  /* Whether the test has the only reference. */
   bool
   is_returned ()
   {
