@@ -205,7 +205,8 @@ new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
 {
   const TpsBufferSource source = { .alloc = tps_common_segments_alloc,
                                    .user_data = plugin->common_segments,
-                                   .min_bytes = MIN_COMMON_BYTES };
+                                   .min_bytes = MIN_COMMON_BYTES,
+                                   .powers_of_two = TRUE };
 
   if (plugin->common_segments == NULL)
     return NULL;

@@ -27,7 +27,8 @@ TpsCommonSegments *tps_common_segments_ref (TpsCommonSegments *self);
 void tps_common_segments_unref (TpsCommonSegments *self);
 
 /* TpsBufferSource.alloc, with the TpsCommonSegments as its user data. A segment has the size that a
- * client requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. */
+ * client requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. The
+ * source should therefore have `powers_of_two`. */
 TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **error);
 
 /* Whether there is any segment; a value at one moment. */

@@ -396,10 +396,21 @@ begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
   return buffer;
 }
 
+/* Whole multiples of STEPS are powers of two. */
+static guint
+class_in (const TpsBufferPool *pool, gsize n_bytes)
+{
+  guint size_class = class_of (n_bytes);
+
+  if (pool->source.powers_of_two && n_bytes >= pool->source.min_bytes)
+    size_class = (size_class + STEPS - 1) / STEPS * STEPS;
+  return size_class;
+}
+
 TpsBuffer *
 tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
 {
-  guint size_class = class_of (n_bytes);
+  guint size_class = class_in (pool, n_bytes);
   TpsBuffer *buffer;
 
   if (size_class >= N_CLASSES)

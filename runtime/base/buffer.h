@@ -33,8 +33,9 @@ typedef struct
    * caller owns. NULL with RESOURCE_EXHAUSTED: no request of this size now; any other error: no
    * further requests. May block. Thread: any. */
   TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
-  gpointer user_data; /* must outlive the pool's last buffer */
-  gsize min_bytes;    /* smaller buffers come from the heap */
+  gpointer user_data;     /* must outlive the pool's last buffer */
+  gsize min_bytes;        /* smaller buffers come from the heap */
+  gboolean powers_of_two; /* it allocates these sizes only, so buffers are charged for them */
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.

@@ -152,6 +152,28 @@ TEST_F (CommonSegments, HaveTheSizesThatClientsRequest)
              nullptr);
 }
 
+TEST_F (CommonSegments, AreChargedWithAllOfTheirMemory)
+{
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "test", 1 << 30);
+  TpsBufferSource source = {};
+
+  source.alloc = tps_common_segments_alloc;
+  source.user_data = common_;
+  source.min_bytes = MIB;
+  source.powers_of_two = TRUE;
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new_from (budget, nullptr, 64 * MIB, &source);
+  for (gsize n_bytes : { MIB, MIB + 1, 4 * MIB, 17 * MIB })
+    {
+      g_autoptr (TpsBuffer) buffer = tps_buffer_pool_get (pool, n_bytes, nullptr);
+      g_autoptr (TpsCommonSegment)
+          segment = tps_common_segments_find (common_, tps_buffer_get_data (buffer), n_bytes);
+
+      ASSERT_NE (segment, nullptr);
+      EXPECT_EQ (tps_budget_get_held (budget),
+                 tps_segment_get_size (tps_common_segment_get (segment)));
+    }
+}
+
 TEST_F (CommonSegments, HoldATensorThatAllClientsReadInPlace)
 {
   Connection one (common_), other (common_);
