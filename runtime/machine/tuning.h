@@ -39,7 +39,9 @@ typedef struct
   gsize average_helper_bytes; /* of an average, that justify one more helper */
   gsize model_range_bytes;    /* the same of an update of the model */
   gsize model_helper_bytes;
-  gsize skinny_products; /* the most multiplications of a product of matrices on one thread */
+  gsize skinny_products;   /* the most multiplications of a product of matrices on one thread */
+  gsize pack_rows_bytes;   /* the least operand of a short sum that is packed */
+  gsize pack_matrix_bytes; /* the least matrix that is packed for sums of its rows */
 
   /* copies and sockets */
   gsize stream_bytes;        /* the least that is copied past the caches */

@@ -124,6 +124,19 @@ TEST_P (SkinnyProducts, MatchTheReferenceForAllWidthsOfARow)
     }
 }
 
+// Operands that are packed, with and without rows and columns that do not fill a tile.
+TEST_P (SkinnyProducts, MatchTheReferenceForLargeMatrices)
+{
+  for (size_t m : { 8, 13 })
+    check (m, 1536, 1536);
+  for (size_t k : { 8, 32 })
+    for (size_t n : { 8192, 8197 })
+      for (size_t m : { 5, 101 })
+        check (m, n, k);
+  check (11, 1601, 1403);
+  check (32, 4097, 515);
+}
+
 // A row with an infinity makes its own products infinite or NaN, and no others.
 TEST_P (SkinnyProducts, AnInfinityStaysInItsRow)
 {

@@ -67,6 +67,8 @@ ExpectMeasuredValues (const TpsTuning &tuning)
   EXPECT_EQ (tuning.model_range_bytes, 256 * kKiB);
   EXPECT_EQ (tuning.model_helper_bytes, 1 * kMiB);
   EXPECT_EQ (tuning.skinny_products, 100000000u);
+  EXPECT_EQ (tuning.pack_rows_bytes, 96 * kKiB);
+  EXPECT_EQ (tuning.pack_matrix_bytes, 4 * kMiB);
   EXPECT_EQ (tuning.stream_bytes, 12 * kMiB);
   EXPECT_EQ (tuning.shared_stream_bytes, 16 * kMiB);
   EXPECT_EQ (tuning.unix_buffer_bytes, 256 * kKiB);

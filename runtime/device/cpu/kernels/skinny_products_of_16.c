@@ -15,4 +15,6 @@
 
 #include "runtime/device/cpu/kernels/skinny_tiles.h"
 
+#include "runtime/device/cpu/kernels/skinny_panels.h" /* uses the tiles */
+
 const TpsSkinnyProducts tps_skinny_products_of_16 = SKINNY_PRODUCTS;

@@ -11,4 +11,6 @@
 
 #include "runtime/device/cpu/kernels/skinny_tiles.h"
 
+#include "runtime/device/cpu/kernels/skinny_panels.h" /* uses the tiles */
+
 const TpsSkinnyProducts tps_skinny_products_of_8 = SKINNY_PRODUCTS;

@@ -158,20 +158,53 @@ times_transposed (const TpsGemm *gemm)
 /* -- sums of scaled rows -- */
 
 /* c [rows, vectors * LANES] = the sum over l < n_terms of a[i * row_step + l * term_step] times row
- * l of b; rows of b and c have `columns` elements. */
+ * l of b, and of c if `adds`. Rows of b and c begin b_step and c_step elements apart. */
 TPS_INLINE void
 scaled_tile (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, const gfloat *b,
-             gfloat *c, gsize columns, const guint rows, const guint vectors)
+             gsize b_step, gfloat *c, gsize c_step, const guint rows, const guint vectors,
+             gboolean adds)
 {
   Vector sums[NARROW_ROWS][4] = { { { 0 } } };
 
+  if (adds)
+    for (guint i = 0; i < rows; i++)
+      for (guint j = 0; j < vectors; j++)
+        sums[i][j] = LOAD (c + i * c_step + j * LANES);
   for (gsize l = 0; l < n_terms; l++)
     for (guint i = 0; i < rows; i++)
       for (guint j = 0; j < vectors; j++)
-        sums[i][j] += a[i * row_step + l * term_step] * LOAD (b + l * columns + j * LANES);
+        sums[i][j] += a[i * row_step + l * term_step] * LOAD (b + l * b_step + j * LANES);
   for (guint i = 0; i < rows; i++)
     for (guint j = 0; j < vectors; j++)
-      STORE (c + i * columns + j * LANES, sums[i][j]);
+      STORE (c + i * c_step + j * LANES, sums[i][j]);
+}
+
+/* A tile whose height is known only at run time, at most NARROW_ROWS. */
+TPS_INLINE void
+scaled_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, const gfloat *b,
+             gsize b_step, gfloat *c, gsize c_step, gsize rows, const guint vectors, gboolean adds)
+{
+#define CASE(height)                                                                            \
+  case height:                                                                                  \
+    scaled_tile (a, row_step, term_step, n_terms, b, b_step, c, c_step, height, vectors, adds); \
+    break;
+
+  switch (rows)
+    {
+      CASE (1)
+      CASE (2)
+      CASE (3)
+      CASE (4)
+      CASE (5)
+#if NARROW_ROWS > 6
+      CASE (6)
+      CASE (7)
+#endif
+    default:
+      scaled_tile (a, row_step, term_step, n_terms, b, b_step, c, c_step, NARROW_ROWS, vectors,
+                   adds);
+    }
+#undef CASE
 }
 
 /* Handles the columns of a matrix that has fewer than a vector has. */
@@ -186,45 +219,6 @@ scaled_row (const gfloat *a, gsize term_step, gsize n_terms, const gfloat *b, gf
       for (gsize l = 0; l < n_terms; l++)
         sum += a[l * term_step] * b[l * columns + j];
       c[j] = sum;
-    }
-}
-
-TPS_INLINE void
-matrix_rows (const TpsGemm *gemm, gsize i, gsize j, gsize rows, const guint vectors)
-{
-  const gfloat *a = gemm->a + i * gemm->k;
-  const gfloat *b = gemm->b + j;
-  gfloat *c = gemm->c + i * gemm->n + j;
-  gsize k = gemm->k;
-  gsize n = gemm->n;
-
-  switch (rows)
-    {
-    case 1:
-      scaled_tile (a, k, 1, k, b, c, n, 1, vectors);
-      break;
-    case 2:
-      scaled_tile (a, k, 1, k, b, c, n, 2, vectors);
-      break;
-    case 3:
-      scaled_tile (a, k, 1, k, b, c, n, 3, vectors);
-      break;
-    case 4:
-      scaled_tile (a, k, 1, k, b, c, n, 4, vectors);
-      break;
-    case 5:
-      scaled_tile (a, k, 1, k, b, c, n, 5, vectors);
-      break;
-#if NARROW_ROWS > 6
-    case 6:
-      scaled_tile (a, k, 1, k, b, c, n, 6, vectors);
-      break;
-    case 7:
-      scaled_tile (a, k, 1, k, b, c, n, 7, vectors);
-      break;
-#endif
-    default:
-      scaled_tile (a, k, 1, k, b, c, n, NARROW_ROWS, vectors);
     }
 }
 
@@ -243,11 +237,12 @@ matrix_columns (const TpsGemm *gemm, gsize j, const guint vectors)
   gsize height = get_tile_height (gemm->m);
 
   for (gsize i = 0; i < gemm->m; i += height)
-    matrix_rows (gemm, i, j, MIN (height, gemm->m - i), vectors);
+    scaled_rows (gemm->a + i * gemm->k, gemm->k, 1, gemm->k, gemm->b + j, gemm->n,
+                 gemm->c + i * gemm->n + j, gemm->n, MIN (height, gemm->m - i), vectors, FALSE);
 }
 
-SKINNY_TARGETS static void
-times_matrix (const TpsGemm *gemm)
+TPS_INLINE void
+unpacked_times_matrix (const TpsGemm *gemm)
 {
   gsize j = 0;
 
@@ -278,23 +273,23 @@ transposed_rows (const TpsGemm *gemm, gsize i, const guint rows)
   gsize j = 0;
 
   for (; j + 4 * LANES <= n; j += 4 * LANES)
-    scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, c + j, n, rows, 4);
+    scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, n, c + j, n, rows, 4, FALSE);
   for (; j + LANES <= n; j += LANES)
-    scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, c + j, n, rows, 1);
+    scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, n, c + j, n, rows, 1, FALSE);
   if (j == n)
     return;
   if (j > 0)
     {
       j = n - LANES; /* some of them again */
-      scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, c + j, n, rows, 1);
+      scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, n, c + j, n, rows, 1, FALSE);
       return;
     }
   for (guint row = 0; row < rows; row++)
     scaled_row (a + row, gemm->m, gemm->k, gemm->b, c + row * n, n);
 }
 
-SKINNY_TARGETS static void
-transposed_times (const TpsGemm *gemm)
+TPS_INLINE void
+unpacked_transposed_times (const TpsGemm *gemm)
 {
   gsize i = 0;
 
@@ -303,9 +298,3 @@ transposed_times (const TpsGemm *gemm)
   for (; i < gemm->m; i++)
     transposed_rows (gemm, i, 1);
 }
-
-#define SKINNY_PRODUCTS                                                 \
-  {                                                                     \
-    .times_transposed = times_transposed, .times_matrix = times_matrix, \
-    .transposed_times = transposed_times                                \
-  }
