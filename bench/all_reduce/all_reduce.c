@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Measures the speed at which the ranks of one host sum their gradients: our process group through
- * shared memory, the same group through sockets, the memory traffic that such a sum needs at least
- * and, optionally, PyTorch's Gloo.
+/* Measures the speed at which the ranks of one host sum their gradients: our process group in
+ * place, through shared memory and through sockets, the memory traffic that such a sum needs at
+ * least and, optionally, PyTorch's Gloo.
  *
  * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
  * rank's data. Every rank checks a sum before it is timed.
@@ -114,7 +114,8 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
                             .version = "sums in memory that all threads map" };
   TpsFigureLimit pytorch = { .name = PEER, .title = "of torch" };
 
-  if (!start_system (bench, run, TPS_ALL_REDUCE_SHARED, error)
+  if (!start_system (bench, run, TPS_ALL_REDUCE_PLACED, error)
+      || !start_system (bench, run, TPS_ALL_REDUCE_SHARED, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_TCP, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_MEMORY, error)
       || (flags.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
@@ -282,8 +283,8 @@ parse_flags (gint argc, gchar **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
   g_option_context_set_summary (
-      context, "Measures sums of gradients by processes of this host: through shared memory, "
-               "through sockets, next to the\nmemory traffic of such a sum.");
+      context, "Measures sums of gradients by processes of this host: in place, through shared "
+               "memory, through sockets,\nnext to the memory traffic of such a sum.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, entries, NULL);
   tps_run_flags_add (context, &flags.run, NULL);
@@ -296,7 +297,7 @@ run_role (void)
   TpsAllReduceRank rank = {
     .rank = (guint) flags.rank,
     .size = (guint) flags.n_ranks,
-    .no_shared_memory = g_str_equal (flags.role, "tcp"),
+    .role = flags.role,
     .store = flags.store,
   };
 

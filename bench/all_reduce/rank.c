@@ -60,11 +60,22 @@ run_timed (Rank *rank, gfloat *data, gsize n_elems, guint n_calls, GError **erro
   return tps_clock_now_ns () - start_ns;
 }
 
+/* The group has no memory for small data, which it copies. */
+static TpsBuffer *
+get_memory (Rank *rank, gsize n_bytes)
+{
+  TpsBuffer *placed = NULL;
+
+  if (g_str_equal (rank->options->role, "placed"))
+    placed = rank->group->ops->get_memory (rank->group, n_bytes, NULL);
+  return placed != NULL ? placed : tps_buffer_new (n_bytes);
+}
+
 static gint64
 run (gpointer user_data, gsize n_elems, guint n_calls, GError **error)
 {
   Rank *rank = user_data;
-  g_autoptr (TpsBuffer) buffer = tps_buffer_new (n_elems * sizeof (gfloat));
+  g_autoptr (TpsBuffer) buffer = get_memory (rank, n_elems * sizeof (gfloat));
   gfloat *data = (gfloat *) (gpointer) tps_buffer_get_data (buffer);
 
   tps_all_reduce_fill (data, n_elems, rank->options->rank);
@@ -77,14 +88,15 @@ run (gpointer user_data, gsize n_elems, guint n_calls, GError **error)
 static TpsProcessGroup *
 join (const TpsAllReduceRank *options, GError **error)
 {
+  g_autofree gchar *prefix = g_strconcat (options->role, "/", NULL);
   TpsStore *store = tps_remote_store_new (options->store, TIMEOUT_NS, error);
   TpsProcessGroupOptions group_options = {
     .rank = options->rank,
     .size = options->size,
     .store = store,
-    .prefix = options->no_shared_memory ? "tcp/" : "shared/",
+    .prefix = prefix,
     .timeout_ns = TIMEOUT_NS,
-    .no_shared_memory = options->no_shared_memory,
+    .no_shared_memory = g_str_equal (options->role, "tcp"),
   };
   TpsProcessGroup *group;
 

@@ -15,7 +15,7 @@ typedef struct
 {
   guint rank;
   guint size;
-  gboolean no_shared_memory;
+  const gchar *role;  /* "placed": the data lie in the group's memory; "shared"; "tcp" */
   const gchar *store; /* address of the rendezvous service */
 } TpsAllReduceRank;
 

@@ -22,6 +22,7 @@ static const struct
   const gchar *name;
   const gchar *role; /* role of our program */
 } kinds[TPS_ALL_REDUCE_N_KINDS] = {
+  [TPS_ALL_REDUCE_PLACED] = { "in place", "placed" },
   [TPS_ALL_REDUCE_SHARED] = { "shared memory", "shared" },
   [TPS_ALL_REDUCE_TCP] = { "tcp", "tcp" },
   [TPS_ALL_REDUCE_PYTORCH] = { "pytorch", NULL },

@@ -10,13 +10,14 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_ALL_REDUCE_SHARED,  /* our group through shared memory */
+  TPS_ALL_REDUCE_PLACED,  /* our group, data in its memory */
+  TPS_ALL_REDUCE_SHARED,  /* our group, other data through shared memory */
   TPS_ALL_REDUCE_TCP,     /* our group through sockets */
   TPS_ALL_REDUCE_PYTORCH, /* torch.distributed with Gloo */
   TPS_ALL_REDUCE_MEMORY,  /* the limit */
 } TpsAllReduceKind;
 
-#define TPS_ALL_REDUCE_N_KINDS 4
+#define TPS_ALL_REDUCE_N_KINDS 5
 
 /* Returns the name, such as "shared memory". Static. */
 const gchar *tps_all_reduce_kind_name (TpsAllReduceKind kind);

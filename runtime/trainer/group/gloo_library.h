@@ -14,8 +14,8 @@
 G_BEGIN_DECLS
 
 #define TPS_GLOO_LIBRARY_SYMBOL "tps_gloo_library"
-/* Must be increased with every change of TpsGlooLibrary. */
-#define TPS_GLOO_LIBRARY_ABI 1
+/* Must be increased with every change of TpsGlooLibrary and of TpsProcessGroupOps. */
+#define TPS_GLOO_LIBRARY_ABI 2
 
 typedef struct
 {

@@ -63,6 +63,14 @@ multi_all_gather_bytes (TpsProcessGroup *group, gconstpointer data, gsize n_byte
   chosen->ops->all_gather_bytes (chosen, data, n_bytes, counts, gathered, done, user_data);
 }
 
+static TpsBuffer *
+multi_get_memory (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current)
+{
+  TpsProcessGroup *on_host = ((MultiGroup *) group)->on_host;
+
+  return on_host->ops->get_memory (on_host, n_bytes, current);
+}
+
 static void
 multi_abort (TpsProcessGroup *group)
 {
@@ -90,6 +98,8 @@ static const TpsProcessGroupOps multi_ops = {
   .abort = multi_abort,
   .free = multi_free,
   .all_reduce_f32_after = multi_all_reduce_f32_after,
+  .get_memory = multi_get_memory,
+  .averages_f32 = TRUE,
   .host_name = "gloo",
   .device_name = "nccl",
 };

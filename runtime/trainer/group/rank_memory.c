@@ -9,13 +9,11 @@
 #include "runtime/trainer/group/rank_memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,7 +32,6 @@
 #define SPIN_NS (G_GINT64_CONSTANT (100) * 1000)
 #define YIELD_NS (G_GINT64_CONSTANT (10) * 1000)
 #define PAUSES_PER_LOOK 32 /* at the clock */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #if defined(__x86_64__) || defined(__i386__)
 #define RELAX() __builtin_ia32_pause ()
@@ -44,7 +41,7 @@
 
 typedef struct
 {
-  guint64 token;
+  guint64 token;              /* of the file */
   _Atomic guint32 broken_by;  /* rank + 1 */
   _Atomic guint32 n_sleeping; /* an upper bound: a rank that dies asleep stays counted */
   struct
@@ -97,63 +94,34 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
 }
 
 TpsRankMemory *
-tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address)
+tps_rank_memory_create (guint size, gsize n_bytes, TpsRankFileAddress *address)
 {
   TpsRankMemory *memory;
   gint fd;
 
   if (size > TPS_RANK_MEMORY_MAX_RANKS)
     return NULL;
-  fd = memfd_create ("thriftps-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fd = tps_rank_file_create (HEADER_BYTES + n_bytes, address);
   if (fd < 0)
     return NULL;
-  if (ftruncate (fd, (off_t) (HEADER_BYTES + n_bytes)) != 0 || fcntl (fd, F_ADD_SEALS, SEALS) != 0
-      || (memory = map (fd, 0, size, n_bytes)) == NULL)
-    {
-      close (fd);
-      return NULL;
-    }
-  address->handle = (guint64) getpid () << 32 | (guint32) fd;
-  address->token = (guint64) tps_clock_now_ns () ^ (guint64) (gsize) memory << 20;
-  memory->header->token = address->token;
+  memory = map (fd, 0, size, n_bytes);
+  if (memory == NULL)
+    close (fd);
   return memory;
 }
 
-/* Checks that the file was created by rank 0 and is sealed, so that it cannot shrink while it is
- * mapped. */
-static gboolean
-is_sealed (gint fd, gsize n_bytes)
-{
-  struct stat status;
-
-  return fstat (fd, &status) == 0 && (gsize) status.st_size == HEADER_BYTES + n_bytes
-         && fcntl (fd, F_GET_SEALS) == SEALS;
-}
-
-/* Checks the token before anything is written to the file. */
-static gboolean
-has_token (gint fd, guint64 token)
-{
-  guint64 found;
-
-  return pread (fd, &found, sizeof found, 0) == sizeof found && found == token;
-}
-
 TpsRankMemory *
-tps_rank_memory_open (const TpsRankMemoryAddress *address, guint rank, guint size, gsize n_bytes)
+tps_rank_memory_open (const TpsRankFileAddress *address, guint rank, guint size, gsize n_bytes)
 {
-  g_autofree gchar *path = g_strdup_printf ("/proc/%u/fd/%u", (guint32) (address->handle >> 32),
-                                            (guint32) address->handle);
-  TpsRankMemory *memory = NULL;
+  TpsRankMemory *memory;
   gint fd;
 
-  if (address->handle == 0 || size > TPS_RANK_MEMORY_MAX_RANKS)
+  if (size > TPS_RANK_MEMORY_MAX_RANKS)
     return NULL;
-  fd = open (path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  fd = tps_rank_file_open (address, HEADER_BYTES + n_bytes);
   if (fd < 0)
     return NULL;
-  if (is_sealed (fd, n_bytes) && has_token (fd, address->token))
-    memory = map (fd, rank, size, n_bytes);
+  memory = map (fd, rank, size, n_bytes);
   if (memory == NULL)
     close (fd);
   return memory;

@@ -10,7 +10,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include "runtime/trainer/group/rank_file.h"
 
 G_BEGIN_DECLS
 
@@ -18,20 +18,13 @@ G_BEGIN_DECLS
 
 typedef struct TpsRankMemory TpsRankMemory;
 
-/* The address by which the other ranks open the memory. */
-typedef struct
-{
-  guint64 handle; /* process and file descriptor; never 0 */
-  guint64 token;  /* distinguishes this memory from an unrelated file with the same address */
-} TpsRankMemoryAddress;
-
 /* Creates `n_bytes` of zeroed memory, on rank 0. Owned by the caller. NULL if memory cannot be
  * shared here. */
-TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address);
+TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankFileAddress *address);
 
 /* Opens the memory on the other ranks; `size` and `n_bytes` must be equal on all ranks. Owned by
  * the caller. NULL if it cannot be opened: another machine, another user. */
-TpsRankMemory *tps_rank_memory_open (const TpsRankMemoryAddress *address, guint rank, guint size,
+TpsRankMemory *tps_rank_memory_open (const TpsRankFileAddress *address, guint rank, guint size,
                                      gsize n_bytes);
 
 /* Must be called when all ranks have opened the memory: other processes can no longer open it. */

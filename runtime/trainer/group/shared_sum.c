@@ -1,6 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
+/* Large data in the arena of the ranks are reduced in place: the ranks tell each other their
+ * places, meet, take ranges of the data in turn, write the sum of a range to the data of all ranks,
+ * and meet again.
+ *
+ * Other data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
  * for chunks in the shared memory. The steps for a chunk, with a meeting of all ranks after the
  * first and the second:
  *
@@ -20,6 +24,7 @@
 #include "runtime/trainer/group/shared_sum.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
@@ -29,16 +34,33 @@
 
 #define N_TURNS 3
 #define LINE_BYTES 64
-#define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], used in turn */
+#define BLOCK_BYTES 8192 /* stays in the first-level cache */
+
+/* Before the slots. The ranks' words are used in turn, since a rank may begin the next exchange
+ * while another still reads this one. */
+typedef struct
+{
+  gdouble weights[2][TPS_RANK_MEMORY_MAX_RANKS];
+  guint64 places[2][TPS_RANK_MEMORY_MAX_RANKS]; /* in the arena; 0 = elsewhere */
+  /* The number of ranges that have been taken. The counter of the next exchange is set to 0 in this
+   * one: nobody uses it any more, and nobody uses it yet. */
+  struct
+  {
+    _Alignas(LINE_BYTES) _Atomic guint64 taken;
+  } ranges[N_TURNS];
+} Notes;
+
+#define NOTES_BYTES 4096
 
 struct TpsSharedSum
 {
   TpsRankMemory *memory;
+  TpsRankArena *arena; /* may be NULL */
   guint rank;
   guint size;
-  guint n_chunks;   /* number of completed chunks */
-  guint n_averages; /* number of averages begun */
-  gdouble *weights; /* [2, size] */
+  guint n_chunks; /* number of completed chunks, modulo N_TURNS */
+  guint exchange; /* number of exchanges begun, modulo 2 * N_TURNS */
+  Notes *notes;
   gsize slot_bytes; /* equal on all ranks */
   guint8 *slots;    /* [N_TURNS, size, slot_bytes] */
 };
@@ -46,22 +68,23 @@ struct TpsSharedSum
 gsize
 tps_shared_sum_get_n_bytes (guint size)
 {
-  return WEIGHT_BYTES + N_TURNS * (gsize) size * tps_tuning_get ()->reduce_slot_bytes;
+  return NOTES_BYTES + N_TURNS * (gsize) size * tps_tuning_get ()->reduce_slot_bytes;
 }
 
 TpsSharedSum *
-tps_shared_sum_new (TpsRankMemory *memory)
+tps_shared_sum_new (TpsRankMemory *memory, TpsRankArena *arena)
 {
   TpsSharedSum *shared = g_new0 (TpsSharedSum, 1);
   guint8 *data = tps_rank_memory_get_data (memory);
 
-  G_STATIC_ASSERT (2 * TPS_RANK_MEMORY_MAX_RANKS * sizeof (gdouble) <= WEIGHT_BYTES);
+  G_STATIC_ASSERT (sizeof (Notes) <= NOTES_BYTES);
   shared->memory = memory;
+  shared->arena = arena;
   shared->rank = tps_rank_memory_get_rank (memory);
   shared->size = tps_rank_memory_get_size (memory);
-  shared->weights = (gdouble *) (gpointer) data;
+  shared->notes = (Notes *) (gpointer) data;
   shared->slot_bytes = tps_tuning_get ()->reduce_slot_bytes;
-  shared->slots = data + WEIGHT_BYTES;
+  shared->slots = data + NOTES_BYTES;
   return shared;
 }
 
@@ -69,6 +92,7 @@ void
 tps_shared_sum_free (TpsSharedSum *shared)
 {
   tps_rank_memory_free (shared->memory);
+  g_clear_pointer (&shared->arena, tps_rank_arena_unref);
   g_free (shared);
 }
 
@@ -76,6 +100,16 @@ void
 tps_shared_sum_break (TpsSharedSum *shared)
 {
   tps_rank_memory_break (shared->memory);
+}
+
+TpsBuffer *
+tps_shared_sum_get_memory (TpsSharedSum *shared, gsize n_bytes, TpsBuffer *current)
+{
+  if (shared->arena == NULL || n_bytes <= shared->slot_bytes)
+    return NULL;
+  if (current != NULL && tps_rank_arena_find (shared->arena, tps_buffer_get_data (current)) != 0)
+    return tps_buffer_ref (current);
+  return tps_rank_arena_take (shared->arena, n_bytes);
 }
 
 /* -- a chunk -- */
@@ -89,7 +123,9 @@ typedef struct
   gsize elem_size;
   const TpsAverage *average; /* NULL: a sum of floats */
   gdouble divisor;
-  const gdouble *weights; /* [size], of an average */
+  const gdouble *weights;                    /* [size], of an average */
+  guint8 *places[TPS_RANK_MEMORY_MAX_RANKS]; /* the data of all ranks, if they lie in the arena */
+  guint turn;                                /* of the counter of ranges */
 } Reduction;
 
 /* The position of a chunk and its division into segments. */
@@ -178,10 +214,6 @@ sum_floats (const Chunk *chunk, gsize begin, gsize n_elems, gfloat *sum)
 static void
 add_floats (const Chunk *chunk, gsize begin, gsize end)
 {
-  enum
-  {
-    BLOCK_BYTES = 8192
-  }; /* stays in the first-level cache */
   guint8 *own_slot = slot_of (chunk, chunk->reduction->shared->rank);
   gfloat sum[BLOCK_BYTES / sizeof (gfloat)];
 
@@ -196,7 +228,7 @@ add_floats (const Chunk *chunk, gsize begin, gsize end)
 }
 
 static void
-average_halves (const Chunk *chunk, gsize begin, gsize end)
+average_segment (const Chunk *chunk, gsize begin, gsize end)
 {
   const Reduction *reduction = chunk->reduction;
   guint size = reduction->shared->size;
@@ -220,7 +252,62 @@ add_own_segment (const Chunk *chunk)
   if (chunk->reduction->average == NULL)
     add_floats (chunk, begin, end);
   else
-    average_halves (chunk, begin, end);
+    average_segment (chunk, begin, end);
+}
+
+/* -- in place -- */
+
+static void
+add_in_place (const Reduction *reduction, gsize begin, gsize n_bytes)
+{
+  guint8 *sum = reduction->places[0] + begin;
+  gsize n_elems = n_bytes / reduction->elem_size;
+
+  tps_cpu_add (TPS_DTYPE_FLOAT32, sum, sum, reduction->places[1] + begin, n_elems);
+  for (guint r = 2; r < reduction->shared->size; r++)
+    tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, reduction->places[r] + begin, n_elems);
+}
+
+static void
+average_in_place (const Reduction *reduction, gsize begin, gsize n_bytes)
+{
+  guint size = reduction->shared->size;
+  gconstpointer parts[TPS_RANK_MEMORY_MAX_RANKS];
+
+  for (guint r = 0; r < size; r++)
+    parts[r] = reduction->places[r] + begin;
+  tps_average_in_rank_order (reduction->average->dtype, reduction->places[0] + begin, parts,
+                             reduction->weights, size, reduction->divisor,
+                             n_bytes / reduction->elem_size);
+}
+
+static void
+reduce_range (const Reduction *reduction, gsize begin, gsize end)
+{
+  for (gsize at = begin; at < end; at += BLOCK_BYTES)
+    {
+      gsize n_bytes = MIN (BLOCK_BYTES, end - at);
+
+      if (reduction->average == NULL)
+        add_in_place (reduction, at, n_bytes);
+      else
+        average_in_place (reduction, at, n_bytes);
+      for (guint r = 1; r < reduction->shared->size; r++)
+        memcpy (reduction->places[r] + at, reduction->places[0] + at, n_bytes);
+    }
+}
+
+static gboolean
+reduce_in_place (const Reduction *reduction, gint64 deadline_ns, GError **error)
+{
+  TpsSharedSum *shared = reduction->shared;
+  _Atomic guint64 *taken = &shared->notes->ranges[reduction->turn].taken;
+  gsize n_bytes = reduction->n_elems * reduction->elem_size;
+  gsize begin;
+
+  while ((begin = atomic_fetch_add (taken, 1) * shared->slot_bytes) < n_bytes)
+    reduce_range (reduction, begin, MIN (begin + shared->slot_bytes, n_bytes));
+  return tps_rank_memory_meet (shared->memory, deadline_ns, error);
 }
 
 /* -- calls -- */
@@ -249,7 +336,7 @@ run_step (const Reduction *reduction, gsize step, gsize n_chunks)
 }
 
 static gboolean
-reduce (const Reduction *reduction, gint64 deadline_ns, GError **error)
+reduce_in_slots (const Reduction *reduction, gint64 deadline_ns, GError **error)
 {
   TpsSharedSum *shared = reduction->shared;
   gsize n_bytes = reduction->n_elems * reduction->elem_size;
@@ -267,10 +354,78 @@ reduce (const Reduction *reduction, gint64 deadline_ns, GError **error)
   return TRUE;
 }
 
+/* Whether the ranks tell each other where the data are. Equal on all ranks. */
+static gboolean
+is_large (const Reduction *reduction)
+{
+  const TpsSharedSum *shared = reduction->shared;
+
+  return shared->arena != NULL && reduction->n_elems * reduction->elem_size > shared->slot_bytes;
+}
+
+/* Finds the data of all ranks in the arena. FALSE with an error if a rank named an impossible
+ * place, without one if the data of a rank lie elsewhere. */
+static gboolean
+find_places (Reduction *reduction, const guint64 *places, GError **error)
+{
+  gsize n_bytes = reduction->n_elems * reduction->elem_size;
+
+  for (guint r = 0; r < reduction->shared->size; r++)
+    {
+      if (places[r] == 0)
+        return FALSE;
+      reduction->places[r] = tps_rank_arena_at (reduction->shared->arena, r, places[r], n_bytes);
+      if (reduction->places[r] == NULL || places[r] % reduction->elem_size != 0)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid place",
+                       r);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+/* Exchanges the ranks' weights and, of large data, their places. `weights` [size]. */
+static gboolean
+exchange (Reduction *reduction, gdouble weight, gdouble *weights, gboolean *in_place,
+          gint64 deadline_ns, GError **error)
+{
+  TpsSharedSum *shared = reduction->shared;
+  guint turn = shared->exchange;
+  Notes *notes = shared->notes;
+  GError *failure = NULL;
+
+  shared->exchange = (turn + 1) % (2 * N_TURNS);
+  reduction->turn = turn % N_TURNS;
+  if (shared->rank == 0)
+    notes->ranges[(turn + 1) % N_TURNS].taken = 0;
+  notes->weights[turn % 2][shared->rank] = weight;
+  notes->places[turn % 2][shared->rank] = is_large (reduction)
+                                              ? tps_rank_arena_find (shared->arena, reduction->data)
+                                              : 0;
+  if (!tps_rank_memory_meet (shared->memory, deadline_ns, error))
+    return FALSE;
+  memcpy (weights, notes->weights[turn % 2], shared->size * sizeof *weights);
+  *in_place = find_places (reduction, notes->places[turn % 2], &failure);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, failure);
+  return FALSE;
+}
+
+static gboolean
+reduce (const Reduction *reduction, gboolean in_place, gint64 deadline_ns, GError **error)
+{
+  return in_place ? reduce_in_place (reduction, deadline_ns, error)
+                  : reduce_in_slots (reduction, deadline_ns, error);
+}
+
 gboolean
 tps_shared_sum_run (TpsSharedSum *shared, gfloat *data, gsize n_elems, gint64 deadline_ns,
                     GError **error)
 {
+  gdouble weights[TPS_RANK_MEMORY_MAX_RANKS]; /* not used */
+  gboolean in_place = FALSE;
   Reduction reduction = {
     .shared = shared,
     .data = (guint8 *) data,
@@ -278,22 +433,9 @@ tps_shared_sum_run (TpsSharedSum *shared, gfloat *data, gsize n_elems, gint64 de
     .elem_size = sizeof *data,
   };
 
-  return reduce (&reduction, deadline_ns, error);
-}
-
-/* Exchanges the weights of all ranks. There are two sets, used in turn: a rank may begin the next
- * exchange while another still reads this one. */
-static gboolean
-exchange_weights (TpsSharedSum *shared, gdouble weight, gdouble *weights, gint64 deadline_ns,
-                  GError **error)
-{
-  gdouble *told = shared->weights + shared->n_averages++ % 2 * shared->size;
-
-  told[shared->rank] = weight;
-  if (!tps_rank_memory_meet (shared->memory, deadline_ns, error))
-    return FALSE;
-  memcpy (weights, told, shared->size * sizeof *weights);
-  return TRUE;
+  return (!is_large (&reduction)
+          || exchange (&reduction, 0, weights, &in_place, deadline_ns, error))
+         && reduce (&reduction, in_place, deadline_ns, error);
 }
 
 static gboolean
@@ -320,6 +462,7 @@ tps_shared_sum_average (TpsSharedSum *shared, TpsAverage *average, gint64 deadli
                         GError **error)
 {
   gdouble weights[TPS_RANK_MEMORY_MAX_RANKS];
+  gboolean in_place;
   Reduction reduction = {
     .shared = shared,
     .data = average->data,
@@ -329,9 +472,9 @@ tps_shared_sum_average (TpsSharedSum *shared, TpsAverage *average, gint64 deadli
     .weights = weights,
   };
 
-  if (!exchange_weights (shared, average->weight, weights, deadline_ns, error)
+  if (!exchange (&reduction, average->weight, weights, &in_place, deadline_ns, error)
       || !add_weights (weights, shared->size, &average->weight, error))
     return FALSE;
   reduction.divisor = average->delivers_sum ? 1 : average->weight;
-  return reduce (&reduction, deadline_ns, error);
+  return reduce (&reduction, in_place, deadline_ns, error);
 }

@@ -104,6 +104,7 @@ static const TpsProcessGroupOps single_ops = {
   .abort = single_abort,
   .free = single_free,
   .all_reduce_f32_after = single_all_reduce_f32_after,
+  .averages_f32 = TRUE,
 };
 
 TpsProcessGroup *

@@ -17,5 +17,6 @@ const TpsHook tps_allreduce_hook = {
   .name = "allreduce_hook",
   .needs = TPS_HOOK_NEEDS_GROUP,
   .get_reach = tps_hook_get_all_reduce_reach,
+  .get_memory = tps_hook_get_group_memory,
   .reduce = allreduce_reduce,
 };

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reduces a dense bucket in place through the process group. Floats are summed with the weight as
- * one more element, and divided here; in device memory, the device divides. Half floats are
- * averaged by the group, since a sum would be rounded before the division. */
+/* Reduces a dense bucket in place through the process group. The group averages half floats, since
+ * a sum would be rounded before the division, and floats if it can. Other floats are summed with
+ * the weight as one more element, and divided here; in device memory, the device divides. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -16,7 +16,7 @@ typedef struct
   const TpsHookContext *context;
   TpsBucketCall *call;
   gchar *key;
-  TpsAverage average; /* of half floats */
+  TpsAverage average;
 } DenseCall;
 
 static void
@@ -150,7 +150,7 @@ reduce (DenseCall *self)
                                         call->n_elems + 1, on_summed, self);
       return;
     }
-  if (call->dtype == TPS_DTYPE_FLOAT32)
+  if (call->dtype == TPS_DTYPE_FLOAT32 && !group->ops->averages_f32)
     {
       fill_storage (call);
       group->ops->all_reduce_f32 (group, tps_tensor_data (&call->storage), call->n_elems + 1,
@@ -173,6 +173,17 @@ tps_hook_get_all_reduce_reach (const TpsHookContext *context, const TpsBucketCal
   return context->group_on_devices && context->group->ops->all_reduce_f32_after != NULL
              ? TPS_HOOK_REACH_STREAM
              : TPS_HOOK_REACH_HOST;
+}
+
+TpsBuffer *
+tps_hook_get_group_memory (const TpsHookContext *context, const TpsBucketCall *call,
+                           TpsBuffer *current)
+{
+  TpsProcessGroup *group = context->group;
+
+  return group->ops->get_memory != NULL ? group->ops->get_memory (
+             group, (gsize) tps_shape_n_bytes (&call->storage.shape), current)
+                                        : NULL;
 }
 
 /* Returns the name of the backend that is used for this call. */

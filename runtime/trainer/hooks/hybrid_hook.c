@@ -18,5 +18,6 @@ const TpsHook tps_hybrid_hook = {
   .name = "hybrid_hook",
   .needs = TPS_HOOK_NEEDS_GROUP,
   .get_reach = tps_hook_get_all_reduce_reach,
+  .get_memory = tps_hook_get_group_memory,
   .reduce = hybrid_reduce,
 };

@@ -188,9 +188,11 @@ TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const Tps
 TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
                                             const TpsBucketCall *call);
 
-/* Implements get_memory() for tps_hook_reduce_with_server(). */
+/* Implement get_memory() for tps_hook_reduce_with_server() and for tps_hook_all_reduce_dense(). */
 TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
                                        TpsBuffer *current);
+TpsBuffer *tps_hook_get_group_memory (const TpsHookContext *context, const TpsBucketCall *call,
+                                      TpsBuffer *current);
 
 /* Sends the pieces of the bucket to their servers. The result of a bucket with one piece is the
  * server's reply, whose buffers are not copied; otherwise the averages of the pieces are copied to

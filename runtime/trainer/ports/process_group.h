@@ -22,10 +22,10 @@ typedef struct TpsProcessGroup TpsProcessGroup;
  * the collective returns). Must not block on another collective of the group. */
 typedef void (*TpsCollectiveDone) (gpointer user_data, const GError *error);
 
-/* Half floats to be averaged. */
+/* Data to be averaged. */
 typedef struct
 {
-  TpsDType dtype; /* FLOAT16 or BFLOAT16 */
+  TpsDType dtype; /* FLOAT16, BFLOAT16 or, if the group averages_f32, FLOAT32 */
   /* [n_elems]: this rank's elements, then the average; ignored as input if this rank's weight is
    * 0 */
   gpointer data;
@@ -71,6 +71,17 @@ typedef struct
    * caller's streams continue meanwhile. `ready` stays borrowed until `done`. */
   void (*all_reduce_f32_after) (TpsProcessGroup *group, TpsEvent *ready, gfloat *data,
                                 gsize n_elems, TpsCollectiveDone done, gpointer user_data);
+
+  /* Optional: NULL means that there is no such memory. Returns host memory that all ranks map: data
+   * in it on all ranks are summed and averaged in place, without copies. `current` is the present
+   * memory of the data or NULL; the result is a new reference to it if it is such memory. NULL if
+   * ranks cannot share memory or have none left, or if data of this size would not be faster.
+   * Owned by the caller; may outlive the group. After an error, other ranks may still write to it
+   * until they notice. Thread: any. */
+  TpsBuffer *(*get_memory) (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current);
+
+  /* Whether average() also takes FLOAT32, in host memory. */
+  gboolean averages_f32;
 
   /* For a group that consists of several: the names of those for host memory and for device memory.
    * NULL = `name`. */

@@ -9,7 +9,8 @@ import junit
 import launcher
 
 SIZES = ["all-reduce 4 KiB", "all-reduce 64 KiB", "all-reduce 1 MiB"]
-WAYS = ["shared memory", "tcp"]
+OURS = ["in place", "shared memory"]
+WAYS = OURS + ["tcp"]
 
 
 class AllReduce(launcher.TestCase):
@@ -36,7 +37,7 @@ class AllReduce(launcher.TestCase):
         self.assertEqual({figure["n"] for figure in output["figures"]}, {2})
         self.assertEqual([peer["name"] for peer in output["peers"]], ["memory"])
         self.assertEqual([ratio["name"] for ratio in output["ratios"]],
-                         [size + " shared memory / " + other for size in SIZES
+                         [f"{size} {way} / {other}" for size in SIZES for way in OURS
                           for other in ("tcp", "memory")])
 
     def test_pytorch_sums_up_the_same(self):

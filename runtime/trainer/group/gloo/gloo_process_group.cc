@@ -72,10 +72,7 @@ struct Job
   const char *
   name () const
   {
-    return kind == ALL_REDUCE   ? "all-reduce"
-           : kind == AVERAGE    ? "average"
-           : kind == ALL_GATHER ? "all-gather"
-                                : "farewell";
+    return kind == ALL_GATHER ? "all-gather" : kind == FAREWELL ? "farewell" : "all-reduce";
   }
 };
 
@@ -87,6 +84,7 @@ public:
 
   void enqueue (const Job &job) noexcept;
   void abort () noexcept;
+  TpsBuffer *get_memory (gsize n_bytes, TpsBuffer *current) noexcept;
 
 private:
   void run () noexcept;
@@ -96,7 +94,7 @@ private:
   void end_job (const Job &job);
 
   void all_reduce (float *data, size_t n_elems);
-  void average_halves (TpsAverage *average);
+  void average (TpsAverage *average);
 
   Mesh mesh_;
   std::unique_ptr<tps::SharedSum> shared_; /* null if memory cannot be shared */
@@ -123,10 +121,12 @@ extern "C"
                                      gpointer user_data);
   static void gloo_abort (TpsProcessGroup *group);
   static void gloo_free (TpsProcessGroup *group);
+  static TpsBuffer *gloo_get_memory (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current);
 }
 
 const TpsProcessGroupOps gloo_ops = {
-  "gloo", gloo_all_reduce_f32, gloo_average, gloo_all_gather_bytes, gloo_abort, gloo_free,
+  "gloo",  gloo_all_reduce_f32, gloo_average, gloo_all_gather_bytes, gloo_abort, gloo_free,
+  nullptr, gloo_get_memory,     TRUE,
 };
 
 GlooGroup::GlooGroup (const TpsProcessGroupOptions *options)
@@ -234,7 +234,7 @@ GlooGroup::do_job (const Job &job)
       all_reduce (job.data, job.n_elems);
       break;
     case Job::AVERAGE:
-      average_halves (job.average);
+      average (job.average);
       break;
     case Job::ALL_GATHER:
       mesh_.gather_bytes (job.sent, job.n_bytes, job.counts, job.gathered);
@@ -290,6 +290,12 @@ GlooGroup::end_job (const Job &job)
   g_error_free (error);
 }
 
+TpsBuffer *
+GlooGroup::get_memory (gsize n_bytes, TpsBuffer *current) noexcept
+{
+  return shared_ != nullptr ? shared_->get_memory (n_bytes, current) : nullptr;
+}
+
 void
 GlooGroup::all_reduce (float *data, size_t n_elems)
 {
@@ -300,7 +306,7 @@ GlooGroup::all_reduce (float *data, size_t n_elems)
 }
 
 void
-GlooGroup::average_halves (TpsAverage *average)
+GlooGroup::average (TpsAverage *average)
 {
   if (shared_ != nullptr)
     shared_->average (average, mesh_.deadline ());
@@ -345,6 +351,12 @@ extern "C"
   gloo_free (TpsProcessGroup *group)
   {
     delete static_cast<GlooGroup *> (group);
+  }
+
+  static TpsBuffer *
+  gloo_get_memory (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current)
+  {
+    return static_cast<GlooGroup *> (group)->get_memory (n_bytes, current);
   }
 }
 

@@ -19,7 +19,8 @@ public:
    * shared, in particular if `wanted` is false on any rank. Throws Failure. */
   static std::unique_ptr<SharedSum> agree (Mesh *mesh, bool wanted);
 
-  /* As the functions of runtime/trainer/group/shared_sum.h; throw Failure. */
+  /* As the functions of runtime/trainer/group/shared_sum.h. The last two throw Failure. */
+  TpsBuffer *get_memory (size_t n_bytes, TpsBuffer *current) noexcept; /* thread: any */
   void sum (float *data, size_t n_elems, Clock::time_point deadline);
   void average (TpsAverage *average, Clock::time_point deadline);
 
@@ -36,7 +37,8 @@ private:
     }
   };
 
-  explicit SharedSum (TpsRankMemory *memory) : shared_ (tps_shared_sum_new (memory))
+  SharedSum (TpsRankMemory *memory, TpsRankArena *arena)
+      : shared_ (tps_shared_sum_new (memory, arena))
   {
   }
 

@@ -16,8 +16,12 @@ namespace {
 
 using testing::ElementsAre;
 
-const std::vector<FakeModel::Parameter> MODEL = { { "embedding", { 6, 2 }, true },
-                                                  { "weight", { 4 }, false } };
+/* A dense bucket of as many elements as the rank has values. */
+std::vector<FakeModel::Parameter>
+make_model (size_t n_dense)
+{
+  return { { "embedding", { 6, 2 }, true }, { "weight", { (gint64) n_dense }, false } };
+}
 
 /* The inputs and results of a rank. */
 struct Rank
@@ -31,7 +35,8 @@ struct Rank
   std::vector<float> reduced;
   std::vector<gint64> reduced_ids;
   std::vector<float> reduced_rows;
-  std::set<std::string> metrics; /* "type,name" */
+  bool is_in_group_memory = false; /* the dense average */
+  std::set<std::string> metrics;   /* "type,name" */
 };
 
 void
@@ -55,6 +60,20 @@ copy_results (TpsDdp *ddp, Rank *rank)
     }
 }
 
+bool
+is_in_group_memory (TpsProcessGroup *group, const TpsGradient *dense)
+{
+  TpsBuffer *memory;
+
+  if (dense->kind != TPS_GRADIENT_DENSE)
+    return false;
+  memory = group->ops->get_memory (group, (gsize) tps_shape_n_bytes (&dense->dense.shape),
+                                   dense->dense.buffer);
+  if (memory != nullptr)
+    tps_buffer_unref (memory);
+  return memory == dense->dense.buffer;
+}
+
 void
 copy_metrics (TpsMetrics *metrics, Rank *rank)
 {
@@ -73,7 +92,7 @@ copy_metrics (TpsMetrics *metrics, Rank *rank)
 void
 step (Rank *rank, TpsProcessGroup *group, const char *hook, bool delivers_sum)
 {
-  FakeModel model (MODEL);
+  FakeModel model (make_model (rank->has_data ? rank->dense.size () : 4));
   FakeExchange exchange;
   const TpsPiece pieces[2] = { { 0, 0, 0, 0 }, { 0, 1, 0, 0 } };
   const TpsRoute routes[2] = { { &pieces[0], 1 }, { &pieces[1], 1 } };
@@ -103,6 +122,7 @@ step (Rank *rank, TpsProcessGroup *group, const char *hook, bool delivers_sum)
   if (!(rank->has_data ? tps_ddp_backward (ddp, nullptr, &error) : tps_ddp_join_step (ddp, &error)))
     rank->error = error->message;
   copy_results (ddp, rank);
+  rank->is_in_group_memory = is_in_group_memory (group, tps_ddp_get_reduced (ddp, 0));
   copy_metrics (context.metrics, rank);
 
   g_clear_error (&error);
@@ -146,6 +166,25 @@ TEST (AllReduce, DeliversTheMeanOfAllRanksToAllRanks)
       EXPECT_THAT (rank.reduced_ids, ElementsAre (0, 2, 5));
       EXPECT_THAT (rank.reduced_rows, ElementsAre (1, 1, 3, 3, 2, 2));
     }
+}
+
+/* Large ones; a small one is copied. */
+TEST (AllReduce, BucketsLieInMemoryOfTheGroup)
+{
+  for (const char *hook : { "allreduce_hook", "hybrid_hook", "sparse_rpc_hook" })
+    for (size_t n : { size_t (4), size_t (100000) })
+      {
+        std::vector<Rank> ranks = { rank_of (std::vector<float> (n, 1.5f), { 0 }, 3.0f),
+                                    rank_of (std::vector<float> (n, 4.0f), { 1 }, 6.0f) };
+
+        step_all (&ranks, hook);
+        for (const Rank &rank : ranks)
+          {
+            EXPECT_EQ (rank.error, "");
+            EXPECT_EQ (rank.reduced, std::vector<float> (n, 2.75f));
+            EXPECT_EQ (rank.is_in_group_memory, n == 100000) << hook;
+          }
+      }
 }
 
 TEST (AllReduce, DeliversTheSumWhereThatIsWanted)

@@ -265,6 +265,41 @@ TEST_P (Sums, AreAddedInRankOrderOverManyChunksAndRounds)
     }
 }
 
+/* Memory of the group exists if its ranks share memory; results are the same in all memory. */
+TEST_P (Sums, AveragesOfFloatsAreTheSameInMemoryOfTheGroup)
+{
+  constexpr size_t N = 200003;
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, TIMEOUT_NS, GetParam ());
+
+  run_ranks (3, [&] (guint r) {
+    TpsProcessGroup *group = groups[r];
+    g_autoptr (TpsBuffer) memory = group->ops->get_memory (group, N * sizeof (float), nullptr);
+    std::vector<float> foreign (N);
+
+    ASSERT_TRUE (group->ops->averages_f32);
+    ASSERT_EQ (memory != nullptr, GetParam ());
+    for (bool placed : { false, true })
+      for (bool delivers_sum : { false, true })
+        {
+          float *data = placed && memory != nullptr
+                            ? reinterpret_cast<float *> (tps_buffer_get_data (memory))
+                            : foreign.data ();
+          TpsAverage mine = { TPS_DTYPE_FLOAT32, data, N, r == 2 ? 0.5 : static_cast<double> (r),
+                              delivers_sum };
+
+          for (size_t i = 0; i < N; i++)
+            data[i] = element (r, i);
+          ASSERT_EQ (average (group, &mine), "");
+          ASSERT_EQ (mine.weight, 1.5);
+          for (size_t i = 0; i < N; i++)
+            ASSERT_EQ (data[i],
+                       (element (1, i) + 0.5f * element (2, i)) / (delivers_sum ? 1.0f : 1.5f))
+                << i;
+        }
+  });
+  free_groups (groups);
+}
+
 TEST_P (Sums, FailAtOnceAndNameTheRankThatHasLeft)
 {
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, TIMEOUT_NS, GetParam ());

@@ -2,10 +2,12 @@
 
 #include "runtime/trainer/group/shared_sum.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <vector>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -35,23 +37,42 @@ struct SumFree
   }
 };
 
+/* Arenas of ranks that are threads of this process; each has mapped the parts of all. */
+std::vector<TpsRankArena *>
+make_arenas (guint size)
+{
+  std::vector<TpsRankArena *> arenas;
+  std::vector<TpsRankFileAddress> addresses (size);
+
+  for (guint r = 0; r < size; r++)
+    arenas.push_back (tps_rank_arena_new (r, size, &addresses[r]));
+  for (guint r = 0; r < size; r++)
+    for (guint other = 0; other < size; other++)
+      EXPECT_TRUE (other == r || tps_rank_arena_open (arenas[r], other, &addresses[other]));
+  for (TpsRankArena *arena : arenas)
+    tps_rank_arena_close_door (arena);
+  return arenas;
+}
+
 /* Ranks that are threads of this process, each with a mapping of its own. */
 std::vector<std::unique_ptr<TpsSharedSum, SumFree>>
-make_ranks (guint size)
+make_ranks (guint size, bool have_arena = true)
 {
+  std::vector<TpsRankArena *> arenas = have_arena ? make_arenas (size)
+                                                  : std::vector<TpsRankArena *> (size);
   std::vector<TpsRankMemory *> memories;
   std::vector<std::unique_ptr<TpsSharedSum, SumFree>> ranks;
   gsize n_bytes = tps_shared_sum_get_n_bytes (size);
-  TpsRankMemoryAddress address;
+  TpsRankFileAddress address;
 
   memories.push_back (tps_rank_memory_create (size, n_bytes, &address));
   for (guint r = 1; r < size; r++)
     memories.push_back (tps_rank_memory_open (&address, r, size, n_bytes));
-  for (TpsRankMemory *memory : memories)
+  for (guint r = 0; r < size; r++)
     {
-      EXPECT_NE (memory, nullptr);
-      tps_rank_memory_close_door (memory);
-      ranks.emplace_back (tps_shared_sum_new (memory));
+      EXPECT_NE (memories[r], nullptr);
+      tps_rank_memory_close_door (memories[r]);
+      ranks.emplace_back (tps_shared_sum_new (memories[r], arenas[r]));
     }
   return ranks;
 }
@@ -62,10 +83,23 @@ element (guint rank, size_t i)
   return std::sin (static_cast<float> (i) * 0.37f + static_cast<float> (rank) * 1.7f) * 1000.0f;
 }
 
-void
-check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n)
+/* Memory for `n` floats: of the ranks if `placed` and there are enough for that. */
+TpsBuffer *
+get_floats (TpsSharedSum *shared, size_t n, bool placed)
 {
-  std::vector<float> data (n), expected (n);
+  TpsBuffer *memory = placed ? tps_shared_sum_get_memory (shared, n * sizeof (float), nullptr)
+                             : nullptr;
+
+  return memory != nullptr ? memory : tps_buffer_new (n * sizeof (float));
+}
+
+/* The result is the same in all kinds of memory. */
+void
+check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed = false)
+{
+  g_autoptr (TpsBuffer) buffer = get_floats (shared, n, placed);
+  float *data = reinterpret_cast<float *> (tps_buffer_get_data (buffer));
+  std::vector<float> expected (n);
   GError *error = nullptr;
 
   for (size_t i = 0; i < n; i++)
@@ -75,9 +109,36 @@ check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n)
       for (guint r = 1; r < size; r++)
         expected[i] += element (r, i);
     }
-  ASSERT_TRUE (tps_shared_sum_run (shared, data.data (), n, in_seconds (60), &error))
+  ASSERT_TRUE (tps_shared_sum_run (shared, data, n, in_seconds (60), &error)) << error->message;
+  EXPECT_EQ (std::vector<float> (data, data + n), expected)
+      << n << " elements, rank " << rank << " of " << size;
+}
+
+/* The mean of floats of which rank 1 sends none, and the last rank counts three times. */
+void
+check_average_of_floats (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed)
+{
+  g_autoptr (TpsBuffer) buffer = get_floats (shared, n, placed);
+  float *data = reinterpret_cast<float *> (tps_buffer_get_data (buffer));
+  auto weight_of = [size] (guint r) { return r == 1 ? 0 : r + 1 == size ? 3 : 1; };
+  TpsAverage average = { TPS_DTYPE_FLOAT32, data, n, static_cast<double> (weight_of (rank)),
+                         FALSE };
+  float weights = static_cast<float> (size > 2 ? size + 1 : 1);
+  GError *error = nullptr;
+
+  for (size_t i = 0; i < n; i++)
+    data[i] = rank == 1 ? NAN : element (rank, i);
+  ASSERT_TRUE (tps_shared_sum_average (shared, &average, in_seconds (60), &error))
       << error->message;
-  EXPECT_EQ (data, expected) << n << " elements, rank " << rank << " of " << size;
+  EXPECT_EQ (average.weight, weights);
+  for (size_t i = 0; i < n; i++)
+    {
+      float sum = element (0, i);
+
+      for (guint r = 2; r < size; r++)
+        sum += static_cast<float> (weight_of (r)) * element (r, i);
+      ASSERT_EQ (data[i], sum / weights) << i << " of " << n << ", rank " << rank << " of " << size;
+    }
 }
 
 /* The mean of the ranks' numbers + 1, where the last rank counts twice: small integers, so
@@ -117,6 +178,161 @@ TEST (SharedSum, SumsAndAveragesOfAllSizesFollowEachOther)
     }
 }
 
+/* Sums in place, through slots, and in both kinds of memory, in one sequence. */
+TEST (SharedSum, DataInMemoryOfTheRanksAreReducedInPlaceWithTheSameBits)
+{
+  for (guint size : { 2u, 3u, 5u })
+    {
+      auto ranks = make_ranks (size);
+
+      run_ranks (size, [&] (guint rank) {
+        TpsSharedSum *shared = ranks[rank].get ();
+
+        for (size_t n : { size_t (7), CHUNK_ELEMS + 1, 3 * CHUNK_ELEMS, 9 * CHUNK_ELEMS + 31 })
+          {
+            check_sum (shared, rank, size, n, true);
+            check_average_of_floats (shared, rank, size, n, true);
+            check_sum (shared, rank, size, n, rank % 2 == 0);
+            check_average_of_floats (shared, rank, size, n, rank + 1 != size);
+            check_average (shared, rank, size, n);
+            check_average_of_floats (shared, rank, size, n, false);
+          }
+      });
+    }
+}
+
+TEST (SharedSum, WorksWithoutAnArena)
+{
+  auto ranks = make_ranks (2, false);
+
+  run_ranks (2, [&] (guint rank) {
+    EXPECT_EQ (tps_shared_sum_get_memory (ranks[rank].get (), 1 << 20, nullptr), nullptr);
+    check_sum (ranks[rank].get (), rank, 2, 3 * CHUNK_ELEMS);
+  });
+}
+
+TEST (SharedSum, MemoryOfTheRanksStaysTheMemoryOfItsData)
+{
+  auto ranks = make_ranks (2);
+  g_autoptr (TpsBuffer) mine = tps_shared_sum_get_memory (ranks[0].get (), 1 << 20, nullptr);
+  g_autoptr (TpsBuffer) again = tps_shared_sum_get_memory (ranks[0].get (), 1 << 20, mine);
+  g_autoptr (TpsBuffer) foreign = tps_buffer_new (1 << 20);
+  g_autoptr (TpsBuffer) instead = tps_shared_sum_get_memory (ranks[0].get (), 1 << 20, foreign);
+
+  ASSERT_NE (mine, nullptr);
+  EXPECT_EQ (again, mine);
+  ASSERT_NE (instead, nullptr);
+  EXPECT_NE (instead, foreign);
+  EXPECT_EQ (tps_shared_sum_get_memory (ranks[0].get (), 64, nullptr), nullptr) << "not faster";
+}
+
+/* Each rank reads the others' numbers before it uses them as places. */
+TEST (SharedSum, AnImpossiblePlaceIsRefused)
+{
+  constexpr size_t N = 2 * CHUNK_ELEMS;
+  auto ranks = make_ranks (2);
+
+  run_ranks (2, [&] (guint rank) {
+    g_autoptr (TpsBuffer) data = get_floats (ranks[rank].get (), N, true);
+    /* One byte into a float: on rank 1, the place is no place of floats. */
+    gfloat *floats = reinterpret_cast<gfloat *> (tps_buffer_get_data (data) + (rank == 1 ? 1 : 0));
+    GError *error = nullptr;
+
+    EXPECT_FALSE (tps_shared_sum_run (ranks[rank].get (), floats, N - 1, in_seconds (60), &error));
+    ASSERT_NE (error, nullptr);
+    EXPECT_STREQ (error->message, "rank 1 sent an invalid place");
+    g_error_free (error);
+  });
+}
+
+/* -- the arena -- */
+
+class Arena : public testing::Test
+{
+protected:
+  std::vector<TpsRankArena *> arenas = make_arenas (2);
+
+  ~Arena () override
+  {
+    for (TpsRankArena *arena : arenas)
+      tps_rank_arena_unref (arena);
+  }
+};
+
+TEST_F (Arena, BuffersOfARankAreSeenByTheOthers)
+{
+  g_autoptr (TpsBuffer) buffer = tps_rank_arena_take (arenas[0], 10000);
+  guint64 place = tps_rank_arena_find (arenas[0], tps_buffer_get_data (buffer) + 9999);
+
+  ASSERT_NE (place, 0u);
+  tps_buffer_get_data (buffer)[9999] = 42;
+  ASSERT_NE (tps_rank_arena_at (arenas[1], 0, place, 1), nullptr);
+  EXPECT_EQ (*tps_rank_arena_at (arenas[1], 0, place, 1), 42);
+  EXPECT_EQ (tps_rank_arena_find (arenas[1], tps_buffer_get_data (buffer)), 0u);
+}
+
+TEST_F (Arena, PlacesOutsideOfAPartAreNone)
+{
+  EXPECT_EQ (tps_rank_arena_at (arenas[0], 1, 0, 1), nullptr);
+  EXPECT_EQ (tps_rank_arena_at (arenas[0], 1, TPS_RANK_ARENA_PART_BYTES, 1), nullptr);
+  EXPECT_EQ (tps_rank_arena_at (arenas[0], 1, 4096, TPS_RANK_ARENA_PART_BYTES), nullptr);
+  EXPECT_EQ (tps_rank_arena_at (arenas[0], 1, G_MAXUINT64, 2), nullptr);
+  EXPECT_EQ (tps_rank_arena_take (arenas[0], 0), nullptr);
+  EXPECT_EQ (tps_rank_arena_take (arenas[0], TPS_RANK_ARENA_PART_BYTES), nullptr);
+}
+
+/* Against a model: no two buffers overlap, and new buffers are zeros. */
+TEST_F (Arena, BuffersDoNotOverlap)
+{
+  struct Held
+  {
+    TpsBuffer *buffer;
+    guint8 mark;
+  };
+  std::mt19937 dice (5);
+  std::vector<Held> held;
+
+  for (int step = 0; step < 3000; step++)
+    {
+      if (held.size () < 40 && dice () % 2 == 0)
+        {
+          gsize n_bytes = 1 + dice () % 30000;
+          TpsBuffer *buffer = tps_rank_arena_take (arenas[0], n_bytes);
+          guint8 mark = static_cast<guint8> (1 + dice () % 255);
+
+          ASSERT_NE (buffer, nullptr);
+          ASSERT_TRUE (std::all_of (tps_buffer_get_data (buffer),
+                                    tps_buffer_get_data (buffer) + n_bytes,
+                                    [] (guint8 byte) { return byte == 0; }));
+          memset (tps_buffer_get_data (buffer), mark, n_bytes);
+          held.push_back ({ buffer, mark });
+        }
+      else if (!held.empty ())
+        {
+          size_t i = dice () % held.size ();
+          const guint8 *data = tps_buffer_get_data (held[i].buffer);
+          gsize n_bytes = tps_buffer_get_size (held[i].buffer);
+
+          ASSERT_EQ (std::count (data, data + n_bytes, held[i].mark), (long) n_bytes);
+          tps_buffer_unref (held[i].buffer);
+          held.erase (held.begin () + (long) i);
+        }
+    }
+  for (Held &last : held)
+    tps_buffer_unref (last.buffer);
+}
+
+TEST_F (Arena, ABufferMayOutliveIt)
+{
+  TpsBuffer *buffer = tps_rank_arena_take (arenas[1], 100);
+
+  ASSERT_NE (buffer, nullptr);
+  tps_rank_arena_unref (arenas[1]);
+  arenas.pop_back ();
+  tps_buffer_get_data (buffer)[99] = 1;
+  tps_buffer_unref (buffer);
+}
+
 TEST (SharedSum, AWeightThatIsNoneIsRefusedByAllAndChangesNothing)
 {
   auto ranks = make_ranks (2);
@@ -136,7 +352,7 @@ TEST (SharedSum, AWeightThatIsNoneIsRefusedByAllAndChangesNothing)
 
 TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
 {
-  TpsRankMemoryAddress address, other;
+  TpsRankFileAddress address, other;
   g_autoptr (TpsRankMemory) memory = tps_rank_memory_create (2, 100, &address);
 
   ASSERT_NE (memory, nullptr);
@@ -150,7 +366,7 @@ TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
 
 /* Opens it as rank 1 in a child process, which ends at once and is not reaped. */
 pid_t
-make_zombie (const TpsRankMemoryAddress *address)
+make_zombie (const TpsRankFileAddress *address)
 {
   pid_t pid = fork ();
   siginfo_t info;
@@ -164,7 +380,7 @@ make_zombie (const TpsRankMemoryAddress *address)
 
 TEST (RankMemory, AProcessThatHasEndedIsSeenBeforeItsParentWaitsForIt)
 {
-  TpsRankMemoryAddress address;
+  TpsRankFileAddress address;
   g_autoptr (TpsRankMemory) memory = tps_rank_memory_create (2, 100, &address);
   GError *error = nullptr;
   pid_t zombie;
