@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions and fills. Bound: memory, the bytes of both elements; for fills, of one. */
+/* Conversions and fills. Bound: memory, the bytes of both elements; for fills, of one. A thread
+ * converts V neighbouring elements of at most 4 bytes at once if the arrays permit it. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"
@@ -9,21 +10,26 @@ namespace {
 
 using namespace tps;
 
-template <typename To, typename From> struct Cast
+template <typename To, typename From, int V> struct Cast
 {
-  using Item = typename To::Bits;
-  typename To::Bits *to;
-  const typename From::Bits *from;
+  using Item = Pack<typename From::Bits, V>;
+  using Output = Pack<typename To::Bits, V>;
+  Output *to;
+  const Item *from;
 
   TPS_BODY Item
   load (gsize i) const
   {
-    return To::of (From::value (from[i]));
+    return from[i];
   }
   TPS_BODY void
-  store (gsize i, Item item) const
+  store (gsize i, const Item &item) const
   {
-    to[i] = item;
+    Output output;
+
+    for (int v = 0; v < V; v++)
+      output.at[v] = To::of (From::value (item.at[v]));
+    to[i] = output;
   }
 };
 
@@ -45,15 +51,27 @@ template <typename T> struct Fill
   }
 };
 
+template <int V, typename To, typename From>
+cudaError_t
+cast_packs (cudaStream_t stream, gpointer to, gconstpointer from, gsize n_elems)
+{
+  using Body = Cast<To, From, V>;
+  Body body = { (typename Body::Output *) to, (const typename Body::Item *) from };
+
+  return each < V == 1 ? 4 : 2 > (stream, n_elems / V, body);
+}
+
 template <typename To>
 cudaError_t
 cast_to (cudaStream_t stream, gpointer to, TpsDType from_dtype, gconstpointer from, gsize n_elems)
 {
   return for_type (from_dtype, [&] (auto type) {
     using From = decltype (type);
-    Cast<To, From> body = { (typename To::Bits *) to, (const typename From::Bits *) from };
 
-    return each<4> (stream, n_elems, body);
+    if constexpr (sizeof (typename To::Bits) <= 4 && sizeof (typename From::Bits) <= 4)
+      if (tps_cuda_geometry_columns (n_elems, to, from, nullptr) == 4)
+        return cast_packs<4, To, From> (stream, to, from, n_elems);
+    return cast_packs<1, To, From> (stream, to, from, n_elems);
   });
 }
 

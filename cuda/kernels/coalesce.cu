@@ -16,13 +16,24 @@ using namespace tps;
 template <typename Type, int V> struct RowTerms
 {
   using Sum = typename Type::Sum;
-  const Pack<typename Type::Bits, V> *values;
+  using Place = gsize;
+  using Loaded = Pack<typename Type::Bits, V>;
+  const Loaded *values;
   gsize n_packs;
 
-  TPS_BODY Pack<Sum, V>
-  at (gsize position, gsize pack) const
+  TPS_BODY Place
+  find (gsize position) const
   {
-    Pack<typename Type::Bits, V> bits = values[position * n_packs + pack];
+    return position * n_packs;
+  }
+  TPS_BODY Loaded
+  load (Place place, gsize pack) const
+  {
+    return values[place + pack];
+  }
+  TPS_BODY Pack<Sum, V>
+  value (Place, const Loaded &bits) const
+  {
     Pack<Sum, V> term;
 
     for (int v = 0; v < V; v++)

@@ -65,26 +65,25 @@ quotient<BFloat16, gfloat> (gfloat sum, gfloat divisor)
 /* V neighbouring averages. */
 template <typename Type, typename Factor, int V> struct Divide
 {
-  using Item = Pack<typename Type::Bits, V>;
-  using Sums = Pack<typename Type::Sum, V>;
-  Item *average;
-  const Sums *sum;
+  using Item = Pack<typename Type::Sum, V>;
+  using Averages = Pack<typename Type::Bits, V>;
+  Averages *average;
+  const Item *sum;
   Factor divisor;
 
   TPS_BODY Item
   load (gsize i) const
   {
-    Sums from = sum[i];
-    Item item;
-
-    for (int v = 0; v < V; v++)
-      item.at[v] = quotient<Type, Factor> (from.at[v], divisor);
-    return item;
+    return sum[i];
   }
   TPS_BODY void
-  store (gsize i, Item item) const
+  store (gsize i, const Item &item) const
   {
-    average[i] = item;
+    Averages averages;
+
+    for (int v = 0; v < V; v++)
+      averages.at[v] = quotient<Type, Factor> (item.at[v], divisor);
+    average[i] = averages;
   }
 };
 
@@ -94,7 +93,7 @@ divide_packs (cudaStream_t stream, gpointer average, gconstpointer sum, Factor d
               gsize n_elems)
 {
   using Body = Divide<Type, Factor, V>;
-  Body body = { (typename Body::Item *) average, (const typename Body::Sums *) sum, divisor };
+  Body body = { (typename Body::Averages *) average, (const typename Body::Item *) sum, divisor };
 
   return each < V == 1 ? 4 : 2 > (stream, n_elems / V, body);
 }

@@ -20,19 +20,43 @@ using namespace tps;
 template <int V> struct BagTerms
 {
   using Sum = gfloat;
+  struct Place
+  {
+    guint32 position, bag;
+  };
+  struct Loaded
+  {
+    Pack<gfloat, V> gradient;
+    gfloat weight; /* only set if there are weights */
+  };
   TpsBags bags;
   const guint32 *bag_of; /* NULL: each position is a bag */
   const Pack<gfloat, V> *gradient;
   gsize n_packs;
 
-  TPS_BODY Pack<gfloat, V>
-  at (gsize position, gsize pack) const
+  TPS_BODY Place
+  find (guint32 position) const
   {
-    gsize bag = bag_of != nullptr ? bag_of[position] : position;
-    Pack<gfloat, V> term = gradient[bag * n_packs + pack];
+    return { position, bag_of != nullptr ? bag_of[position] : position };
+  }
+  TPS_BODY Loaded
+  load (const Place &place, gsize pack) const
+  {
+    Loaded loaded;
+
+    loaded.gradient = gradient[place.bag * n_packs + pack];
+    if (bags.weights != nullptr)
+      loaded.weight = bags.weights[place.position];
+    return loaded;
+  }
+  TPS_BODY Pack<gfloat, V>
+  value (const Place &place, const Loaded &loaded) const
+  {
+    Pack<gfloat, V> term = loaded.gradient;
 
     if (bags.pooling == TPS_POOLING_MEAN)
       {
+        gsize bag = place.bag;
         gfloat count = (gfloat) (bag_start (bags, bag + 1) - bag_start (bags, bag));
 
         for (int v = 0; v < V; v++)
@@ -40,7 +64,7 @@ template <int V> struct BagTerms
       }
     if (bags.weights != nullptr)
       for (int v = 0; v < V; v++)
-        term.at[v] = bags.weights[position] * term.at[v];
+        term.at[v] = loaded.weight * term.at[v];
     return term;
   }
 };
@@ -48,12 +72,24 @@ template <int V> struct BagTerms
 struct CellTerms
 {
   using Sum = gfloat;
+  using Place = gsize;
+  using Loaded = Pack<gfloat, 1>;
   const gfloat *gradient;
 
-  TPS_BODY Pack<gfloat, 1>
-  at (gsize position, gsize) const
+  TPS_BODY Place
+  find (gsize position) const
   {
-    return { { gradient[position] } };
+    return position;
+  }
+  TPS_BODY Loaded
+  load (Place place, gsize) const
+  {
+    return { { gradient[place] } };
+  }
+  TPS_BODY Pack<gfloat, 1>
+  value (Place, const Loaded &loaded) const
+  {
+    return loaded;
   }
 };
 

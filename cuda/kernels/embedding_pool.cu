@@ -38,34 +38,30 @@ template <typename Type, int V> struct Pool
   const Elements *table;
   Item *output;
 
-  TPS_BODY Item
-  row (gsize position, gsize column) const
-  {
-    Item values = values_of<Type, V> (table[(gsize) bags.indices[position] * n_packs + column]);
-
-    if (bags.weights != nullptr)
-      for (int v = 0; v < V; v++)
-        values.at[v] = bags.weights[position] * values.at[v];
-    return values;
-  }
   TPS_BODY void
-  add (Item *sum, const Item &row) const
+  add (Item *sum, const Elements &row, gfloat weight) const
   {
+    Item values = values_of<Type, V> (row);
+
     for (int v = 0; v < V; v++)
-      sum->at[v] += row.at[v];
+      sum->at[v] += bags.weights != nullptr ? weight * values.at[v] : values.at[v];
   }
-  /* Adds fewer than kAhead rows, also loaded at once. */
+  /* Adds `n` rows, at most kAhead, after all of them are loaded. */
   TPS_BODY void
-  add_last (gsize position, int n, gsize column, Item *sum) const
+  add_rows (gsize position, int n, gsize column, Item *sum) const
   {
-    Item rows[kAhead - 1];
+    Elements rows[kAhead];
+    gfloat weights[kAhead] = {};
 
-    for (int a = 0; a < kAhead - 1; a++)
+    for (int a = 0; a < kAhead; a++)
       if (a < n)
-        rows[a] = row (position + a, column);
-    for (int a = 0; a < kAhead - 1; a++)
+        rows[a] = table[(gsize) bags.indices[position + a] * n_packs + column];
+    for (int a = 0; a < kAhead; a++)
+      if (a < n && bags.weights != nullptr)
+        weights[a] = bags.weights[position + a];
+    for (int a = 0; a < kAhead; a++)
       if (a < n)
-        add (sum, rows[a]);
+        add (sum, rows[a], weights[a]);
   }
   TPS_BODY Item
   load (gsize i) const
@@ -78,16 +74,9 @@ template <typename Type, int V> struct Pool
     for (int v = 0; v < V; v++)
       sum.at[v] = first < end ? -0.0f : 0.0f; /* -0 + x is x, for x = -0 too */
     for (; position + kAhead <= end; position += kAhead)
-      {
-        Item rows[kAhead];
-
-        for (int a = 0; a < kAhead; a++)
-          rows[a] = row (position + a, cell.column);
-        for (int a = 0; a < kAhead; a++)
-          add (&sum, rows[a]);
-      }
+      add_rows (position, kAhead, cell.column, &sum);
     if (position < end)
-      add_last (position, (int) (end - position), cell.column, &sum);
+      add_rows (position, (int) (end - position), cell.column, &sum);
     if (bags.pooling == TPS_POOLING_MEAN && first < end)
       for (int v = 0; v < V; v++)
         sum.at[v] = sum.at[v] / (gfloat) (end - first);
@@ -176,18 +165,18 @@ template <typename Type, int V> struct Max
     for (gsize position = first; position < end; position += kAhead)
       {
         int n = end - position < kAhead ? (int) (end - position) : kAhead;
-        Values rows[kAhead];
+        Elements rows[kAhead];
         gint64 ids[kAhead];
 
         for (int a = 0; a < kAhead; a++)
           if (a < n)
-            {
-              ids[a] = bags.indices[position + a];
-              rows[a] = values_of<Type, V> (table[(gsize) ids[a] * n_packs + cell.column]);
-            }
+            ids[a] = bags.indices[position + a];
         for (int a = 0; a < kAhead; a++)
           if (a < n)
-            take (&largest, rows[a], ids[a], position + a == first);
+            rows[a] = table[(gsize) ids[a] * n_packs + cell.column];
+        for (int a = 0; a < kAhead; a++)
+          if (a < n)
+            take (&largest, values_of<Type, V> (rows[a]), ids[a], position + a == first);
       }
     return largest;
   }

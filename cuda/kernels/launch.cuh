@@ -1,11 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The two forms of parallel work that all kernels use. The computation is a struct, the body; only
- * this header distributes it over threads.
+/* The three forms of parallel work that all kernels use. The computation is a struct, the body;
+ * only this header distributes it over threads.
  *
  *   each<Unroll> (stream, n, body)   items 0 … n - 1, with a few items per thread: body.load (i),
- *                                    then body.store (i, loaded). All loads of a thread precede its
- *                                    stores, so that they are in flight together.
+ *                                    then body.store (i, loaded). All loads of a thread precede
+ *                                    its stores, so that they are in flight together. A body should
+ *                                    compute in store (): a use of a loaded value in load () delays
+ *                                    the loads after it.
+ *   placed<Unroll> (stream, n, body) like each, for items whose places are in memory: body.find
+ *                                    (i) returns an item with its place, body.load (i, &item)
+ *                                    loads its values, and body.store (i, item) follows. All finds
+ *                                    of a thread precede its loads, so that a load does not wait
+ *                                    for the place of another one. Only items below body.count (n)
+ *                                    are used.
  *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i,
  *                                    team).
  *

@@ -82,21 +82,66 @@ private:
   }
 };
 
+/* The items of a thread. Without an item `u`, the first one is loaded again, and not stored: loads
+ * after a branch would wait for those before it. */
+template <int Unroll> struct Share
+{
+  gsize first, n;
+
+  static __device__ __forceinline__ Share
+  of_thread (gsize n)
+  {
+    return { (gsize) blockIdx.x * (TPS_CUDA_BLOCK_THREADS * Unroll) + threadIdx.x, n };
+  }
+  __device__ __forceinline__ bool
+  has (int u) const
+  {
+    return first + u * TPS_CUDA_BLOCK_THREADS < n;
+  }
+  __device__ __forceinline__ gsize
+  at (int u) const
+  {
+    return has (u) ? first + u * TPS_CUDA_BLOCK_THREADS : first;
+  }
+};
+
 template <int Unroll, typename Body>
 __global__ void
 __launch_bounds__ (TPS_CUDA_BLOCK_THREADS) each_kernel (Body body, gsize n)
 {
-  gsize first = (gsize) blockIdx.x * (TPS_CUDA_BLOCK_THREADS * Unroll) + threadIdx.x;
+  Share<Unroll> share = Share<Unroll>::of_thread (n);
   typename Body::Item items[Unroll];
 
+  if (!share.has (0))
+    return;
 #pragma unroll
   for (int u = 0; u < Unroll; u++)
-    if (first + u * TPS_CUDA_BLOCK_THREADS < n)
-      items[u] = body.load (first + u * TPS_CUDA_BLOCK_THREADS);
+    items[u] = body.load (share.at (u));
 #pragma unroll
   for (int u = 0; u < Unroll; u++)
-    if (first + u * TPS_CUDA_BLOCK_THREADS < n)
-      body.store (first + u * TPS_CUDA_BLOCK_THREADS, items[u]);
+    if (share.has (u))
+      body.store (share.at (u), items[u]);
+}
+
+template <int Unroll, typename Body>
+__global__ void
+__launch_bounds__ (TPS_CUDA_BLOCK_THREADS) placed_kernel (Body body, gsize n)
+{
+  Share<Unroll> share = Share<Unroll>::of_thread (body.count (n));
+  typename Body::Item items[Unroll];
+
+  if (!share.has (0))
+    return;
+#pragma unroll
+  for (int u = 0; u < Unroll; u++)
+    items[u] = body.find (share.at (u));
+#pragma unroll
+  for (int u = 0; u < Unroll; u++)
+    body.load (share.at (u), &items[u]);
+#pragma unroll
+  for (int u = 0; u < Unroll; u++)
+    if (share.has (u))
+      body.store (share.at (u), items[u]);
 }
 
 template <int Width, typename Body>
@@ -105,7 +150,6 @@ __launch_bounds__ (TPS_CUDA_BLOCK_THREADS) teams_kernel (Body body, gsize n)
 {
   gsize item = (gsize) blockIdx.x * (TPS_CUDA_BLOCK_THREADS / Width) + threadIdx.x / Width;
   Team<Width> team;
-
 
   team.lane = (int) threadIdx.x % Width;
   if (item < n)
@@ -122,6 +166,19 @@ each (cudaStream_t stream, gsize n, const Body &body)
     return cudaErrorInvalidConfiguration;
   if (n_blocks > 0)
     each_kernel<Unroll><<<n_blocks, TPS_CUDA_BLOCK_THREADS, 0, stream>>> (body, n);
+  return cudaGetLastError ();
+}
+
+template <int Unroll, typename Body>
+cudaError_t
+placed (cudaStream_t stream, gsize n, const Body &body)
+{
+  guint n_blocks;
+
+  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
+    return cudaErrorInvalidConfiguration;
+  if (n_blocks > 0)
+    placed_kernel<Unroll><<<n_blocks, TPS_CUDA_BLOCK_THREADS, 0, stream>>> (body, n);
   return cudaGetLastError ();
 }
 

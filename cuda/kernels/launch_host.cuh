@@ -95,6 +95,39 @@ each (cudaStream_t stream, gsize n, const Body &body)
   return cudaGetLastError (); /* as a launch on a device: an error that was not cleared */
 }
 
+/* All finds precede the loads. */
+template <int Unroll, typename Body>
+void
+run_placed_thread (gsize first, gsize n, const Body &body)
+{
+  typename Body::Item items[Unroll];
+  int n_items = 0;
+
+  for (gsize i = first; n_items < Unroll && i < n; i += TPS_CUDA_BLOCK_THREADS)
+    items[n_items++] = body.find (i);
+  for (int u = 0; u < n_items; u++)
+    body.load (first + (gsize) u * TPS_CUDA_BLOCK_THREADS, &items[u]);
+  for (int u = 0; u < n_items; u++)
+    body.store (first + (gsize) u * TPS_CUDA_BLOCK_THREADS, items[u]);
+}
+
+template <int Unroll, typename Body>
+cudaError_t
+placed (cudaStream_t stream, gsize n, const Body &body)
+{
+  guint n_blocks;
+
+  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
+    return cudaErrorInvalidConfiguration;
+  run_blocks (stream, n_blocks, [&] (gsize block) {
+    gsize first = block * (TPS_CUDA_BLOCK_THREADS * Unroll);
+
+    for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
+      run_placed_thread<Unroll> (first + thread, body.count (n), body);
+  });
+  return cudaGetLastError ();
+}
+
 template <int Width, typename Body>
 cudaError_t
 teams (cudaStream_t stream, gsize n, const Body &body)

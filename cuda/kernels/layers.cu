@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bias and ReLU. Bound: memory, 8 bytes per element; relu_backward 12, column_sum 4. */
+/* Bias and ReLU. Bound: memory, 8 bytes per element; relu_backward 12, column_sum 4. A thread
+ * handles V neighbouring elements at once if the arrays permit it. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
@@ -10,22 +11,28 @@ namespace {
 
 using namespace tps;
 
-struct Bias
+template <int V> struct Bias
 {
-  using Item = gfloat;
-  gfloat *values;
-  const gfloat *bias;
-  gsize columns;
+  using Floats = Pack<gfloat, V>;
+  struct Item
+  {
+    Floats value, bias;
+  };
+  Floats *values;
+  const Floats *bias;
+  gsize n_packs; /* of a row */
 
   TPS_BODY Item
   load (gsize i) const
   {
-    return values[i] + bias[cell_of (i, columns).column];
+    return { values[i], bias[cell_of (i, n_packs).column] };
   }
   TPS_BODY void
   store (gsize i, Item item) const
   {
-    values[i] = item;
+    for (int v = 0; v < V; v++)
+      item.value.at[v] = item.value.at[v] + item.bias.at[v];
+    values[i] = item.value;
   }
 };
 
@@ -62,41 +69,86 @@ chunks_of (gsize n)
   return n / TPS_SUM_CHUNK + (n % TPS_SUM_CHUNK != 0 ? 1 : 0);
 }
 
-struct Relu
+template <int V> struct Relu
 {
-  using Item = gfloat;
-  gfloat *output;
-  const gfloat *input;
+  using Item = Pack<gfloat, V>;
+  Item *output;
+  const Item *input;
 
   TPS_BODY Item
   load (gsize i) const
   {
-    return input[i] <= 0 ? 0 : input[i];
+    return input[i];
   }
   TPS_BODY void
   store (gsize i, Item item) const
   {
+    for (int v = 0; v < V; v++)
+      item.at[v] = item.at[v] <= 0 ? 0 : item.at[v];
     output[i] = item;
   }
 };
 
-struct ReluBackward
+template <int V> struct ReluBackward
 {
-  using Item = gfloat;
-  gfloat *input_gradient;
-  const gfloat *output_gradient, *output;
+  using Floats = Pack<gfloat, V>;
+  struct Item
+  {
+    Floats gradient, output;
+  };
+  Floats *input_gradient;
+  const Floats *output_gradient, *output;
 
   TPS_BODY Item
   load (gsize i) const
   {
-    return output[i] > 0 ? output_gradient[i] : 0;
+    return { output_gradient[i], output[i] };
   }
   TPS_BODY void
   store (gsize i, Item item) const
   {
-    input_gradient[i] = item;
+    for (int v = 0; v < V; v++)
+      item.gradient.at[v] = item.output.at[v] > 0 ? item.gradient.at[v] : 0;
+    input_gradient[i] = item.gradient;
   }
 };
+
+template <int V>
+cudaError_t
+bias_add (cudaStream_t stream, gfloat *values, const gfloat *bias, gsize rows, gsize columns)
+{
+  using Floats = Pack<gfloat, V>;
+  gsize n_packs = columns / V;
+
+  return each < V == 1 ? 4
+                       : 2 > (stream, rows * n_packs,
+                              Bias<V> { (Floats *) values, (const Floats *) bias, n_packs });
+}
+
+template <int V>
+cudaError_t
+relu (cudaStream_t stream, gfloat *output, const gfloat *input, gsize n_elems)
+{
+  using Floats = Pack<gfloat, V>;
+
+  return each < V == 1
+             ? 4
+             : 2 > (stream, n_elems / V, Relu<V> { (Floats *) output, (const Floats *) input });
+}
+
+template <int V>
+cudaError_t
+relu_backward (cudaStream_t stream, gfloat *input_gradient, const gfloat *output_gradient,
+               const gfloat *output, gsize n_elems)
+{
+  using Floats = Pack<gfloat, V>;
+
+  return each < V == 1
+             ? 4
+             : 2 > (stream, n_elems / V,
+                    ReluBackward<V> { (Floats *) input_gradient, (const Floats *) output_gradient,
+                                      (const Floats *) output });
+}
 
 } /* namespace */
 
@@ -104,7 +156,9 @@ cudaError_t
 tps_cuda_bias_add (cudaStream_t stream, gfloat *values, const gfloat *bias, gsize rows,
                    gsize columns)
 {
-  return each<4> (stream, rows * columns, Bias { values, bias, columns });
+  if (tps_cuda_geometry_columns (columns, values, bias, nullptr) == 4)
+    return bias_add<4> (stream, values, bias, rows, columns);
+  return bias_add<1> (stream, values, bias, rows, columns);
 }
 
 cudaError_t
@@ -144,12 +198,16 @@ tps_cuda_column_sum (cudaStream_t stream, gfloat *sums, const gfloat *values, gs
 cudaError_t
 tps_cuda_relu (cudaStream_t stream, gfloat *output, const gfloat *input, gsize n_elems)
 {
-  return each<4> (stream, n_elems, Relu { output, input });
+  if (tps_cuda_geometry_columns (n_elems, output, input, nullptr) == 4)
+    return relu<4> (stream, output, input, n_elems);
+  return relu<1> (stream, output, input, n_elems);
 }
 
 cudaError_t
 tps_cuda_relu_backward (cudaStream_t stream, gfloat *input_gradient, const gfloat *output_gradient,
                         const gfloat *output, gsize n_elems)
 {
-  return each<4> (stream, n_elems, ReluBackward { input_gradient, output_gradient, output });
+  if (tps_cuda_geometry_columns (n_elems, input_gradient, output_gradient, output) == 4)
+    return relu_backward<4> (stream, input_gradient, output_gradient, output, n_elems);
+  return relu_backward<1> (stream, input_gradient, output_gradient, output, n_elems);
 }

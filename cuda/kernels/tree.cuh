@@ -47,8 +47,9 @@ tree_slots (gsize n)
   return n > kChunk ? 2 * windows_of (n, kChunk) : 0;
 }
 
-/* The inputs of all steps. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group,
- * pack, sum). */
+/* The inputs of all steps. Terms: using Sum, Place, Loaded; Place find (position); Loaded load
+ * (place, pack); Pack<Sum, V> value (place, loaded). A thread finds several terms before it loads
+ * them, and loads them before it computes their values. Sink: store (group, pack, sum). */
 template <int V, typename Terms, typename Sink> struct Tree
 {
   using Sums = Pack<typename Terms::Sum, V>;
@@ -114,18 +115,23 @@ template <int V, typename Terms, typename Sink> struct Tree
   TPS_BODY Sums
   add_terms (gsize i, gsize end, gsize pack) const
   {
-    Sums sum = terms.at (groups.order[i], pack);
+    typename Terms::Place first = terms.find (groups.order[i]);
+    Sums sum = terms.value (first, terms.load (first, pack));
 
     for (i++; i < end; i += kTermsAhead)
       {
-        Sums ahead[kTermsAhead];
+        typename Terms::Place places[kTermsAhead];
+        typename Terms::Loaded ahead[kTermsAhead];
 
         for (int a = 0; a < kTermsAhead; a++)
           if (i + a < end)
-            ahead[a] = terms.at (groups.order[i + a], pack);
+            places[a] = terms.find (groups.order[i + a]);
         for (int a = 0; a < kTermsAhead; a++)
           if (i + a < end)
-            add (&sum, ahead[a]);
+            ahead[a] = terms.load (places[a], pack);
+        for (int a = 0; a < kTermsAhead; a++)
+          if (i + a < end)
+            add (&sum, terms.value (places[a], ahead[a]));
       }
     return sum;
   }

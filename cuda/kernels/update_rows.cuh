@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Optimizers whose values do not depend on each other: a rule for one value. A thread updates V
- * neighbouring values of a row, with vector loads, and reads the index of the row once. Types and
- * roundings of rows are template parameters, so that FLOAT32 rows have no code for them. */
+ * neighbouring values of a row, with vector loads, and reads the indices of its rows before their
+ * values. Types and roundings of rows are template parameters, so that FLOAT32 rows have no code
+ * for them. */
 
 #pragma once
 
@@ -132,27 +133,38 @@ template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
   Rule rule;
   Rounding rounding;
 
-  TPS_BODY Item
-  load (gsize i) const
+  TPS_BODY gsize
+  count (gsize n) const
   {
-    Item item = {};
+    gsize n_used = used_rows (update) * n_packs;
 
-    if (is_used (i))
-      {
-        find_place (i, &item);
-        item.value = *value_of (item);
-        item.gradient = ((const Pack<gfloat, V> *) update.gradients)[i];
-        for (int k = 0; k < N; k++)
-          item.state[k] = *state_of (item, k);
-      }
+    return MIN (n, n_used);
+  }
+  /* All rows in their order are one long row, without a division, if state lies like values. */
+  TPS_BODY Item
+  find (gsize i) const
+  {
+    bool is_one_row = update.indices == nullptr && N <= 1 && !Rounding::kNeedsPlace;
+    Cell cell = is_one_row ? Cell { 0, i } : cell_of (i, n_packs);
+    Item item;
+
+    item.row = row_of (update, cell.row);
+    item.pack = cell.column;
     return item;
   }
   TPS_BODY void
-  store (gsize i, Item item) const
+  load (gsize i, Item *item) const
   {
-    if (!is_used (i))
-      return;
+    item->value = *value_of (*item);
+    item->gradient = ((const Pack<gfloat, V> *) update.gradients)[i];
+    for (int k = 0; k < N; k++)
+      item->state[k] = *state_of (*item, k);
+  }
+  TPS_BODY void
+  store (gsize, Item item) const
+  {
     typename Rounding::Row row = rounding.row (item.row);
+
     for (int v = 0; v < V; v++)
       {
         Value<N> x;
@@ -172,21 +184,6 @@ template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
   }
 
 private:
-  TPS_BODY bool
-  is_used (gsize i) const
-  {
-    return i < used_rows (update) * n_packs;
-  }
-  /* All rows in their order are one long row, without a division, if state lies like values. */
-  TPS_BODY void
-  find_place (gsize i, Item *item) const
-  {
-    bool is_one_row = update.indices == nullptr && N <= 1 && !Rounding::kNeedsPlace;
-    Cell cell = is_one_row ? Cell { 0, i } : cell_of (i, n_packs);
-
-    item->row = row_of (update, cell.row);
-    item->pack = cell.column;
-  }
   TPS_BODY Pack<Bits, V> *
   value_of (const Item &item) const
   {
@@ -206,7 +203,7 @@ update_packs (cudaStream_t stream, const TpsRowUpdate &update, gint64 step, cons
   gsize n_packs = update.dim / V;
 
   return for_rows (update, step, [&] (auto rounding) {
-    return each<2> (
+    return placed<2> (
         stream, update.n_rows * n_packs,
         UpdateRows<N, V, Rule, decltype (rounding)> { update, n_packs, rule, rounding });
   });

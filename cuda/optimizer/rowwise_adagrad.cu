@@ -48,10 +48,12 @@ template <int V, typename Rounding> struct RowwiseAdagrad
 
     for (int r = 0; r < kRows; r++)
       rows[r] = find_row (first + (gsize) (r < n_rows ? r : 0));
+    for (int r = 0; r < kRows; r++) /* in flight together with the values */
+      sums[r] = *rows[r].state;
     Sums squares = team.reduce ([&] (int lane) { return add_squares (rows, (gsize) lane); },
                                 [] (const Sums &a, const Sums &b) { return add (a, b); });
     for (int r = 0; r < kRows; r++)
-      sums[r] = *rows[r].state + combine (squares, r) / (gfloat) update.dim;
+      sums[r] = sums[r] + combine (squares, r) / (gfloat) update.dim;
     team.sync ();                   /* all threads have read the states */
     for (int r = 0; r < kRows; r++) /* a constant bound keeps the rows in registers */
       if (r < n_rows)

@@ -99,26 +99,28 @@ TEST_P (Elementwise, ScaleRoundsTheProduct)
 {
   for (TpsDType dtype : kFloats)
     for (double factor : kFactors)
-      ASSERT_TRUE (agree (
-          sum_dtype (dtype), values (sum_dtype (dtype), 333), values (dtype, 333),
-          [&] (void *sum, const void *x) { ops->scale (stream, dtype, sum, x, factor, 333); },
-          [&] (void *sum, const void *x) { reference::scale (dtype, sum, x, factor, 333); }))
-          << factor;
+      for (size_t n : { 333, 336 })
+        ASSERT_TRUE (agree (
+            sum_dtype (dtype), values (sum_dtype (dtype), n), values (dtype, n),
+            [&] (void *sum, const void *x) { ops->scale (stream, dtype, sum, x, factor, n); },
+            [&] (void *sum, const void *x) { reference::scale (dtype, sum, x, factor, n); }))
+            << factor;
 }
 
 TEST_P (Elementwise, ScaleAccumulateRoundsTheProductThenTheSum)
 {
   for (TpsDType dtype : kFloats)
     for (double factor : kFactors)
-      ASSERT_TRUE (agree (
-          sum_dtype (dtype), values (sum_dtype (dtype), 333), values (dtype, 333),
-          [&] (void *sum, const void *x) {
-            ops->scale_accumulate (stream, dtype, sum, x, factor, 333);
-          },
-          [&] (void *sum, const void *x) {
-            reference::scale_accumulate (dtype, sum, x, factor, 333);
-          }))
-          << factor;
+      for (size_t n : { 333, 336 })
+        ASSERT_TRUE (agree (
+            sum_dtype (dtype), values (sum_dtype (dtype), n), values (dtype, n),
+            [&] (void *sum, const void *x) {
+              ops->scale_accumulate (stream, dtype, sum, x, factor, n);
+            },
+            [&] (void *sum, const void *x) {
+              reference::scale_accumulate (dtype, sum, x, factor, n);
+            }))
+            << factor;
 }
 
 TEST_P (Elementwise, ScaleByOneKeepsNegativeZero)

@@ -161,14 +161,20 @@ TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedAsATree)
 
 TEST_P (Layers, ReluKeepsWhatIsPositiveAndNotANumber)
 {
-  std::vector<float> x = { -1, 0, -0.0f, 2, INFINITY, -INFINITY, NAN, 1e-45f };
-  std::vector<float> gradient (x.size (), 3);
-  DeviceArray<float> input (stream, x), output (stream, x.size ()), upstream (stream, gradient);
+  for (size_t n : { 8, 7 })
+    {
+      std::vector<float> x = { -1, 0, -0.0f, 2, INFINITY, -INFINITY, NAN, 1e-45f };
+      std::vector<float> wanted = { 0, 0, 0, 2, INFINITY, 0, NAN, 1e-45f };
+      std::vector<float> gradient (n, 3), wanted_gradient = { 0, 0, 0, 3, 3, 0, 0, 3 };
 
-  ops->relu (stream, output.data (), input.data (), x.size ());
-  EXPECT_TRUE (same_bits (output.read (), { 0, 0, 0, 2, INFINITY, 0, NAN, 1e-45f }));
-  ops->relu_backward (stream, upstream.data (), upstream.data (), output.data (), x.size ());
-  EXPECT_EQ (upstream.read (), (std::vector<float> { 0, 0, 0, 3, 3, 0, 0, 3 }));
+      for (std::vector<float> *values : { &x, &wanted, &wanted_gradient })
+        values->resize (n);
+      DeviceArray<float> input (stream, x), output (stream, n), upstream (stream, gradient);
+      ops->relu (stream, output.data (), input.data (), n);
+      EXPECT_TRUE (same_bits (output.read (), wanted));
+      ops->relu_backward (stream, upstream.data (), upstream.data (), output.data (), n);
+      EXPECT_EQ (upstream.read (), wanted_gradient);
+    }
 }
 
 TEST_P (Layers, ReluAndSoftmaxMatchPyTorch)
