@@ -7,9 +7,9 @@
         deps = ["//runtime/base:core", "//runtime/tensor"],
     )
 
-makes the library and `NAME_resources`: the output of `ptxas -v` for each kernel (registers, spills,
-shared memory). Without --config=cuda, `//...` skips the targets, and Bazel reports an error if one
-is named.
+makes the library, `NAME_resources`: the output of `ptxas -v` for each kernel (registers, spills,
+shared memory), and `NAME_ptx`: the PTX of each source for the last generation. Without
+--config=cuda, `//...` skips the targets, and Bazel reports an error if one is named.
 """
 
 load("//third_party:tps.bzl", "tps_cc_binary", "tps_cc_library")
@@ -75,28 +75,35 @@ def _compile(ctx, source, compilation):
     stem = "_cuda/{}/{}".format(ctx.label.name, source.basename[:-len(".cu")])
     compiled = ctx.actions.declare_file(stem + ".pic.o")
     resources = ctx.actions.declare_file(stem + ".resources.txt")
+    ptx = ctx.actions.declare_file(stem + ".ptx")
     flags = _NVCC_OPTIONS + _gencode(ctx.attr.generations) + _include_flags(compilation)
     ctx.actions.run_shell(
         mnemonic = "CudaCompile",
         progress_message = "Compiling {} with nvcc".format(source.short_path),
         inputs = depset([source] + ctx.files.hdrs, transitive = [compilation.headers]),
-        outputs = [compiled, resources],
-        arguments = [toolkit.root, compiled.path, resources.path] + flags + ["-c", source.path],
+        outputs = [compiled, resources, ptx],
+        arguments = [toolkit.root, compiled.path, resources.path, ptx.path] + flags +
+                    ["-c", source.path],
         # nvcc prints the report of ptxas on stderr; it is shown only after an error.
         # nvcc names temporary files by its process number. Sandboxes share /tmp and these numbers.
         command = "export TMPDIR=$(mktemp -d); trap 'rm -rf \"$TMPDIR\"' EXIT; " +
-                  "root=$1 object=$2 report=$3; shift 3; " +
-                  "\"$root\"/bin/nvcc \"$@\" -o \"$object\" 2>\"$report\" || { cat \"$report\" >&2; exit 1; }",
+                  "root=$1 object=$2 report=$3 ptx=$4; shift 4; " +
+                  "\"$root\"/bin/nvcc \"$@\" --keep --keep-dir \"$TMPDIR\" -o \"$object\" " +
+                  "2>\"$report\" || { cat \"$report\" >&2; exit 1; }; " +
+                  "cp \"$(ls -v \"$TMPDIR\"/*.ptx | tail -n 1)\" \"$ptx\"",
         env = {"PATH": "/usr/bin:/bin", "THRIFTPS_NVCC": toolkit.release},
     )
-    return compiled, resources
+    return compiled, resources, ptx
 
 def _cuda_objects_impl(ctx):
     merged = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
-    pairs = [_compile(ctx, source, merged.compilation_context) for source in ctx.files.srcs]
+    outputs = [_compile(ctx, source, merged.compilation_context) for source in ctx.files.srcs]
     return [
-        DefaultInfo(files = depset([pair[0] for pair in pairs])),
-        OutputGroupInfo(resources = depset([pair[1] for pair in pairs])),
+        DefaultInfo(files = depset([output[0] for output in outputs])),
+        OutputGroupInfo(
+            resources = depset([output[1] for output in outputs]),
+            ptx = depset([output[2] for output in outputs]),
+        ),
     ]
 
 _cuda_objects = rule(
@@ -110,13 +117,16 @@ _cuda_objects = rule(
     },
 )
 
-def _cuda_resources_impl(ctx):
-    files = ctx.attr.objects[OutputGroupInfo].resources
+def _cuda_reports_impl(ctx):
+    files = ctx.attr.objects[OutputGroupInfo][ctx.attr.kind]
     return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
-_cuda_resources = rule(
-    implementation = _cuda_resources_impl,
-    attrs = {"objects": attr.label(mandatory = True)},
+_cuda_reports = rule(
+    implementation = _cuda_reports_impl,
+    attrs = {
+        "objects": attr.label(mandatory = True),
+        "kind": attr.string(mandatory = True, values = ["resources", "ptx"]),
+    },
 )
 
 def cuda_library(
@@ -143,14 +153,16 @@ def cuda_library(
         testonly = testonly,
         visibility = ["//visibility:private"],
     )
-    _cuda_resources(
-        name = name + "_resources",
-        objects = ":" + name + "_objects",
-        target_compatible_with = CUDA_ONLY,
-        testonly = testonly,
-        tags = tags,
-        visibility = visibility,
-    )
+    for kind in ["resources", "ptx"]:
+        _cuda_reports(
+            name = name + "_" + kind,
+            kind = kind,
+            objects = ":" + name + "_objects",
+            target_compatible_with = CUDA_ONLY,
+            testonly = testonly,
+            tags = tags,
+            visibility = visibility,
+        )
     tps_cc_library(
         name = name,
         srcs = [":" + name + "_objects"],
