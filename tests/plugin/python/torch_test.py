@@ -27,6 +27,11 @@ import thriftps
 if torch is not None:
     import thriftps.torch as tps
 
+# Where PyTorch must be installed; by default, anywhere or nowhere.
+FOLDER = os.environ.get("PYTORCH_FOLDER")
+if FOLDER is not None and (torch is None or not torch.__file__.startswith(FOLDER + "/")):
+    raise RuntimeError("%s is not a PyTorch in %s" % (torch, FOLDER))
+
 ROWS, DIM, BAGS, IDS = 200, 8, 16, 5
 STEPS = int(os.environ.get("TORCH_TEST_STEPS", "1000"))
 LR = 0.05
@@ -313,4 +318,5 @@ class Ddp(unittest.TestCase):
 
 if __name__ == "__main__":
     warnings.filterwarnings("error", module="thriftps")
+    print("PyTorch", None if torch is None else torch.__version__)
     junit.main()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-import unpacked_wheel
+import unpacked_wheel  # noqa: F401, makes thriftps importable
 from server_process import WAIT_S, Server
 
 EXAMPLES = "plugin/examples"
@@ -22,7 +22,7 @@ class Tutorial(unittest.TestCase):
                 os.path.join(EXAMPLES, "train_recommender.py"),
                 *(server.address for server in servers),
             ],
-            env=dict(os.environ, PYTHONPATH=unpacked_wheel.FOLDER),
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
             stdout=subprocess.PIPE,
             text=True,
             timeout=WAIT_S,
