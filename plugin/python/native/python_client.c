@@ -12,7 +12,9 @@ TpsClient *
 tps_python_client_new (const gchar *address, gboolean no_shared_memory, const TpsPythonTls *tls,
                        TpsPythonCall **failed)
 {
-  TpsClientOptions options = { .address = address, .no_shared_memory = no_shared_memory };
+  TpsClientOptions options = { .address = address,
+                               .no_shared_memory = no_shared_memory,
+                               .shares_answers = TRUE };
   g_autoptr (TpsTls) files = NULL;
   GError *error = NULL;
   TpsClient *client = NULL;

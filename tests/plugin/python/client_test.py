@@ -32,6 +32,18 @@ def unix(folder, name="s"):
     return "unix:" + os.path.join(folder, name)
 
 
+def find_inode(values):
+    """That of the file in which the array lies; 0: it lies in no file."""
+    address = values.__array_interface__["data"][0]
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            extent, _, _, _, inode, *_ = line.split()
+            begin, end = (int(bound, 16) for bound in extent.split("-"))
+            if begin <= address < end:
+                return int(inode)
+    raise AssertionError("%#x is not mapped" % address)
+
+
 class Sockets(unittest.TestCase):
     """One server over TCP and one on a Unix socket, for all cases. Each case uses table names of
     its own."""
@@ -332,6 +344,19 @@ class Training(Sockets):
             )
             with thriftps.Server(address) as server, self.assertRaises(thriftps.Stale):
                 server.average(0, 0, 0, [1.0])
+
+    def test_trainers_of_one_host_map_the_memory_of_their_average(self):
+        """The first averages travel inline, until both clients have opened a segment."""
+        gradient = numpy.ones(1 << 20, dtype="f")
+        with tempfile.TemporaryDirectory() as folder, Server(
+            "--ntrainer=2", listen=unix(folder)
+        ) as server, thriftps.Server(server.address) as a, thriftps.Server(server.address) as b:
+            for batch in range(20):
+                calls = [each.average_async(i, batch, 0, gradient) for i, each in enumerate((a, b))]
+                inodes = {find_inode(call.result()) for call in calls}
+                if len(inodes) == 1 and inodes != {0}:
+                    return
+        self.fail("the averages of the two trainers lie in the files %s" % inodes)
 
     def test_a_model(self):
         for address in self.addresses:
