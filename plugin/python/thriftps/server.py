@@ -88,6 +88,7 @@ class Server(_native.Closing):
         return self._run(_to_json, None, lib.get_metrics, timeout)
 
     def clear_metrics(self, *, timeout: Optional[float] = None) -> None:
+        """Discards the times that metrics() returns."""
         self._run(nothing, None, lib.clear_metrics, timeout)
 
     def set_log_level(self, levels: str, *, timeout: Optional[float] = None) -> str:

@@ -39,6 +39,7 @@ class Optimizer:
     lr: float
 
     def to_native(self) -> _native.OptimizerSpec:
+        """The struct of the C client; unset numbers are NaN."""
         numbers = (_or_nan(getattr(self, name, None)) for name in _NUMBERS)
         return _native.OptimizerSpec(self.kind, self.lr, *numbers)
 
@@ -99,6 +100,7 @@ class Initializer:
     kind: ClassVar[int] = 0
 
     def to_native(self) -> _native.Initializer:
+        """The struct of the C client; unset numbers are NaN."""
         numbers = (_or_nan(getattr(self, name, None)) for name in ("low", "high", "mean", "stdev"))
         return _native.Initializer(self.kind, *numbers, getattr(self, "seed", 0))
 

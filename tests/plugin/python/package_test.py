@@ -70,6 +70,16 @@ class Package(unittest.TestCase):
         untyped = {name: list_untyped(function) for name, function in functions.items()}
         self.assertEqual({name: names for name, names in untyped.items() if names}, {})
 
+    def test_public_functions_and_classes_have_docstrings(self):
+        documented = dict(list_public_functions())
+        documented.update((name, getattr(thriftps, name)) for name in thriftps.__all__)
+        missing = [
+            name
+            for name, each in documented.items()
+            if callable(each) and "__" not in name and not inspect.getdoc(each)
+        ]
+        self.assertEqual(missing, [])
+
     def test_has_the_files_of_the_wheel(self):
         expected, got = read_wheel(), read_folder()
         self.assertEqual(sorted(expected), sorted(got))
