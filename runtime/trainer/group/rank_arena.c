@@ -3,12 +3,20 @@
 #include "runtime/trainer/group/rank_arena.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/base/sync.h"
 #include "runtime/trainer/group/rank_memory.h"
 
-#define PAGE_BYTES 4096 /* the first page of a part has the token of its file */
+/* Since Linux 5.14. An older kernel refuses the advice, and then there are no buffers. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Buffers begin and end at multiples of this, which is a multiple of every system's page. The first
+ * bytes of a part are the token of its file. */
+#define UNIT_BYTES (64 * 1024)
 
 /* Bytes of the own part. */
 typedef struct
@@ -48,6 +56,15 @@ map (gint fd)
   return part;
 }
 
+/* Parts must not use up the addresses of a process that may only have some (`ulimit -v`). */
+static gboolean
+may_have_all_addresses (void)
+{
+  struct rlimit limit;
+
+  return getrlimit (RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
 TpsRankArena *
 tps_rank_arena_new (guint rank, guint size, TpsRankFileAddress *address)
 {
@@ -55,7 +72,8 @@ tps_rank_arena_new (guint rank, guint size, TpsRankFileAddress *address)
   guint8 *part = NULL;
   gint fd;
 
-  if (size > TPS_RANK_MEMORY_MAX_RANKS || sizeof (gsize) < sizeof (guint64))
+  if (size > TPS_RANK_MEMORY_MAX_RANKS || sizeof (gsize) < sizeof (guint64)
+      || !may_have_all_addresses ())
     return NULL;
   fd = tps_rank_file_create (TPS_RANK_ARENA_PART_BYTES, address);
   if (fd < 0)
@@ -117,7 +135,7 @@ tps_rank_arena_unref (TpsRankArena *arena)
 static gboolean
 take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
 {
-  guint64 begin = PAGE_BYTES;
+  guint64 begin = UNIT_BYTES;
   guint i = 0;
 
   tps_mutex_lock (&arena->lock);
@@ -167,9 +185,9 @@ tps_rank_arena_take (TpsRankArena *arena, gsize n_bytes)
   guint8 *data;
   Range range;
 
-  if (n_bytes == 0 || n_bytes > TPS_RANK_ARENA_PART_BYTES - PAGE_BYTES)
+  if (n_bytes == 0 || n_bytes > TPS_RANK_ARENA_PART_BYTES - UNIT_BYTES)
     return NULL;
-  if (!take_range (arena, (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, &range))
+  if (!take_range (arena, (n_bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES, &range))
     return NULL;
   data = arena->parts[arena->rank] + range.begin;
   /* Without memory this fails, whereas a later write would end the process. */

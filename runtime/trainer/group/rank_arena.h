@@ -18,7 +18,7 @@ typedef struct TpsRankArena TpsRankArena;
 #define TPS_RANK_ARENA_PART_BYTES (G_GUINT64_CONSTANT (64) << 30)
 
 /* Creates the part of this rank; the caller must hand `address` to the other ranks. Owned by the
- * caller. NULL if memory cannot be shared here. */
+ * caller. NULL if memory cannot be shared here, or if the addresses of the process are limited. */
 TpsRankArena *tps_rank_arena_new (guint rank, guint size, TpsRankFileAddress *address);
 
 /* Maps the part of another rank. FALSE if it cannot be opened. */
@@ -27,12 +27,12 @@ gboolean tps_rank_arena_open (TpsRankArena *arena, guint rank, const TpsRankFile
 /* Must be called when all ranks have opened this part: other processes can no longer open it. */
 void tps_rank_arena_close_door (TpsRankArena *arena);
 
-/* Takes a buffer of zeros from the part of this rank. Owned by the caller; may outlive the caller's
- * reference to the arena. NULL if there is no memory. Thread: any. */
+/* Takes a buffer with undefined contents from the part of this rank. Owned by the caller; may
+ * outlive the caller's reference to the arena. NULL if there is no memory. Thread: any. */
 TpsBuffer *tps_rank_arena_take (TpsRankArena *arena, gsize n_bytes);
 
-/* Returns the place of data in the part of this rank, never 0; 0 if they lie elsewhere. Thread:
- * any. */
+/* Returns the place of data in the part of this rank: their distance from its beginning, at least
+ * 1. Returns 0 if the data lie elsewhere. Thread: any. */
 guint64 tps_rank_arena_find (const TpsRankArena *arena, gconstpointer data);
 
 /* Returns the data at a place in the part of `rank`, borrowed; NULL if `n_bytes` from there do not

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,12 +12,25 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+/* The limit of file sizes (`ulimit -f`) also applies to memory files, and a process that exceeds it
+ * is ended by SIGXFSZ. */
+static gboolean
+may_have_size (gsize n_bytes)
+{
+  struct rlimit limit;
+
+  return getrlimit (RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY
+         || n_bytes <= limit.rlim_cur;
+}
+
 gint
 tps_rank_file_create (gsize n_bytes, TpsRankFileAddress *address)
 {
-  gint fd = memfd_create ("thriftps-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   guint64 token = (guint64) tps_clock_now_ns () ^ (guint64) g_random_int () << 32;
+  gint fd = -1;
 
+  if (may_have_size (n_bytes))
+    fd = memfd_create ("thriftps-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
   if (ftruncate (fd, (off_t) n_bytes) != 0 || fcntl (fd, F_ADD_SEALS, SEALS) != 0
@@ -30,14 +44,15 @@ tps_rank_file_create (gsize n_bytes, TpsRankFileAddress *address)
 }
 
 /* Checks that the file was created by a rank and is sealed, so that it cannot shrink while it is
- * mapped. */
+ * mapped. The system may have added a seal of its own (F_SEAL_EXEC, if vm.memfd_noexec is set). */
 static gboolean
 is_sealed (gint fd, gsize n_bytes)
 {
+  gint seals = fcntl (fd, F_GET_SEALS);
   struct stat status;
 
-  return fstat (fd, &status) == 0 && (gsize) status.st_size == n_bytes
-         && fcntl (fd, F_GET_SEALS) == SEALS;
+  return seals >= 0 && (seals & (SEALS | F_SEAL_WRITE)) == SEALS && fstat (fd, &status) == 0
+         && (gsize) status.st_size == n_bytes;
 }
 
 /* Checks the token before anything is written to the file. */

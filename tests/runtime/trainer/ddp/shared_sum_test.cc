@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -271,6 +276,16 @@ TEST_F (Arena, BuffersOfARankAreSeenByTheOthers)
   EXPECT_EQ (tps_rank_arena_find (arenas[1], tps_buffer_get_data (buffer)), 0u);
 }
 
+/* Some systems have pages of 64 KiB. */
+TEST_F (Arena, BuffersBeginAtPagesOfEverySystem)
+{
+  g_autoptr (TpsBuffer) first = tps_rank_arena_take (arenas[0], 1);
+  g_autoptr (TpsBuffer) second = tps_rank_arena_take (arenas[0], 70000);
+
+  EXPECT_EQ (tps_rank_arena_find (arenas[0], tps_buffer_get_data (first)) % 65536, 0u);
+  EXPECT_EQ (tps_rank_arena_find (arenas[0], tps_buffer_get_data (second)) % 65536, 0u);
+}
+
 TEST_F (Arena, PlacesOutsideOfAPartAreNone)
 {
   EXPECT_EQ (tps_rank_arena_at (arenas[0], 1, 0, 1), nullptr);
@@ -281,7 +296,8 @@ TEST_F (Arena, PlacesOutsideOfAPartAreNone)
   EXPECT_EQ (tps_rank_arena_take (arenas[0], TPS_RANK_ARENA_PART_BYTES), nullptr);
 }
 
-/* Against a model: no two buffers overlap, and new buffers are zeros. */
+/* Against a model: no two buffers overlap. Freed memory returns to the system, so new buffers are
+ * zeros. */
 TEST_F (Arena, BuffersDoNotOverlap)
 {
   struct Held
@@ -333,6 +349,105 @@ TEST_F (Arena, ABufferMayOutliveIt)
   tps_buffer_unref (buffer);
 }
 
+/* -- a rank that dies -- */
+
+constexpr size_t DYING_ELEMS = 4 * CHUNK_ELEMS;
+
+/* Sums until the first error; returns it. Every sum is checked until then. */
+GError *
+sum_in_place_until_an_error (TpsSharedSum *shared, guint rank)
+{
+  g_autoptr (TpsBuffer) buffer = get_floats (shared, DYING_ELEMS, true);
+  float *data = reinterpret_cast<float *> (tps_buffer_get_data (buffer));
+  GError *error = nullptr;
+
+  for (float number = 0;; number++)
+    {
+      std::fill_n (data, DYING_ELEMS, number + static_cast<float> (rank));
+      if (!tps_shared_sum_run (shared, data, DYING_ELEMS, in_seconds (60), &error))
+        return error;
+      EXPECT_EQ (std::count (data, data + DYING_ELEMS, 2 * number + 1), (long) DYING_ELEMS);
+    }
+}
+
+/* Sums as rank 1 until an alarm ends the process. Writes a byte when it has joined. */
+[[noreturn]] void
+sum_until_an_alarm (const TpsRankFileAddress *address, TpsRankArena *arena, gint64 alarm_us,
+                    int joined)
+{
+  const itimerval alarm = { { 0, 0 }, { alarm_us / 1000000, alarm_us % 1000000 } };
+  TpsRankMemory *memory = tps_rank_memory_open (address, 1, 2, tps_shared_sum_get_n_bytes (2));
+
+  if (memory == nullptr || write (joined, "j", 1) != 1 || setitimer (ITIMER_REAL, &alarm, nullptr))
+    _exit (1);
+  tps_rank_memory_close_door (memory);
+  sum_in_place_until_an_error (tps_shared_sum_new (memory, arena), 1);
+  _exit (1);
+}
+
+/* The process ends anywhere: before a call, between its meetings, or in a range. */
+TEST (SharedSum, ARankThatDiesWhileDataAreReducedInPlaceIsNamed)
+{
+  for (gint64 alarm_us = 500; alarm_us < 20000; alarm_us += 1700)
+    {
+      std::vector<TpsRankArena *> arenas = make_arenas (2);
+      TpsRankFileAddress address;
+      TpsRankMemory *memory = tps_rank_memory_create (2, tps_shared_sum_get_n_bytes (2), &address);
+      std::unique_ptr<TpsSharedSum, SumFree> mine;
+      GError *error;
+      char letter;
+      int joined[2], status;
+      pid_t pid;
+
+      ASSERT_EQ (pipe (joined), 0);
+      pid = fork ();
+      if (pid == 0)
+        sum_until_an_alarm (&address, arenas[1], alarm_us, joined[1]);
+      close (joined[1]);
+      ASSERT_EQ (read (joined[0], &letter, 1), 1);
+      tps_rank_memory_close_door (memory);
+      mine.reset (tps_shared_sum_new (memory, arenas[0]));
+      error = sum_in_place_until_an_error (mine.get (), 0);
+      EXPECT_STREQ (error->message, "rank 1: its process has ended");
+      g_error_free (error);
+      tps_rank_arena_unref (arenas[1]);
+      close (joined[0]);
+      ASSERT_EQ (waitpid (pid, &status, 0), pid);
+      EXPECT_TRUE (WIFSIGNALED (status) && WTERMSIG (status) == SIGALRM) << status;
+    }
+}
+
+/* -- limits -- */
+
+/* Creates an arena in a child process with this limit. Returns the status of the process: 0 if
+ * there is no arena. */
+int
+make_arena_under_limit (decltype (RLIMIT_AS) resource, rlim_t limit)
+{
+  pid_t pid = fork ();
+  int status = -1;
+
+  if (pid == 0)
+    {
+      const rlimit limits = { limit, limit };
+      TpsRankFileAddress address;
+
+      if (setrlimit (resource, &limits) != 0)
+        _exit (2);
+      _exit (tps_rank_arena_new (0, 2, &address) == nullptr ? 0 : 1);
+    }
+  EXPECT_EQ (waitpid (pid, &status, 0), pid);
+  return status;
+}
+
+/* The system would end a process whose file exceeds the limit. Parts could use up the addresses. */
+TEST (ArenaLimits, ThereIsNoArenaUnderALimitOfFileSizesOrOfAddresses)
+{
+  EXPECT_EQ (make_arena_under_limit (RLIMIT_FSIZE, rlim_t (1) << 30), 0);
+  EXPECT_EQ (make_arena_under_limit (RLIMIT_AS, rlim_t (1) << 46), 0);
+  EXPECT_NE (make_arena_under_limit (RLIMIT_NOFILE, 100), 0) << "this is no such limit";
+}
+
 TEST (SharedSum, AWeightThatIsNoneIsRefusedByAllAndChangesNothing)
 {
   auto ranks = make_ranks (2);
@@ -362,6 +477,27 @@ TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
   EXPECT_EQ (tps_rank_memory_open (&address, 1, 2, 101), nullptr);
   tps_rank_memory_close_door (memory);
   EXPECT_EQ (tps_rank_memory_open (&address, 1, 2, 100), nullptr);
+}
+
+/* With vm.memfd_noexec, the system seals every new file against execution. */
+TEST (RankFile, IsOpenedWithASealOfTheSystem)
+{
+  constexpr unsigned NOEXEC_SEAL = 8; /* MFD_NOEXEC_SEAL, since Linux 6.3 */
+  constexpr guint64 TOKEN = 77;
+  int fd = memfd_create ("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING | NOEXEC_SEAL);
+  TpsRankFileAddress address = { (guint64) getpid () << 32 | (guint32) fd, TOKEN };
+  int opened;
+
+  if (fd < 0)
+    GTEST_SKIP () << "needs Linux 6.3";
+  ASSERT_EQ (ftruncate (fd, 4096), 0);
+  ASSERT_EQ (pwrite (fd, &TOKEN, sizeof TOKEN, 0), (ssize_t) sizeof TOKEN);
+  EXPECT_EQ (tps_rank_file_open (&address, 4096), -1) << "it could shrink";
+  ASSERT_EQ (fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  opened = tps_rank_file_open (&address, 4096);
+  EXPECT_GE (opened, 0);
+  close (opened);
+  close (fd);
 }
 
 /* Opens it as rank 1 in a child process, which ends at once and is not reaped. */
