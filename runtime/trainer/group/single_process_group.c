@@ -48,6 +48,7 @@ single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *da
   single_all_reduce_f32 (group, data, n_elems, done, user_data);
 }
 
+/* Elements with weight 1 are their own average, so they are not read and written for it. */
 static void
 single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
                 gpointer user_data)
@@ -55,7 +56,7 @@ single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone d
   g_autoptr (GError) error = dup_error ((SingleGroup *) group);
   gconstpointer part = average->data;
 
-  if (error == NULL)
+  if (error == NULL && average->weight != 1)
     tps_average_in_rank_order (average->dtype, average->data, &part, &average->weight, 1,
                                average->delivers_sum ? 1 : average->weight, average->n_elems);
   done (user_data, error);

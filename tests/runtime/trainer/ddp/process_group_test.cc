@@ -506,6 +506,26 @@ TEST (ProcessGroup, OneRankNeedsNoBackendAndNoStore)
   group->ops->free (group);
 }
 
+/* The data are in memory that cannot be written. */
+TEST (ProcessGroup, OneRankDoesNotWriteAnAverageOfWeight1)
+{
+  static const float DATA[] = { 1, 2, 3 };
+  TpsProcessGroupOptions options = {};
+
+  options.size = 1;
+  options.timeout_ns = 1000;
+  TpsProcessGroup *group = tps_process_group_new ("gloo", &options, nullptr);
+  ASSERT_NE (group, nullptr);
+  TpsAverage mine = { TPS_DTYPE_FLOAT32, const_cast<float *> (DATA), 3, 1, FALSE };
+  EXPECT_EQ (average (group, &mine), "");
+
+  std::vector<float> data = { 1, 2, 3 };
+  mine = { TPS_DTYPE_FLOAT32, data.data (), 3, 2, TRUE };
+  EXPECT_EQ (average (group, &mine), "");
+  EXPECT_EQ (data, (std::vector<float> { 2, 4, 6 }));
+  group->ops->free (group);
+}
+
 TEST (ProcessGroup, BackendsThatCannotBeHadAreNamed)
 {
   MemoryStore shared;
