@@ -450,7 +450,8 @@ check_device (TpsDdp *ddp, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
-/* Cancels the exchange and the group, and waits until the buckets' memory has no other user. */
+/* Cancels the exchange and the group, and waits until the buckets' memory has no other user in this
+ * process. Other ranks may still write to memory of the group (TpsProcessGroupOps.get_memory). */
 static void
 give_up_step (TpsDdp *ddp, GError **error)
 {

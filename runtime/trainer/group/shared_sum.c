@@ -42,8 +42,9 @@ typedef struct
 {
   gdouble weights[2][TPS_RANK_MEMORY_MAX_RANKS];
   guint64 places[2][TPS_RANK_MEMORY_MAX_RANKS]; /* in the arena; 0 = elsewhere */
-  /* The number of ranges that have been taken. The counter of the next exchange is set to 0 in this
-   * one: nobody uses it any more, and nobody uses it yet. */
+  /* The number of ranges that have been taken. Rank 0 sets the counter of the next exchange to 0 in
+   * this one: all ranks have finished its last use, and none can begin the next one before this
+   * exchange is over. */
   struct
   {
     _Alignas(LINE_BYTES) _Atomic guint64 taken;

@@ -201,9 +201,9 @@ TpsBuffer *tps_hook_get_group_memory (const TpsHookContext *context, const TpsBu
 void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
 
 /* All-reduces a dense bucket in place; the result is the bucket's storage, with the same bits on
- * all ranks. The weight travels as an extra element or, with half floats, separately. A bucket that
- * travels as rows is reduced by tps_hook_all_reduce_sparse(). Metric: hook_future_metric,
- * <backend>_dense_allreduce. */
+ * all ranks. The weight travels separately or, with floats that the group cannot average, as an
+ * extra element. A bucket that travels as rows is reduced by tps_hook_all_reduce_sparse(). Metric:
+ * hook_future_metric, <backend>_dense_allreduce. */
 void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call);
 
 /* Gathers counts, ids and rows from all ranks, then adds them in rank order on the group's thread,

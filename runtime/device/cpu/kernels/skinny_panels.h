@@ -20,7 +20,8 @@ G_STATIC_ASSERT (BLOCK >= MAX_TERMS * SHORT_COLUMNS && BLOCK >= SQUARE * SQUARE)
 G_STATIC_ASSERT (SHORT_COLUMNS % PANEL == 0 && SQUARE % PANEL == 0);
 
 /* Copies [n_terms, columns] of a matrix with rows of n elements, and prefetches as many further
- * columns: the next block, which the processor does not foresee. The last panel ends with zeros. */
+ * columns: the next block, which the processor itself does not prefetch. The last panel ends with
+ * zeros. */
 TPS_INLINE void
 pack_panels (const gfloat *b, gsize n, gsize n_terms, gsize columns, gfloat *panels)
 {
