@@ -15,8 +15,8 @@
 G_BEGIN_DECLS
 
 #define TPS_DEVICE_LIBRARY_SYMBOL "tps_device_library"
-/* Must be increased with every change of TpsDeviceLibrary, of a function's type in its tables, or of
- * the tables of its interfaces (TpsDeviceGroups, TpsProcessGroupOps). */
+/* Must be increased with every change of TpsDeviceLibrary, of a function's type in its tables, or
+ * of the tables of its interfaces (TpsDeviceGroups, TpsProcessGroupOps). */
 #define TPS_DEVICE_LIBRARY_ABI 3
 
 typedef struct
