@@ -82,7 +82,7 @@ panel_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, con
     memcpy (c + i * c_step + j, edge + i * PANEL, (columns - j) * sizeof (gfloat));
 }
 
-static void
+SKINNY_TARGETS static void
 packed_times_matrix (const TpsGemm *gemm)
 {
   gfloat panels[BLOCK] __attribute__ ((aligned (64)));
@@ -103,7 +103,7 @@ packed_times_matrix (const TpsGemm *gemm)
       }
 }
 
-static void
+SKINNY_TARGETS static void
 packed_transposed_times (const TpsGemm *gemm)
 {
   gfloat panels[BLOCK] __attribute__ ((aligned (64)));

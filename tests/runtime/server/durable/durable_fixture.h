@@ -98,6 +98,16 @@ public:
     return status.phase;
   }
 
+  /* Bytes of the log. */
+  gint64
+  n_written ()
+  {
+    TpsDurableStatus status;
+
+    tps_durable_get_status (durable, &status);
+    return status.n_bytes_done;
+  }
+
   /* The error's code. */
   int
   create (const std::string &name, TpsDurability durability = {})
