@@ -25,6 +25,13 @@ _TOOLKIT = select({
     "//conditions:default": "//third_party/cuda:no_toolkit",
 })
 
+# The compiler of nvcc's host code: with --config=hermetic that of the packages, otherwise nvcc's
+# choice.
+_HOST_COMPILER = select({
+    "//third_party/hermetic:enabled": ["@thriftps_sysroot//:tools"],
+    "//conditions:default": [],
+})
+
 # Machine code for these, and PTX of the last one for later generations.
 _GENERATIONS = select({
     "//third_party/cuda:all_generations": ["75", "80", "86", "89", "90", "100", "120"],
@@ -77,10 +84,14 @@ def _compile(ctx, source, compilation):
     resources = ctx.actions.declare_file(stem + ".resources.txt")
     ptx = ctx.actions.declare_file(stem + ".ptx")
     flags = _NVCC_OPTIONS + _gencode(ctx.attr.generations) + _include_flags(compilation)
+    flags += ["-ccbin=" + tool.path for tool in ctx.files.host_compiler if tool.basename == "gcc"]
     ctx.actions.run_shell(
         mnemonic = "CudaCompile",
         progress_message = "Compiling {} with nvcc".format(source.short_path),
-        inputs = depset([source] + ctx.files.hdrs, transitive = [compilation.headers]),
+        inputs = depset(
+            [source] + ctx.files.hdrs + ctx.files.host_compiler,
+            transitive = [compilation.headers],
+        ),
         outputs = [compiled, resources, ptx],
         arguments = [toolkit.root, compiled.path, resources.path, ptx.path] + flags +
                     ["-c", source.path],
@@ -113,6 +124,7 @@ _cuda_objects = rule(
         "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "generations": attr.string_list(mandatory = True),
+        "host_compiler": attr.label_list(allow_files = True),
         "toolkit": attr.label(mandatory = True, providers = [CudaToolkitInfo]),
     },
 )
@@ -147,6 +159,7 @@ def cuda_library(
         hdrs = hdrs,
         deps = deps,
         generations = _GENERATIONS,
+        host_compiler = _HOST_COMPILER,
         toolkit = _TOOLKIT,
         target_compatible_with = CUDA_ONLY,
         tags = tags,
