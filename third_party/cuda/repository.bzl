@@ -206,7 +206,7 @@ cuda_toolkit(
 
 cc_library(
     name = "headers",
-    hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "nccl/nccl.h"]),
+    hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "include/nv/**", "nccl/nccl.h"]),
     includes = ["include", "nccl"],
 )
 
