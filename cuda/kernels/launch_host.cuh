@@ -80,9 +80,10 @@ run_thread (gsize first, gsize n, const Body &body)
     body.store (first + (gsize) u * TPS_CUDA_BLOCK_THREADS, items[u]);
 }
 
-template <int Unroll, typename Body>
+/* Calls `run` for each thread, with its first item. */
+template <int Unroll, typename Run>
 cudaError_t
-each (cudaStream_t stream, gsize n, const Body &body)
+run_threads (cudaStream_t stream, gsize n, const Run &run)
 {
   guint n_blocks;
 
@@ -90,9 +91,17 @@ each (cudaStream_t stream, gsize n, const Body &body)
     return cudaErrorInvalidConfiguration;
   run_blocks (stream, n_blocks, [&] (gsize block) {
     for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
-      run_thread<Unroll> (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
+      run (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread);
   });
   return cudaGetLastError (); /* as a launch on a device: an error that was not cleared */
+}
+
+template <int Unroll, typename Body>
+cudaError_t
+each (cudaStream_t stream, gsize n, const Body &body)
+{
+  return run_threads<Unroll> (stream, n,
+                              [&] (gsize first) { run_thread<Unroll> (first, n, body); });
 }
 
 /* All finds precede the loads. */
@@ -115,17 +124,8 @@ template <int Unroll, typename Body>
 cudaError_t
 placed (cudaStream_t stream, gsize n, const Body &body)
 {
-  guint n_blocks;
-
-  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
-    return cudaErrorInvalidConfiguration;
-  run_blocks (stream, n_blocks, [&] (gsize block) {
-    gsize first = block * (TPS_CUDA_BLOCK_THREADS * Unroll);
-
-    for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
-      run_placed_thread<Unroll> (first + thread, body.count (n), body);
-  });
-  return cudaGetLastError ();
+  return run_threads<Unroll> (
+      stream, n, [&] (gsize first) { run_placed_thread<Unroll> (first, body.count (n), body); });
 }
 
 template <int Width, typename Body>

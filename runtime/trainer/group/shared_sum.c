@@ -373,10 +373,12 @@ find_places (Reduction *reduction, const guint64 *places, GError **error)
 
   for (guint r = 0; r < reduction->shared->size; r++)
     {
-      if (places[r] == 0)
+      guint64 place = *(volatile const guint64 *) &places[r]; /* once: the rank could change it */
+
+      if (place == 0)
         return FALSE;
-      reduction->places[r] = tps_rank_arena_at (reduction->shared->arena, r, places[r], n_bytes);
-      if (reduction->places[r] == NULL || places[r] % reduction->elem_size != 0)
+      reduction->places[r] = tps_rank_arena_at (reduction->shared->arena, r, place, n_bytes);
+      if (reduction->places[r] == NULL || place % reduction->elem_size != 0)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid place",
                        r);

@@ -6,15 +6,13 @@
 #include "runtime/device/cpu/kernels/vectorize.h"
 #include "runtime/machine/tuning.h"
 
-#define MAX_FEW 32
-
 static gboolean
 is_skinny (const TpsGemm *gemm)
 {
   gsize few = gemm->transpose_a ? gemm->k : gemm->m;
 
   return gemm->alpha == 1 && gemm->beta == 0 && !(gemm->transpose_a && gemm->transpose_b)
-         && few <= MAX_FEW
+         && few <= TPS_SKINNY_MAX_FEW
          && (gdouble) gemm->m * (gdouble) gemm->n * (gdouble) gemm->k
                 <= (gdouble) tps_tuning_get ()->skinny_products;
 }

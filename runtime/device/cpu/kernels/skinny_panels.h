@@ -10,13 +10,12 @@
 #include "runtime/machine/tuning.h"
 
 #define PANEL (2 * LANES)       /* columns of a panel */
-#define MAX_TERMS 32            /* of transposed_times; more are not packed */
-#define SHORT_COLUMNS 512       /* of a block of MAX_TERMS rows */
+#define SHORT_COLUMNS 512       /* of a block of transposed_times */
 #define SQUARE 128              /* rows and columns of a block of times_matrix */
 #define BLOCK (16 * 1024)       /* elements of a block: 64 KiB, a part of the second-level cache */
 #define GROUP (8 * NARROW_ROWS) /* rows of the result whose factors are packed at a time */
 
-G_STATIC_ASSERT (BLOCK >= MAX_TERMS * SHORT_COLUMNS && BLOCK >= SQUARE * SQUARE);
+G_STATIC_ASSERT (BLOCK >= TPS_SKINNY_MAX_FEW * SHORT_COLUMNS && BLOCK >= SQUARE * SQUARE);
 G_STATIC_ASSERT (SHORT_COLUMNS % PANEL == 0 && SQUARE % PANEL == 0);
 
 /* Copies [n_terms, columns] of a matrix with rows of n elements, and prefetches as many further
@@ -107,7 +106,7 @@ SKINNY_TARGETS static void
 packed_transposed_times (const TpsGemm *gemm)
 {
   gfloat panels[BLOCK] __attribute__ ((aligned (64)));
-  gfloat factors[MAX_TERMS * GROUP];
+  gfloat factors[TPS_SKINNY_MAX_FEW * GROUP];
   gsize n_terms = gemm->k;
   gsize n = gemm->n;
 
@@ -150,7 +149,7 @@ transposed_times (const TpsGemm *gemm)
 {
   gsize b_bytes = gemm->k * gemm->n * sizeof (gfloat);
 
-  if (gemm->k >= LEAST_ROWS && gemm->k <= MAX_TERMS
+  if (gemm->k >= LEAST_ROWS && gemm->k <= TPS_SKINNY_MAX_FEW
       && b_bytes >= tps_tuning_get ()->pack_rows_bytes)
     packed_transposed_times (gemm);
   else

@@ -15,6 +15,9 @@
 
 G_BEGIN_DECLS
 
+/* The most rows of a batch. More rows are correct, too, but OpenBLAS is faster. */
+#define TPS_SKINNY_MAX_FEW 32
+
 typedef struct
 {
   void (*times_transposed) (const TpsGemm *gemm);
