@@ -45,6 +45,7 @@ typedef struct
 
   /* copies and sockets */
   gsize stream_bytes;        /* the least that is copied past the caches */
+  gsize stream_pages;        /* that such a copy writes side by side: 1 or 4 */
   gsize shared_stream_bytes; /* the least that other cores help to copy */
   gsize unix_buffer_bytes;   /* send buffer of a Unix socket */
   gsize reduce_slot_bytes;   /* of a rank, for sums in shared memory; equal in all processes */

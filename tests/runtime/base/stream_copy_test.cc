@@ -19,15 +19,23 @@ const size_t kShared = tps_tuning_get ()->shared_stream_bytes;
 constexpr size_t kGuard = 256; // around the copied bytes; a copy starts anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 
-class StreamCopyTest : public testing::Test
+// The parameter is `stream_pages`, so that both orders run on every processor.
+class StreamCopyTest : public testing::TestWithParam<size_t>
 {
 protected:
   StreamCopyTest () : from_ (kShared + 3 * kGroup + 2 * kGuard), to_ (from_.size ())
   {
     std::mt19937_64 dice (1);
 
+    tuning_.stream_pages = GetParam ();
+    tps_tuning_chosen = &tuning_;
     for (uint8_t &byte : from_)
       byte = static_cast<uint8_t> (dice ());
+  }
+
+  ~StreamCopyTest () override
+  {
+    tps_tuning_chosen = usual_;
   }
 
   // The target must have the source's bytes in the range and be unchanged around it.
@@ -44,16 +52,24 @@ protected:
     ASSERT_TRUE (to_ == expected);
   }
 
+  const TpsTuning *usual_ = tps_tuning_get ();
+  TpsTuning tuning_ = *usual_;
   std::vector<uint8_t> from_, to_;
 };
 
-TEST_F (StreamCopyTest, CopiesEverySmallSize)
+INSTANTIATE_TEST_SUITE_P (Orders, StreamCopyTest, testing::Values (size_t { 1 }, size_t { 4 }),
+                          [] (const auto &order) {
+                            return order.param == 1 ? "OnePageAfterTheOther"
+                                                    : "FourPagesSideBySide";
+                          });
+
+TEST_P (StreamCopyTest, CopiesEverySmallSize)
 {
   for (size_t n_bytes = 0; n_bytes <= 130; n_bytes++)
     CheckCopy (3, 5, n_bytes);
 }
 
-TEST_F (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
+TEST_P (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
 {
   for (size_t n_bytes : { kMin - 1, kMin, kMin + 1 })
     CheckCopy (kGuard, kGuard, n_bytes);
@@ -61,7 +77,7 @@ TEST_F (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
     CheckCopy (kGuard + 1, kGuard + 2, n_bytes);
 }
 
-TEST_F (StreamCopyTest, CopiesOnManyThreadsAtOnce)
+TEST_P (StreamCopyTest, CopiesOnManyThreadsAtOnce)
 {
   std::vector<std::vector<uint8_t>> copies (4);
   std::vector<std::thread> threads;
@@ -78,7 +94,7 @@ TEST_F (StreamCopyTest, CopiesOnManyThreadsAtOnce)
     EXPECT_TRUE (copy == from_);
 }
 
-TEST_F (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
+TEST_P (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
 {
   for (size_t offset = 0; offset < 64; offset += 7)
     {
@@ -88,14 +104,14 @@ TEST_F (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
     }
 }
 
-TEST_F (StreamCopyTest, CopiesTailsOfEveryKind)
+TEST_P (StreamCopyTest, CopiesTailsOfEveryKind)
 {
   for (size_t tail : { size_t { 1 }, size_t { 63 }, size_t { 64 }, size_t { 4095 }, size_t { 4096 },
                        kGroup - 1, kGroup, kGroup + 1, 2 * kGroup + 65 })
     CheckCopy (kGuard + 1, kGuard + 2, kMin + tail);
 }
 
-TEST_F (StreamCopyTest, CopiesWhateverTheDiceSay)
+TEST_P (StreamCopyTest, CopiesWhateverTheDiceSay)
 {
   std::mt19937_64 dice (7);
 

@@ -86,6 +86,7 @@ TEST (Tuning, HasTheMeasuredValuesOnAnEpycOfTwoCores)
   ExpectMeasuredValues (tuning);
   EXPECT_EQ (tuning.pool_ahead_bytes, 256 * kKiB);
   EXPECT_EQ (tuning.fetch_bytes, 64u);
+  EXPECT_EQ (tuning.stream_pages, 1u);
 }
 
 TEST (Tuning, HasTheMeasuredValuesOnAXeonWithTheCacheOfItsHost)
@@ -95,6 +96,7 @@ TEST (Tuning, HasTheMeasuredValuesOnAXeonWithTheCacheOfItsHost)
   ExpectMeasuredValues (tuning);
   EXPECT_EQ (tuning.pool_ahead_bytes, 512 * kKiB);
   EXPECT_EQ (tuning.fetch_bytes, 128u);
+  EXPECT_EQ (tuning.stream_pages, 4u);
 }
 
 TEST (Tuning, IsSmallerOnATinyProcessor)
