@@ -117,11 +117,13 @@ TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroy
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
 
-/* Reserves `n_bytes` for results of a lookup in memory of the registry's device, before any tensor
- * of the reply is placed. A tensor in this buffer is placed without a copy. The buffer holds a
- * reference of `answer`, and must not be written after the commit. NULL: no segment for lookups
- * that is free has room. Owned by the caller. */
-TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, gsize n_bytes);
+/* Reserves `n_bytes` for results of a lookup, before any tensor of the reply is placed: in memory
+ * of `device`, in a segment for lookups; or, if it is NULL, in memory of the host. A tensor in this
+ * buffer is placed without a copy. The buffer holds a reference of `answer`, and must not be
+ * written after the commit. It must only be written, because the client may change its bytes. NULL:
+ * no such segment that is free has room, or the device is not that of the registry. Owned by the
+ * caller. */
+TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, TpsDevice *device, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentRegistry, tps_segment_registry_unref)

@@ -262,11 +262,31 @@ reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *sli
   return tps_segment_get_data (answer->entry->segment) + offset;
 }
 
+/* Names the bytes if they are in memory that has been reserved for the reply. */
+static gboolean
+find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  const guint8 *begin = answer->reserved;
+
+  if (begin == NULL || data < begin || data >= begin + answer->n_reserved)
+    return FALSE;
+  *slice = (TpsSharedSlice) {
+    .segment = answer->entry->id,
+    .offset = data - tps_segment_get_data (answer->entry->segment),
+    .length = (gint64) n_bytes,
+  };
+  return TRUE;
+}
+
 static gboolean
 answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
 {
-  guint8 *to = reserve ((Answer *) sharing, TPS_SEGMENT_MEMFD, n_bytes, slice);
+  Answer *answer = (Answer *) sharing;
+  guint8 *to;
 
+  if (find_reserved (answer, data, n_bytes, slice))
+    return TRUE;
+  to = reserve (answer, TPS_SEGMENT_MEMFD, n_bytes, slice);
   if (to != NULL)
     tps_stream_copy (to, data, n_bytes);
   return to != NULL;
@@ -364,22 +384,6 @@ answer_place_buffer (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize
   return !is_new && answer_place (sharing, data, n_bytes, slice);
 }
 
-/* Names the bytes if they are in memory that has been reserved for the reply. */
-static gboolean
-find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsSharedSlice *slice)
-{
-  const guint8 *begin = answer->reserved;
-
-  if (begin == NULL || data < begin || data >= begin + answer->n_reserved)
-    return FALSE;
-  *slice = (TpsSharedSlice) {
-    .segment = answer->entry->id,
-    .offset = data - tps_segment_get_data (answer->entry->segment),
-    .length = (gint64) n_bytes,
-  };
-  return TRUE;
-}
-
 static gboolean
 answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
                      TpsSharedSlice *slice)
@@ -436,17 +440,18 @@ free_reserved (gpointer user_data)
 }
 
 TpsBuffer *
-tps_segment_registry_reserve (TpsSharing *sharing, gsize n_bytes)
+tps_segment_registry_reserve (TpsSharing *sharing, TpsDevice *device, gsize n_bytes)
 {
   Answer *answer = (Answer *) sharing;
+  TpsSegmentKind kind = device != NULL ? TPS_SEGMENT_CUDA_IPC : TPS_SEGMENT_MEMFD;
   TpsSharedSlice slice;
 
-  if (answer->entry != NULL)
+  if (answer->entry != NULL || (device != NULL && device != answer->registry->device))
     return NULL;
-  answer->entry = take_free (answer->registry, TPS_SEGMENT_CUDA_IPC, TRUE, n_bytes);
+  answer->entry = take_free (answer->registry, kind, device != NULL, n_bytes);
   if (answer->entry == NULL)
     return NULL;
-  answer->reserved = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, &slice);
+  answer->reserved = reserve (answer, kind, n_bytes, &slice);
   answer->n_reserved = n_bytes;
   answer_ref (sharing);
   return tps_segment_show (answer->entry->segment, (gsize) slice.offset, n_bytes, free_reserved,

@@ -98,10 +98,10 @@ TpsPhases *tps_call_get_phases (TpsCall *call);
  * with an error if none is offered: UNAVAILABLE, PERMISSION_DENIED. */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 
-/* Reserves `n_bytes` for the result in memory of the device that the connection shares, if the
- * client accepts results of lookups there: see tps_segment_registry_reserve(). The buffer must not
- * be written after the reply. NULL: there is no room. Owned by the caller. */
-TpsBuffer *tps_call_reserve_on_device (TpsCall *call, gsize n_bytes);
+/* Reserves `n_bytes` for the result in memory that the connection shares, of `device` (NULL: of the
+ * host): see tps_segment_registry_reserve(). The buffer must not be written after the reply. NULL:
+ * there is no room. Owned by the caller. */
+TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
 
 /* Identifies the connection of the call among the open ones; NULL = the call has no connection that
  * may close before it is answered. */

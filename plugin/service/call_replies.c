@@ -163,10 +163,10 @@ find_place (TpsCall *call)
 }
 
 TpsBuffer *
-tps_call_reserve_on_device (TpsCall *call, gsize n_bytes)
+tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes)
 {
   g_autoptr (TpsSharing) place = find_place (call);
-  TpsBuffer *buffer = place != NULL ? tps_segment_registry_reserve (place, n_bytes) : NULL;
+  TpsBuffer *buffer = place != NULL ? tps_segment_registry_reserve (place, device, n_bytes) : NULL;
 
   if (buffer != NULL)
     call->place = g_steal_pointer (&place);

@@ -170,9 +170,9 @@ add_gradient_rows (TpsCall *call, const TpsBagGradient *gradients, guint n_gradi
 /* ---- lookups -------------------------------------------------------------------------------- */
 
 static TpsBuffer *
-reserve_on_device (gpointer call, gsize n_bytes)
+reserve (gpointer call, TpsDevice *device, gsize n_bytes)
 {
-  return tps_call_reserve_on_device (call, n_bytes);
+  return tps_call_reserve (call, device, n_bytes);
 }
 
 /* Smaller results travel inline. */
@@ -184,7 +184,7 @@ get_place (TpsCall *call)
   return (TpsLookupPlace) {
     .device = segments != NULL ? tps_segment_registry_get_device (segments) : NULL,
     .min_bytes = TPS_SHARING_MIN_BYTES,
-    .reserve = reserve_on_device,
+    .reserve = reserve,
     .user_data = call,
   };
 }

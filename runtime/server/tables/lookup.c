@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Lookups. Everything is checked and all outputs have their memory before the first row is read by
- * the row stores. Outputs in the caller's place on a device share one buffer of the place. */
+ * the row stores. Outputs in the caller's place share one buffer of the place. */
 
 #include "runtime/server/tables/lookup.h"
 
@@ -44,12 +44,12 @@ allocate_output (TpsTensor *output, TpsTableStore *store, const TpsShape *shape,
   return TRUE;
 }
 
-/* Whether the output belongs in the place. */
+/* Whether the output belongs in the place, if that is in memory of `device` (NULL: of the host). */
 static gboolean
-fits_place (const TpsLookupPlace *place, const TpsTable *table, const TpsShape *shape)
+fits_place (const TpsLookupPlace *place, const TpsDevice *device, const TpsTable *table,
+            const TpsShape *shape)
 {
-  return place != NULL && place->device != NULL && table->row_store->has_output_on != NULL
-         && table->row_store->has_output_on (table, place->device)
+  return table->row_store->has_output_on (table, device)
          && tps_shape_n_bytes (shape) >= place->min_bytes;
 }
 
@@ -75,15 +75,15 @@ open_query (TpsLookupQuery *query, TpsTableStore *store, const TpsBagQuery *from
                           what, error);
 }
 
-/* Reserves room for all outputs that belong in the place; NULL: there are none, or there is no
- * room. The shapes of the outputs are known. */
+/* Reserves room in memory of `device` for all outputs that belong there; NULL: there are none, or
+ * there is no room. The shapes of the outputs are known. */
 static TpsBuffer *
-reserve_place (const TpsLookup *lookup, const TpsTensor *outputs)
+reserve_on (const TpsLookup *lookup, TpsDevice *device, const TpsTensor *outputs)
 {
   gsize n_bytes = 0;
 
   for (guint i = 0; i < lookup->n_queries; i++)
-    if (fits_place (lookup->place, lookup->queries[i].open.table, &outputs[i].shape))
+    if (fits_place (lookup->place, device, lookup->queries[i].open.table, &outputs[i].shape))
       {
         gsize n_more = place_bytes (&outputs[i].shape);
 
@@ -91,24 +91,42 @@ reserve_place (const TpsLookup *lookup, const TpsTensor *outputs)
           return NULL;
         n_bytes += n_more;
       }
-  return n_bytes > 0 ? lookup->place->reserve (lookup->place->user_data, n_bytes) : NULL;
+  return n_bytes > 0 ? lookup->place->reserve (lookup->place->user_data, device, n_bytes) : NULL;
+}
+
+/* Sets `device` to the device of the room. */
+static TpsBuffer *
+reserve_place (const TpsLookup *lookup, const TpsTensor *outputs, TpsDevice **device)
+{
+  TpsBuffer *placed = NULL;
+
+  *device = lookup->place != NULL ? lookup->place->device : NULL;
+  if (*device != NULL)
+    placed = reserve_on (lookup, *device, outputs);
+  if (placed != NULL || lookup->place == NULL)
+    return placed;
+  *device = NULL;
+  return reserve_on (lookup, NULL, outputs);
 }
 
 static gboolean
 allocate_all (TpsLookup *lookup, TpsTensor *outputs, GError **error)
 {
-  g_autoptr (TpsBuffer) placed = reserve_place (lookup, outputs);
+  TpsDevice *device;
+  g_autoptr (TpsBuffer) placed = reserve_place (lookup, outputs, &device);
   gsize offset = 0;
 
   for (guint i = 0; i < lookup->n_queries; i++)
     {
       TpsLookupQuery *query = &lookup->queries[i];
       TpsShape shape = outputs[i].shape;
+      gboolean is_placed = placed != NULL
+                           && fits_place (lookup->place, device, query->open.table, &shape);
       gchar what[32];
 
       g_snprintf (what, sizeof what, "queries[%u]", i);
-      query->is_on_device = placed != NULL && fits_place (lookup->place, query->open.table, &shape);
-      if (query->is_on_device)
+      query->is_on_device = is_placed && device != NULL;
+      if (is_placed)
         {
           tps_tensor_init_take (&outputs[i], &shape, tps_buffer_ref (placed), offset);
           offset += place_bytes (&shape);
@@ -275,8 +293,10 @@ allocate_rows (TpsTensor *rows, TpsTableStore *store, const TpsLookupPlace *plac
 
   if (!shape_output (&shape, table->spec.dtype, n_rows, table, "indices", error))
     return FALSE;
-  if (fits_place (place, table, &shape))
-    placed = place->reserve (place->user_data, place_bytes (&shape));
+  if (place != NULL && place->device != NULL && fits_place (place, place->device, table, &shape))
+    placed = place->reserve (place->user_data, place->device, place_bytes (&shape));
+  if (place != NULL && fits_place (place, NULL, table, &shape))
+    placed = place->reserve (place->user_data, NULL, place_bytes (&shape));
   if (placed == NULL)
     return allocate_output (rows, store, &shape, table, "indices", error);
   tps_tensor_init_take (rows, &shape, placed, 0);

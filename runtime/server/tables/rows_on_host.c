@@ -15,6 +15,12 @@ get_answers (TpsTableStore *store, G_GNUC_UNUSED const TpsTable *table)
 }
 
 static gboolean
+has_output_on (G_GNUC_UNUSED const TpsTable *table, const TpsDevice *device)
+{
+  return device == NULL;
+}
+
+static gboolean
 capture (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, G_GNUC_UNUSED GError **error)
 {
   tps_table_copy_rows (table, slot, n, to);
@@ -33,6 +39,7 @@ const TpsRowStore tps_rows_on_host = {
   .knows_changed_rows = TRUE,
   .estimate = estimate,
   .get_answers = get_answers,
+  .has_output_on = has_output_on,
   .read_rows = tps_rows_on_host_read,
   .begin_lookup = tps_rows_on_host_begin_lookup,
   .end_lookup = tps_rows_on_host_end_lookup,

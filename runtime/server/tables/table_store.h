@@ -133,17 +133,19 @@ gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gcha
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* A place in memory of a device for the results of one lookup, so that they are not copied to the
- * host. Results of tables on other devices, in host memory, or of fewer than `min_bytes`, are in
- * host memory. */
+/* A place for the results of one lookup, so that they are not copied to their reader: memory of a
+ * device for tables on it, or memory of the host for tables there. If the lookup has results for
+ * the device and there is room for them, the place is on the device; otherwise it is in host
+ * memory. All other results, and those of fewer than `min_bytes`, are in memory of the store, in
+ * the host. */
 typedef struct
 {
-  TpsDevice *device; /* borrowed; NULL: all results are in host memory */
+  TpsDevice *device; /* borrowed; NULL: none */
   gsize min_bytes;   /* of one result */
-  /* Returns `n_bytes` in memory of `device`, at TPS_BUFFER_ALIGNMENT, for all such results of the
-   * lookup; owned by the caller. NULL: there is no room, and all results are in host memory. Called
-   * at most once, on the thread of the lookup. */
-  TpsBuffer *(*reserve) (gpointer user_data, gsize n_bytes);
+  /* Returns `n_bytes` in memory of `device` (NULL: of the host), at TPS_BUFFER_ALIGNMENT, for all
+   * such results of the lookup; owned by the caller. The lookup only writes there. NULL: there is
+   * no room. Called at most once for each kind of memory, on the thread of the lookup. */
+  TpsBuffer *(*reserve) (gpointer user_data, TpsDevice *device, gsize n_bytes);
   gpointer user_data;
 } TpsLookupPlace;
 
@@ -153,11 +155,11 @@ typedef struct
   /* Its arrival (tps_clock_now_ns()): the time since then is recorded for each lookup. 0 = no time
    * is recorded. */
   gint64 began_ns;
-  const TpsLookupPlace *place; /* NULL: all results are in host memory */
+  const TpsLookupPlace *place; /* NULL: all results are in memory of the store */
 } TpsTableLookup;
 
-/* The same for such a request. Results in the device's memory are complete on return, and hold
- * references of the place's buffer. `lsns` is NULL if LSNs are not requested. */
+/* The same for such a request. Results in the place are complete on return, and hold references of
+ * its buffer. `lsns` is NULL if LSNs are not requested. */
 gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
                                           const TpsBagQuery *queries, guint n_queries,
                                           TpsTensor *outputs, GError **error);

@@ -128,7 +128,9 @@ protected:
   {
     g_clear_pointer (&answer_, tps_sharing_unref);
     answer_ = tps_segment_registry_answer (pair_->registry);
-    return answer_ != nullptr ? tps_segment_registry_reserve (answer_, n_bytes) : nullptr;
+    return answer_ != nullptr
+               ? tps_segment_registry_reserve (answer_, ExportingDevice::get (), n_bytes)
+               : nullptr;
   }
 
   void

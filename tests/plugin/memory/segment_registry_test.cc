@@ -338,6 +338,50 @@ TEST_F (SegmentRegistry, anAnswerThatIsNotCommittedLeavesItsSegmentFree)
   EXPECT_TRUE (place (sharing, kPage, &slice));
 }
 
+TEST_F (SegmentRegistry, reservedMemoryIsPlacedWithoutACopy)
+{
+  gint64 id = open (TPS_SEGMENT_ANSWERS, 4 * kPage);
+  gint64 small = open (TPS_SEGMENT_ANSWERS, kPage);
+  Sharing sharing = answer ();
+  TpsBuffer *buffer = tps_segment_registry_reserve (sharing.get (), nullptr, 2 * kPage);
+  TpsSharedSlice slice = {};
+
+  ASSERT_NE (buffer, nullptr);
+  guint8 *data = tps_buffer_get_data (buffer);
+  memset (data, 'r', 2 * kPage);
+  EXPECT_EQ (tps_segment_registry_reserve (sharing.get (), nullptr, 1), nullptr) << "only once";
+  EXPECT_TRUE (sharing->ops->place_buffer (sharing.get (), buffer, kPage, kPage, &slice));
+  EXPECT_EQ (slice.segment, id);
+  EXPECT_EQ (slice.offset, static_cast<gint64> (kPage));
+  EXPECT_EQ (slice.length, static_cast<gint64> (kPage));
+  EXPECT_TRUE (sharing->ops->place (sharing.get (), data, kPage, &slice));
+  EXPECT_EQ (slice.offset, 0);
+  EXPECT_TRUE (place (sharing, kPage, &slice)) << "other tensors follow";
+  EXPECT_EQ (slice.segment, id);
+  EXPECT_EQ (slice.offset, static_cast<gint64> (2 * kPage));
+  EXPECT_EQ (data[0], 'r');
+  EXPECT_EQ (data[2 * kPage - 1], 'r');
+  tps_segment_registry_commit (sharing.get ());
+  tps_buffer_unref (buffer);
+  sharing.reset ();
+  EXPECT_TRUE (release (id));
+  EXPECT_FALSE (release (small));
+}
+
+TEST_F (SegmentRegistry, reservedMemoryIsHeldUntilItsLastBufferIsReleased)
+{
+  open (TPS_SEGMENT_ANSWERS, kPage);
+  Sharing sharing = answer ();
+  EXPECT_EQ (tps_segment_registry_reserve (sharing.get (), nullptr, kPage + 1), nullptr);
+  TpsBuffer *buffer = tps_segment_registry_reserve (sharing.get (), nullptr, kPage);
+  ASSERT_NE (buffer, nullptr);
+  sharing.reset ();
+  EXPECT_EQ (answer (), nullptr) << "the results still lie there";
+  memset (tps_buffer_get_data (buffer), 1, kPage);
+  tps_buffer_unref (buffer);
+  EXPECT_NE (answer (), nullptr);
+}
+
 TEST_F (SegmentRegistry, aSegmentClosedWhileItIsFilledIsNotUsedAgain)
 {
   gint64 id = open (TPS_SEGMENT_ANSWERS, kPage);

@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Results of lookups in memory of a device: the bits of results in host memory, and the cases in
- * which results stay in host memory. On a strict fake device. */
+/* Results of lookups in a place of the caller: the bits of results in memory of the store, and the
+ * cases in which results stay there. On a strict fake device, and in host memory. */
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -42,17 +44,32 @@ protected:
   }
 
   static TpsBuffer *
-  reserve (gpointer data, gsize n_bytes)
+  reserve (gpointer data, TpsDevice *device, gsize n_bytes)
   {
     auto *self = static_cast<DevicePlace *> (data);
     TpsBuffer *buffer = nullptr;
 
+    if (device == nullptr)
+      return self->reserve_on_host (n_bytes);
     self->n_reserved_.push_back (n_bytes);
     if (n_bytes <= self->room_)
       buffer = self->hold (n_bytes);
     if (self->on_reserve_)
       self->on_reserve_ ();
     return buffer;
+  }
+
+  TpsBuffer *
+  reserve_on_host (gsize n_bytes)
+  {
+    n_reserved_on_host_.push_back (n_bytes);
+    if (n_bytes > on_host_.size ())
+      return nullptr;
+    std::fill (on_host_.begin (), on_host_.end (), std::nanf (""));
+    n_held_++;
+    return tps_buffer_new_shared (
+        reinterpret_cast<guint8 *> (on_host_.data ()), n_bytes,
+        [] (gpointer self) { static_cast<DevicePlace *> (self)->n_held_--; }, this);
   }
 
   TpsBuffer *
@@ -84,22 +101,26 @@ protected:
 
   struct Result
   {
-    bool is_on_device;
+    bool is_in_place;
     Floats values;
     bool
     operator== (const Result &other) const
     {
-      return is_on_device == other.is_on_device && values == other.values;
+      return is_in_place == other.is_in_place && values == other.values;
     }
   };
 
-  static Result
+  Result
   take (TpsTensor *tensor)
   {
-    Result result = { tps_device_memory_of_tensor (tensor) != nullptr, {} };
+    bool is_on_device = tps_device_memory_of_tensor (tensor) != nullptr;
+    auto *begin = static_cast<const float *> (tps_tensor_data (tensor));
+    Result result = {
+      is_on_device || (begin >= on_host_.data () && begin < on_host_.data () + on_host_.size ()), {}
+    };
     g_auto (TpsTensor) here = {};
 
-    if (result.is_on_device)
+    if (is_on_device)
       EXPECT_TRUE (tps_device_memory_download (&here, tensor, nullptr));
     else
       tps_tensor_move (&here, tensor);
@@ -156,7 +177,8 @@ protected:
   TpsLookupPlace place_ = {};
   TpsTableLookup request_ = {};
   gsize room_ = G_MAXSIZE;
-  std::vector<gsize> n_reserved_;
+  std::vector<gsize> n_reserved_, n_reserved_on_host_;
+  std::vector<float> on_host_; // the place in host memory
   int n_held_ = 0;
   std::function<void ()> on_reserve_;
 };
@@ -200,8 +222,8 @@ TEST_F (DevicePlace, ResultsOfOtherTablesAreInHostMemory)
                                                                   { true, expected (here) },
                                                                   { false, expected (here) } }));
   EXPECT_EQ (n_reserved_, (std::vector<gsize> { 3 * kDim * sizeof (float) }));
-  EXPECT_EQ (rows ("fake:1", { 3 }).is_on_device, false);
-  EXPECT_EQ (rows ("cpu", { 3 }).is_on_device, false);
+  EXPECT_EQ (rows ("fake:1", { 3 }).is_in_place, false);
+  EXPECT_EQ (rows ("cpu", { 3 }).is_in_place, false);
   EXPECT_EQ (n_reserved_.size (), 1u);
 }
 
@@ -212,7 +234,7 @@ TEST_F (DevicePlace, SmallResultsAreInHostMemory)
   place_.min_bytes = 2 * kDim * sizeof (float);
   EXPECT_EQ (bags ({ one, two }),
              (std::vector<Result> { { false, expected (one) }, { true, expected (two) } }));
-  EXPECT_EQ (rows ("fake:0", { 1 }).is_on_device, false);
+  EXPECT_EQ (rows ("fake:0", { 1 }).is_in_place, false);
   EXPECT_EQ (bags ({ { "fake:0", {}, {} } }), (std::vector<Result> { { false, {} } }));
 }
 
@@ -226,6 +248,28 @@ TEST_F (DevicePlace, WithoutRoomAllResultsAreInHostMemory)
   EXPECT_EQ (bags ({ query }), (std::vector<Result> { { true, expected (query) } }));
   room_--;
   EXPECT_EQ (rows ("fake:0", query.indices), (Result { false, expected (query) }));
+}
+
+TEST_F (DevicePlace, WithoutResultsOnTheDeviceThePlaceIsInHostMemory)
+{
+  Query here { "fake:0", { 1, 2, 3 }, { 0, 1, 2 } }, host { "cpu", { 4, 1, 1, 2 }, { 0, 1, 3 } },
+      other { "fake:1", { 5 }, { 0 } };
+
+  on_host_.resize (100 * kDim);
+  EXPECT_EQ (bags ({ host, other, host }), (std::vector<Result> { { true, expected (host) },
+                                                                  { false, expected (other) },
+                                                                  { true, expected (host) } }));
+  EXPECT_EQ (n_reserved_on_host_, (std::vector<gsize> { (3 + 3) * kDim * sizeof (float) }));
+  EXPECT_EQ (n_reserved_.size (), 0u);
+  EXPECT_EQ (bags ({ host, here }),
+             (std::vector<Result> { { false, expected (host) }, { true, expected (here) } }));
+  room_ = 0;
+  EXPECT_EQ (bags ({ host, here }),
+             (std::vector<Result> { { true, expected (host) }, { false, expected (here) } }));
+  Query single { "cpu", { 7, 1, 7, 49, 0 }, { 0, 1, 2, 3, 4 } };
+  EXPECT_EQ (rows ("cpu", single.indices), (Result { true, expected (single) }));
+  on_host_.resize (5 * kDim - 1);
+  EXPECT_EQ (rows ("cpu", single.indices), (Result { false, expected (single) }));
 }
 
 /* More than one pass of device_lookup.c: 300,000 bags of 16 offsets and ids. */
