@@ -65,6 +65,19 @@ check_to_device (const TpsLookupOptions *o, GError **error)
 }
 
 static gboolean
+check_dtype (TpsLookupOptions *o, GError **error)
+{
+  static const gchar *const names[] = { "float32", "float16", "bfloat16", NULL };
+  static const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
+
+  tps_flags_default_to (&o->dtype, names[0]);
+  for (guint i = 0; names[i] != NULL; i++)
+    if (g_str_equal (o->dtype, names[i]))
+      o->remote_dtype = dtypes[i];
+  return tps_flags_check_word ("remote-dtype", o->dtype, names, error);
+}
+
+static gboolean
 check (TpsLookupOptions *o, GError **error)
 {
   static const gchar *const peers[] = { "pytorch", "fbgemm", "both", NULL };
@@ -88,7 +101,7 @@ check (TpsLookupOptions *o, GError **error)
          && tps_flags_check_word ("ids", o->ids, ids, error)
          && (o->peer == NULL || tps_flags_check_word ("peer", o->peer, peers, error))
          && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error))
-         && check_to_device (o, error);
+         && check_dtype (o, error) && check_to_device (o, error);
 }
 
 static void
@@ -108,7 +121,9 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "pytorch: its EmbeddingBag and sparse optimizers on the same ids; fbgemm: its TBE; both",
       "NAME" },
     { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
-      "floats of a row that is looked up by RPC (16)", "N" },
+      "elements of a row that is looked up by RPC (16)", "N" },
+    { "remote-dtype", 0, 0, G_OPTION_ARG_STRING, &o->dtype,
+      "their type: float32, float16 or bfloat16 (float32)", "NAME" },
     { "ids", 0, 0, G_OPTION_ARG_STRING, &o->ids, "distribution of ids: uniform or zipf (uniform)",
       "NAME" },
     { "exponent", 0, 0, G_OPTION_ARG_DOUBLE, &o->id_kind.exponent,
@@ -175,6 +190,7 @@ tps_lookup_options_clear (TpsLookupOptions *o)
   g_free (o->server_binary);
   g_free (o->device);
   g_free (o->ids);
+  g_free (o->dtype);
   tps_run_flags_clear (&o->run);
 }
 
@@ -192,6 +208,7 @@ tps_lookup_options_describe (const TpsLookupOptions *o)
   tps_flags_add_number (described, "threads", o->n_threads);
   tps_flags_add_text (described, "peer", o->peer);
   tps_flags_add_number (described, "remote-dim", (gdouble) o->remote_dim);
+  tps_flags_add_text (described, "remote-dtype", o->dtype);
   tps_flags_add_number (described, "remote-ids", (gdouble) o->n_ids);
   tps_flags_add_text (described, "ids", o->ids);
   if (o->id_kind.is_zipf)

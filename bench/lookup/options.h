@@ -14,12 +14,13 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gchar *peer, *only, *server_binary, *device, *ids;
+  gchar *peer, *only, *server_binary, *device, *ids, *dtype;
   TpsTablePlace place;     /* the place named by the device */
   TpsLookupIdKind id_kind; /* the distribution named by the ids */
   gint64 n_rows, dim, n_bags, bag_length, n_batches, n_steps;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;
+  TpsDType remote_dtype;
   gint n_clients;
   gdouble seconds;
   gboolean to_device; /* steps also look up for a caller on the device */

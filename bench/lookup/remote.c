@@ -7,6 +7,7 @@
 #include "bench/lookup/bags.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
 
 #define TABLE "rows"
 #define SEED 11
@@ -18,6 +19,7 @@ typedef struct
   TpsLookupIdSource *source;
   gint64 *ids;      /* [n_ids] */
   gfloat *expected; /* [dim] */
+  guint8 *row;      /* the same in the table's dtype */
   TpsTensor rows;   /* of the last call */
 } Client;
 
@@ -32,7 +34,11 @@ tps_lookup_remote_prepare (const TpsLookupServer *server, const TpsLookupRemoteS
                            GError **error)
 {
   TpsLookupTable table = {
-    .name = TABLE, .n_rows = shape->n_rows, .dim = shape->dim, .place = &shape->place
+    .name = TABLE,
+    .n_rows = shape->n_rows,
+    .dim = shape->dim,
+    .dtype = shape->dtype,
+    .place = &shape->place,
   };
 
   return tps_lookup_server_make_filled_table (server, &table, error);
@@ -49,6 +55,7 @@ client_free (gpointer data)
   tps_lookup_id_source_free (client->source);
   g_free (client->ids);
   g_free (client->expected);
+  g_free (client->row);
   tps_tensor_clear (&client->rows);
   g_free (client);
 }
@@ -64,6 +71,7 @@ client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, gu
   client->source = tps_lookup_id_source_new (&shape->ids, shape->n_rows, SEED + number);
   client->ids = g_new (gint64, shape->n_ids);
   client->expected = g_new (gfloat, shape->dim);
+  client->row = g_malloc (shape->dim * tps_dtype_size (shape->dtype));
   client->tables = tps_lookup_server_connect (server, transport, NULL, error);
   if (client->tables != NULL)
     return client;
@@ -101,12 +109,15 @@ static gboolean
 check_rows (Client *client, GError **error)
 {
   gsize dim = client->shape->dim;
-  const gfloat *rows = tps_tensor_data (&client->rows);
+  TpsDType dtype = client->shape->dtype;
+  gsize row_bytes = dim * tps_dtype_size (dtype);
+  const guint8 *rows = tps_tensor_data (&client->rows);
 
   for (gsize i = 0; i < client->shape->n_ids; i++)
     {
       tps_lookup_fill_rows (client->expected, (gsize) client->ids[i], 1, dim, 1);
-      if (memcmp (client->expected, rows + i * dim, dim * sizeof rows[0]) == 0)
+      tps_cpu_cast (dtype, client->row, TPS_DTYPE_FLOAT32, client->expected, dim);
+      if (memcmp (client->row, rows + i * row_bytes, row_bytes) == 0)
         continue;
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong row %" G_GINT64_FORMAT,
                    client->ids[i]);

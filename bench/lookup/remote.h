@@ -12,10 +12,11 @@ G_BEGIN_DECLS
 typedef struct
 {
   gsize n_rows, dim; /* of the table */
-  gsize n_ids;       /* of a lookup */
-  guint n_calls;     /* one after the other */
-  guint n_clients;   /* under load */
-  gdouble seconds;   /* of load */
+  TpsDType dtype;
+  gsize n_ids;     /* of a lookup */
+  guint n_calls;   /* one after the other */
+  guint n_clients; /* under load */
+  gdouble seconds; /* of load */
   TpsTablePlace place;
   TpsLookupIdKind ids;
 } TpsLookupRemoteShape;

@@ -37,6 +37,7 @@ tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 
   lookup->remote = (TpsLookupRemoteShape) { .n_rows = (gsize) lookup->options->n_rows,
                                             .dim = (gsize) lookup->options->remote_dim,
+                                            .dtype = lookup->options->remote_dtype,
                                             .n_ids = (gsize) lookup->options->n_ids,
                                             .n_calls = (guint) lookup->options->n_calls,
                                             .n_clients = (guint) lookup->options->n_clients,

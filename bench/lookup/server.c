@@ -118,6 +118,8 @@ tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTabl
   spec.optimizer = table->optimizer != NULL ? *table->optimizer
                                             : tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
   spec.place = *table->place;
+  if (table->dtype != 0)
+    spec.dtype = table->dtype;
   return tables != NULL
          && tps_remote_tables_create (tables, &spec, &placement,
                                       tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);

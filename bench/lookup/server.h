@@ -36,6 +36,7 @@ typedef struct
 {
   const gchar *name;
   gsize n_rows, dim;
+  TpsDType dtype; /* 0: FLOAT32 */
   const TpsTablePlace *place;
   const TpsOptimizerSpec *optimizer;
 } TpsLookupTable;

@@ -72,6 +72,12 @@ class Lookup(launcher.TestCase):
         self.assertEqual([ratio["name"] for ratio in output["ratios"]],
                          [name + " / gather" for name in LOCAL])
 
+    def test_rows_of_every_type_come_by_rpc(self):
+        for dtype in ("float32", "float16", "bfloat16"):
+            output = self.measure("--only=remote", "--calls=2", "--remote-dtype=" + dtype)
+            self.assertEqual([figure["name"] for figure in output["figures"]], REMOTE)
+            self.assertEqual(output["flags"]["remote-dtype"], dtype)
+
     def test_pytorch_comes_to_the_same_sums(self):
         output, present = self.measure_with(
             "pytorch", flags=("--only=local", "--dim=5", "--bag-length=3"))
