@@ -20,10 +20,10 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
-/* Of averages, and of models, in memory that clients map, in use or kept for reuse. Clients that do
- * not return their segments hold no more than this. */
+/* The limit of the memory of averages, and of that of models, that clients map, in use or kept for
+ * reuse. Clients that do not return their segments can hold no more than this. */
 #define MAX_COMMON_BYTES ((gsize) 512 << 20)
-#define MIN_COMMON_BYTES ((gsize) 1 << 20) /* a copy of less stays in the caches */
+#define MIN_COMMON_BYTES ((gsize) 1 << 20) /* a copy of fewer bytes stays in the caches */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of the model server's buffers, kept for reuse */
 
 typedef enum
@@ -190,8 +190,8 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return FALSE;
 }
 
-/* For tensors that clients of this host read in place. With access rules, clients must not see
- * those of others. */
+/* Common segments hold tensors that clients of this host read in place. There are none with access
+ * rules, because a client could then read tensors of other clients. */
 static void
 make_common_segments (TpsPlugin *plugin)
 {

@@ -66,12 +66,12 @@ enum DurabilityMode {
 // rounded to nearest.
 enum Rounding {
   NEAREST = 1,   // to the nearest value, ties to even
-  // Up or down at random, so that the expectation of the rounded value is the value: updates that
-  // are small compared with the spacing of the row's type are not lost. The random bits depend only
-  // on Initializer.seed, the row, the column and the number of the table's step, so results can be
-  // repeated and are the same on every device. They differ between a table and its shards by hash.
-  // Values that the type can represent do not change. Values beyond its largest finite value are
-  // rounded to nearest.
+  // Up or down at random, so that the expectation of the rounded value is the exact value. Updates
+  // that are small compared with the spacing of the row's type are therefore not lost. The random
+  // bits depend only on Initializer.seed, the row, the column and the number of the table's step,
+  // so results can be repeated and are the same on every device. They differ between a table and
+  // its shards by hash. Values that the type can represent do not change. Values beyond its largest
+  // finite value are rounded to nearest.
   STOCHASTIC = 2
 }
 

@@ -28,12 +28,12 @@
 // Kinds. The text above describes MEMFD. CUDA_IPC is memory of a CUDA device that the server
 // allocates. It may hold large dense gradients of ParameterServer.average_gradient, and averages;
 // the server refuses any other tensor in it. A segment of open_lookup_segment may also hold results
-// of EmbeddingTable.lookup_bags and lookup_rows. A server offers open_segment of the kind if
-// NodeInfo.shared_device is set, and open_lookup_segment if NodeInfo.lookup_device is set: a server
-// whose averages are in host memory, and whose tables are on a device, offers only the latter. The
-// reply carries Segment.handle instead of a file descriptor. Any process of the host that knows the
-// handle can open the memory, so a client must keep it secret; a handle never appears in a Tensor.
-// The rules are the same, with these differences:
+// of EmbeddingTable.lookup_bags and lookup_rows. A server offers open_segment with CUDA_IPC if
+// NodeInfo.shared_device is set, and open_lookup_segment if NodeInfo.lookup_device is set. A server
+// whose averages are in host memory and whose tables are on a device offers only
+// open_lookup_segment. The reply carries Segment.handle instead of a file descriptor. Any process
+// of the host that knows the handle can open the memory, so a client must keep it secret; a handle
+// never appears in a Tensor. The rules are the same, with these differences:
 //  * The data must be complete when the message leaves: the writer must first wait for its copy.
 //    The protocol passes no CUDA events, because an event of a killed process would never complete.
 //  * The client must unmap a segment before it closes it, and must unmap all segments when the
@@ -66,12 +66,12 @@ enum SegmentKind {
 enum SegmentUse {
   REQUESTS = 1, // the client writes, the server reads
   ANSWERS = 2,  // the server writes, the client reads
-  // As ANSWERS, for a client that receives the same tensors as others (averages). The server may
-  // return a segment that other connections of the same user map too. Such a segment holds a tensor
-  // that is sent to several clients. All clients read it in place, each returns the segment, and
-  // the server writes to it again when all have returned it. A client opens one more segment with
-  // each reply whose tensor came inline, up to its limit, because the server uses several in turn.
-  // A server that does not know this value refuses it with INVALID_ARGUMENT.
+  // As ANSWERS, for a client that receives the same tensors as other clients (averages). The server
+  // may return a segment that other connections of the same user map too. Such a segment holds a
+  // tensor that is sent to several clients. All of them read it in place, and each must return the
+  // segment. The server writes to it again when all have returned it. The server uses several such
+  // segments in turn, so a client should open one more after each reply whose tensor came inline,
+  // up to its limit. A server that does not know this value refuses it with INVALID_ARGUMENT.
   COMMON_ANSWERS = 3
 }
 

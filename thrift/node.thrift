@@ -106,12 +106,12 @@ struct NodeInfo {
   // Limit of the bytes of shared-memory segments on the connection of this call; absent if none are
   // offered (see memory.thrift).
   8: optional i64 max_shared_bytes
-  // UUID, 16 bytes, of the CUDA device in whose memory segments for gradients and averages may lie,
-  // too; absent if there is none.
+  // UUID, 16 bytes, of the CUDA device whose memory may hold segments for gradients and averages;
+  // absent if there is no such device.
   9: optional binary shared_device
   10: optional DurabilityInfo durability  // absent if there is no data directory
-  // UUID, 16 bytes, of the CUDA device in whose memory segments for results of lookups may lie;
-  // absent if there is none. It is the device of field 9 if that is set.
+  // UUID, 16 bytes, of the CUDA device whose memory may hold segments for results of lookups;
+  // absent if there is no such device. If field 9 is set, too, both name the same device.
   11: optional binary lookup_device
 }
 

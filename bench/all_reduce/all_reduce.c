@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Measures the speed at which the ranks of one host sum their gradients: our process group in
- * place, through shared memory and through sockets, the memory traffic that such a sum needs at
- * least and, optionally, PyTorch's Gloo.
+ * place, through shared memory and through sockets, the least memory traffic of such a sum and,
+ * optionally, PyTorch's Gloo.
  *
  * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
  * rank's data. Every rank checks a sum before it is timed.

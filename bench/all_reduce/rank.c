@@ -60,7 +60,7 @@ run_timed (Rank *rank, gfloat *data, gsize n_elems, guint n_calls, GError **erro
   return tps_clock_now_ns () - start_ns;
 }
 
-/* The group has no memory for small data, which it copies. */
+/* For small data the group has no memory of its own: it copies them. */
 static TpsBuffer *
 get_memory (Rank *rank, gsize n_bytes)
 {

@@ -19,12 +19,12 @@ typedef struct
   gchar *reason;         /* why it is left out; else NULL */
 } TpsDlrmPeer;
 
-/* Creates an empty array of TpsDlrmPeer, which owns them. */
+/* Creates an empty array of TpsDlrmPeer. The array owns its elements; the caller owns the array. */
 GPtrArray *tps_dlrm_peers_new (void);
 
-/* Writes the samples of all steps to a file in `folder`, starts the peers of --peer, and adds them
- * to `peers`. A peer that cannot run here is added with its reason. Errors: those of the file
- * system, and those of a peer that has started and then failed. */
+/* Writes the samples of all steps to a file in `folder`, starts the peers that --peer names, and
+ * adds them to `peers`. A peer that cannot run here is added with its reason. Errors: those of the
+ * file system, and those of a peer that has started and then failed. */
 gboolean tps_dlrm_peers_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor,
                                const gchar *folder, GPtrArray *peers, GError **error);
 

@@ -237,7 +237,7 @@ enqueue_softmax_backward (const Work *work, const Case *entry)
                                    entry->dim);
 }
 
-/* Where the loss goes, if anywhere. */
+/* Returns the destination of the loss; NULL = the case has none. */
 static gdouble *
 loss_of (const Work *work, const Case *entry)
 {

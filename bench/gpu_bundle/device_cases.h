@@ -66,7 +66,7 @@ struct TpsDeviceCase
   TpsDeviceIds ids;
   TpsDeviceGrowth growth;
   TpsDType dtype; /* of gradients or averages, or of the rows of tables; 0 = FLOAT32 */
-  /* The first half of `a` consists of rows of the dtype, [n_elems]. */
+  /* The first half of the memory of `a` holds rows of the dtype, [n_elems]. */
   gboolean has_half_rows;
   gboolean is_stochastic; /* the rounding of updated rows */
   gboolean finds_ids;     /* writes the different ids and their number to `found_ids` */
@@ -86,13 +86,15 @@ gsize tps_device_case_get_n_results (const TpsDeviceWork *work, const TpsDeviceC
 /* Returns the number of floats of `state`, the first ones, that the operation updates. */
 gsize tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *entry);
 
-/* ids[i] = i % period * factor % n_different. The last two are above 0. */
+/* ids[i] = i % period * factor % n_different. If there are ids, `period` and `n_different` are
+ * above 0. */
 typedef struct
 {
   gsize period, factor, n_different;
 } TpsDeviceIdRule;
 
-/* Returns FALSE if the ids of the case are drawn, or if it has none. */
+/* Sets *rule to the rule of the ids of a case. Returns FALSE if its ids are drawn at random, or if
+ * it has none. */
 gboolean tps_device_case_get_id_rule (gsize n_elems, const TpsDeviceCase *entry,
                                       TpsDeviceIdRule *rule);
 

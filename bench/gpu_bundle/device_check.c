@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 
 #define LOSS_TOLERANCE 1e-6 /* relative: the order of additions and expf() differ */
-#define SUM_TOLERANCE 1e-4  /* of a sum of many rows against a multiple of that of a few */
+#define SUM_TOLERANCE 1e-4  /* relative; a sum of many rows is compared with a multiple */
 
 typedef TpsDeviceWork Work;
 typedef TpsDeviceCase Case;
@@ -108,7 +108,7 @@ factor_of (const Case *entry, gsize n_elems)
                                                     : 1;
 }
 
-/* The arrays of a few elements, without memory: for counts of results. */
+/* Describes the work on TPS_DEVICE_CHECK_ELEMS elements, to count its results. It has no arrays. */
 static Work
 get_little (const Work *work)
 {
@@ -118,7 +118,7 @@ get_little (const Work *work)
   };
 }
 
-/* Wanted floats of an array: `values` times `factor`, repeated. */
+/* The expected floats of an array: `values` times `factor`, repeated. */
 typedef struct
 {
   const gfloat *values;
@@ -173,8 +173,8 @@ compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble toleran
   return TRUE;
 }
 
-/* Compares `a` and the updated part of `state`. `whole` are the CPU's results of all elements, or
- * NULL if those of a few repeat. */
+/* Compares `a` and the updated part of `state`. `whole` has the CPU's results of all elements; NULL
+ * = the results of a few elements repeat. */
 static gboolean
 compare_floats (const Work *work, const Case *entry, const gfloat *expected, const gfloat *whole,
                 gboolean *is_wrong, GError **error)
@@ -196,7 +196,8 @@ compare_floats (const Work *work, const Case *entry, const gfloat *expected, con
              || compare (work, work->state, &state, entry->tolerance, is_wrong, error));
 }
 
-/* Returns whether `found` are the different ones of `ids`, in ascending order, and their number. */
+/* Returns whether `found` holds each different id of `ids` once, in ascending order, and whether
+ * `n_found` is their number. */
 static gboolean
 are_different_ids (const gint64 *ids, gsize n_ids, const gint64 *found, gint64 n_found)
 {
@@ -228,7 +229,7 @@ compare_ids (const Work *work, const Case *entry, gboolean *is_wrong, GError **e
   return TRUE;
 }
 
-/* Repeated elements have the mean loss of a few. */
+/* The elements repeat a short pattern, so their mean loss is that of a few elements. */
 static gboolean
 compare_loss (const Work *work, const TpsDeviceExpected *expected, gboolean *is_wrong,
               GError **error)

@@ -2,10 +2,10 @@
 
 /* Results of an operation on a device against those of the CPU. Each operation runs on a few
  * elements on both, and the results are compared, bit by bit where the bits are guaranteed. Then it
- * runs on the arrays that are measured. They repeat a short pattern, so their result repeats too,
- * and the device compares it with the CPU's; the same holds for updated states of optimizers. The
- * CPU computes the whole result where it does not repeat. Found ids and losses are compared on the
- * host. */
+ * runs on the arrays of the measurement. These arrays repeat a short pattern. In most cases the
+ * result and the updated state of an optimizer therefore repeat the CPU's results of a few
+ * elements, with which the device compares them. In the other cases the CPU computes the whole
+ * result. Found ids and losses are compared on the host. */
 
 #pragma once
 
@@ -20,18 +20,19 @@ typedef struct
   gdouble loss;
 } TpsDeviceExpected;
 
-/* Clearing after an error, or of zeros, is allowed. */
+/* Runs the operation on the CPU. tps_device_expected_clear() may also be called after an error, and
+ * for a struct of zeros. */
 gboolean tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *entry,
                                    GError **error);
 void tps_device_expected_clear (TpsDeviceExpected *expected);
 
-/* Runs the operation on a few elements. Returns the number of results that differ; -1 with an
- * error. */
+/* Runs the operation on TPS_DEVICE_CHECK_ELEMS elements. Returns the number of results that differ;
+ * -1 with an error. */
 gssize tps_device_check_few (TpsDevice *device, const TpsDeviceCase *entry,
                              const TpsDeviceExpected *expected, GError **error);
 
-/* Runs the operation once on `work`, whose arrays are new. Sets *is_wrong to whether its results
- * differ. Errors: those of the device. */
+/* Runs the operation once on `work`, whose arrays no operation may have changed. Sets *is_wrong to
+ * TRUE if the results differ, otherwise to FALSE. Errors: those of the device. */
 gboolean tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *entry,
                                const TpsDeviceExpected *expected, gboolean *is_wrong,
                                GError **error);

@@ -23,7 +23,8 @@ TpsBuffer *tps_device_work_alloc_host (const TpsDeviceWork *work, gsize n_bytes,
 TpsBuffer *tps_device_work_repeat (const TpsDeviceWork *work, TpsBuffer *host, gsize n_bytes,
                                    GError **error);
 
-/* Returns whether the device has memory for all arrays of a case, and for a comparison. */
+/* Returns whether the device has memory for all arrays of a case with `n_elems` elements, and for a
+ * comparison. */
 gboolean tps_device_has_memory_for (TpsDevice *device, gsize n_elems);
 
 G_END_DECLS

@@ -7,12 +7,12 @@ same columns, and a copy measured around each operation.
     pytorch_ops.py --list
 
 FILE is the output of device_ops; its arrays have the same size, and each of its operations is
-compared with PyTorch's. PyTorch has no FTRL, and no row-wise Adagrad, which operations on indexed
-rows compute here. Its losses are always computed. Ids are made on the GPU; the Zipf-distributed
-ones have the density of device_ops. After an error of CUDA, every later operation of the process
-would fail: the program ends with exit code 1, and --skip continues after the operation in another
-process. Exit code 3, with a line that gives the reason, without PyTorch or without CUDA support in
-it.
+compared with PyTorch's. PyTorch has no FTRL. It has no row-wise Adagrad either; this program
+computes it with operations on indexed rows. PyTorch always computes the loss. Ids are drawn on the
+GPU; Zipf-distributed ids have the density of device_ops. After an error of CUDA, every later
+operation of the process would fail: the program ends with exit code 1, and --skip continues after
+the operation in another process. Exit code 3, with a line that gives the reason, without PyTorch or
+without CUDA support in it.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def optimizer(name, bytes_per_elem, **options):
 
 
 def sparse_optimizer(name, dim, bytes_per_elem):
-    """A step of torch.optim for listed rows, each once."""
+    """A step of torch.optim for listed rows; each row is listed once."""
 
     def make(work):
         table = work.rows(work.a, dim).detach().requires_grad_(True)

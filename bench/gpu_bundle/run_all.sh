@@ -75,8 +75,8 @@ limited () {  # LIMIT COMMAND...
   timeout --kill-after=5 "$limit" "${command[@]}"
 }
 
-# Sets command to COMMAND, whose program of this folder, if any, finds its libraries. A tool that
-# starts the program does not.
+# Sets `command` to COMMAND. If COMMAND contains a program of this folder, that program finds the
+# libraries of this folder; a tool that starts the program does not.
 add_libraries () {  # COMMAND...
   local is_added=
   command=()
@@ -125,8 +125,8 @@ nvidia_folders () {
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
 }
 
-# Makes a program that starts Python without the libraries of this folder, for programs that have
-# them.
+# Makes a program that starts Python without the libraries of this folder. Programs that use these
+# libraries start it.
 wrap_python () {  # PYTHON
   {
     echo '#!/bin/bash'
@@ -175,8 +175,9 @@ logged () {  # PART COMMAND...
 
 # Exit code 3 means that the machine lacks a requirement, which the last line of output names.
 # `figure`, a script for sed, extracts the figure for the results from the output. `wanted` is a
-# regular expression that the output must match. `refusal` is one for lines with which the machine
-# refuses the command: its exit code then counts as 3. Returns true if the command has passed.
+# regular expression that the output must match. If the output matches the regular expression
+# `refusal`, the machine refuses the command, and its exit code counts as 3. Returns true if the
+# command has passed.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit reason
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -270,12 +271,12 @@ stream () {  # PART LIMIT COMMAND...
   echo "${PIPESTATUS[0]}" >"$scratch/status"
 }
 
-# The cases of a program: it prints their names with --list, and a line for each, with the name in
-# 28 columns. It may end after a failed case, or die. Then the cases after that one run in another
-# process, with --skip. As soon as its line is there, NOTING is called for a case, with PART, its
-# name, the rest of its line, and the reason if there is no line. It adds to n_failed, and sets
-# is_over if the program ends after such a line. Exit code 3 is that of the program. Sets n_cases
-# and n_done.
+# Runs the cases of a program. The program prints their names with --list, and one line for each
+# case, with the name in 28 columns. If it ends or dies at a failed case, the cases after that one
+# run in another process, with --skip. NOTING is called for each case as soon as its line is there,
+# with PART, the name, the rest of the line, and, if there is no line, the reason. NOTING adds to
+# n_failed, and sets is_over if the program ends after such a line. Returns 3 if that is the exit
+# code of the program. Sets n_cases and n_done.
 each_case () {  # PART NOTING LIMIT COMMAND...
   local part=$1 noting=$2 limit=$3 line names status is_over
   shift 3
@@ -293,14 +294,14 @@ each_case () {  # PART NOTING LIMIT COMMAND...
     status=$(cat "$scratch/status")
     [ "$n_done" -lt "$n_cases" ] || return 0
     [ "$status" -ne 3 ] || return 3
-    if [ -z "$is_over" ]; then  # there is no line of the culprit
+    if [ -z "$is_over" ]; then  # the failed case has no line
       "$noting" "$part" "${names[n_done]}" '' "exit code $status: $(tail -n 1 "$out/$part.log")"
       n_done=$((n_done + 1))
     fi
   done
 }
 
-# Runs each_case() and notes the result of all cases, called NOUN.
+# Runs each_case(), and notes one result for all cases. NOUN is the plural for a case.
 cases () {  # PART NOUN NOTING LIMIT COMMAND...
   local part=$1 noun=$2 n_cases n_done n_failed
   if ! each_case "$part" "${@:3}"; then
@@ -401,7 +402,7 @@ part_push_launches () {
 
 # -- stage 2 --
 
-# Notes an operation of pytorch_ops.py. A failure of PyTorch is none of ours.
+# Notes an operation of pytorch_ops.py. A failure of PyTorch does not count as a failure here.
 note_pytorch () {  # PART NAME REST REASON
   local rate of_copy ratio why
   read -r rate of_copy ratio why <<<"${3:-- - - $4}"
@@ -509,9 +510,9 @@ part_cuda_rpc () {
   fi
 }
 
-# Lookups and pushes end to end, over the wire, and pooling in one process. A figure is the p50. A
-# command for each group of figures, which end with it. Steps are also looked up for a caller on the
-# GPU, through the host and with results that stay there.
+# Lookups and pushes end to end, over the wire, and pooling in one process. A figure is the p50.
+# Each group of figures has its own command. The lookups of the steps are also measured for a caller
+# on the GPU, with results that pass through the host, and with results that stay on the GPU.
 part_lookup () {
   local limit_s=18 device ids group prefix more
   while read -r group device ids; do
@@ -547,8 +548,9 @@ TOOL_FILTER+=':*Rounding.*Reference*:*Rounding.Depends*'
 # Lines of a tool that cannot work on this machine.
 REFUSAL='Device not supported|LibraryNotLoaded|ERR_NVGPUCTRPERM'
 
-# A tool and suites under it. initcheck reads device memory, which all kernels but the elementwise
-# ones use in part; synccheck checks threads that work together.
+# Each line has a tool, the limit of a run in seconds, and the suites to run under the tool.
+# initcheck checks reads of device memory that was not written; elementwise kernels write and read
+# their arrays as a whole, so they are left out. synccheck checks the synchronisation of threads.
 SANITIZED='memcheck 35 rows layers optimizers rounding elementwise
 initcheck 20 rows layers optimizers rounding
 synccheck 20 rows layers optimizers'
@@ -573,7 +575,7 @@ part_sanitizer () {
       fi
       run sanitizer "$name $kind" "$tool" "${options[@]}" "./bin/${name}_on_gpu_test" \
         --gtest_brief=1 --gtest_filter="$TOOL_FILTER" </dev/null
-      [ $? -ne 3 ] || return  # so would be all others
+      [ $? -ne 3 ] || return  # the machine would refuse all others, too
     done
   done <<<"$SANITIZED"
 }

@@ -2,8 +2,8 @@
 
 /* The work of the local part and of the steps: bags of random ids, and the expected sums.
  *
- * Values are multiples of 1/256 below 1, so the sums here are exact in any order, and every system
- * must compute the same checksum. bench/peers/embedding_work.py uses the same formula.
+ * Values are multiples of 1/256 and at most 1, so the sums here are exact in any order, and every
+ * system must compute the same checksum. bench/peers/embedding_work.py uses the same formula.
  */
 
 #pragma once

@@ -7,7 +7,8 @@
 #include "runtime/base/sync.h"
 #include "runtime/device/device_memory.h"
 
-/* Segments are opened after lookups have missed them, so the first results lie in host memory. */
+/* A client opens a segment only after a result has come in host memory, so the first results lie
+ * there. */
 #define MAX_FIRST_LOOKUPS 1000
 
 struct TpsLookupDeviceCaller
@@ -29,8 +30,8 @@ get_n_bytes (const TpsLookupDeviceCaller *caller)
 
 /* -- a lookup -- */
 
-/* Waits until the array has the result, before its release: the server may write the next one
- * there. */
+/* Waits until the result has been copied to the array. After its release, the server may write the
+ * next result to the same memory. */
 static gboolean
 take (TpsLookupDeviceCaller *caller, TpsTensor *result, GError **error)
 {

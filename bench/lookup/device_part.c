@@ -12,7 +12,7 @@ name_row (const TpsLookup *lookup, TpsLookupWay way)
                           way == TPS_LOOKUP_THROUGH_HOST ? " through the host" : "");
 }
 
-/* Each way has its own number of batches done, so that both look up the same ids. */
+/* Each path counts its batches separately, so that both look up the same ids. */
 static gboolean
 run_lookups (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolean is_warm_up,
              GError **error)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random ids of rows: uniform, or with a Zipf distribution, whose frequent ids are spread over the
- * table. */
+/* Random ids of rows, with a uniform or a Zipf distribution. The frequent ids of a Zipf
+ * distribution are spread over the table. */
 
 #pragma once
 
@@ -24,12 +24,12 @@ TpsLookupIdSource *tps_lookup_id_source_new (const TpsLookupIdKind *kind, gsize 
                                              guint32 seed);
 void tps_lookup_id_source_free (TpsLookupIdSource *source);
 
-/* Draws `n` ids. Fast enough for a loop that is measured: the ids of a Zipf distribution are drawn
- * in advance, and this copies a part of them from a random place on. */
+/* Draws `n` ids, for use in a measured loop. The ids of a Zipf distribution are copied from a
+ * random position of a list that was drawn in advance. */
 void tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
-/* Draws `n` ids, each by itself. Takes longer, so it is for ids that are drawn before the measured
- * loop. */
+/* Draws `n` ids independently of each other. This takes longer, so it should be used before a
+ * measured loop only. */
 void tps_lookup_id_source_draw_each (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupIdSource, tps_lookup_id_source_free)

@@ -44,7 +44,7 @@ start_server (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   return lookup->server != NULL;
 }
 
-/* -- bags and peers, of two parts -- */
+/* -- bags and peers, for the parts local and step -- */
 
 static void
 prepare_bags (TpsLookup *lookup)

@@ -114,7 +114,7 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
     { "bag-length", 0, 0, G_OPTION_ARG_INT64, &o->bag_length, "ids of a bag (20)", "N" },
     { "batches", 0, 0, G_OPTION_ARG_INT64, &o->n_batches, "batches of a round (200)", "N" },
     { "steps", 0, 0, G_OPTION_ARG_INT64, &o->n_steps,
-      "batches of a round that are looked up by RPC, and of one that are pushed, too (32)", "N" },
+      "steps of a round by RPC: lookups, or lookups each followed by a push (32)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads,
       "number of threads, measured in addition to one thread (one per core, 2 at most)", "N" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &o->peer,
@@ -139,8 +139,8 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "memory (cpu)",
       "DEVICE" },
     { "to-device", 0, 0, G_OPTION_ARG_NONE, &o->to_device,
-      "steps also look up for a caller on the GPU of --device: until the result is in an array of "
-      "that caller, by way of the host, and as a result that stays on the GPU",
+      "step also measures lookups for a caller on the GPU of --device, whose results pass through "
+      "the host or stay on the GPU",
       NULL },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
       "one part: local, step (pooled lookups and pushes of a trainer by RPC), remote (lookups by "

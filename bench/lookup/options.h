@@ -15,15 +15,15 @@ typedef struct
 {
   TpsRunFlags run;
   gchar *peer, *only, *server_binary, *device, *ids, *dtype;
-  TpsTablePlace place;     /* the place named by the device */
-  TpsLookupIdKind id_kind; /* the distribution named by the ids */
+  TpsTablePlace place;     /* the place that --device names */
+  TpsLookupIdKind id_kind; /* the distribution that --ids names */
   gint64 n_rows, dim, n_bags, bag_length, n_batches, n_steps;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;
-  TpsDType remote_dtype;
+  TpsDType remote_dtype; /* the type that --remote-dtype names */
   gint n_clients;
   gdouble seconds;
-  gboolean to_device; /* steps also look up for a caller on the device */
+  gboolean to_device; /* the steps also measure lookups for a caller on the device */
 } TpsLookupOptions;
 
 /* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */

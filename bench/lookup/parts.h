@@ -17,10 +17,10 @@
 
 G_BEGIN_DECLS
 
-/* A work of the steps on one system. */
+/* One work of the steps on one system, with its progress. */
 typedef struct
 {
-  TpsLookupTrainedRows *rows; /* the expected rows; NULL: lookups alone */
+  TpsLookupTrainedRows *rows; /* the expected rows; NULL = the work has only lookups */
   gsize n_done;               /* batches so far */
 } TpsLookupStepTask;
 
@@ -31,7 +31,7 @@ typedef struct
 
   /* For bags in this process and for steps. */
   TpsLookupBags bags;
-  TpsLookupPeer peers[TPS_LOOKUP_N_PEERS]; /* without a child if not asked for */
+  TpsLookupPeer peers[TPS_LOOKUP_N_PEERS]; /* without a child if --peer does not name it */
 
   /* For bags in this process. */
   TpsLookupLocal *locals[2]; /* one thread, and several */
@@ -66,18 +66,19 @@ gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError *
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
-/* Adds steps: a row of systems for each work. The bags, the peers and the server must be ready. The
- * other function must be called at the end; `stepper` belongs to the caller. */
+/* Adds steps: a row of systems for each work. The bags, the peers and the server must be ready.
+ * tps_lookup_clear_steps() must be called at the end. It does not free `stepper`, which the caller
+ * owns. */
 gboolean tps_lookup_prepare_steps (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 void tps_lookup_clear_steps (TpsLookup *lookup);
 
-/* Adds lookups for a caller on lookup->device: a row of both ways. The table of the steps must have
- * been prepared. */
+/* Adds lookups for a caller on lookup->device: a row with both paths of the results.
+ * tps_lookup_prepare_steps() must have been called. */
 gboolean tps_lookup_prepare_device (TpsLookup *lookup, TpsBenchRun *run, GError **error);
-/* Returns a line about the results that stayed on the device; owned by the caller. NULL = there is
- * no such caller. */
+/* Returns a line with the number of results that stayed on the device; owned by the caller. NULL =
+ * there is no caller on a device. */
 gchar *tps_lookup_describe_device (const TpsLookup *lookup);
-/* Must be called before the server ends. */
+/* Ends the callers on the device. Must be called before the server ends. */
 void tps_lookup_clear_device (TpsLookup *lookup);
 
 G_END_DECLS

@@ -42,7 +42,8 @@ typedef struct
   gsize first, n_batches;
 } TpsLookupPeerWork;
 
-/* Returns the seconds of the work, or -1. `checksum` receives the peer's checksum. Blocks. */
+/* Returns the duration of the work in seconds, or -1 with an error. `checksum` receives the peer's
+ * checksum. Blocks. */
 gdouble tps_lookup_peer_run (const TpsLookupPeer *peer, const TpsLookupPeerWork *work,
                              gdouble *checksum, GError **error);
 

@@ -18,9 +18,9 @@ const gchar *tps_lookup_transport_name (guint transport);
 
 typedef struct TpsLookupServer TpsLookupServer;
 
-/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. It shares memory of
- * `table_device` with clients, for results of lookups; NULL = of no device. Owned by the caller.
- * Errors (NULL): TPS_ERROR_UNAVAILABLE. */
+/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. The server shares
+ * memory of `table_device` with its clients, for results of lookups; NULL = it shares memory of no
+ * device. Owned by the caller. Errors (NULL): TPS_ERROR_UNAVAILABLE. */
 TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
                                           const gchar *socket_dir, const gchar *table_device,
                                           GError **error);
@@ -31,15 +31,16 @@ void tps_lookup_server_free (TpsLookupServer *server);
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             TpsDevice *lookup_device, GError **error);
 
-/* Creates a whole table of zeros. `optimizer` NULL is SGD with learning rate 1. */
 typedef struct
 {
   const gchar *name;
   gsize n_rows, dim;
   TpsDType dtype; /* 0: FLOAT32 */
   const TpsTablePlace *place;
-  const TpsOptimizerSpec *optimizer;
+  const TpsOptimizerSpec *optimizer; /* NULL = SGD with learning rate 1 */
 } TpsLookupTable;
+
+/* Creates a whole table of zeros. `table` is borrowed for the call. Blocks. */
 gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
                                        GError **error);
 

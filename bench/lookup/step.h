@@ -10,23 +10,26 @@
 
 G_BEGIN_DECLS
 
-/* A work of the steps. */
+/* One kind of step. */
 typedef struct
 {
-  const gchar *name;          /* as that of a peer's work: "lookup", "adagrad" */
+  const gchar *name;          /* the name of the peers' work: "lookup", "adagrad" */
   const gchar *row;           /* of the report: "lookup + push, adagrad" */
   const gchar *table;         /* of the server */
-  TpsOptimizerKind optimizer; /* 0: lookups alone */
+  TpsOptimizerKind optimizer; /* 0 = the step has only a lookup */
 } TpsLookupWork;
 
 #define TPS_LOOKUP_N_WORKS 4
 extern const TpsLookupWork tps_lookup_works[TPS_LOOKUP_N_WORKS];
 
-/* Parts of a lookup: offsets of the bags [n_bags], owned by the caller; the query of a batch, which
- * borrows; the sum of a result. */
+/* Returns the offsets of the bags, [n_bags]; owned by the caller. */
 gint64 *tps_lookup_make_offsets (const TpsLookupShape *shape);
+
+/* Returns the query of a batch, which borrows all arguments. */
 TpsBagQuery tps_lookup_make_query (const TpsLookupBags *bags, const gint64 *offsets,
                                    const gchar *table, gsize batch);
+
+/* Returns the sum of elements [n]. */
 gdouble tps_lookup_sum_up (const gfloat *elements, gsize n);
 
 typedef struct TpsLookupStepper TpsLookupStepper;
@@ -38,9 +41,10 @@ TpsLookupStepper *tps_lookup_stepper_new (const TpsLookupServer *server, const T
                                           GError **error);
 void tps_lookup_stepper_free (TpsLookupStepper *stepper);
 
-/* Runs `n_batches` batches from number `first` on, each with one lookup and, if the work has an
- * optimizer, one push, which is applied when its call returns. Returns the seconds, or -1.
- * `checksum` receives the sum that peers report (../peers/embedding_work.py). Blocks. */
+/* Runs `n_batches` batches from number `first` on. Each has one lookup. If the work has an
+ * optimizer, a push follows, which is applied when its call returns. Returns the duration in
+ * seconds, or -1 with an error. `checksum` receives the sum that peers report
+ * (../peers/embedding_work.py). Blocks. */
 gdouble tps_lookup_stepper_run (TpsLookupStepper *stepper, const TpsLookupWork *work, gsize first,
                                 gsize n_batches, gdouble *checksum, GError **error);
 

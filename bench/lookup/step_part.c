@@ -5,7 +5,7 @@
 #define OURS "step"
 #define USUAL_ROWS_PER_S 5e6 /* for the estimate */
 
-/* Whether a peer has a work. */
+/* TRUE: the peer supports the work. */
 static const gboolean peer_has[TPS_LOOKUP_N_PEERS][TPS_LOOKUP_N_WORKS] = {
   /* in the order of tps_lookup_works */
   [TPS_LOOKUP_PYTORCH] = { TRUE, FALSE, TRUE, TRUE },

@@ -6,10 +6,10 @@
 
 #include "runtime/base/error.h"
 
-/* The relative difference of sums: systems compute in single precision. */
+/* The relative difference that sums may have: systems compute in single precision. */
 #define TOLERANCE 1e-3
 
-/* Adam's defaults, also of torch. */
+/* The defaults of Adam, in ThriftPS and in PyTorch. */
 #define BETA1 0.9
 #define BETA2 0.999
 
@@ -61,7 +61,7 @@ add_gradient (TpsLookupSamples *samples, gsize at, const gfloat *gradient)
     samples->gradients[at * dim + d] += gradient[d];
 }
 
-/* Ids that occur twice among the samples have their gradient in the last of them. */
+/* If an id occurs several times among the samples, its last sample receives the gradient. */
 static void
 add_set (TpsLookupSamples *samples, GHashTable *index, gsize set, const gfloat *gradients)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A few rows of a table that is trained, computed here for comparison with those of the systems.
+/* A few rows of a trained table, computed here for comparison with the rows of the systems.
  *
  * The rows are those of the first ids of the bags (TpsLookupBags.n_samples). All rows are zero
- * before the first step. Gradients of bags are multiples of 1/256 below 1, so that their sums are
- * exact in any order. bench/peers/embedding_work.py uses the same formulas.
+ * before the first step. Gradients of bags are multiples of 1/256 with a magnitude below 1/4, so
+ * their sums are exact in any order. bench/peers/embedding_work.py uses the same formulas.
  */
 
 #pragma once
@@ -34,9 +34,9 @@ TpsLookupTrainedRows *tps_lookup_trained_rows_new (const TpsLookupSamples *sampl
                                                    TpsOptimizerKind optimizer);
 void tps_lookup_trained_rows_free (TpsLookupTrainedRows *rows);
 
-/* Makes `n` more steps, of which number i uses set i % n_sets. Then compares the sum of all
- * elements with that of the system, which has made the same steps. Errors: TPS_ERROR_INTERNAL,
- * "`system`, `optimizer`: …". */
+/* Makes `n` more steps; step number i uses set i % n_sets. Then compares the sum of all elements
+ * with `sum`, that of the system after the same steps. Errors: TPS_ERROR_INTERNAL, "`system`,
+ * `optimizer`: …". */
 gboolean tps_lookup_trained_rows_check (TpsLookupTrainedRows *rows, gsize n, gdouble sum,
                                         const gchar *system, GError **error);
 

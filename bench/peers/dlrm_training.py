@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The common part of the peers of //bench:dlrm: their command line, samples, steps and orders.
+"""The common part of the peers of //bench:dlrm: their command line, samples, steps and requests.
 
     SCRIPT --samples=FILE --batch=N --dim=N --rows=N,N,... --bag-lengths=N,N,...
            --optimizer=NAME --lr=X --threads=N --seed=N --rank=N --ranks=N --store=FILE
@@ -23,7 +23,7 @@ import sys
 import time
 import warnings
 
-# Read when torch is loaded: the ranks are on this host.
+# PyTorch reads these variables when it is loaded. All ranks are on this host.
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 # Large tensors are in huge pages (PyTorch 2).
@@ -188,7 +188,7 @@ def skip(reason):
 
 
 def serve(arguments, version, make_training):
-    """Prints `version`, calls make_training() and obeys the orders."""
+    """Prints `version`, calls make_training() and serves the requests of the benchmark."""
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(arguments.threads)
     print(version, flush=True)

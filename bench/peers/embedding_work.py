@@ -19,7 +19,8 @@ import os
 import sys
 import time
 
-# Read by PyTorch with its first allocation: large tensors use huge pages, like the tables of ours.
+# PyTorch reads this variable at its first allocation. Large tensors then use huge pages, like the
+# tables of ThriftPS.
 os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
 
 try:
@@ -73,9 +74,9 @@ class Batches:
 
 
 def serve(version, make_lookup, make_training):
-    """Answers the benchmark. make_lookup(arguments, batches) returns a function that pools a batch;
-    make_training(arguments, batches, optimizer) returns a function that trains one, and the
-    table. Both are called when their work is first asked for."""
+    """Serves the requests of the benchmark. make_lookup(arguments, batches) returns a function that
+    pools a batch; make_training(arguments, batches, optimizer) returns a function that trains one,
+    and the table. Each is called at the first request for its work."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("rows", "dim", "bags", "bag-length", "samples"):

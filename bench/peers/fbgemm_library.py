@@ -2,10 +2,10 @@
 """FBGEMM's wheel for the CPU: preloading, instruction set and version. For fbgemm_tbe.py and
 torchrec_dlrm.py.
 
-FBGEMM chooses its kernels by the copy of cpuinfo in libc10.so, which the wheels never initialise;
-it then runs scalar code without a message. If libc10.so is loaded before everything else, its copy
-is used by PyTorch, too, which initialises it. preload() therefore restarts the script with
-LD_PRELOAD. It must be called before PyTorch is imported.
+FBGEMM chooses its kernels by the copy of cpuinfo in libc10.so. The wheels never initialise this
+copy, so FBGEMM runs scalar code without a message. If libc10.so is loaded before all other
+libraries, PyTorch uses the same copy and initialises it. preload() therefore restarts the script
+with LD_PRELOAD. It must be called before PyTorch is imported.
 """
 
 import ctypes
@@ -20,8 +20,8 @@ INSTRUCTION_SETS = ("scalar code", "AVX2", "AVX-512", "AVX-512 with 256-bit regi
 
 
 def find_folder(package):
-    """The folder of a package, which is not imported. Without the package, the script prints
-    "skip REASON" and ends.
+    """Returns the folder of a package without importing it. If there is no such package, the script
+    prints "skip REASON" and ends.
     """
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:

@@ -5,7 +5,8 @@
 FBGEMM's CPU kernels look up the tables, and update them in the backward pass. One rank uses a
 FusedEmbeddingBagCollection. Several ranks use DistributedModelParallel: the planner distributes
 whole tables over the ranks, bags and gradients travel over Gloo, and the dense layers are under
-DistributedDataParallel. (Other plans are slower on the CPU; data-parallel tables are dense.)
+DistributedDataParallel. (Other plans are slower on the CPU. Data-parallel tables have dense
+gradients.)
 
 FBGEMM has no Adam on the CPU.
 """

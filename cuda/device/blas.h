@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Creates a handle for `device`, which must be current, that enqueues on `stream`. If memory runs
+/* Creates a handle that enqueues on `stream`. `device` must be the current device. If memory runs
  * out, unused memory of the pool is returned to the GPU, and the handle is created once more. Owned
  * by the caller. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, whose message names the missing
  * library. */

@@ -107,8 +107,9 @@ init_rank (TpsCommunicator *self, const ncclUniqueId *id)
 }
 
 /* NCCL takes its memory from the GPU, not from the pool, and reports a lack of it as an error of
- * CUDA. If the call itself fails, it is repeated. Once joining is in progress, it cannot be
- * repeated, because the other ranks have used the id; so unused memory is returned before. */
+ * CUDA. If the call itself fails, it is repeated. A join that is in progress cannot be repeated,
+ * because the other ranks have used the id. Unused memory is therefore returned before the first
+ * call. */
 static ncclResult_t
 create (TpsCommunicator *self, const ncclUniqueId *id)
 {

@@ -33,9 +33,10 @@ typedef struct
   gpointer user_data;
 } TpsCommunicator;
 
-/* Joins `size` ranks, which must all use the same id. Returns unused memory of the device's pool to
- * the GPU first, for NCCL. Blocks. Errors: DEADLINE_EXCEEDED, ABORTED
- * (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only clear() may be called. */
+/* Joins `size` ranks, which must all use the same id. First returns unused memory of the device's
+ * pool to the GPU, because NCCL does not allocate from the pool. Blocks. Errors: DEADLINE_EXCEEDED,
+ * ABORTED (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only clear() may be
+ * called. */
 gboolean tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error);
 
 /* Checks `code`, the result of a call of NCCL, and waits while the call is in progress. `what`

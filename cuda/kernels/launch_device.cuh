@@ -82,8 +82,8 @@ private:
   }
 };
 
-/* The items of a thread. Without an item `u`, the first one is loaded again, and not stored: loads
- * after a branch would wait for those before it. */
+/* The items of a thread. If the thread has no item number `u`, its first item is loaded again and
+ * not stored. This needs no branch, after which loads would wait for the loads before it. */
 template <int Unroll> struct Share
 {
   gsize first, n;

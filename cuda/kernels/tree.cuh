@@ -48,8 +48,8 @@ tree_slots (gsize n)
 }
 
 /* The inputs of all steps. Terms: using Sum, Place, Loaded; Place find (position); Loaded load
- * (place, pack); Pack<Sum, V> value (place, loaded). A thread finds several terms before it loads
- * them, and loads them before it computes their values. Sink: store (group, pack, sum). */
+ * (place, pack); Pack<Sum, V> value (place, loaded). A thread first finds several terms, then loads
+ * all of them, and then computes their values. Sink: store (group, pack, sum). */
 template <int V, typename Terms, typename Sink> struct Tree
 {
   using Sums = Pack<typename Terms::Sum, V>;

@@ -15,8 +15,8 @@
 
 namespace tps {
 
-/* How rows are stored: Bits, value(), and the rounding of updated values. Row is what the columns
- * of a row share. */
+/* The storage of rows: Bits, value(), and the rounding of updated values. Row has the data of one
+ * row that its columns share. */
 
 template <typename Type> struct Nearest
 {
@@ -24,7 +24,7 @@ template <typename Type> struct Nearest
   struct Row
   {
   };
-  static constexpr bool kNeedsPlace = false; /* of a value: its row and column */
+  static constexpr bool kNeedsPlace = false; /* rounding uses the row and the column of a value */
 
   static TPS_BODY gfloat
   value (Bits bits)
@@ -140,7 +140,8 @@ template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
 
     return MIN (n, n_used);
   }
-  /* All rows in their order are one long row, without a division, if state lies like values. */
+  /* If all rows are updated in their order, and the state has the layout of the values, they are
+   * handled as one long row. This saves a division. */
   TPS_BODY Item
   find (gsize i) const
   {

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. A thread of a
- * team holds V neighbouring ones of its 16 partial sums, so that it reads V neighbouring values at
- * once. The team's reduction and then the thread combine the upper half with the lower half. A team
- * updates two rows, whose reads are in flight together. Bound: memory, 12 bytes per value and 8 per
- * row; the second read of a row comes from the cache. */
+/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. A team has 16
+ * partial sums. Each of its threads holds V neighbouring ones, so that it reads V neighbouring
+ * values at once. Every step of the reduction, first in the team and then in a thread, combines the
+ * upper half of the sums with the lower half. A team updates two rows, whose reads are in flight
+ * together. Bound: memory, 12 bytes per value and 8 per row; the second read of a row comes from
+ * the cache. */
 
 #include "cuda/kernels/update_rows.cuh"
 
@@ -41,7 +42,7 @@ template <int V, typename Rounding> struct RowwiseAdagrad
 
     if (first >= n_used)
       return;
-    /* Without a last row, the first one is read twice and updated once. */
+    /* If there is no second row, the first one is read twice and updated once. */
     int n_rows = n_used - first < kRows ? (int) (n_used - first) : kRows;
     Row rows[kRows];
     gfloat sums[kRows];

@@ -265,8 +265,8 @@ say_ready (Program *program)
   fflush (stdout);
 }
 
-/* The opposite of start, also after a start that failed. While the server drains, HTTP says so.
- * Errors: those of tps_plugin_close(). */
+/* Undoes start(), also after a start that failed. HTTP runs until the server has drained, and
+ * reports that state. Errors: those of tps_plugin_close(). */
 static gboolean
 clear (Program *program, GError **error)
 {

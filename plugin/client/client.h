@@ -47,7 +47,8 @@ typedef struct
   TpsProtocolKind protocol;  /* 0 = binary */
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* limit of the memory shared with the server; 0 = 1 GiB */
-  /* Other clients receive the same tensors (averages), and may share their memory. */
+  /* Several clients receive the same tensors (averages), and may map the same memory to read
+   * them. */
   gboolean shares_answers;
   /* Results of lookups may lie in memory of this device, which the server shares (see
    * plugin/memory/segment_pool.h); borrowed. Other tensors in memory of devices are copied to the
@@ -140,12 +141,12 @@ void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func
  * to the host. Thread: any. */
 gboolean tps_client_may_share_device (TpsClient *client, TpsDevice *device);
 
-/* Returns memory of `n_bytes` that the server maps too: tensors in it are sent without a copy, at
- * offsets that are multiples of 64. The caller must not change the bytes of a call before that has
- * ended. `current` is the result of an earlier call, or any other buffer, or NULL: if it is still
- * such memory, the result is a new reference to it. After the connection has been lost, the memory
- * stays valid, but tensors in it are copied. NULL: there is no such memory now, and it may be
- * available later. Owned by the caller. Does not block. Thread: any. */
+/* Returns memory of `n_bytes` bytes that the server maps too. Tensors that begin at multiples of 64
+ * in it are sent without a copy. The caller must not change the bytes of a call before the call has
+ * ended. `current` is the result of an earlier call of this function, any other buffer, or NULL; if
+ * it still is such memory, the result is a new reference to it. After the connection has been lost,
+ * the memory stays valid, but tensors in it are copied. Owned by the caller. NULL: there is no such
+ * memory now; it may be available later. Does not block. Thread: any. */
 TpsBuffer *tps_client_get_send_memory (TpsClient *client, gsize n_bytes, TpsBuffer *current);
 
 /* Fills in the totals of the tensors sent and received through shared memory; all zero over TCP.

@@ -30,7 +30,7 @@ warn (TpsClient *client, const GError *why)
                why->message);
 }
 
-/* Both methods have the same result. */
+/* Receives the result of open_segment and of open_lookup_segment, which have the same type. */
 static void
 on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {

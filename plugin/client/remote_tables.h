@@ -53,11 +53,12 @@ typedef struct
   /* Results of lookups may lie in memory of this device (tps_buffer_get_device() of their buffer
    * returns it); borrowed. This saves the copy to the host and back if the server is on the same
    * host, its tables and this program use the same GPU, and the address is a Unix socket. A result
-   * lies there if one server has all of its rows, and if it has 64 KiB or more and there was room.
-   * Any other result lies in host memory; the first ones do. Before the caller releases such a
-   * result, it must have waited for the work that reads it, because the server then writes the next
-   * result there. A result that is merged from several servers, and the rows that a push of MAX
-   * reads, are copied to the host first, on an I/O thread. NULL: all results lie in host memory. */
+   * lies in memory of the device if one server has all of its rows, its size is 64 KiB or more, and
+   * the server had room. Any other result lies in host memory, as do the first results of a
+   * connection. Before the caller releases a result in memory of the device, it must wait for the
+   * work that reads the result: after the release, the server may write the next result to the same
+   * memory. A result that is merged from several servers, and the rows that a push of MAX reads,
+   * are copied to the host first, on an I/O thread. NULL: all results lie in host memory. */
   TpsDevice *lookup_device;
 } TpsRemoteTablesOptions;
 

@@ -162,7 +162,8 @@ tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArgume
 {
   TpsModelVersion *model = NULL;
 
-  /* Without an id, the repeat of an update that has happened would take part in the next one. */
+  /* Without a push id, the server could not recognise a repeated update, and would count it towards
+   * the next one. */
   if (arguments->push.client == NULL)
     call_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
   else

@@ -87,8 +87,8 @@ typedef struct
   TpsBody *bodies; /* [n_bodies] */
   guint n_bodies;
   gsize n_bytes_bodies; /* the total size of all bodies, dropped ones included */
-  /* The total size of the parts that there was no memory for: they were read and dropped, and so
-   * were all bodies. If it is not 0, the call must fail with RESOURCE_EXHAUSTED. */
+  /* The total size of the parts for which there was no memory. If it is not 0, these parts and all
+   * bodies were read and dropped, and the call must fail with RESOURCE_EXHAUSTED. */
   gsize n_bytes_refused;
   gboolean has_secret; /* the head contains a token, and is cleared before it is freed or reused */
   GHashTable *context; /* pairs that replace missing headers; a reference, NULL = none */
@@ -96,8 +96,8 @@ typedef struct
   /* When the receiving thread learned of the last bytes, on the monotonic clock; set by the
    * receiver. 0 = not known. */
   gint64 received_ns;
-  /* With n_bytes_refused: the limit of the pool's budget, and the memory that all bodies would take
-   * from it; G_MAXSIZE if that overflows. */
+  /* If n_bytes_refused is not 0: the limit of the pool's budget, and the memory that all bodies
+   * would take from that budget; G_MAXSIZE if their sum overflows. */
   gsize pool_limit;
   gsize n_bytes_dropped;
 
@@ -142,8 +142,8 @@ gchar *tps_message_reserve_headers (TpsMessage *message, gsize n_bytes);
  * Errors: RESOURCE_EXHAUSTED, as tps_budget_charge(). Thread: one at a time. */
 gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error);
 
-/* Appends a body and takes its buffer. The list of bodies is charged as it grows. FALSE: there is
- * no memory, and the buffer remains the caller's. Errors: RESOURCE_EXHAUSTED. */
+/* Appends a body and takes ownership of its buffer. The list of bodies is charged as it grows.
+ * FALSE: there is no memory, and the caller keeps the buffer. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_message_add_body (TpsMessage *message, const TpsBody *body, GError **error);
 
 /* Releases all bodies. */

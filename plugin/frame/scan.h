@@ -62,7 +62,7 @@ gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_byt
 
 /* Returns TRUE if the next bytes of the connection belong to a body: `dest` (borrowed) is their
  * destination, and `n_missing` their number. For a refused body, `dest` is memory of the calling
- * thread, whose size limits `n_missing`. */
+ * thread, and `n_missing` is at most its size. */
 gboolean tps_scanner_get_body (TpsScanner *scanner, guint8 **dest, gsize *n_missing);
 
 /* Must be called when `n_bytes` were written to `dest`. */

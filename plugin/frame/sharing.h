@@ -62,8 +62,8 @@ typedef struct
   gboolean (*place_device) (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
                             gsize n_bytes, TpsSharedSlice *slice);
 
-  /* Optional: as place, for bytes of a buffer, of which it may keep a reference instead of a
-   * copy. */
+  /* Optional: as place, for bytes of `buffer`. The function may keep a reference to the buffer
+   * instead of copying the bytes. */
   gboolean (*place_buffer) (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
                             TpsSharedSlice *slice);
 } TpsSharingOps;

@@ -106,7 +106,8 @@ void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
-/* As tps_writer_share(), for bytes of a buffer, which may be kept instead of copied. */
+/* As tps_writer_share(), for bytes of `buffer`. The sharing may keep a reference to the buffer
+ * instead of copying the bytes. */
 gboolean tps_writer_share_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes,
                                   TpsSharedSlice *slice);
 

@@ -159,7 +159,7 @@ tps_common_segments_has_any (TpsCommonSegments *self)
 static gboolean
 contains (const TpsSegment *segment, gconstpointer data, gsize n_bytes)
 {
-  /* Below the segment's begin, the difference is larger than any segment. */
+  /* If `data` lies before the segment, the unsigned difference is larger than any segment. */
   gsize offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (tps_segment_get_data (segment));
   gsize size = tps_segment_get_size (segment);
 

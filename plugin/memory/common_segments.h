@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Common segments: memory of a server that several connections map, for tensors that many clients
- * receive. The tensor is written once, where all of them read it, and a reply that contains it
- * copies nothing.
+ * receive. Such a tensor is written once, and all of these clients read it in place. A reply that
+ * contains it copies no elements.
  *
  * tps_common_segments_alloc() is the source of a buffer pool, so each segment holds one buffer at a
  * time. The pool uses a segment again when the last reference to its buffer has been released; a
@@ -21,7 +21,7 @@ G_BEGIN_DECLS
 typedef struct TpsCommonSegments TpsCommonSegments;
 typedef struct TpsCommonSegment TpsCommonSegment;
 
-/* The caller owns a reference. */
+/* Creates an object without segments. The caller owns a reference. */
 TpsCommonSegments *tps_common_segments_new (void);
 TpsCommonSegments *tps_common_segments_ref (TpsCommonSegments *self);
 void tps_common_segments_unref (TpsCommonSegments *self);
@@ -31,26 +31,29 @@ void tps_common_segments_unref (TpsCommonSegments *self);
  * source should therefore have `powers_of_two`. */
 TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **error);
 
-/* Whether there is any segment; a value at one moment. */
+/* Returns whether there is any segment. Other threads may change that at any time. */
 gboolean tps_common_segments_has_any (TpsCommonSegments *self);
 
-/* The segment that contains the bytes; NULL: none does. The caller owns a reference. */
+/* Returns the segment that contains the bytes; the caller owns a reference. NULL: no segment
+ * contains them. */
 TpsCommonSegment *tps_common_segments_find (TpsCommonSegments *self, gconstpointer data,
                                             gsize n_bytes);
 
-/* The segment with this number; NULL: it is not used any more. The caller owns a reference. */
+/* Returns the segment with this number; the caller owns a reference. NULL: the segment is not used
+ * any more. */
 TpsCommonSegment *tps_common_segments_find_number (TpsCommonSegments *self, guint64 number);
 
 TpsCommonSegment *tps_common_segment_ref (TpsCommonSegment *segment);
 void tps_common_segment_unref (TpsCommonSegment *segment);
 
-/* Unique in the process, never 0. */
+/* Returns the number of the segment, which is unique in the process and never 0. */
 guint64 tps_common_segment_get_number (const TpsCommonSegment *segment);
 
-/* Borrowed. */
+/* Returns the mapped memory, borrowed. */
 TpsSegment *tps_common_segment_get (const TpsCommonSegment *segment);
 
-/* A further descriptor of the file, which the caller owns. Errors: RESOURCE_EXHAUSTED (-1). */
+/* Returns a further descriptor of the file, owned by the caller. Errors: RESOURCE_EXHAUSTED
+ * (-1). */
 gint tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegments, tps_common_segments_unref)

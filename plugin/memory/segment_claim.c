@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A segment for REQUESTS that its caller fills before there is a call. The calls that send from it
- * name slices of it and copy nothing. Several calls may use one claim at the same time. */
+/* A claim is a segment for REQUESTS that a caller fills before it makes a call. Calls that send
+ * from the claim name slices of it and copy nothing. Several calls may use one claim at the same
+ * time. */
 
 #include "plugin/memory/segment_pool_private.h"
 
@@ -66,7 +67,7 @@ tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind, gsi
   return best;
 }
 
-/* A segment much larger than the claim is left to others. */
+/* A segment that is much larger than the claim is left to other uses. */
 static TpsPoolSegment *
 find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
 {
@@ -76,7 +77,8 @@ find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
                                                                                        : NULL;
 }
 
-/* One more than are open would be useful, because a free segment that is too large is not taken. */
+/* Demands one segment more than are open: a free segment that is too large for the claim does not
+ * meet the demand. */
 static void
 demand (TpsSegmentPool *pool, gsize n_bytes)
 {
@@ -123,7 +125,7 @@ tps_segment_pool_find_claim (const TpsSegmentPool *pool, gconstpointer data, gsi
 
       if (held->state != TPS_POOL_SEGMENT_CLAIMED || held->phase != TPS_POOL_SEGMENT_OPEN)
         continue;
-      /* Below the segment's begin, the difference is larger than any segment. */
+      /* If `data` lies before the segment, the unsigned difference is larger than any segment. */
       offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (tps_segment_get_data (held->segment));
       if (offset <= held->n_bytes && n_bytes <= held->n_bytes - offset)
         return offset % TPS_SHARING_ALIGNMENT == 0 ? held : NULL;

@@ -18,12 +18,12 @@ typedef struct
   /* Guarded by pool->lock. */
   TpsPoolLease in_pool;
   gboolean ended;
-  /* Of TpsPoolSegment, LEASED, or CLAIMED once for each slice; NULL = none. */
+  /* Of TpsPoolSegment. A LEASED segment is listed once, a CLAIMED one once for each of its slices.
+   * NULL = none. */
   GPtrArray *segments;
-  gsize n_wanted
-      /* The bytes of all tensors that may be shared, with their alignment. */
-      [TPS_SEGMENT_N_KINDS];
-  gsize n_missed[TPS_SEGMENT_N_KINDS]; /* of these, without room */
+  /* The bytes of all tensors that may be shared, with their alignment. */
+  gsize n_wanted[TPS_SEGMENT_N_KINDS];
+  gsize n_missed[TPS_SEGMENT_N_KINDS]; /* the bytes of these tensors that found no room */
 } Lease;
 
 /* Every call of a client that shares memory has a lease, including small calls. */

@@ -8,9 +8,10 @@
  * (tps_segment_pool_next ()) and must be told its result. Nothing here waits: while there is no
  * room, tensors are sent inline, and the missed sizes decide on the next segment.
  *
- * Tensors in memory of a device use segments of kind CUDA_IPC, of the device of the first such
- * tensor. Averages are returned in them; or results of lookups, of a device that is set at the
- * start. Segments of both kinds are opened after tensors have missed them.
+ * Tensors in memory of a device use segments of kind CUDA_IPC. A pool has such segments of one
+ * device only: of `lookup_device`, for results of lookups, or else of the device of the first such
+ * tensor, for gradients and averages. Segments of both kinds are opened after tensors have missed
+ * them.
  *
  * Replies of the server cannot cause accesses outside of a segment; only the size of a device's
  * memory cannot be checked. Reference-counted: calls, and buffers of replies, keep the pool after
@@ -29,12 +30,12 @@ typedef struct TpsSegmentPool TpsSegmentPool;
 typedef struct
 {
   gsize max_bytes; /* of all segments of a kind, even if the server offers more */
-  /* The connection accepts results of lookups in memory of this device, and has segments of kind
-   * CUDA_IPC for them only. NULL: it accepts none. Ignored if the device cannot open exported
-   * memory. */
+  /* The connection accepts results of lookups in memory of this device, and uses segments of kind
+   * CUDA_IPC for these results only. NULL: it accepts none. Ignored if the device cannot open
+   * exported memory. */
   TpsDevice *lookup_device;
-  /* Replies are sent to several clients: segments for them are requested as COMMON_ANSWERS, one
-   * more with each reply that came inline. */
+  /* Several clients receive the same replies. Segments for replies are then requested as
+   * COMMON_ANSWERS, one more after each reply that came inline. */
   gboolean has_common_answers;
   /* Called when tps_segment_pool_next () has a request. A lock is held: it must not block or call
    * the pool. */
@@ -81,8 +82,9 @@ typedef struct
 gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request);
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
-/* OFFER: the limit of the server for each kind; 0 = no shared memory. `has_device`: it also applies
- * to kind CUDA_IPC; `has_lookups`: it does so for segments of results of lookups. */
+/* OFFER: the limit of the server for each kind; 0 = no shared memory. `has_device`: the server also
+ * offers segments of kind CUDA_IPC; `has_lookups`: it offers such segments for results of lookups.
+ * The limit applies to them as well. */
 void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device,
                                gboolean has_lookups);
 
@@ -122,15 +124,15 @@ TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
  * demands. */
 void tps_segment_lease_written (TpsSharing *sharing);
 
-/* Claims a free segment for REQUESTS. The caller fills the buffer, and tensors in it are placed
- * without a copy in calls on this connection, at offsets that are multiples of
- * TPS_SHARING_ALIGNMENT. The caller must not change the bytes of a call before that has ended. The
- * buffer stays valid after the connection has closed. NULL: the buffer would be too small for
- * shared memory, or there is no segment now; one is then demanded. Owned by the caller. */
+/* Claims a free segment for REQUESTS. Calls on this connection place tensors of the buffer without
+ * a copy if their offsets are multiples of TPS_SHARING_ALIGNMENT. The caller must not change the
+ * bytes of a call before the call has ended. The buffer stays valid after the connection has
+ * closed. Owned by the caller. NULL: `n_bytes` is too small for shared memory, or no segment is
+ * free; in the second case one is demanded. */
 TpsBuffer *tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes);
 
-/* Whether tensors in `buffer` are placed without a copy. FALSE for a claim after the connection has
- * closed, or after a call that sent from it was not answered. */
+/* Returns whether tensors in `buffer` are placed without a copy. FALSE also for a claim whose
+ * connection has closed, or whose bytes were sent by a call that was not answered. */
 gboolean tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buffer);
 
 /* Whether the lease belongs to this pool. */
@@ -161,7 +163,7 @@ typedef struct
 typedef struct
 {
   TpsSharingCount sent_shared;
-  TpsSharingCount sent_claimed; /* of sent_shared: without a copy */
+  TpsSharingCount sent_claimed; /* the part of sent_shared that was not copied */
   TpsSharingCount sent_inline;
   TpsSharingCount received_shared; /* counted when tensors are decoded */
   TpsSharingCount received_inline;

@@ -5,7 +5,7 @@
  *
  *   segment_requests.c   requests to the server
  *   segment_lease.c      the memory of calls
- *   segment_claim.c      memory that is filled before there is a call
+ *   segment_claim.c      memory that is filled before a call is made
  *   segment_view.c       the memory of replies
  *   segment_demand.c     the choice of the next segment
  *   segment_pool.c       the state of the pool */

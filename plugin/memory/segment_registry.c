@@ -76,7 +76,7 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes over the charge and, unless it is that of a common one, the segment. */
+/* Takes over the charge and, unless the segment is a common one, the segment. */
 static TpsSegmentEntry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
@@ -459,7 +459,7 @@ refuse_id (gint64 id, const gchar *why, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "segment %" G_GINT64_FORMAT " %s", id, why);
 }
 
-/* `lent` takes the buffer of a common segment. */
+/* Moves the buffer of a common segment to `lent`. */
 static gboolean
 release_one (TpsSegmentRegistry *registry, gint64 id, GPtrArray *lent, GError **error)
 {

@@ -70,11 +70,12 @@ TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 /* Whether segments of kind CUDA_IPC are opened for lookups only. */
 gboolean tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry);
 
-/* Opens a segment. For COMMON_ANSWERS, it is a common one of that size if an earlier reply had a
- * tensor in it, or else one for ANSWERS. `id` and `size` are the result of the call. `fd` belongs
- * to the caller and must be sent with the reply. So does `charge` (may be NULL), which must be
- * released when `fd` is closed: the client may have closed the segment long before. Errors:
- * INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+/* Opens a segment. For COMMON_ANSWERS, this is a common segment of that size if an earlier reply of
+ * this connection had a tensor in it, otherwise a segment for ANSWERS. `id` and `size` are the
+ * result of the call. `fd` belongs to the caller and must be sent with the reply. So does `charge`
+ * (may be NULL), which must be released when `fd` is closed: the client may have closed the segment
+ * long before. Errors: INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut
+ * down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
                                     GError **error);
@@ -85,7 +86,7 @@ gboolean tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSe
                                              gsize n_bytes, gint64 *id, gsize *size, guint8 *handle,
                                              GError **error);
 
-/* The same for ANSWERS, whose segment also takes results of lookups. */
+/* The same for ANSWERS. Results of lookups may also be placed in this segment. */
 gboolean tps_segment_registry_open_for_lookups (TpsSegmentRegistry *registry, gsize n_bytes,
                                                 gint64 *id, gsize *size, guint8 *handle,
                                                 GError **error);
@@ -117,12 +118,12 @@ TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroy
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
 
-/* Reserves `n_bytes` for results of a lookup, before any tensor of the reply is placed: in memory
- * of `device`, in a segment for lookups; or, if it is NULL, in memory of the host. A tensor in this
- * buffer is placed without a copy. The buffer holds a reference of `answer`, and must not be
- * written after the commit. It must only be written, because the client may change its bytes. NULL:
- * no such segment that is free has room, or the device is not that of the registry. Owned by the
- * caller. */
+/* Reserves `n_bytes` for results of a lookup: in a segment for lookups in memory of `device` or, if
+ * `device` is NULL, in a segment in host memory. Must be called before any tensor of the reply is
+ * placed. Tensors in the buffer are placed without a copy. The buffer holds a reference to
+ * `answer`. The caller must not write to it after the commit, and must never read it, because the
+ * client may change its bytes. Owned by the caller. NULL: no free segment of this kind has room, or
+ * `device` is not the device of the registry. */
 TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, TpsDevice *device, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)

@@ -30,7 +30,8 @@ typedef enum
   TPS_SEGMENT_EVENT_CLOSE = 4,
 } TpsSegmentEvent;
 
-/* Common segments that the client has not opened, and in which tensors of its replies lay. */
+/* The largest number of common segments that a registry remembers because a reply had a tensor in
+ * them and the client has not opened them. */
 #define TPS_SEGMENT_MAX_MISSED 8
 
 typedef struct

@@ -292,8 +292,8 @@ answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedS
   return to != NULL;
 }
 
-/* Keeps the number of a segment that the client should open. FALSE: it is kept already, or there is
- * no room for it. The lock must be held. */
+/* Records the number of a segment that the client should open. FALSE: the number is already
+ * recorded, or there is no room for it. The lock must be held. */
 static gboolean
 miss (TpsSegmentRegistry *registry, guint64 number)
 {
@@ -319,9 +319,10 @@ find_common (TpsSegmentRegistry *registry, const TpsCommonSegment *common)
   return NULL;
 }
 
-/* Takes the entry of a common segment for a reply that names `buffer`; NULL: the client has not
- * opened it, or still reads its contents of an earlier reply. The caller owns a reference.
- * `is_new`: it has not been opened, and no reply has missed it before. */
+/* Takes the entry of a common segment for a reply that names `buffer`. The caller owns a reference.
+ * NULL: the client has not opened the segment, or has not yet returned it after an earlier reply.
+ * Sets *is_new if the client uses COMMON_ANSWERS, has not opened the segment, and no reply has
+ * missed it before. */
 static TpsSegmentEntry *
 take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *buffer,
              gboolean *is_new)
@@ -366,8 +367,9 @@ name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const 
   return TRUE;
 }
 
-/* The first tensor in a common segment that the client has not opened travels inline, which makes
- * the client open it. If the client does not, later ones are copied. */
+/* If a client that uses COMMON_ANSWERS has not opened the common segment of a tensor, the first
+ * such tensor travels inline, so that the client opens one more segment. Later tensors of that
+ * segment are copied to other segments. */
 static gboolean
 answer_place_buffer (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
                      TpsSharedSlice *slice)

@@ -143,8 +143,9 @@ view_new (TpsSegmentPool *pool)
   return view;
 }
 
-/* One more than are in use: the server needs one while another is on its way back. Of common ones,
- * the server needs another than those that are open. */
+/* Returns the number of segments that should be open: one more than are in use, because the server
+ * needs a free one while another is on its way back. With common segments, one more than are open:
+ * the server used a segment that this client had not opened. */
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {
@@ -166,8 +167,8 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
                            count_parallel_answers (pool));
 }
 
-/* The bytes that came in host memory. Either all results of a lookup in tables of the device are in
- * its memory, or none. */
+/* Returns the number of bytes that came in host memory. Of a lookup in tables of the device, either
+ * all results lie in memory of the device, or none of them. */
 static gsize
 count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {

@@ -98,9 +98,10 @@ TpsPhases *tps_call_get_phases (TpsCall *call);
  * with an error if none is offered: UNAVAILABLE, PERMISSION_DENIED. */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 
-/* Reserves `n_bytes` for the result in memory that the connection shares, of `device` (NULL: of the
- * host): see tps_segment_registry_reserve(). The buffer must not be written after the reply. NULL:
- * there is no room. Owned by the caller. */
+/* Reserves `n_bytes` for the result of the call in memory of `device` (NULL: of the host) that the
+ * connection shares with its client; see tps_segment_registry_reserve(). Tensors in the buffer are
+ * sent without a copy. The caller must not write to it after the reply. Owned by the caller. NULL:
+ * there is no room. */
 TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
 
 /* Identifies the connection of the call among the open ones; NULL = the call has no connection that

@@ -175,7 +175,7 @@ reserve (gpointer call, TpsDevice *device, gsize n_bytes)
   return tps_call_reserve (call, device, n_bytes);
 }
 
-/* Smaller results travel inline. */
+/* Results of fewer than TPS_SHARING_MIN_BYTES bytes travel inline, so they do not use the place. */
 static TpsLookupPlace
 get_place (TpsCall *call)
 {

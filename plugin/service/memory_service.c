@@ -45,7 +45,7 @@ open_of_kind (TpsSegmentRegistry *segments, const TpsOpenSegmentArguments *argum
   return ok;
 }
 
-/* From here to the end of the call, replies are held back. NULL: no memory is offered. */
+/* Holds replies back until the end of the call. NULL: no memory is offered. */
 static TpsSegmentRegistry *
 begin_open (TpsCall *call, Opened *opened, GError **error)
 {
@@ -87,7 +87,8 @@ open_lookup_segment (TpsCall *call, Opened *opened, GError **error)
 
 /* The descriptor is sent with the reply, and is charged until then: otherwise a client that closes
  * segments but does not read could have any number of them. Later replies may lie in the segment,
- * so they are held back until this one is queued. Both methods have the same result. */
+ * so they are held back until this one is queued. open_segment and open_lookup_segment have the
+ * same result. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {

@@ -88,8 +88,8 @@ tps_span_queue_take (TpsSpanQueue *queue, TpsSpan *span)
   return TRUE;
 }
 
-/* A span is added before it is taken, so the count of taken spans, which is read first, is never
- * the larger one. */
+/* A span is added before it is taken. The count of taken spans is read first, so it never exceeds
+ * the count of added spans. */
 guint
 tps_span_queue_get_n_waiting (TpsSpanQueue *queue)
 {

@@ -303,7 +303,7 @@ static const TpsField lookup_rows_arguments[] = {
   { NULL },
 };
 
-/* In memory of a device only if the client has opened segments for lookups there. */
+/* Results lie in memory of a device only if the client has opened segments for lookups there. */
 static const TpsField outputs_result = { "outputs", .kind = &tps_kind_list,
                                          .of = &tps_device_tensors };
 static const TpsField rows_result = { "rows", .kind = &tps_kind_struct,

@@ -396,7 +396,7 @@ begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
   return buffer;
 }
 
-/* Whole multiples of STEPS are powers of two. */
+/* Size classes that are multiples of STEPS are powers of two. */
 static guint
 class_in (const TpsBufferPool *pool, gsize n_bytes)
 {

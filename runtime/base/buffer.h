@@ -35,7 +35,7 @@ typedef struct
   TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;     /* must outlive the pool's last buffer */
   gsize min_bytes;        /* smaller buffers come from the heap */
-  gboolean powers_of_two; /* it allocates these sizes only, so buffers are charged for them */
+  gboolean powers_of_two; /* its blocks are such sizes; buffers are charged for them */
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.

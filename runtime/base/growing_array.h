@@ -15,8 +15,9 @@ G_BEGIN_DECLS
 gpointer tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error);
 
 /* The same for an array whose memory is kept when its length changes: `*n_room` is the number of
- * elements that it has memory for. Makes room for at least `n_elems`, by doubling; the contents of
- * additional elements are undefined. Errors: RESOURCE_EXHAUSTED, and the array stays as it is. */
+ * elements that it has memory for. Makes room for at least `n_elems` elements by doubling
+ * `*n_room`; the contents of additional elements are undefined. Errors: RESOURCE_EXHAUSTED, and the
+ * array stays as it is. */
 gboolean tps_growing_array_make_room (gpointer *elems, guint *n_room, guint n_elems,
                                       gsize elem_size, GError **error);
 

@@ -238,10 +238,10 @@ typedef struct
 
   /* Combines rows of equal id. The ids are returned in ascending order without duplicates, and each
    * row is the sum of the input rows of its id, in input order, as a tree, in the sum's type.
-   * `indices` must be in [0, bound); a `bound` of 0 permits all that are >= 0, and makes a device
-   * sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and `sums` [., dim] have
-   * room for n_rows rows, or for `bound` if that is above 0 and less, and are filled up to
-   * *n_unique rows. *n_unique lies in memory that the device can write; see
+   * `indices` must be in [0, bound); a `bound` of 0 permits all ids that are >= 0, and a device
+   * must then sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and `sums` [.,
+   * dim] have room for n_rows rows or, if 0 < bound < n_rows, for `bound` rows; the first *n_unique
+   * rows are written. *n_unique lies in memory that the device can write; see
    * tps_device_read_count(). */
   void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,

@@ -60,8 +60,9 @@ gint64 tps_shard_get_slot (const TpsShard *shard, gint64 row);
 /* Returns the global id of slot `slot` in [0, n_rows). */
 gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 
-/* The numbers of rows are an affine function of their slots: slot s holds the row of number first +
- * s * stride. The number of a row is its global id, or in a shard by hash permute (id, rows). */
+/* Returns the affine function from slots to the numbers of rows: slot s holds the row with number
+ * first + s * stride. The number of a row is its global id; in a shard by hash it is permute (id,
+ * rows). */
 void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride);
 
 /* The bijection and its inverse. */

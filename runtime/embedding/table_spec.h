@@ -53,8 +53,8 @@ typedef struct
   gchar *name;
   gint32 dim;
   TpsDType dtype; /* of the rows */
-  /* Of updated rows; 0 means not specified, which is NEAREST. STOCHASTIC takes its random bits from
-   * the seed of the initializer, for each kind of initializer. */
+  /* The rounding of updated rows; 0 means not specified, which is NEAREST. STOCHASTIC derives its
+   * random bits from the seed of the initializer, whatever its kind. */
   TpsRounding rounding;
   TpsShard shard;
   TpsInitializer initializer;

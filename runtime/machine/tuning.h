@@ -40,12 +40,12 @@ typedef struct
   gsize model_range_bytes;    /* the same of an update of the model */
   gsize model_helper_bytes;
   gsize skinny_products;   /* the most multiplications of a product of matrices on one thread */
-  gsize pack_rows_bytes;   /* the least operand of a short sum that is packed */
-  gsize pack_matrix_bytes; /* the least matrix that is packed for sums of its rows */
+  gsize pack_rows_bytes;   /* rows of a short sum from this size on are packed */
+  gsize pack_matrix_bytes; /* a matrix from this size on is packed for sums of its rows */
 
   /* copies and sockets */
   gsize stream_bytes;        /* the least that is copied past the caches */
-  gsize stream_pages;        /* that such a copy writes side by side: 1 or 4 */
+  gsize stream_pages;        /* pages that such a copy writes side by side: 1 or 4 */
   gsize shared_stream_bytes; /* the least that other cores help to copy */
   gsize unix_buffer_bytes;   /* send buffer of a Unix socket */
   gsize reduce_slot_bytes;   /* of a rank, for sums in shared memory; equal in all processes */

@@ -23,7 +23,7 @@ public:
 
     buffer_ = stream->device->ops->alloc (stream->device, n * sizeof (T) + kGuardBytes, &error);
     g_assert_no_error (error);
-    // Tests read whole outputs, of which an operation may write a part.
+    // Initialised, because tests read whole outputs and an operation may write only a part of them.
     std::vector<uint8_t> bytes (n * sizeof (T) + kGuardBytes, 0xa5);
     copy (data (), bytes.data (), bytes.size ());
   }

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The products of small batches, of both widths: a processor chooses one of them. */
+/* The products of small batches, with both widths of vectors. A program uses the width that fits
+ * its processor. */
 
 #include <gtest/gtest.h>
 
@@ -85,7 +86,7 @@ protected:
       products->times_matrix (&gemm);
   }
 
-  // Bound: 1e-6 per term. Every element is written, and nothing behind the last one.
+  // Bound: 1e-6 per term. Every element is written, and nothing after the last element.
   void
   check (size_t m, size_t n, size_t k)
   {

@@ -14,7 +14,7 @@
 
 namespace arrays {
 
-/* Of inputs. Host memory is page-locked, and kernels read it over the bus. */
+/* The memory of inputs. Host memory is page-locked, and kernels read it over the bus. */
 enum Place
 {
   ON_DEVICE,

@@ -69,7 +69,7 @@ get_memory ()
   gsize n_free = 0, n_total;
   cudaMemPool_t pool;
 
-  /* The scratch memory of the case before. */
+  /* Releases the scratch memory of the previous case. */
   if (cudaDeviceGetDefaultMemPool (&pool, 0) == cudaSuccess)
     cudaMemPoolTrimTo (pool, 0);
   cudaMemGetInfo (&n_free, &n_total);

@@ -132,8 +132,9 @@ need_of_coalesce (gsize n)
            n * (sizeof (gint64) + sizeof (guint16)) };
 }
 
-/* Ids 9, then ids 3, with rows of 1: the sums are the counts, rounded as the tree adds them. Each
- * half is 2^30 and a little, which the tree adds to 2^30, and a term that is lost in rounding. */
+/* The first half of the ids is 9, the second half is 3, and all rows are 1. The sum of an id is its
+ * count, rounded as the tree adds it: each count is a little more than 2^30, and the excess is lost
+ * in rounding. */
 inline cudaError_t
 run_coalesce (Memory *memory, gsize n, int *n_wrong)
 {

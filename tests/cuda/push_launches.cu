@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Counts the kernels of small pushes to a table and measures their times, on a GPU only. The count
- * comes from a capture of the stream and includes the kernels of CUB, of which a launch of ours may
- * have several. `enqueue` is the time of the host for a push, and `push` is the time of a push in a
- * queue of them; if both are equal, the host is the limit. Exit code 3, with the reason in the last
- * line, if there is no GPU; 1 after an error. */
+ * comes from a capture of the stream. It includes the kernels of CUB: one call of CUB may launch
+ * several. `enqueue` is the time that the host needs to enqueue a push. `push` is the time of one
+ * push if many are enqueued; if both times are equal, the host is the limit. Exit code 3, with the
+ * reason in the last line, if there is no GPU; 1 after an error. */
 
 #include <chrono>
 #include <cstdio>

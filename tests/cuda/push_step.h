@@ -12,9 +12,10 @@ namespace push_step {
 constexpr gsize kDim = 64;
 constexpr gsize kTableRows = 10007; /* a prime, so that ids repeat only beyond it */
 
-/* The ids of the measured pushes, from the fixed cost to a trainer's batch, and the launches that
- * each needs if a sort and a scan of CUB count as one: keys, sort, marks, scan, groups, sums of up
- * to three levels, optimizer. CUB needs more for them. */
+/* The sizes of the measured pushes, from one that shows the fixed cost to a trainer's batch, and
+ * the number of launches of each: keys, sort, marks, scan, groups, sums of up to three levels,
+ * optimizer. A sort and a scan of CUB count as one launch each, although CUB launches several
+ * kernels for them. */
 constexpr struct
 {
   gsize n_ids;

@@ -57,8 +57,8 @@ def rows_of(paths):
 
 
 # The kernels are tuned for sm_90, where none may spill. Other generations may keep two registers on
-# the stack, in however many places, around the subroutine that divides 64-bit numbers, which only
-# arrays beyond 2^32 use.
+# the stack, in any number of places, around the subroutine that divides 64-bit numbers. Only arrays
+# of more than 2^32 elements use this subroutine.
 MAX_SPILLED_BYTES_OF_SM_90 = 0
 MAX_STACK_BYTES_ELSEWHERE = 8
 

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A memory control group of version 1 or 2, whichever the machine has.
+"""A memory control group of the version, 1 or 2, that the machine has.
 
 version 1: a folder in ROOT/memory, with memory.limit_in_bytes
 version 2: a folder in ROOT, with memory.max; ROOT/cgroup.controllers must have "memory", and

@@ -77,9 +77,9 @@ gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 /* Returns the query for the part's shard; it borrows from the split. */
 TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 
-/* Takes ownership of the reply for a part. A reply in memory of a device that must be merged is
- * copied to the host, which blocks. Errors: INVALID_ARGUMENT if it does not match the request;
- * those of the copy. Thread: any; several parts at the same time. */
+/* Takes ownership of the reply for a part. If the reply must be merged and lies in memory of a
+ * device, it is copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if it does not match
+ * the request; those of the copy. Thread: any; several parts at the same time. */
 gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 

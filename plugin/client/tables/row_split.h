@@ -34,9 +34,9 @@ void tps_row_split_init (TpsRowSplit *split, TpsPlacedTable *table, TpsTensorVie
                          gboolean all_shards);
 void tps_row_split_clear (TpsRowSplit *split);
 
-/* Takes ownership of the rows of a part. Rows in memory of a device that must be merged are copied
- * to the host, which blocks. Errors: INVALID_ARGUMENT if they do not match the request; those of
- * the copy. Thread: any; several parts at the same time. */
+/* Takes ownership of the rows of a part. If the rows must be merged and lie in memory of a device,
+ * they are copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if they do not match the
+ * request; those of the copy. Thread: any; several parts at the same time. */
 gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 

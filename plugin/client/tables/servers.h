@@ -34,7 +34,7 @@ typedef struct
  * requests. */
 typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
 
-/* Creates a client per address; all of them have the other options of `common`. Errors:
+/* Creates a client for each address, with the options of `common` except for the address. Errors:
  * INVALID_ARGUMENT if there is no address or one cannot be parsed; then there is nothing to
  * clear. */
 gboolean tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,

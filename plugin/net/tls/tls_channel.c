@@ -409,7 +409,8 @@ run_handshake (TlsChannel *channel, GError **error)
   return TPS_HANDSHAKE_FAILED;
 }
 
-/* With the lock held, or while no other thread uses the channel. Only the first end is counted. */
+/* Counts the end of the handshake; only the first call has an effect. The lock must be held, or no
+ * other thread may use the channel. */
 static void
 count_end (TlsChannel *channel, TpsCounter *counter)
 {

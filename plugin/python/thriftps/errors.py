@@ -129,7 +129,8 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """An identity is not accepted: the caller's by the server, or the server's by the client."""
+    """The server does not accept the identity of the caller, or the client does not accept that of
+    the server."""
 
     code = ErrorCode.UNAUTHENTICATED
 

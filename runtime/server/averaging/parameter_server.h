@@ -46,8 +46,8 @@ typedef struct
    * for which there is no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no
    * limits. */
   const TpsBudgets *budgets;
-  /* For averages of gradients that came through shared memory. A reference is taken; NULL = they
-   * lie where all others do. */
+  /* The pool for averages of gradients that came through shared memory. A reference is taken; NULL
+   * = these averages use the same pool as all others. */
   TpsBufferPool *shared_averages;
   TpsDevice *device;   /* adds up dense gradients; NULL = workers do so in host memory */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */

@@ -203,7 +203,7 @@ void tps_durable_stop (TpsDurable *durable);
 /* Calls tps_durable_stop(), writes and syncs all appended records, unlocks the directory, and frees
  * the object. The sequencer must not admit commands any more. `durable` may be NULL. FALSE: changes
  * of durability INTERVAL that were answered are not known to be on the disk; the event
- * last_write_failed says so, too. Errors: those of tps_log_close(). */
+ * last_write_failed reports that as well. Errors: those of tps_log_close(). */
 gboolean tps_durable_close (TpsDurable *durable, GError **error);
 
 /* tps_durable_close() without its result. */

@@ -41,7 +41,7 @@ typedef struct
   gsize n_bytes;        /* written in the background since the last long rest */
 } TpsDiskShare;
 
-/* Makes a share without writes; all must have ended before clear(). */
+/* Creates a share without writes. All writes must have ended before tps_disk_share_clear(). */
 void tps_disk_share_init (TpsDiskShare *share);
 void tps_disk_share_clear (TpsDiskShare *share);
 
@@ -54,8 +54,8 @@ void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
 gint64 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns);
 
 /* Waits until the write may begin. Returns the time of its beginning, for
- * tps_disk_share_end_background(). `n_bytes`: the bytes that were written or released; 0 for a
- * sync. */
+ * tps_disk_share_end_background(). `n_bytes` is the number of bytes that were written, or whose
+ * disk space was released; 0 for a sync. */
 gint64 tps_disk_share_begin_background (TpsDiskShare *share);
 void tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_ns,
                                     gint64 now_ns);

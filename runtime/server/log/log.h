@@ -8,8 +8,8 @@
  *     -> tps_log_may_append()      before a command is admitted: checks the room and the disk
  *     -> tps_log_append()          when it has taken effect, in LSN order
  *     -> done()                    the command may be answered and its memory released
- *   tps_log_close()                writes the rest, and reports whether the disk has all that was
- *                                  promised
+ *   tps_log_close()                writes the rest, and reports answered commands that may not
+ *                                  be on the disk
  *
  * append() queues a reference and returns. Two threads of the log share the rest. While one writes
  * a group of commands and syncs it, the other copies the next group into staging memory and

@@ -25,7 +25,7 @@ typedef struct
   gsize begin, end;    /* the range of the body that is written */
   gsize position;      /* of the next part in the body */
   gsize n_elems_bytes; /* of the tensors so far, with their padding */
-  guint32 crc;         /* of the elements that have been written, after that of the bytes before */
+  guint32 crc;         /* of all bytes of the body up to the last element written */
 } Walk;
 
 static void

@@ -20,8 +20,8 @@
 
 G_BEGIN_DECLS
 
-/* The size of a record, and the command that its bytes come from. It has no memory of its own:
- * clients choose the number and the lengths of the parts of a command. */
+/* The size of a record, and the command that its bytes come from. A plan allocates no memory,
+ * because clients choose the number and the lengths of the parts of a command. */
 typedef struct
 {
   gint64 lsn;

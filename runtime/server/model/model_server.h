@@ -41,8 +41,8 @@ typedef struct
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
   /* for models and the optimizer's state; a reference is taken; NULL = the default pool */
   TpsBufferPool *buffers;
-  /* for versions whose gradients came through shared memory; a reference is taken; NULL = there is
-   * no difference */
+  /* the pool for versions whose gradients came through shared memory; a reference is taken; NULL =
+   * they use the same pool as all others */
   TpsBufferPool *shared_versions;
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
   /* Optional: reports progress, for logs. Called outside the lock, from any thread, in order. */

@@ -33,8 +33,8 @@ typedef struct TpsTrainedModel TpsTrainedModel;
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                                         const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers,
                                         GError **error);
-/* Later versions come from this pool if gradients of their update came through shared memory. A
- * reference is taken; NULL = from `buffers`, as all others do. */
+/* Sets the pool for later versions whose gradients came through shared memory. A reference is
+ * taken; NULL = they come from `buffers`, as all other versions do. */
 void tps_trained_model_set_shared_versions (TpsTrainedModel *model, TpsBufferPool *versions);
 TpsTrainedModel *tps_trained_model_ref (TpsTrainedModel *model);
 void tps_trained_model_unref (TpsTrainedModel *model);

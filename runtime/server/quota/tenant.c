@@ -26,8 +26,8 @@
 #define LONG_BURST_NS (100 * NS_PER_MS)
 /* The end of a call in flight is not known; most of them are short. */
 #define IN_FLIGHT_WAIT_MS 10
-/* The turns of refused callers take at most this long after the time when the first tokens are
- * there: a caller that never returns must not delay others for longer. */
+/* The latest turn of a refused caller, counted from the time at which the bucket has the tokens of
+ * its call. Callers that never return must not delay others for longer than this. */
 #define MAX_TURNS_NS NS_PER_S
 
 typedef struct
@@ -127,7 +127,8 @@ get_now_ns (const TpsTenant *tenant, const Limits *limits)
   return (gint64) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* The time of a decision: the caller's, unless it is 0. */
+/* Returns the time of a decision: the caller's time, or the tenant's if that is 0 or a test has set
+ * a clock. */
 static gint64
 find_now_ns (const TpsTenant *tenant, const Limits *limits, gint64 callers_ns)
 {
@@ -281,8 +282,8 @@ leave (TpsTenant *tenant)
   atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
 }
 
-/* The charge does not conform at the caller's time. It may have become due meanwhile: the bucket is
- * then charged at the caller's time all the same. */
+/* Checks a charge that does not conform at the caller's time once more, at the present time. If it
+ * conforms now, the bucket is still charged at the caller's time. */
 static gboolean
 check_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
                   const TpsTokenCharge *charge, gint64 now_ns, GError **error)

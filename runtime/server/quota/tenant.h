@@ -8,10 +8,10 @@
  *   tps_tenant_add_rows (tenant, n_rows, now_ns, &error)          once the number is known
  *   tps_tenant_end_call (tenant, n_bytes_out, now_ns);            once the reply is encoded
  *
- * `now_ns` is a time of the monotonic clock that the caller has read for other purposes, such as
- * the arrival of the call; it must not lie ahead. Tokens are counted at that time. A call is
- * refused only if it does not conform at the present time either, so an early time refuses no call
- * that would be admitted. 0: the tenant reads a clock.
+ * `now_ns` is a time of the monotonic clock that the caller has read for another purpose, such as
+ * the arrival of the call. It must not lie in the future. Tokens are counted at that time. Before
+ * the tenant refuses a call, it counts the tokens again at the present time, so an old `now_ns`
+ * never causes a refusal. 0: the tenant reads a clock.
  *
  * Tokens for calls, rows and received bytes must be available before the work. Sent bytes are
  * charged when they are known, and may leave a debt; the calls of a tenant in debt are refused. A
@@ -99,10 +99,13 @@ gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, 
 /* Ends an admitted call, which sends `n_bytes_out`. */
 void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns);
 
-/* The budget of the tenant's tables in host memory, below that of all tables; and the budget of all
- * memory of its tables, in the host and on devices, which has the limit. A table must be charged to
- * both. Borrowed; NULL if the options named none. */
+/* The budget of the tenant's tables in host memory, a part of the budget of all tables. A table
+ * must be charged to it and to the quota below. Borrowed; NULL = TpsTenantOptions.tables is
+ * NULL. */
 TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);
+
+/* The budget of all memory of the tenant's tables, in host memory and on devices. Its limit is
+ * TpsTenantLimits.table_bytes. Borrowed; NULL as above. */
 TpsBudget *tps_tenant_get_table_quota (TpsTenant *tenant);
 
 /* The tenant's turn among all tenants on the worker pool, borrowed; NULL = jobs are not grouped. */

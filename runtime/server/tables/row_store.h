@@ -26,7 +26,8 @@ struct TpsRowStore
   gsize (*estimate) (const TpsTable *table, gsize n_rows, gsize n_outputs);
   /* The memory of outputs. */
   TpsBufferPool *(*get_answers) (TpsTableStore *store, const TpsTable *table);
-  /* Whether outputs may also be in other memory of `device`; NULL: of the host. */
+  /* Whether outputs may also lie in memory that the caller provides, of `device` (NULL: of the
+   * host). */
   gboolean (*has_output_on) (const TpsTable *table, const TpsDevice *device);
 
   /* Copies rows to `rows` [n, dim], which is allocated, in memory of a device if

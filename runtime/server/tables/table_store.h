@@ -133,11 +133,10 @@ gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gcha
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* A place for the results of one lookup, so that they are not copied to their reader: memory of a
- * device for tables on it, or memory of the host for tables there. If the lookup has results for
- * the device and there is room for them, the place is on the device; otherwise it is in host
- * memory. All other results, and those of fewer than `min_bytes`, are in memory of the store, in
- * the host. */
+/* Memory of the caller for the results of one lookup, which saves a copy of them. The place is
+ * either in memory of `device`, for results of tables on that device, or in host memory, for
+ * results of tables there. It is on the device if the lookup has such results and there is room for
+ * them. All other results, and those of fewer than `min_bytes`, are in host memory of the store. */
 typedef struct
 {
   TpsDevice *device; /* borrowed; NULL: none */
@@ -158,8 +157,9 @@ typedef struct
   const TpsLookupPlace *place; /* NULL: all results are in memory of the store */
 } TpsTableLookup;
 
-/* The same for such a request. Results in the place are complete on return, and hold references of
- * its buffer. `lsns` is NULL if LSNs are not requested. */
+/* As tps_table_store_lookup_bags() and tps_table_store_lookup_rows(), with the options of
+ * `request`. Results in the place are complete on return, and hold references to its buffer. `lsns`
+ * is NULL if LSNs are not requested. */
 gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
                                           const TpsBagQuery *queries, guint n_queries,
                                           TpsTensor *outputs, GError **error);

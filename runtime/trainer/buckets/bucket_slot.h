@@ -56,9 +56,9 @@ gboolean tps_bucket_slot_init (TpsBucketSlot *slot, guint index, const TpsBucket
 /* Releases the memory. The model's stream must have passed all work that uses it. */
 void tps_bucket_slot_clear (TpsBucketSlot *slot);
 
-/* Moves the gradients of a dense bucket on the host to `buffer`, of which it takes a reference. It
- * must be as large as call.storage. Their values are undefined then, and the model's parameters
- * must be bound again. Must be called between steps. */
+/* Moves the gradients of a dense bucket in host memory to `buffer`, which must be as large as
+ * call.storage. Takes a reference to `buffer`. Afterwards the values of the gradients are
+ * undefined, and the model's parameters must be bound again. Must be called between steps. */
 void tps_bucket_slot_move_gradient (TpsBucketSlot *slot, TpsBuffer *buffer);
 
 /* Sets this trainer's contribution to the step: the model's gradients, or no data. */

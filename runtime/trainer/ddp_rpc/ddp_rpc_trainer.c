@@ -350,7 +350,8 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
   if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
                                 &self->push_error))
     return;
-  /* The stream has passed their copies; the server may now write the next results there. */
+  /* The stream has passed the copies of the outputs. After their release, the server may write the
+   * next results to the same memory. */
   tps_table_columns_release (&self->columns, self->lookup.outputs);
   for (guint t = 0; t < n_tables; t++)
     self->gradients[t] = (TpsBagGradient) {

@@ -37,8 +37,8 @@ void tps_table_columns_clear (TpsTableColumns *columns);
 void tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags,
                              TpsTensor *input);
 
-/* Releases `rows` [n_tables] after the stream has passed the last join; waits for that part of its
- * work only. A failure of the device is left to the next operation that can report it. */
+/* Releases `rows` [n_tables] after the stream has passed the last join; does not wait for later
+ * work of the stream. The next operation that can report a failure of the device reports it. */
 void tps_table_columns_release (TpsTableColumns *columns, TpsTensor *rows);
 
 /* Converts the input's gradient, in the device's memory, to the rows of each table, rows[n_tables].

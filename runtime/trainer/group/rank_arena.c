@@ -56,7 +56,8 @@ map (gint fd)
   return part;
 }
 
-/* Parts must not use up the addresses of a process that may only have some (`ulimit -v`). */
+/* The parts must not use up the addresses of a process whose address space is limited (`ulimit
+ * -v`). */
 static gboolean
 may_have_all_addresses (void)
 {

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory for the data of collectives: each rank has a part from which it takes buffers, and maps
- * the parts of all ranks. So ranks can reduce such data where they are. Internal to this folder.
+/* Memory for the data of collectives. Each rank has a part, from which it takes buffers, and maps
+ * the parts of all ranks, so that the ranks can reduce data in place. Internal to this folder.
  *
- * A part is a range of addresses without memory; memory comes and goes with its buffers. */
+ * A part is a range of addresses. It has memory only where there are buffers: memory is allocated
+ * and released with each buffer. */
 
 #pragma once
 
@@ -24,15 +25,16 @@ TpsRankArena *tps_rank_arena_new (guint rank, guint size, TpsRankFileAddress *ad
 /* Maps the part of another rank. FALSE if it cannot be opened. */
 gboolean tps_rank_arena_open (TpsRankArena *arena, guint rank, const TpsRankFileAddress *address);
 
-/* Must be called when all ranks have opened this part: other processes can no longer open it. */
+/* Prevents other processes from opening the part of this rank. Must be called when all ranks have
+ * opened it. */
 void tps_rank_arena_close_door (TpsRankArena *arena);
 
 /* Takes a buffer with undefined contents from the part of this rank. Owned by the caller; may
  * outlive the caller's reference to the arena. NULL if there is no memory. Thread: any. */
 TpsBuffer *tps_rank_arena_take (TpsRankArena *arena, gsize n_bytes);
 
-/* Returns the place of data in the part of this rank: their distance from its beginning, at least
- * 1. Returns 0 if the data lie elsewhere. Thread: any. */
+/* Returns the place of data in the part of this rank, in bytes from its beginning, at least 1.
+ * Returns 0 if the data lie elsewhere. Thread: any. */
 guint64 tps_rank_arena_find (const TpsRankArena *arena, gconstpointer data);
 
 /* Returns the data at a place in the part of `rank`, borrowed; NULL if `n_bytes` from there do not

@@ -17,9 +17,9 @@ typedef struct
   guint64 token;  /* distinguishes this file from an unrelated one with the same handle */
 } TpsRankFileAddress;
 
-/* Creates a file of `n_bytes` zeros, at least 8, which begins with its token and keeps its size.
- * Returns a descriptor, owned by the caller; the file can be opened until it is closed. Returns -1
- * if memory cannot be shared here. */
+/* Creates a file of `n_bytes` bytes, at least 8. It begins with its token, followed by zeros, and
+ * its size cannot change. Returns a descriptor, owned by the caller; the file can be opened until
+ * it is closed. Returns -1 if memory cannot be shared here. */
 gint tps_rank_file_create (gsize n_bytes, TpsRankFileAddress *address);
 
 /* Opens the file of another rank. Returns a descriptor, owned by the caller, or -1 if it cannot be

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Large data in the arena of the ranks are reduced in place: the ranks tell each other their
- * places, meet, take ranges of the data in turn, write the sum of a range to the data of all ranks,
- * and meet again.
+/* Large data in the arena of the ranks are reduced in place. The ranks exchange the places of their
+ * data and meet. Each rank then takes one range of the data after the other, and writes the sum of
+ * the range to the data of all ranks, until no range is left. Then all ranks meet again.
  *
  * Other data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
  * for chunks in the shared memory. The steps for a chunk, with a meeting of all ranks after the
@@ -36,15 +36,16 @@
 #define LINE_BYTES 64
 #define BLOCK_BYTES 8192 /* stays in the first-level cache */
 
-/* Before the slots. The ranks' words are used in turn, since a rank may begin the next exchange
- * while another still reads this one. */
+/* The beginning of the shared memory, before the slots. Successive exchanges use the two rows of
+ * weights and places in turn, because a rank may begin the next exchange while another rank still
+ * reads the data of this one. */
 typedef struct
 {
   gdouble weights[2][TPS_RANK_MEMORY_MAX_RANKS];
   guint64 places[2][TPS_RANK_MEMORY_MAX_RANKS]; /* in the arena; 0 = elsewhere */
-  /* The number of ranges that have been taken. Rank 0 sets the counter of the next exchange to 0 in
-   * this one: all ranks have finished its last use, and none can begin the next one before this
-   * exchange is over. */
+  /* The number of ranges that have been taken. During an exchange, rank 0 sets the counter of the
+   * next exchange to 0: all ranks have finished the last use of that counter, and no rank can begin
+   * the next exchange before this one is over. */
   struct
   {
     _Alignas(LINE_BYTES) _Atomic guint64 taken;
@@ -388,7 +389,7 @@ find_places (Reduction *reduction, const guint64 *places, GError **error)
   return TRUE;
 }
 
-/* Exchanges the ranks' weights and, of large data, their places. `weights` [size]. */
+/* Exchanges the ranks' weights and, for large data, the places of the data. `weights` [size]. */
 static gboolean
 exchange (Reduction *reduction, gdouble weight, gdouble *weights, gboolean *in_place,
           gint64 deadline_ns, GError **error)

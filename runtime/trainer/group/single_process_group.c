@@ -48,7 +48,7 @@ single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *da
   single_all_reduce_f32 (group, data, n_elems, done, user_data);
 }
 
-/* Elements with weight 1 are their own average, so they are not read and written for it. */
+/* Elements with weight 1 are their own average, so they are neither read nor written. */
 static void
 single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
                 gpointer user_data)

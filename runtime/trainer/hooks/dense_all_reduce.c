@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Reduces a dense bucket in place through the process group. The group averages half floats, since
- * a sum would be rounded before the division, and floats if it can. Other floats are summed with
- * the weight as one more element, and divided here; in device memory, the device divides. */
+ * a sum would be rounded before the division. It also averages floats if it supports that.
+ * Otherwise the group sums the floats, with the weight as one more element, and the sum is divided
+ * here; in device memory, the device divides. */
 
 #include "runtime/trainer/ports/hook.h"
 

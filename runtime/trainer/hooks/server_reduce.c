@@ -151,7 +151,8 @@ tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *c
              : TPS_HOOK_REACH_HOST;
 }
 
-/* Memory that is shared with one server can hold the bucket if all of its pieces go there. */
+/* Memory that is shared with a server can hold the bucket only if all pieces of the bucket go to
+ * that server. */
 TpsBuffer *
 tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
                             TpsBuffer *current)

@@ -40,11 +40,11 @@ typedef struct
    * Called before each such call; must not block. */
   gboolean (*takes_device) (TpsExchange *exchange, guint server, TpsDevice *device);
 
-  /* Optional: NULL means never. Returns host memory of `n_bytes` from which dense tensors for this
-   * server are sent without a copy. `current` is a result of an earlier call, or any other buffer,
-   * or NULL; the result is a new reference to it if it is still such memory. Returns NULL if there
-   * is no such memory now; there may be some at the next call. The memory stays valid after the
-   * exchange has been freed. Owned by the caller. Must not block. */
+  /* Optional; NULL: there never is such memory. Returns host memory of `n_bytes` from which dense
+   * tensors for this server are sent without a copy. `current` is a result of an earlier call, any
+   * other buffer, or NULL; if it still is such memory, the result is a new reference to it. Owned
+   * by the caller; stays valid after the exchange has been freed. Returns NULL if there is no such
+   * memory now; a later call may succeed. Must not block. */
   TpsBuffer *(*get_memory) (TpsExchange *exchange, guint server, gsize n_bytes, TpsBuffer *current);
 } TpsExchangeOps;
 

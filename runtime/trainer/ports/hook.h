@@ -159,9 +159,10 @@ typedef struct
    * the host. */
   TpsHookReach (*get_reach) (const TpsHookContext *context, const TpsBucketCall *call);
   /* Optional. Returns host memory for call->storage from which reduce() sends the bucket without a
-   * copy; NULL: there is none now. `current` is the present memory of the storage; the result is a
-   * new reference to it if it should stay. Called between steps, on the training thread, for dense
-   * buckets on the host that are not compressed. Owned by the caller. Must not block. */
+   * copy. `current` is the present memory of the storage; the result is a new reference to it if
+   * the storage should stay there. Owned by the caller. NULL: there is no such memory now. Must not
+   * block. Called between steps, on the training thread, for dense buckets in host memory that are
+   * not compressed. */
   TpsBuffer *(*get_memory) (const TpsHookContext *context, const TpsBucketCall *call,
                             TpsBuffer *current);
 } TpsHook;
@@ -188,9 +189,11 @@ TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const Tps
 TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
                                             const TpsBucketCall *call);
 
-/* Implement get_memory() for tps_hook_reduce_with_server() and for tps_hook_all_reduce_dense(). */
+/* Implements TpsHook.get_memory for hooks that use tps_hook_reduce_with_server(). */
 TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
                                        TpsBuffer *current);
+
+/* Implements TpsHook.get_memory for hooks that use tps_hook_all_reduce_dense(). */
 TpsBuffer *tps_hook_get_group_memory (const TpsHookContext *context, const TpsBucketCall *call,
                                       TpsBuffer *current);
 

@@ -72,12 +72,12 @@ typedef struct
   void (*all_reduce_f32_after) (TpsProcessGroup *group, TpsEvent *ready, gfloat *data,
                                 gsize n_elems, TpsCollectiveDone done, gpointer user_data);
 
-  /* Optional: NULL means that there is no such memory. Returns host memory that all ranks map: data
-   * in it on all ranks are summed and averaged in place, without copies. `current` is the present
-   * memory of the data or NULL; the result is a new reference to it if it is such memory. NULL if
-   * ranks cannot share memory or have none left, or if data of this size would not be faster.
-   * Owned by the caller; may outlive the group. After an error, other ranks may still write to it
-   * until they notice. Thread: any. */
+  /* Optional; NULL: there never is such memory. Returns host memory that all ranks map. If the data
+   * of all ranks lie in such memory, they are summed and averaged in place, without copies.
+   * `current` is the present memory of the data or NULL; if it is such memory, the result is a new
+   * reference to it. Owned by the caller; may outlive the group. After an error, other ranks may
+   * write to it until they detect the error. Returns NULL if ranks cannot share memory or have none
+   * left, or if data of this size would not be faster. Thread: any. */
   TpsBuffer *(*get_memory) (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current);
 
   /* Whether average() also takes FLOAT32, in host memory. */

@@ -23,8 +23,8 @@ typedef struct
    * order of the queries. Never blocks on the network; `done` is called before `deadline_ns`
    * (monotonic) plus a scheduling delay. The memory behind the queries stays borrowed until `done`;
    * the array itself is copied. A client that was created for a device may return any of the
-   * results in memory of that device; then the work that reads it must have ended before its
-   * release. Errors: those of the wire calls, CONNECTION_LOST. */
+   * results in memory of that device. The work that reads such a result must have ended before the
+   * result is released. Errors: those of the wire calls, CONNECTION_LOST. */
   void (*lookup_bags) (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
                        gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data);
 

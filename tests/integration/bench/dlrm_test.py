@@ -13,7 +13,7 @@ import launcher
 PHASES = ["ids", "lookup", "forward", "backward", "average", "push", "step"]
 PEERS = ("pytorch", "torchrec")
 
-# A peer without PyTorch: all its predictions are those of the labels' mean.
+# A peer without PyTorch. It makes the same prediction for every sample.
 FAKE_PYTHON = """#!/usr/bin/python3
 import array, math, os, sys
 
@@ -155,7 +155,7 @@ class Dlrm(launcher.TestCase):
                 self.assertEqual(name + " is left out: " in result.stdout, peer in (name, "both"))
 
     def write_interpreter(self, body):
-        """The path of a fake Python, for which THRIFTPS_PYTHON stands."""
+        """Returns the path of a fake Python, the value of THRIFTPS_PYTHON."""
         self.write("python", FAKE_PYTHON + body)
         path = os.path.join(self.folder, "python")
         os.chmod(path, 0o755)

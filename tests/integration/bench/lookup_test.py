@@ -47,7 +47,7 @@ class Lookup(launcher.TestCase):
         return output
 
     def measure_with(self, *peers, **environment):
-        """As measure(), with a list of those peers whose libraries are installed."""
+        """As measure(). Also returns a list of the peers whose libraries are installed."""
         flag = peers[0] if len(peers) == 1 else "both"
         output = self.measure("--peer=" + flag, *environment.pop("flags", ()), **environment)
         present = [peer["name"] for peer in output["peers"] if peer["name"] != "gather"]
@@ -56,7 +56,7 @@ class Lookup(launcher.TestCase):
         return output, present
 
     def write_python(self, name, flags):
-        """The path of a Python that runs with more flags."""
+        """Returns the path of a Python that runs with additional flags."""
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nexec /usr/bin/python3 %s "$@"\n' % flags)

@@ -147,7 +147,7 @@ protected:
     return tps_remote_tables_new (&options, nullptr);
   }
 
-  // Both clients know the table.
+  // Connects both clients, which then know the table.
   void
   Connect (const std::vector<std::string> &addresses, TpsDevice *device)
   {
@@ -198,7 +198,8 @@ protected:
     return Take (&rows);
   }
 
-  // Returns whether the results of both lookups were in device memory; they have the right bits.
+  // Looks up bags and rows, and expects the bits of results in host memory. Returns whether both
+  // results lay in device memory.
   bool
   Lookup (const Ids &ids, const char *table = "emb", TpsPooling pooling = TPS_POOLING_SUM)
   {
@@ -317,8 +318,8 @@ TEST_F (DeviceLookups, TablesInHostMemoryComeByWayOfTheHost)
   EXPECT_FALSE (Lookup (Ids (4096), "host"));
 }
 
-// The device of its tables is another one than that of the caller: its memory is opened if the
-// devices are peers.
+// The device of the tables is not that of the caller. The caller opens memory of the tables' device
+// if the two devices are peers.
 TEST_F (DeviceLookups, ACallerOnAnotherDeviceGetsTheSameBits)
 {
   TpsDevice *other = tps_device_find ("cuda:1", nullptr);

@@ -111,7 +111,8 @@ TEST_F (DeviceMemory, AServerInHostMemoryGetsEverythingByWayOfTheHost)
   EXPECT_FALSE (Round (50000).was_there);
 }
 
-// Its device is that of its tables, so it offers segments for results of lookups only.
+// The only device of the server is that of its tables, so it offers segments for results of lookups
+// only.
 TEST_F (DeviceMemory, AServerWithOnlyItsTablesThereGetsEverythingByWayOfTheHost)
 {
   Start ("cpu", "cuda:0");

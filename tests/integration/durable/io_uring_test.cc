@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server that the system refuses io_uring: it keeps acknowledged pushes and snapshots, and a
- * server that may use io_uring continues its directory. */
+/* A server on a system that refuses io_uring. It keeps acknowledged pushes and snapshots, and a
+ * server that may use io_uring can continue its directory. */
 
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ constexpr int64_t kRows = 10;
 class IoUring : public testing::TestWithParam<int>
 {
 protected:
-  /* Counts all rows once, and checks their counts. */
+  /* Adds 1 to the count of every row, and checks all counts. */
   void
   count_all (DataServer &server, int expected)
   {
@@ -34,7 +34,7 @@ protected:
     EXPECT_EQ (read_counts (connection, kRows), std::vector<int> (kRows, expected));
   }
 
-  /* Kills the server; the event of its choice. */
+  /* Kills the server. Returns the event disk_chosen from its log. */
   static std::string
   kill (DataServer &server)
   {

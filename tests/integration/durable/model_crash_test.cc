@@ -5,8 +5,8 @@
  * the mode:
  *
  *   commit       no acknowledged update is lost
- *   interval:MS  the acknowledged updates that are lost span at most MS; none that the server
- *                reported as written, and none before a flush
+ *   interval:MS  the lost acknowledged updates span at most MS milliseconds; no update is lost that
+ *                the server reported as written, or that came before a flush
  *   none         the state of the last snapshot
  *
  * Updates that were lost can be sent again under their ids. ROUNDS=1000 in the environment runs
@@ -95,7 +95,8 @@ protected:
     kept_ = std::max (kept_, version);
   }
 
-  /* Makes the server keep the updates so far: by a snapshot, by a flush, or by nothing but time. */
+  /* Waits until the updates so far are durable, after a snapshot, after a flush, or without
+   * either. */
   void
   make_durable (RawClient &connection)
   {

@@ -102,7 +102,7 @@ get_model (RawClient &connection)
   return read_model (connection.Call ("ParameterServer:get_model"));
 }
 
-/* Sends update `number` of the only trainer; the number is that of the push id, too. */
+/* Sends update `number` of the only trainer. The sequence of its push id is the same number. */
 inline ModelReply
 update_model (RawClient &connection, const ModelStory &story, gint64 number)
 {

@@ -2,8 +2,8 @@
 
 // A server with a data directory, in a memory control group if there is one, and the calls with
 // which hostile clients attack it. While an attack runs, an honest client pushes and looks up. At
-// the end of each test, the server must be alive, have kept every honest push exactly once, also
-// when it is killed and restarted, and have bounded files.
+// the end of each test, the server must be alive and its files must be of bounded size. It must
+// have applied every honest push exactly once, also after it has been killed and restarted.
 
 #pragma once
 
@@ -32,10 +32,10 @@ constexpr size_t kMiB = 1 << 20;
 constexpr size_t kGroupMiB = 400;
 constexpr int64_t kRows = 20; // of the honest client's table
 constexpr int kInvalid = 1, kNotFound = 2, kExists = 3, kStale = 4, kExhausted = 7, kAborted = 9;
-// While a snapshot of many tables is written, the log grows by the records that come meanwhile. A
-// storm of 1,200 tables reaches about 50 MiB in all.
-// Afterwards, one snapshot and the segments of the log that are in use are left.
+// During an attack: while a snapshot of many tables is written, the log grows by the records of
+// that time. An attack with 1,200 tables reaches about 50 MiB in all.
 constexpr size_t kMaxFolderMiB = 128;
+// After an attack: one snapshot, and the segments of the log that are in use.
 constexpr size_t kMaxRestMiB = 16;
 
 inline size_t
@@ -91,7 +91,8 @@ Restore (RawClient &client, const std::vector<std::string> &paths)
   return client.Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments));
 }
 
-// Repeats a call while the server reads the files of another one; returns the code.
+// Repeats a call while it is refused with a time to retry, as it is while the server reads the
+// files of another call. Returns the code.
 inline int
 Insist (const std::function<Message ()> &call)
 {
@@ -165,7 +166,7 @@ protected:
     EXPECT_EQ (read_counts (client, kRows), std::vector<int> (kRows, n_pushed_));
   }
 
-  // Attacks leave no files behind that a snapshot does not need.
+  // Takes a snapshot. Afterwards, no other files of the attacks may be left.
   void
   ExpectFewFiles ()
   {
@@ -179,7 +180,8 @@ protected:
     EXPECT_LE (FolderBytes (folder_ + "/data"), kMaxRestMiB * kMiB);
   }
 
-  // The honest client: pushes, and repeats a push that is refused for lack of room, under its id.
+  // Makes one push of the honest client. If the push is refused for lack of room, it is repeated
+  // under its push id.
   void
   PushOnce (RawClient &client)
   {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A memory control group of version 1 or 2, whichever the machine has.
+// A memory control group of the version, 1 or 2, that the machine has.
 //
 //   version 1   a folder in ROOT/memory, with memory.limit_in_bytes
 //   version 2   a folder in ROOT, with memory.max; ROOT/cgroup.controllers must have "memory", and
@@ -26,7 +26,7 @@ public:
   MemoryGroup (const MemoryGroup &) = delete;
   MemoryGroup &operator= (const MemoryGroup &) = delete;
 
-  // Why there is no group; empty: there is one.
+  // The reason why there is no group; empty: there is a group.
   const std::string &
   WhyNot () const
   {
@@ -49,7 +49,7 @@ public:
   {
     return path_ + "/cgroup.procs";
   }
-  // The most bytes that the group has used; 0: the kernel does not count that.
+  // The peak memory of the group in bytes; 0: the kernel does not count it.
   size_t Peak () const;
 
 private:

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of a message's bodies, whose length a peer chooses: it is charged, and without memory
- * for it the message is refused, and the next one is served. The test is linked so that its own
- * function takes the place of g_try_realloc_n() (--wrap, see BUILD). */
+/* A peer chooses the length of the list of a message's bodies. The list is charged. If there is no
+ * memory for it, the message is refused, and the next message is served. The test is linked so that
+ * its own function takes the place of g_try_realloc_n() (--wrap, see BUILD). */
 
 #include <gtest/gtest.h>
 

@@ -31,7 +31,8 @@ public:
     tps_segment_registry_unref (registry_);
   }
 
-  /* The id, or -1. If `fd` is given, the caller owns that descriptor. */
+  /* Opens a segment; returns its id, or -1. `*fd` receives the descriptor, owned by the caller,
+   * unless `fd` is NULL. */
   gint64
   open (TpsSegmentUse use, gsize n_bytes, int *fd = nullptr)
   {
@@ -49,7 +50,8 @@ public:
     return id;
   }
 
-  /* Sends a reply that contains the buffer; the segment it names, or 0 if it travels inline. */
+  /* Sends a reply that contains the buffer. Returns the id of the segment that the reply names, or
+   * 0 if the tensor travels inline. */
   gint64
   reply (TpsBuffer *buffer, bool is_sent = true)
   {
@@ -120,7 +122,7 @@ protected:
     return tps_buffer_is_exclusive (buffer_);
   }
 
-  /* A client that has opened the segment of the buffer; its id. */
+  /* Lets the client open the segment of the buffer. Returns the id of the segment. */
   gint64
   open_for (Connection *client)
   {

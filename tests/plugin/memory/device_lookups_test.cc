@@ -122,7 +122,7 @@ protected:
                        [=] (const TpsSegmentRequest &one) { return one.kind == kind; }));
   }
 
-  /* NULL: there is no room. */
+  /* Reserves memory on the device for a reply; NULL: there is no room. */
   TpsBuffer *
   reserve (gsize n_bytes)
   {
@@ -161,8 +161,8 @@ TEST_F (DeviceLookups, ResultsInHostMemoryHaveASegmentOpenedForAllOfThem)
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC), 1u);
 }
 
-/* The server had no room for them on the device; the first of them was shared, the others came
- * inline. */
+/* The server had no room for the results on the device: the first result was shared in host memory,
+ * the others came inline. */
 TEST_F (DeviceLookups, ResultsInSharedHostMemoryHaveALargerOneOpened)
 {
   make ();

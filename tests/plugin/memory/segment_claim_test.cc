@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Segments that are filled before there is a call: tensors in them are sent without a copy. */
+/* Segments that a caller fills before it makes a call: tensors in them are sent without a copy. */
 
 #include <numeric>
 

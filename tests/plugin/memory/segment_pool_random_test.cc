@@ -2,8 +2,8 @@
 
 /* The client's pool and the server's registry, in random order: calls that are answered, late or
  * never, some of them with tensors in claimed memory, replies that are read, kept or dropped, and
- * requests that are in flight meanwhile. Memory
- * that one side has lent to the other must never change, and no memory may remain at the end. */
+ * requests that are in flight meanwhile. Memory that one side has lent to the other must never
+ * change, and no memory may remain at the end. */
 
 #include <algorithm>
 #include <memory>

@@ -136,7 +136,7 @@ protected:
         << error->message;
     tps_table_spec_clear (&spec);
   }
-  // An exporter that does not look for spans before it ends.
+  // An exporter that takes no spans from its queue before it ends.
   TpsOtlpExporter *
   MakeExporter (TpsTracer *tracer)
   {

@@ -33,7 +33,7 @@ def unix(folder, name="s"):
 
 
 def find_inode(values):
-    """That of the file in which the array lies; 0: it lies in no file."""
+    """Returns the inode of the file in which the array lies; 0: it lies in no file."""
     address = values.__array_interface__["data"][0]
     with open("/proc/self/maps", encoding="utf-8") as maps:
         for line in maps:

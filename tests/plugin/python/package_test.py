@@ -25,7 +25,8 @@ def read_folder():
 
 
 def read_wheel():
-    """Without the description of the wheel and the copies of libraries of the system."""
+    """Returns the files of the wheel, without its description and its copies of system
+    libraries."""
     with zipfile.ZipFile(os.environ["WHEEL"]) as wheel:
         return {
             name: wheel.read(name)

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A dispatcher refuses services whose methods do not say which right they need.
-// //tests/lint:method_rights_test tests the rows that do not even compile.
+// A dispatcher refuses services with methods that do not name the right that they need.
+// tests/lint:method_rights_test tests the rows that do not even compile.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

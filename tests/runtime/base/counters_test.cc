@@ -123,7 +123,7 @@ TEST (Counters, AValueNamedOtherHasASeriesOfItsOwn)
                                      "failures_total{table=\"(other)\",code=\"STALE\"} 2\n");
 }
 
-// A caller that counts further objects together names their series itself.
+// A caller may count all further objects in one series, which it finds by its name.
 TEST (Counters, TheSeriesOfFurtherValuesMayBeUsedByName)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /* The beginning of a sum: -0 + x is x, for x = -0 too. */
 #define TPS_NOTHING (-0.0f)
 
-/* The position of the first index of `bag`; of n_bags, the end of the last one. */
+/* Returns the position of the first index of `bag`; for n_bags, the end of the last bag. */
 static inline gsize
 tps_bag_start (const TpsBags *bags, gsize bag)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The products of skinny_tiles.h with a large matrix `b`, of which a block is copied ("packed")
- * before it is used: into panels of two vectors, whose rows follow each other. In the matrix itself
- * the rows of a tile are a power of two apart if n is one, so a few sets of the cache have to hold
- * all of them. */
+/* The products of skinny_tiles.h with a large matrix `b`. Before a block of `b` is used, it is
+ * copied ("packed") into panels. A panel is two vectors wide, and its rows follow each other in
+ * memory. In `b` itself, the rows of a tile lie n elements apart. If n is a power of two, a few
+ * sets of the cache would have to hold all of them. */
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ G_STATIC_ASSERT (BLOCK >= TPS_SKINNY_MAX_FEW * SHORT_COLUMNS && BLOCK >= SQUARE 
 G_STATIC_ASSERT (SHORT_COLUMNS % PANEL == 0 && SQUARE % PANEL == 0);
 
 /* Copies [n_terms, columns] of a matrix with rows of n elements, and prefetches as many further
- * columns: the next block, which the processor itself does not prefetch. The last panel ends with
+ * columns: the next block, which the hardware does not prefetch by itself. The last panel ends with
  * zeros. */
 TPS_INLINE void
 pack_panels (const gfloat *b, gsize n, gsize n_terms, gsize columns, gfloat *panels)

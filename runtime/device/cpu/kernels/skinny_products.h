@@ -15,7 +15,8 @@
 
 G_BEGIN_DECLS
 
-/* The most rows of a batch. More rows are correct, too, but OpenBLAS is faster. */
+/* The largest number of rows of a batch. More rows give correct results, too, but OpenBLAS is
+ * faster for them. */
 #define TPS_SKINNY_MAX_FEW 32
 
 typedef struct
@@ -25,8 +26,8 @@ typedef struct
   void (*transposed_times) (const TpsGemm *gemm);
 } TpsSkinnyProducts;
 
-/* For 32 registers of 16 floats. Needs x86-64-v4 (AVX-512) where TPS_TARGET_CLONES does something,
- * and must not be called there without it. */
+/* For 32 registers of 16 floats. In builds in which TPS_TARGET_CLONES is not empty, these functions
+ * use x86-64-v4 (AVX-512), and must not be called on a processor without it. */
 extern const TpsSkinnyProducts tps_skinny_products_of_16;
 
 /* For 16 registers of 8 floats. */

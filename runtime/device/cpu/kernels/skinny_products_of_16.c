@@ -2,7 +2,7 @@
 
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* 16 sums, and the 5 vectors or fewer that a step loads. */
+/* A tile uses registers for 16 sums, and for the 5 vectors or fewer that a step loads. */
 #define LANES 16
 #define DOT_ROWS 4
 #define WIDE_ROWS 4

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The three products of skinny_products.h, for the file that includes this one and says how wide
- * its vectors are:
+/* The three products of skinny_products.h. The file that includes this one must define the widths
+ * of its vectors and tiles:
  *
  *   LANES            floats of a vector, 8 or 16
  *   DOT_ROWS         rows of a tile of 4 dot products, at most 4
@@ -10,9 +10,9 @@
  *   SKINNY_TARGETS   attributes of a product: the instructions that it may use
  *
  * Each product holds a tile of c in registers. The large matrix is read (or written) once, in
- * order, while everything else stays in the first-level cache. The tiles of 4 and 2 vectors and of
- * 4 dot products, with the vectors that a step loads, must fit into the registers: a tile that does
- * not is up to 50 times as slow. Tile heights are constants, so that the compiler can unroll the
+ * order, while everything else stays in the first-level cache. Each kind of
+ * tile must fit into the registers together with the vectors that a step loads; otherwise it is up
+ * to 50 times as slow. Tile heights are constants, so that the compiler can unroll the
  * loops.
  *
  * These files may contract a*b+c (see BUILD), because the bits of products are not guaranteed. */
@@ -207,7 +207,7 @@ scaled_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, co
 #undef CASE
 }
 
-/* Handles the columns of a matrix that has fewer than a vector has. */
+/* Computes a row of c if the matrix has fewer columns than a vector has elements. */
 TPS_INLINE void
 scaled_row (const gfloat *a, gsize term_step, gsize n_terms, const gfloat *b, gfloat *c,
             gsize columns)
@@ -222,7 +222,8 @@ scaled_row (const gfloat *a, gsize term_step, gsize n_terms, const gfloat *b, gf
     }
 }
 
-/* Returns the height of equal tiles, as few of them as possible. */
+/* Returns the height of the tiles if `rows` are divided into as few tiles as possible, of about
+ * equal height. */
 TPS_INLINE gsize
 get_tile_height (gsize rows)
 {

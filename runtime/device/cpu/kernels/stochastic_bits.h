@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Stochastic rounding of one value, without branches. The contract is that of TpsRowRounding in
- * runtime/device/backend.h. Kernels for GPUs include this file too, so that the bits are the same.
- * */
+ * runtime/device/backend.h. Kernels for GPUs include this file too, so that the bits are the
+ * same. */
 
 #pragma once
 

@@ -13,9 +13,10 @@
 
 G_BEGIN_DECLS
 
-/* Copies rows [slot, slot + n), of the table's dtype, with their state, which is not written if
- * there is none, and sets the LSN that they all have. Steps of the table wait for the copy. Blocks.
- * Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any. */
+/* Copies rows [slot, slot + n) to `to`, in the table's dtype, and their optimizer state to `state`,
+ * which is not written if the optimizer has none. Sets `lsn` to the LSN that all of these rows
+ * have. Steps of the table wait for the copy. Blocks. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED.
+ * Thread: any. */
 gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gpointer to,
                                   gfloat *state, gint64 *lsn, GError **error);
 

@@ -165,8 +165,8 @@ output_bytes (const Piece *piece)
   return count_values (piece) * tps_dtype_size (piece->query->dtype);
 }
 
-/* The way of an output to its destination. A large output is page-locked; otherwise the device's
- * library would stage it. */
+/* The path of an output to its destination. The memory of a large output must be page-locked;
+ * otherwise the device's library would stage the copy. */
 typedef enum
 {
   OUTPUT_STAGED,

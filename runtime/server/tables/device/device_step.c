@@ -32,7 +32,7 @@ typedef struct
   gsize ids, offsets, weights, bag_of;
   gsize scaled; /* staged only: a MEAN among several gradients, divided by the counts */
   gsize gradient, maxima, argmax;
-  gsize received; /* the gradient as it came, if that is not FLOAT32 */
+  gsize received; /* the gradient in its own dtype, if that is not FLOAT32 */
 } Part;
 
 /* The events of a lane. */

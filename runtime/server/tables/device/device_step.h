@@ -13,8 +13,9 @@ typedef struct
   TpsDeviceBags bags;
   /* Of the pooled output, [n_bags, dim], in the host's memory; borrowed. */
   gconstpointer gradient;
-  TpsDType
-      dtype; /* of the gradient; not FLOAT32 only if it is the only one, and each index a bag */
+  /* Of the gradient. It may differ from FLOAT32 only if the call has a single gradient, and each
+   * index is a bag. */
+  TpsDType dtype;
   /* MAX: the slots of the maxima, [n_bags, dim], as returned by tps_table_pool_bags(); borrowed.
    * NULL: they are to be found. */
   const gint64 *maxima;

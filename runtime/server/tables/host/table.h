@@ -27,7 +27,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsBudget *budget;      /* is charged with host memory; borrowed, it outlives the table */
-  TpsBudget *quota;       /* is charged with all memory as well; the same; NULL = none */
+  TpsBudget *quota;       /* is charged with all memory of the table; borrowed; NULL = none */
   TpsWorkerPool *workers; /* borrowed; may be NULL */
   gboolean keeps_lsns;    /* of rows, for snapshots */
   /* rows are 0; the caller must write them before other threads have the table */
@@ -61,7 +61,7 @@ typedef struct
   TpsTurnQueue turns;       /* of the commands that change it */
   TpsCharge payload;        /* of rows and state */
   TpsCharge overhead;       /* of everything else */
-  TpsCharge quota;          /* of both, once more */
+  TpsCharge quota;          /* to options->quota: both charges above together */
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;

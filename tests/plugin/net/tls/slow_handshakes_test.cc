@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
 // Peers that send the bytes of a handshake one at a time, with a clock of the test: the deadline of
-// a handshake counts from its begin, however often a byte arrives.
+// a handshake is set at its first byte, and later bytes do not extend it.
 
 #include <signal.h>
 

@@ -2,7 +2,8 @@
 
 /* A table and a model over a data directory, on a disk whose power is cut in the middle of every
  * operation in turn: of the log, of whole and of incremental snapshots, and of the recovery. The
- * table has durability commit. The model has that of the server, which is every mode in turn:
+ * table has durability commit. The model has the durability of the server, and the test runs with
+ * each mode in turn:
  *
  *   commit    no acknowledged update is lost
  *   interval  no update is lost that the server reported as written, or that came before a flush
@@ -299,8 +300,8 @@ class EveryCut : public testing::TestWithParam<Mode>
 {
 };
 
-/* The threads of the log make the history a little different each time, but it has as many
- * operations, up to a few; the loop ends with a history that was not cut. */
+/* The threads of the log make each run of the history a little different, and the number of its
+ * operations varies by a few. The loop ends with a run that was not cut. */
 TEST_P (EveryCut, LeavesWhatTheModePromises)
 {
   bool was_cut = true;

@@ -96,7 +96,7 @@ public:
     g_random_set_seed (seed);
   }
 
-  /* Runs the history up to the fault, and checks what the log is after it. */
+  /* Runs the history up to the fault, and checks the log after it. */
   void
   run ()
   {
@@ -232,8 +232,9 @@ private:
            || (fault_.failed_write > 0 && disk_.get_writes () >= fault_.failed_write);
   }
 
-  /* A process that has met the fault is followed by one that reads the medium: recover(). The
-   * simulated disk would show unsynced bytes of its cache, which the log's direct files bypass. */
+  /* Ends the process and starts another one, but not after the fault: recover() must then follow,
+   * because it reads the medium. Here the simulated disk would show unsynced bytes of its cache,
+   * which the direct files of the log bypass. */
   void
   reopen ()
   {
@@ -355,7 +356,7 @@ protected:
     n_writes_ = whole.n_writes ();
   }
 
-  /* Whether the run was as it must be. */
+  /* Runs a history with a fault. Returns whether all checks have passed. */
   bool
   run (const Fault &fault, const std::function<void (const FaultRun &)> &look = nullptr)
   {

@@ -66,8 +66,8 @@ TEST_P (RoundTrips, AreExact)
     }
 }
 
-/* The rounding and its seed are kept. A manifest has no member for NEAREST, as before there were
- * others. */
+/* The rounding and its seed are kept. For NEAREST, a manifest has no member, like manifests from
+ * before there were other roundings. */
 TEST (RoundTrip, KeepsTheRoundingOfRows)
 {
   MemoryDisk disk;

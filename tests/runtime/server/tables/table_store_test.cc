@@ -43,7 +43,9 @@ check (const TpsBagQuery &query)
   return describe (error);
 }
 
-/* Without memory that earlier tests have freed: it would leave during a test, or be used again. */
+/* Returns the resident memory of the process in bytes. First gives memory that earlier tests have
+ * freed back to the system; otherwise this could happen during a test, or a test could use it
+ * again. */
 size_t
 resident_bytes ()
 {

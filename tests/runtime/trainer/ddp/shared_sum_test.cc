@@ -88,7 +88,8 @@ element (guint rank, size_t i)
   return std::sin (static_cast<float> (i) * 0.37f + static_cast<float> (rank) * 1.7f) * 1000.0f;
 }
 
-/* Memory for `n` floats: of the ranks if `placed` and there are enough for that. */
+/* Returns memory for `n` floats: of the arena if `placed` and if there are enough floats, otherwise
+ * of the heap. */
 TpsBuffer *
 get_floats (TpsSharedSum *shared, size_t n, bool placed)
 {
@@ -119,7 +120,8 @@ check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed =
       << n << " elements, rank " << rank << " of " << size;
 }
 
-/* The mean of floats of which rank 1 sends none, and the last rank counts three times. */
+/* Checks a weighted mean of floats: rank 1 has weight 0, and the last of more than two ranks has
+ * weight 3. */
 void
 check_average_of_floats (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed)
 {
@@ -231,7 +233,7 @@ TEST (SharedSum, MemoryOfTheRanksStaysTheMemoryOfItsData)
   EXPECT_EQ (tps_shared_sum_get_memory (ranks[0].get (), 64, nullptr), nullptr) << "not faster";
 }
 
-/* Each rank reads the others' numbers before it uses them as places. */
+/* A rank must check the places that other ranks send before it uses them. */
 TEST (SharedSum, AnImpossiblePlaceIsRefused)
 {
   constexpr size_t N = 2 * CHUNK_ELEMS;
