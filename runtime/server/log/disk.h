@@ -101,8 +101,8 @@ struct TpsDisk
   gboolean (*make_folder) (TpsDisk *disk, const gchar *path, GError **error);
   /* Puts the names in a folder on the medium. */
   gboolean (*sync_folder) (TpsDisk *disk, const gchar *path, GError **error);
-  /* The names in a folder, sorted, without "." and "..". The caller frees them with
-   * g_strfreev(). */
+  /* The names in a folder, sorted, without ".", "..", and the names that file systems give to
+   * deleted files. The caller frees them with g_strfreev(). */
   GStrv (*list) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Creates the lock file `path` and locks it for this process until close(). UNAVAILABLE: another
