@@ -99,6 +99,17 @@ TEST (Tuning, HasTheMeasuredValuesOnAXeonWithTheCacheOfItsHost)
   EXPECT_EQ (tuning.stream_pages, 4u);
 }
 
+// Half of the second-level cache of the others; a wake-up takes as long.
+TEST (Tuning, SharesNoSmallerWorkOnAZen3)
+{
+  TpsTuning tuning = Derive (MachineOf (2, 32 * kKiB, 512 * kKiB, 4 * kMiB));
+
+  EXPECT_EQ (tuning.wake_bytes, 256 * kKiB);
+  EXPECT_EQ (tuning.inline_bytes, 64 * kKiB);
+  EXPECT_EQ (tuning.short_step_bytes, 2 * kMiB);
+  EXPECT_EQ (tuning.unix_buffer_bytes, 128 * kKiB);
+}
+
 TEST (Tuning, IsSmallerOnATinyProcessor)
 {
   TpsTuning tuning = Derive (ReadTiny ());
