@@ -121,9 +121,9 @@ void tps_segment_registry_commit (TpsSharing *answer);
 /* Reserves `n_bytes` for results of a lookup: in a segment for lookups in memory of `device` or, if
  * `device` is NULL, in a segment in host memory. Must be called before any tensor of the reply is
  * placed. Tensors in the buffer are placed without a copy. The buffer holds a reference to
- * `answer`. The caller must not write to it after the commit, and must never read it, because the
- * client may change its bytes. Owned by the caller. NULL: no free segment of this kind has room, or
- * `device` is not the device of the registry. */
+ * `answer`, and its memory may be unmapped after the commit. The client may change its bytes at any
+ * time, so they must not decide anything. Owned by the caller. NULL: no free segment of this kind
+ * has room, or `device` is not the device of the registry. */
 TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, TpsDevice *device, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)

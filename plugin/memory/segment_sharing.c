@@ -218,6 +218,7 @@ end_filling (Answer *answer, TpsSegmentEvent event)
   TpsSegmentEntry *entry = g_steal_pointer (&answer->entry);
   g_autoptr (TpsBuffer) unsent = NULL;
 
+  answer->reserved = NULL;
   if (entry == NULL)
     return;
   tps_mutex_lock (&answer->registry->lock);
@@ -268,7 +269,8 @@ find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsShare
 {
   const guint8 *begin = answer->reserved;
 
-  if (begin == NULL || data < begin || data >= begin + answer->n_reserved)
+  if (begin == NULL || data < begin || data >= begin + answer->n_reserved
+      || n_bytes > answer->n_reserved - (gsize) (data - begin))
     return FALSE;
   *slice = (TpsSharedSlice) {
     .segment = answer->entry->id,

@@ -165,7 +165,7 @@ find_place (TpsCall *call)
 TpsBuffer *
 tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes)
 {
-  g_autoptr (TpsSharing) place = find_place (call);
+  g_autoptr (TpsSharing) place = call->place == NULL ? find_place (call) : NULL;
   TpsBuffer *buffer = place != NULL ? tps_segment_registry_reserve (place, device, n_bytes) : NULL;
 
   if (buffer != NULL)

@@ -37,7 +37,7 @@ is_empty (GStrv names)
 {
   for (; *names != NULL; names++)
     if (!g_str_equal (*names, LOCK) && !g_str_equal (*names, NEW_FORMAT)
-        && !g_str_equal (*names, "lost+found"))
+        && !g_str_equal (*names, "lost+found") && !tps_disk_is_deleted_name (*names))
       return FALSE;
   return TRUE;
 }

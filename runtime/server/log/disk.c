@@ -23,6 +23,12 @@ tps_disk_new (void)
 }
 
 gboolean
+tps_disk_is_deleted_name (const gchar *name)
+{
+  return g_str_has_prefix (name, ".nfs") || g_str_has_prefix (name, ".fuse_hidden");
+}
+
+gboolean
 tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error)
 {
   return disk->discard != NULL ? disk->discard (disk, path, error)

@@ -101,8 +101,8 @@ struct TpsDisk
   gboolean (*make_folder) (TpsDisk *disk, const gchar *path, GError **error);
   /* Puts the names in a folder on the medium. */
   gboolean (*sync_folder) (TpsDisk *disk, const gchar *path, GError **error);
-  /* The names in a folder, sorted, without ".", "..", and the names that file systems give to
-   * deleted files. The caller frees them with g_strfreev(). */
+  /* The names in a folder, sorted, without "." and "..". The caller frees them with
+   * g_strfreev(). */
   GStrv (*list) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Creates the lock file `path` and locks it for this process until close(). UNAVAILABLE: another
@@ -132,6 +132,10 @@ TpsDisk *tps_disk_new (void);
 
 /* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
+
+/* Whether the name in a folder is that of a deleted file. NFS and FUSE give such a name to a file
+ * that is deleted while a process has it open. After a power failure, the file may stay. */
+gboolean tps_disk_is_deleted_name (const gchar *name);
 
 /* Calls discard() if the disk has it, otherwise remove(). */
 gboolean tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error);

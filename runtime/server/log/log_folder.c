@@ -96,7 +96,8 @@ static gboolean
 is_of_log (const gchar *name)
 {
   return strcmp (name, TPS_LOG_MARKER) == 0 || strcmp (name, MARKER_NEW) == 0
-         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0;
+         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0
+         || tps_disk_is_deleted_name (name);
 }
 
 /* A folder without a marker must be empty, except for files of an interrupted start. */
@@ -105,7 +106,8 @@ check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean ma
               GError **error)
 {
   for (; *names != NULL; names++)
-    if (strcmp (*names, MARKER_NEW) != 0 && strcmp (*names, TPS_LOG_LOCK) != 0)
+    if (strcmp (*names, MARKER_NEW) != 0 && strcmp (*names, TPS_LOG_LOCK) != 0
+        && !tps_disk_is_deleted_name (*names))
       break;
   if (*names == NULL && may_create)
     return TRUE;

@@ -343,14 +343,6 @@ compare_names (gconstpointer a, gconstpointer b)
   return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
 }
 
-/* NFS and FUSE rename a file that is deleted while a process has it open. The new name may stay
- * after a power failure. */
-static gboolean
-is_deleted (const gchar *name)
-{
-  return g_str_has_prefix (name, ".nfs") || g_str_has_prefix (name, ".fuse_hidden");
-}
-
 static GStrv
 posix_list (TpsDisk *disk, const gchar *path, GError **error)
 {
@@ -366,8 +358,7 @@ posix_list (TpsDisk *disk, const gchar *path, GError **error)
     }
   names = g_ptr_array_new_with_free_func (g_free);
   while ((errno = 0, entry = readdir (folder)) != NULL)
-    if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0
-        && !is_deleted (entry->d_name))
+    if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0)
       g_ptr_array_add (names, g_strdup (entry->d_name));
   code = errno;
   closedir (folder);

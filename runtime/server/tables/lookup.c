@@ -295,7 +295,7 @@ allocate_rows (TpsTensor *rows, TpsTableStore *store, const TpsLookupPlace *plac
     return FALSE;
   if (place != NULL && place->device != NULL && fits_place (place, place->device, table, &shape))
     placed = place->reserve (place->user_data, place->device, place_bytes (&shape));
-  if (place != NULL && fits_place (place, NULL, table, &shape))
+  if (placed == NULL && place != NULL && fits_place (place, NULL, table, &shape))
     placed = place->reserve (place->user_data, NULL, place_bytes (&shape));
   if (placed == NULL)
     return allocate_output (rows, store, &shape, table, "indices", error);

@@ -142,8 +142,9 @@ typedef struct
   TpsDevice *device; /* borrowed; NULL: none */
   gsize min_bytes;   /* of one result */
   /* Returns `n_bytes` in memory of `device` (NULL: of the host), at TPS_BUFFER_ALIGNMENT, for all
-   * such results of the lookup; owned by the caller. The lookup only writes there. NULL: there is
-   * no room. Called at most once for each kind of memory, on the thread of the lookup. */
+   * such results of the lookup; owned by the caller. Other processes may change the bytes
+   * meanwhile, so the lookup reads back only sums that it adds to. NULL: there is no room. Called
+   * at most once for each kind of memory, on the thread of the lookup. */
   TpsBuffer *(*reserve) (gpointer user_data, TpsDevice *device, gsize n_bytes);
   gpointer user_data;
 } TpsLookupPlace;

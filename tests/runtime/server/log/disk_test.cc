@@ -8,7 +8,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -122,18 +121,6 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
-}
-
-/* A server that is killed while it deletes a segment leaves such a file on NFS, or after a power
- * failure. It would not start again. */
-TEST_P (DiskTest, DeletedFilesThatFileSystemsKeepAreNotListed)
-{
-  for (const char *name : { ".nfs000000000345001200000001", ".fuse_hidden000000a30000008b", "a" })
-    std::ofstream (path (name)) << "bytes";
-  g_auto (GStrv) names = disk_->list (disk_, folder_.c_str (), &error_);
-  ASSERT_NE (names, nullptr);
-  EXPECT_STREQ (names[0], "a");
-  EXPECT_EQ (names[1], nullptr);
 }
 
 /* A FIFO without a writer would block its reader for ever. */

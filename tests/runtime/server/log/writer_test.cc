@@ -515,6 +515,23 @@ TEST_F (LogTest, ForeignFoldersAreRefused)
   EXPECT_THAT (refusal (), HasSubstr ("not the folder of a log: it has no file LOG, but 0000000"));
 }
 
+/* A server that is killed while it deletes a segment leaves such a file on NFS and FUSE. */
+TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)
+{
+  write_three ();
+  TpsDisk *disk = disk_.get ();
+  for (const char *path :
+       { "log/.nfs000000000345001200000001", "log/.fuse_hidden000000a30000008b" })
+    {
+      TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, nullptr);
+
+      ASSERT_NE (file, nullptr);
+      disk->close (file);
+    }
+  ASSERT_TRUE (open ()) << error_->message;
+  EXPECT_EQ (found_.last_lsn, 3);
+}
+
 TEST_F (LogTest, AForeignFolderStaysAsItIs)
 {
   TpsDisk *disk = disk_.get ();

@@ -96,6 +96,22 @@ TEST_F (Folders, LoseIncompleteSnapshots)
   EXPECT_EQ (disk.folders.size (), 3u);
 }
 
+/* NFS and FUSE keep a deleted file under such a name if the power fails before it is closed. The
+ * folder of its snapshot would never become empty. */
+TEST_F (Folders, LoseDeletedFilesThatAFileSystemKeeps)
+{
+  TpsDisk *base = disk.get ();
+  const char *path = "snapshots/snapshot-00000000000000000001/.fuse_hidden0000000100000001";
+
+  ASSERT_TRUE (base->make_folder (base, "snapshots/snapshot-00000000000000000001", nullptr));
+  TpsDiskFile *file = base->open (base, path, TPS_DISK_CREATE, nullptr);
+  ASSERT_NE (file, nullptr);
+  base->close (file);
+  push ();
+  EXPECT_EQ (write (options, &info), "");
+  EXPECT_THAT (disk.paths (), testing::Not (testing::Contains (path)));
+}
+
 TEST_F (Folders, WaitForTheLog)
 {
   options.flush = [] (gpointer, gint64 lsn, GError **error) -> gboolean {
