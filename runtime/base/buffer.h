@@ -98,10 +98,10 @@ gsize tps_buffer_get_copy_cost (gsize n_bytes);
 TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
                                    GDestroyNotify free_func, gpointer user_data);
 
-/* Wraps memory that another process maps too. It may change at any time, and must not be written to
- * here. Never exclusive. The owner of the memory waits while such a buffer has a reference, so
- * references must be released as soon as the request has been served. Data that are needed for
- * longer must be copied. */
+/* Wraps memory that another process maps too. It may change at any time. It may be written to here
+ * only if the other process has offered it for results. Never exclusive. The owner of the memory
+ * waits while such a buffer has a reference, so references must be released as soon as the request
+ * has been served. Data that are needed for longer must be copied. */
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 
