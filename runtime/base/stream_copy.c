@@ -7,8 +7,8 @@
  * hundreds of MiB of cache, which many programs share, no copy is that large.
  *
  * Processors differ in the best order. On Intel, four pages are copied side by side, so that four
- * rows of memory are open and four of the processor's prefetchers run. On AMD's Zen 3 this order is
- * four times as slow as one page after the other.
+ * rows of memory are open and four of the processor's prefetchers run. On AMD's Zen 3, this order
+ * reaches only a quarter to a third of the speed of one page after the other (bench/PROFILES.md).
  */
 
 #include "runtime/base/stream_copy.h"

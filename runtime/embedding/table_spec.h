@@ -54,7 +54,7 @@ typedef struct
   gint32 dim;
   TpsDType dtype; /* of the rows */
   /* The rounding of updated rows; 0 means not specified, which is NEAREST. STOCHASTIC derives its
-   * random bits from the seed of the initializer, whatever its kind. */
+   * random bits from the seed of the initializer, for all kinds of initializers. */
   TpsRounding rounding;
   TpsShard shard;
   TpsInitializer initializer;

@@ -515,7 +515,8 @@ TEST_F (LogTest, ForeignFoldersAreRefused)
   EXPECT_THAT (refusal (), HasSubstr ("not the folder of a log: it has no file LOG, but 0000000"));
 }
 
-/* A server that is killed while it deletes a segment leaves such a file on NFS and FUSE. */
+/* FUSE keeps such a file if the power fails while a server deletes a segment. The names that NFS
+ * uses are treated in the same way. */
 TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)
 {
   write_three ();
