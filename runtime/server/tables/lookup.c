@@ -288,15 +288,16 @@ static gboolean
 allocate_rows (TpsTensor *rows, TpsTableStore *store, const TpsLookupPlace *place,
                const TpsTable *table, gsize n_rows, GError **error)
 {
+  TpsDevice *device = NULL;
   TpsBuffer *placed = NULL;
   TpsShape shape;
 
   if (!shape_output (&shape, table->spec.dtype, n_rows, table, "indices", error))
     return FALSE;
-  if (place != NULL && place->device != NULL && fits_place (place, place->device, table, &shape))
-    placed = place->reserve (place->user_data, place->device, place_bytes (&shape));
-  if (placed == NULL && place != NULL && fits_place (place, NULL, table, &shape))
-    placed = place->reserve (place->user_data, NULL, place_bytes (&shape));
+  if (place != NULL && !table->row_store->has_output_on (table, NULL))
+    device = place->device;
+  if (place != NULL && fits_place (place, device, table, &shape))
+    placed = place->reserve (place->user_data, device, place_bytes (&shape));
   if (placed == NULL)
     return allocate_output (rows, store, &shape, table, "indices", error);
   tps_tensor_init_take (rows, &shape, placed, 0);
