@@ -55,7 +55,7 @@ struct TpsLoop
   TpsPostQueue posts;
 };
 
-static _Thread_local const TpsLoop *current_loop;
+static _Thread_local TpsLoop *current_loop;
 
 /* Shared by all loops of the process. */
 static TpsSpinners *spinners;
@@ -209,6 +209,13 @@ tps_loop_expects_more (TpsLoop *loop)
 {
   return loop->n_events == 1 && !tps_post_queue_has_any (&loop->posts)
          && may_spin (loop, loop->woken_ns);
+}
+
+gboolean
+tps_loop_is_undisturbed (void)
+{
+  return current_loop != NULL && current_loop->n_events == 1
+         && !tps_post_queue_has_any (&current_loop->posts);
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -472,7 +479,7 @@ tps_loop_new (const gchar *name, GError **error)
 void
 tps_loop_free (TpsLoop *loop)
 {
-  const TpsLoop *outer = current_loop;
+  TpsLoop *outer = current_loop;
 
   tps_loop_post (loop, stop_loop, loop);
   tps_sync_check (pthread_join (loop->thread, NULL));

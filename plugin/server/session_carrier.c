@@ -89,6 +89,12 @@ run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cance
   tps_job_queue_submit (get_session (carried)->jobs[lane], func, cancel, user_data);
 }
 
+static gboolean
+is_alone (G_GNUC_UNUSED gpointer carried)
+{
+  return tps_loop_is_undisturbed ();
+}
+
 /* ---- throttling ----------------------------------------------------------------------------- */
 
 static void
@@ -228,6 +234,7 @@ const TpsCarrierOps tps_session_carrier_ops = {
   .may_wait = may_wait,
   .is_wanted = is_wanted,
   .run_on_worker = run_on_worker,
+  .is_alone = is_alone,
   .get_segments = get_segments,
   .get_connection = get_connection,
   .finish = tps_session_finish_call,

@@ -112,6 +112,9 @@ gconstpointer tps_call_get_connection (TpsCall *call);
  * called. */
 gboolean tps_call_is_connected (TpsCall *call);
 
+/* Returns whether no other message waits for the thread that called the handler. */
+gboolean tps_call_is_alone (TpsCall *call);
+
 /* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process
  * more than TpsTuning.inline_bytes. Functions that may take more than about 10 ms belong to the
  * long lane (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun,

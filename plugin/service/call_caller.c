@@ -83,6 +83,12 @@ tps_call_may_wait (TpsCall *call)
   return call->ops->may_wait (call->carried);
 }
 
+gboolean
+tps_call_is_alone (TpsCall *call)
+{
+  return call->ops->is_alone != NULL && call->ops->is_alone (call->carried);
+}
+
 /* ---- tenant --------------------------------------------------------------------------------- */
 
 static gsize

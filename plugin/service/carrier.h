@@ -40,6 +40,10 @@ typedef struct
    * message was oneway or the reply is not wanted. */
   void (*finish) (gpointer carried, TpsWriter *reply);
 
+  /* Optional, NULL = no: whether the calling thread has received nothing else that must wait until
+   * the handler returns. */
+  gboolean (*is_alone) (gpointer carried);
+
   /* Optional, NULL = not known: the peer, for the log; borrowed until the call ends. */
   const gchar *(*get_peer) (gpointer carried);
 

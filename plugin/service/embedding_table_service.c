@@ -15,8 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/machine/tuning.h"
 
-/* The limit of tables that are looked up in a call on an I/O thread. `inline_bytes` limits the
- * bytes that it reads and writes. */
+/* The limit of tables that are looked up in a call on an I/O thread. */
 #define MAX_INLINE_QUERIES 256
 
 /* The limit of bytes that a call in the short lane reads and writes: about 10 ms. It only orders
@@ -261,6 +260,19 @@ find_lane (gsize n_bytes)
                                                                       : TPS_LANE_SHORT;
 }
 
+/* Whether a lookup runs on the I/O thread. If no other call waits for the thread, it looks up as
+ * much as it could read while a worker wakes; the store would not share so little with helpers.
+ * `n_bytes`: estimate of all bytes, `n_index_bytes` of them in indices. */
+static gboolean
+is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
+{
+  const TpsTuning *tuning = tps_tuning_get ();
+
+  return n_bytes <= tuning->inline_bytes
+         || (MAX (n_bytes - n_index_bytes, n_index_bytes) < tuning->wake_bytes
+             && tps_call_is_alone (call));
+}
+
 static gboolean
 check_queries (TpsCall *call, const TpsLookupBagsArguments *arguments, GError **error)
 {
@@ -288,8 +300,7 @@ handle_lookup_bags (TpsCall *call, gpointer service)
       return;
     }
   n_bytes = estimate_lookup (lookup);
-  if (n_bytes <= tps_tuning_get ()->inline_bytes
-      && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
+  if (is_short (call, n_bytes, 0) && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
     lookup_bags (call, lookup);
   else
     tps_call_run_on_worker (call, find_lane (n_bytes), lookup_bags, lookup, free_lookup_bags);
@@ -368,7 +379,7 @@ begin_lookup_rows (TpsCall *call, TpsEmbeddingTables *tables, gboolean with_lsns
       return;
     }
   n_bytes = estimate_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices);
-  if (n_bytes <= tps_tuning_get ()->inline_bytes)
+  if (is_short (call, n_bytes, tps_shape_n_bytes (&lookup.arguments.indices.shape)))
     lookup_rows (call, &lookup);
   else
     tps_call_run_on_worker (call, find_lane (n_bytes), lookup_rows_on_worker,

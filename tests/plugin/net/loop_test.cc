@@ -223,6 +223,60 @@ struct Echo
 
 // One event after the other, with posts and timers in between: no event may be lost between the
 // last poll and the sleep.
+struct Ready
+{
+  int fd;
+  std::vector<gboolean> *undisturbed; // answers of all watches
+  std::promise<void> done {};
+
+  static void
+  OnReady (guint32, gpointer data)
+  {
+    Ready *self = static_cast<Ready *> (data);
+    char byte;
+
+    EXPECT_EQ (read (self->fd, &byte, 1), 1);
+    self->undisturbed->push_back (tps_loop_is_undisturbed ());
+    self->done.set_value ();
+  }
+};
+
+TEST_F (LoopTest, IsUndisturbedInATurnWithOneEventOnly)
+{
+  int fds[2][2];
+  std::vector<gboolean> undisturbed;
+  TpsWatch *watches[2];
+
+  for (auto &ends : fds)
+    {
+      ASSERT_EQ (pipe (ends), 0);
+      ASSERT_EQ (write (ends[1], "x", 1), 1);
+    }
+  Ready ready[2] = { { fds[0][0], &undisturbed }, { fds[1][0], &undisturbed } };
+  Call ([&] {
+    for (int i = 0; i < 2; i++)
+      watches[i] = tps_loop_add_watch (loop_, fds[i][0], EPOLLIN, Ready::OnReady, &ready[i],
+                                       nullptr);
+  });
+  for (auto &one : ready)
+    one.done.get_future ().wait ();
+  Call ([] {}); // the turn with both events is over
+  ready[0].done = std::promise<void> ();
+  ASSERT_EQ (write (fds[0][1], "x", 1), 1);
+  ready[0].done.get_future ().wait ();
+  Call ([&] {
+    for (auto &watch : watches)
+      tps_loop_remove_watch (loop_, watch);
+  });
+  EXPECT_EQ (undisturbed, (std::vector<gboolean> { FALSE, FALSE, TRUE }));
+  EXPECT_FALSE (tps_loop_is_undisturbed ()); // this is not a loop's thread
+  for (auto &ends : fds)
+    {
+      close (ends[0]);
+      close (ends[1]);
+    }
+}
+
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {
   int fds[2];

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/machine/tuning.h"
 #include "tests/plugin/service/tables_fixture.h"
 #include "tests/plugin/wire/rpc_functions.h"
 
@@ -128,6 +129,29 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (lookup_bags ({ query_of ("a", many, zero) })->code (), 0);
   EXPECT_EQ (push_rows ("a", many, 1, "c", 3)->code (), 0);
   EXPECT_EQ (push_bags ("a", many, 1, "c", 4)->code (), 0);
+  EXPECT_EQ (n_on_workers, n_before + 4);
+}
+
+/* As many rows as a thread reads while a worker wakes: a row of `a` is estimated as 32 bytes. */
+TEST_F (Tables, longerLookupsStayOnAThreadForWhichNoOtherCallWaits)
+{
+  gsize wake_bytes = tps_tuning_get ()->wake_bytes;
+  std::vector<gint64> some (wake_bytes / 32 - 1, 1), more (wake_bytes / 32, 1);
+  std::vector<gint64> of_none (wake_bytes / 2 / sizeof (gint64), 1);
+  int n_before;
+
+  create ("a")->code ();
+  n_before = n_on_workers;
+  EXPECT_EQ (lookup_rows ("a", some)->code (), 0);
+  EXPECT_EQ (lookup_rows ("unknown", of_none)->code (), NOT_FOUND);
+  EXPECT_EQ (n_on_workers, n_before + 2);
+  is_alone = true;
+  EXPECT_EQ (lookup_rows ("a", some)->code (), 0);
+  EXPECT_EQ (lookup_rows ("unknown", of_none)->code (), NOT_FOUND);
+  EXPECT_EQ (n_on_workers, n_before + 2);
+  EXPECT_EQ (lookup_rows ("a", more)->code (), 0);
+  EXPECT_EQ (n_on_workers, n_before + 3);
+  EXPECT_EQ (push_rows ("a", some, 1, "c", 1)->code (), 0);
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 

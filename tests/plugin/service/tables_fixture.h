@@ -162,7 +162,7 @@ protected:
   call (const char *method, void (*encode) (TpsWriter *, gconstpointer), gconstpointer arguments,
         bool may_wait = true)
   {
-    static const TpsCarrierOps ops = { get_may_wait, nullptr, run_on_worker, finish };
+    static const TpsCarrierOps ops = { get_may_wait, nullptr, run_on_worker, finish, get_is_alone };
     g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
     Reply reply = std::make_shared<Answer> ();
     Scan scan;
@@ -308,6 +308,7 @@ protected:
   TpsEmbeddingTables *tables;
   TpsDispatcher *dispatcher;
   std::atomic<int> n_on_workers { 0 };
+  bool is_alone = false; /* whether no other call waits for the thread of a call */
   std::mutex lanes_lock;
   std::vector<TpsLane> lanes; /* of the jobs so far */
 
@@ -316,6 +317,12 @@ private:
   get_may_wait (gpointer carried)
   {
     return static_cast<Answer *> (carried)->may_wait;
+  }
+
+  static gboolean
+  get_is_alone (gpointer carried)
+  {
+    return static_cast<Answer *> (carried)->fixture->is_alone;
   }
 
   static void
