@@ -112,7 +112,7 @@ gconstpointer tps_call_get_connection (TpsCall *call);
  * called. */
 gboolean tps_call_is_connected (TpsCall *call);
 
-/* Returns whether no other message waits for the thread that called the handler. */
+/* Returns whether no other connection is known to wait for the calling thread. */
 gboolean tps_call_is_alone (TpsCall *call);
 
 /* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process

@@ -40,8 +40,7 @@ typedef struct
    * message was oneway or the reply is not wanted. */
   void (*finish) (gpointer carried, TpsWriter *reply);
 
-  /* Optional, NULL = no: whether the calling thread has received nothing else that must wait until
-   * the handler returns. */
+  /* Optional, NULL = no: whether no other connection is known to wait for the calling thread. */
   gboolean (*is_alone) (gpointer carried);
 
   /* Optional, NULL = not known: the peer, for the log; borrowed until the call ends. */

@@ -260,9 +260,10 @@ find_lane (gsize n_bytes)
                                                                       : TPS_LANE_SHORT;
 }
 
-/* Whether a lookup runs on the I/O thread. If no other call waits for the thread, it looks up as
- * much as it could read while a worker wakes; the store would not share so little with helpers.
- * `n_bytes`: estimate of all bytes, `n_index_bytes` of them in indices. */
+/* Whether a lookup runs on the I/O thread. If no other connection waits for the thread, it looks up
+ * as much as it could read while a worker wakes; the store would not share so little with helpers.
+ * A connection that sends many such lookups loses its turn after 0.2 ms (plugin/net). `n_bytes`:
+ * estimate of all bytes, `n_index_bytes` of them in indices. */
 static gboolean
 is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
 {

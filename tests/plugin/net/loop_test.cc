@@ -221,8 +221,6 @@ struct Echo
   }
 };
 
-// One event after the other, with posts and timers in between: no event may be lost between the
-// last poll and the sleep.
 struct Ready
 {
   int fd;
@@ -277,6 +275,8 @@ TEST_F (LoopTest, IsUndisturbedInATurnWithOneEventOnly)
     }
 }
 
+// One event after the other, with posts and timers in between: no event may be lost between the
+// last poll and the sleep.
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {
   int fds[2];
