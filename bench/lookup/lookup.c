@@ -2,7 +2,8 @@
 
 /* Measures access to rows of embedding tables: pooling of bags in this process, compared with a raw
  * gather of the same rows and, optionally, with PyTorch's EmbeddingBag and FBGEMM; lookups and
- * pushes by RPC; and the steps of a trainer by RPC, compared with the same peers.
+ * pushes by RPC, also of one row, compared with an empty call; and the steps of a trainer by RPC,
+ * compared with the same peers.
  *
  * A task of the engine is a batch on one system with a number of threads, or a transport. A figure
  * is the median of the rounds. The sums of every system, the rows received by RPC, and the tables
@@ -132,7 +133,9 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
     return FALSE;
   if (is_asked_for (lookup, "remote") && !tps_lookup_prepare_remote (lookup, run, error))
     return FALSE;
-  return !is_asked_for (lookup, "push") || tps_lookup_prepare_pushes (lookup, run, error);
+  if (is_asked_for (lookup, "push") && !tps_lookup_prepare_pushes (lookup, run, error))
+    return FALSE;
+  return !is_asked_for (lookup, "small") || tps_lookup_prepare_small (lookup, run, error);
 }
 
 static void
@@ -142,6 +145,7 @@ stop (gpointer user_data)
 
   tps_lookup_clear_device (lookup);
   g_clear_pointer (&lookup->stepper, tps_lookup_stepper_free);
+  g_clear_pointer (&lookup->small, tps_lookup_small_free);
   g_clear_pointer (&lookup->server, tps_lookup_server_free);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     g_clear_pointer (&lookup->peers[i].child, tps_child_free);

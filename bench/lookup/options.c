@@ -81,7 +81,7 @@ static gboolean
 check (TpsLookupOptions *o, GError **error)
 {
   static const gchar *const peers[] = { "pytorch", "fbgemm", "both", NULL };
-  static const gchar *const parts[] = { "local", "step", "remote", "push", NULL };
+  static const gchar *const parts[] = { "local", "step", "remote", "push", "small", NULL };
   static const gchar *const ids[] = { "uniform", "zipf", NULL };
   static const gchar *const none[] = { NULL };
 
@@ -130,7 +130,7 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "of the Zipf distribution (1.05)", "X" },
     { "remote-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
-      "lookups of a round, one after the other (2000)", "N" },
+      "lookups and small calls of a round, one after the other (2000)", "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients under load (4)", "N" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
       "length of a round of load, of lookups and of pushes (1)", "S" },
@@ -144,10 +144,10 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       NULL },
     { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
       "one part: local, step (pooled lookups and pushes of a trainer by RPC), remote (lookups by "
-      "RPC) or push (pushes by RPC)",
+      "RPC), push (pushes by RPC) or small (calls for one row by RPC, and empty calls)",
       "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
-      "the thriftps_server for step, remote and push, of any version (ours)", "FILE" },
+      "the thriftps_server for all parts but local, of any version (ours)", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 

@@ -12,6 +12,7 @@
 #include "bench/lookup/peer.h"
 #include "bench/lookup/push.h"
 #include "bench/lookup/remote.h"
+#include "bench/lookup/small.h"
 #include "bench/lookup/step.h"
 #include "bench/report/figures.h"
 
@@ -42,6 +43,7 @@ typedef struct
   TpsLookupServer *server;
   TpsLookupRemoteShape remote;
   TpsLookupPushes pushes[TPS_LOOKUP_N_PATTERNS];
+  TpsLookupSmall *small;
 
   /* For steps. The first system is ours. */
   gfloat *gradients; /* [n_bags, dim] */
@@ -62,9 +64,10 @@ extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_
 /* Adds bags: a row of systems for each number of threads. The bags and the peers must be ready. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
-/* Adds lookups and pushes: a row of transports for each kind. The server must have started. */
+/* Add lookups, pushes and the smallest calls: rows of transports. The server must have started. */
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
+gboolean tps_lookup_prepare_small (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
 /* Adds steps: a row of systems for each work. The bags, the peers and the server must be ready.
  * tps_lookup_clear_steps() must be called at the end. It does not free `stepper`, which the caller

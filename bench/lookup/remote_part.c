@@ -63,6 +63,61 @@ tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   return TRUE;
 }
 
+/* -- the smallest calls by RPC: a row of kinds for each transport -- */
+
+static gboolean
+run_small (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
+{
+  TpsLookup *lookup = bench;
+  TpsLookupSmallKind kind = GPOINTER_TO_UINT (system);
+  guint transport = GPOINTER_TO_UINT (row);
+  g_autoptr (GArray) ms = tps_lookup_small_run (lookup->small, kind, transport, error);
+
+  if (ms == NULL)
+    return FALSE;
+  if (!is_warm_up)
+    tps_figures_add_all (lookup->figures, tps_lookup_small_name (kind),
+                         tps_lookup_transport_name (transport), &tps_lookup_ms, ms);
+  return TRUE;
+}
+
+gboolean
+tps_lookup_prepare_small (TpsLookup *lookup, TpsBenchRun *run, GError **error)
+{
+  gdouble seconds = (gdouble) lookup->options->n_calls * USUAL_CALL_S;
+  TpsLookupSmallShape shape = { .n_rows = (gsize) lookup->options->n_rows,
+                                .dim = (gsize) lookup->options->remote_dim,
+                                .ids = lookup->options->id_kind,
+                                .n_calls = (guint) lookup->options->n_calls,
+                                .place = lookup->options->place };
+  TpsFigureLimit limit = { .name = tps_lookup_small_name (TPS_LOOKUP_SMALL_EMPTY),
+                           .title = "of empty" };
+
+  lookup->small = tps_lookup_small_new (lookup->server, &shape, error);
+  if (lookup->small == NULL)
+    return FALSE;
+  tps_figures_add_limit (lookup->figures, &limit);
+  for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
+    {
+      tps_engine_begin_row (run->engine);
+      for (guint kind = 0; kind < TPS_LOOKUP_N_SMALL_KINDS; kind++)
+        {
+          g_autofree gchar *title = g_strdup_printf ("%s, %s", tps_lookup_small_name (kind),
+                                                     tps_lookup_transport_name (transport));
+          TpsTask task = { .title = title,
+                           .run = run_small,
+                           .bench = lookup,
+                           .system = GUINT_TO_POINTER (kind),
+                           .row = GUINT_TO_POINTER (transport),
+                           .warm_up_s = seconds,
+                           .measured_s = seconds };
+
+          tps_engine_add (run->engine, &task);
+        }
+    }
+  return TRUE;
+}
+
 /* -- pushes by RPC: a row of transports for each pattern -- */
 
 static gboolean

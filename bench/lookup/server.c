@@ -105,6 +105,14 @@ tps_lookup_server_connect (const TpsLookupServer *server, guint transport, TpsDe
   return g_steal_pointer (&tables);
 }
 
+TpsClient *
+tps_lookup_server_connect_client (const TpsLookupServer *server, guint transport, GError **error)
+{
+  TpsClientOptions options = { .address = server->addresses[transport] };
+
+  return tps_client_new (&options, error);
+}
+
 gboolean
 tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
                               GError **error)

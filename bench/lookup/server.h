@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bench/process/supervisor.h"
+#include "plugin/client/client.h"
 #include "plugin/client/remote_tables.h"
 
 G_BEGIN_DECLS
@@ -30,6 +31,10 @@ void tps_lookup_server_free (TpsLookupServer *server);
  * TpsRemoteTablesOptions. */
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             TpsDevice *lookup_device, GError **error);
+
+/* Creates a client for calls to any service; owned by the caller. */
+TpsClient *tps_lookup_server_connect_client (const TpsLookupServer *server, guint transport,
+                                             GError **error);
 
 typedef struct
 {

@@ -25,7 +25,9 @@ PUSH = [name for pattern, clients in (("push 2000 x 64", 4), ("push 1 x 16", 8))
         for transport in ("unix", "tcp")
         for name in ("%s, %s, %d clients" % (pattern, transport, clients),
                      "server, %s, %s, a second of its CPU" % (pattern, transport))]
-ALL = LOCAL + STEPS + REMOTE + PUSH
+SMALL = ["%s, %s" % (call, transport) for transport in ("unix", "tcp")
+         for call in ("empty call", "lookup of one row", "push of one row")]
+ALL = LOCAL + STEPS + REMOTE + PUSH + SMALL
 
 
 class Lookup(launcher.TestCase):
@@ -69,8 +71,10 @@ class Lookup(launcher.TestCase):
         samples = {figure["name"]: figure["n"] for figure in output["figures"]}
         self.assertEqual((samples["pool, 1 thread"], samples["lookup, unix"]), (2, 14))
         self.assertEqual([peer["name"] for peer in output["peers"]], ["gather"])
+        compared = [name for name in REMOTE[::3] + SMALL if not name.startswith("empty")]
         self.assertEqual([ratio["name"] for ratio in output["ratios"]],
-                         [name + " / gather" for name in LOCAL])
+                         [name + " / gather" for name in LOCAL]
+                         + [name + " / empty call" for name in compared])
 
     def test_rows_of_every_type_come_by_rpc(self):
         for dtype in ("float32", "float16", "bfloat16"):

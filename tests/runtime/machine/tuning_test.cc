@@ -54,7 +54,7 @@ ExpectMeasuredValues (const TpsTuning &tuning)
   EXPECT_EQ (tuning.workers, 2u);
   EXPECT_EQ (tuning.tls_threads, 1u);
   EXPECT_EQ (tuning.max_helpers, 3u);
-  EXPECT_EQ (tuning.spin_us, 50u);
+  EXPECT_EQ (tuning.spin_us, 100u);
   EXPECT_EQ (tuning.spinning_loops, 1u);
   EXPECT_EQ (tuning.lock_spins, 64u);
   EXPECT_EQ (tuning.wake_bytes, 256 * kKiB);
@@ -286,7 +286,7 @@ TEST (TuningList, DescribesTheRules)
              "256 KiB = L2 / 4 as a power of two, at least 64 KiB, at most 256 KiB");
   EXPECT_EQ (DescriptionOf (tuning, "stream_bytes"),
              "12 MiB = last level * 3, at least 1 MiB, at most 12 MiB");
-  EXPECT_EQ (DescriptionOf (tuning, "spin_us"), "50 us = 50; on one core 0");
+  EXPECT_EQ (DescriptionOf (tuning, "spin_us"), "100 us = 100; on one core 0");
   EXPECT_EQ (DescriptionOf (tuning, "inline_bytes"), "64 KiB = wake_bytes / 4");
   EXPECT_EQ (DescriptionOf (tuning, "skinny_products"),
              "100000000 products = 200000000 / cores, at least 10000000, at most 100000000");

@@ -1,0 +1,48 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The smallest calls, one after the other: an empty call, a lookup of one row, and a push of one
+ * row. */
+
+#pragma once
+
+#include "bench/lookup/id_source.h"
+#include "bench/lookup/server.h"
+
+G_BEGIN_DECLS
+
+/* Listed in the order of the report. */
+typedef enum
+{
+  TPS_LOOKUP_SMALL_EMPTY, /* Rendezvous.remove() of no key */
+  TPS_LOOKUP_SMALL_LOOKUP,
+  TPS_LOOKUP_SMALL_PUSH,
+} TpsLookupSmallKind;
+
+#define TPS_LOOKUP_N_SMALL_KINDS 3
+
+/* Returns the name of a kind in the report; static. */
+const gchar *tps_lookup_small_name (TpsLookupSmallKind kind);
+
+typedef struct
+{
+  gsize n_rows, dim; /* of the table */
+  TpsLookupIdKind ids;
+  guint n_calls;
+  TpsTablePlace place;
+} TpsLookupSmallShape;
+
+typedef struct TpsLookupSmall TpsLookupSmall;
+
+/* Creates the table, which contains zeros. The caller owns the result. */
+TpsLookupSmall *tps_lookup_small_new (const TpsLookupServer *server,
+                                      const TpsLookupSmallShape *shape, GError **error);
+void tps_lookup_small_free (TpsLookupSmall *small);
+
+/* Makes the calls from a client of their own, and checks every row that a lookup returns. Returns
+ * the duration of each call, of gdouble in ms; owned by the caller. Blocks. */
+GArray *tps_lookup_small_run (TpsLookupSmall *small, TpsLookupSmallKind kind, guint transport,
+                              GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupSmall, tps_lookup_small_free)
+
+G_END_DECLS
