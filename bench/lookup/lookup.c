@@ -2,7 +2,7 @@
 
 /* Measures access to rows of embedding tables: pooling of bags in this process, compared with a raw
  * gather of the same rows and, optionally, with PyTorch's EmbeddingBag and FBGEMM; lookups and
- * pushes by RPC, also of one row, compared with an empty call; and the steps of a trainer by RPC,
+ * pushes by RPC; calls for one row and empty calls by RPC; and the steps of a trainer by RPC,
  * compared with the same peers.
  *
  * A task of the engine is a batch on one system with a number of threads, or a transport. A figure

@@ -123,11 +123,11 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
     { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
       "elements of a row that is looked up by RPC (16)", "N" },
     { "remote-dtype", 0, 0, G_OPTION_ARG_STRING, &o->dtype,
-      "their type: float32, float16 or bfloat16 (float32)", "NAME" },
+      "their type for lookups by RPC: float32, float16 or bfloat16 (float32)", "NAME" },
     { "ids", 0, 0, G_OPTION_ARG_STRING, &o->ids, "distribution of ids: uniform or zipf (uniform)",
       "NAME" },
     { "exponent", 0, 0, G_OPTION_ARG_DOUBLE, &o->id_kind.exponent,
-      "of the Zipf distribution (1.05)", "X" },
+      "exponent of the Zipf distribution (1.05)", "X" },
     { "remote-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
       "lookups and small calls of a round, one after the other (2000)", "N" },
@@ -147,7 +147,7 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "RPC), push (pushes by RPC) or small (calls for one row by RPC, and empty calls)",
       "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
-      "the thriftps_server for all parts but local, of any version (ours)", "FILE" },
+      "the thriftps_server to measure, of any version (ours); not for the part local", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 

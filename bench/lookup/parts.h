@@ -61,10 +61,14 @@ typedef struct
 extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_per_s,
     tps_lookup_calls;
 
+/* The following functions add tasks to `run`, and return FALSE with the error of the first system
+ * that cannot start. */
+
 /* Adds bags: a row of systems for each number of threads. The bags and the peers must be ready. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 
-/* Add lookups, pushes and the smallest calls: rows of transports. The server must have started. */
+/* Add lookups and pushes, which are rows of transports, and the smallest calls, which are a row of
+ * kinds for each transport. The server must have started. */
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_small (TpsLookup *lookup, TpsBenchRun *run, GError **error);

@@ -28,11 +28,12 @@ TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar
 void tps_lookup_server_free (TpsLookupServer *server);
 
 /* Creates a client with access to the server's tables; owned by the caller. `lookup_device` as in
- * TpsRemoteTablesOptions. */
+ * TpsRemoteTablesOptions. Errors: those of the first call. Blocks. */
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             TpsDevice *lookup_device, GError **error);
 
-/* Creates a client for calls to any service; owned by the caller. */
+/* Creates a client for calls to any service; owned by the caller. Errors: those of
+ * tps_client_new(). */
 TpsClient *tps_lookup_server_connect_client (const TpsLookupServer *server, guint transport,
                                              GError **error);
 
@@ -45,7 +46,8 @@ typedef struct
   const TpsOptimizerSpec *optimizer; /* NULL = SGD with learning rate 1 */
 } TpsLookupTable;
 
-/* Creates a whole table of zeros. `table` is borrowed for the call. Blocks. */
+/* Creates a whole table of zeros. `table` is borrowed for the call. Errors: those of the calls to
+ * the server. Blocks. */
 gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
                                        GError **error);
 
@@ -69,7 +71,8 @@ typedef struct
   gint64 n_calls;
 } TpsLookupLoad;
 
-/* Runs each client on a thread of its own, with one call after the other, for `seconds`. */
+/* Runs each client on a thread of its own, with one call after the other, for `seconds`. Errors:
+ * the first error of a call. Blocks. */
 gboolean tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients,
                                  guint n_clients, TpsLookupCall call, gdouble seconds,
                                  TpsLookupLoad *load, GError **error);

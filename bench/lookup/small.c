@@ -18,7 +18,7 @@ struct TpsLookupSmall
   gfloat *gradient;  /* [dim], all -1, for SGD with learning rate 1 */
 };
 
-/* One of the two clients exists. */
+/* Empty calls use `client`; lookups and pushes use `tables`. The other pointer is NULL. */
 typedef struct
 {
   TpsLookupSmall *small;

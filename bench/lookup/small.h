@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 /* Listed in the order of the report. */
 typedef enum
 {
-  TPS_LOOKUP_SMALL_EMPTY, /* Rendezvous.remove() of no key */
+  TPS_LOOKUP_SMALL_EMPTY, /* Rendezvous.remove() of a prefix that no key has */
   TPS_LOOKUP_SMALL_LOOKUP,
   TPS_LOOKUP_SMALL_PUSH,
 } TpsLookupSmallKind;
@@ -33,13 +33,16 @@ typedef struct
 
 typedef struct TpsLookupSmall TpsLookupSmall;
 
-/* Creates the table, which contains zeros. The caller owns the result. */
+/* Creates a table of zeros on `server`, which must outlive the result. `shape` is copied. The
+ * caller owns the result. Errors: those of the call that creates the table. Blocks. */
 TpsLookupSmall *tps_lookup_small_new (const TpsLookupServer *server,
                                       const TpsLookupSmallShape *shape, GError **error);
 void tps_lookup_small_free (TpsLookupSmall *small);
 
-/* Makes the calls from a client of their own, and checks every row that a lookup returns. Returns
- * the duration of each call, of gdouble in ms; owned by the caller. Blocks. */
+/* Creates a client, makes `n_calls` calls of `kind` one after the other, and checks the rows that
+ * lookups return. Returns the duration of each call, of gdouble in ms; owned by the caller.
+ * `transport` is below TPS_LOOKUP_N_TRANSPORTS. Errors: those of the calls; INTERNAL if a row is
+ * wrong. Blocks. */
 GArray *tps_lookup_small_run (TpsLookupSmall *small, TpsLookupSmallKind kind, guint transport,
                               GError **error);
 

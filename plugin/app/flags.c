@@ -164,11 +164,11 @@ static const TpsOption options[] = {
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
     .help =
-        "Smallest number of contributions with which the server updates the model when the "
-        "deadline of the update has passed, or the connections of all other trainers are lost" },
+        "Contributions that suffice for an update of the model once its deadline has passed, or "
+        "once all trainers without a contribution have lost their connections" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
-    .help = "Largest number of updates by which the model version that a gradient was computed on "
-            "may be older than the newest version" },
+    .help =
+        "Largest age of the model version of a gradient, in updates before the newest version" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
     G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
     .help = "Number of the newest push ids that are remembered for each client" },
@@ -277,7 +277,7 @@ static const TpsOption options[] = {
     .expected = "up to 64 numbers above 0, ascending",
     .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
-    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 = none, but 32 with --http",
+    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 = none without --http, 32 with --http",
     .help = "Number of the slowest calls of each of the last five minutes that are kept, with the "
             "times of their phases" },
   { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,

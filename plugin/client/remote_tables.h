@@ -5,18 +5,18 @@
  * Placement. A table lies on one server as a whole, or is sharded over all servers by range or by
  * hash (runtime/embedding/sharding.h). Row values, updates and lookup_rows have the same bits for
  * any number of shards. Pooled results have the same bits, too, if all rows of a bag lie in one
- * shard. They also do with `exact`, which fetches the rows and pools them in the client, in the
- * order of the indices. Otherwise each shard pools its part of a bag, and the parts are added in
- * the order of the shards. The result then differs by rounding only, by at most 2 * (n - 1) * 2^-24
- * times the sum of the absolute values of the n terms. A mean is such a sum, divided once. A
- * maximum is always exact, except for the sign of a zero. The gradient of MAX over several shards
- * goes to the row that holds the maximum at the time of the push. The rows of such bags are fetched
- * first, so such a push takes two requests per server.
+ * shard. With `exact`, they always have the same bits: the client then fetches the rows and pools
+ * them in the order of the indices. Otherwise each shard pools its part of a bag, and the parts are
+ * added in the order of the shards. The result then differs by rounding only, by at most 2 * (n -
+ * 1) * 2^-24 times the sum of the absolute values of the n terms. A mean is such a sum, divided
+ * once. A maximum is always exact, except for the sign of a zero. The gradient of MAX over several
+ * shards goes to the row that holds the maximum at the time of the push. The rows of such bags are
+ * fetched first, so such a push takes two requests per server.
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. CONNECTION_LOST, and RESOURCE_EXHAUSTED and UNAVAILABLE with retry_after_ms, are retried
  * until the deadline (retry.h). Each request of a push has its own id, so that a retry is applied
- * once, also by a server with a data directory that restarts meanwhile.
+ * once, even if a server with a data directory restarts in the meantime.
  *
  * Failures. If a server fails, the call fails with its error when all its requests have ended. The
  * message names the server: "server 1 (unix:/run/ps1): …". Servers are independent: a push that one
@@ -74,10 +74,11 @@ typedef struct
 TpsRemoteTables *tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error);
 /* Ends pending calls with ABORTED, and frees the object. Must not be called from a callback. */
 void tps_remote_tables_free (TpsRemoteTables *tables);
+/* Ends pending calls with ABORTED, and fails later calls with ABORTED, too. */
 void tps_remote_tables_cancel (TpsRemoteTables *tables);
 
 /* Creates the table on all its servers, and waits. A sharded table has at most as many shards as
- * rows, each on another server. Of `spec->shard`, only the number of rows is used. Parts that
+ * rows, each on a different server. Of `spec->shard`, only the number of rows is used. Parts that
  * already exist and are identical stay unchanged. If a server fails, the error names it, and the
  * parts that this call created, or may have created, are dropped. These drops may take 2 s beyond
  * the deadline; a part on an unreachable server may remain. Errors: INVALID_ARGUMENT;
@@ -120,15 +121,15 @@ void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
 
 /* Sets rows to `values`, [n, dim], FLOAT32 or of the table's dtype. Optimizer state is unchanged.
  * If an index occurs more than once, its last value wins. LSNs are numbers of one server, so every
- * row is set, also one that has changed since the values were read. To keep such rows, use
+ * row is set, even one that has changed since the values were read. To keep such rows, use
  * tps_remote_assign_rows(), which takes an LSN. Errors: those of tps_remote_tables_apply_rows();
  * INVALID_ARGUMENT if the table is on a device. */
 void tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                     TpsTablesApplied done, gpointer user_data);
 
-/* The same calls, waiting. They must not be called from a callback. `outputs` [n_queries] must be
- * zero before. */
+/* The same calls, which wait for the result. They must not be called from a callback. `outputs`
+ * [n_queries] must be zero before. */
 gboolean tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                              guint n_queries, gint64 deadline_ns,
                                              TpsTensor *outputs, GError **error);

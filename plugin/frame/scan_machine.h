@@ -138,6 +138,7 @@ tps_scan_get_level (TpsScanner *scanner)
                                    : &scanner->deep_levels[i - TPS_SCAN_FIRST_LEVELS];
 }
 
+/* Returns the number of bytes of the input that are not read yet. */
 static inline gsize
 tps_scan_n_here (const TpsScanInput *in)
 {

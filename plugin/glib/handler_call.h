@@ -60,7 +60,8 @@ gpointer tps_handler_call_run (TpsHandlerCall *call, GType client_type);
  * `error` is set. */
 gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failure, GError **error);
 
-/* Prepare a result as generated readers expect it: an empty list, a struct with one reference. */
+/* Prepare a result as generated readers expect it: the list is emptied or created; the struct is
+ * replaced by a new one. */
 void tps_handler_reset_list (GPtrArray **list);
 void tps_handler_reset_struct (gpointer *object, GType type);
 

@@ -8,8 +8,8 @@
  * of lists and maps). It uses the peer's protocol, binary or compact, framed or not, also for
  * replies.
  *
- * Behaviour of generated code of 0.17 to 0.24 with this protocol, and with the library's own
- * (Debian's 0.17):
+ * The code that Thrift 0.17 to 0.24 generates behaves as follows, with this protocol (left) and
+ * with the library's own (right; Debian's 0.17):
  *   field twice                     error         | free() of a wrong pointer, up to 0.22
  *   negative length of a binary     error         | crash
  *   list of another element type    error         | desynchronised

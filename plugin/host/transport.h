@@ -13,7 +13,7 @@
  *                 "input_transport_factory", transports, "output_transport_factory", transports,
  *                 "input_protocol_factory", protocols, "output_protocol_factory", protocols, NULL);
  *
- * Unlike the library's wrapping transports it has a reference of the transport beneath. Not
+ * Unlike the library's wrapping transports, it holds a reference to the underlying transport. Not
  * thread-safe, like every ThriftTransport: it belongs to its connection's thread.
  */
 
@@ -59,11 +59,11 @@ ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *op
 /* Borrowed; NULL for a box. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
-/* Sets the form of the next message that is written. */
+/* Sets `form` to the form that the next written message must have. */
 void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
 
-/* Takes over a finished message, which the next flush sends. A message that was not flushed before
- * is sent first; a box drops it. */
+/* Takes over a finished message, which the next flush sends. If an earlier message was not
+ * flushed, it is sent first; a box drops the earlier message. */
 gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
                                         GError **error);
 

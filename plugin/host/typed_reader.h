@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads a canonical message for readers that do not check types.
+/* Reads a message in canonical form (plugin/frame/message.h) for readers that do not check types.
  *
  * Generated code checks the types of fields but not of the elements of containers, and its error
- * paths leak the values that are being read: objects, arrays, map keys. A typed reader therefore
- * knows the type of the next value and never returns a value as another type. After an error it has
- * *failed*: structs have no more fields, containers no more elements, and values are 0 or empty.
- * The error is reported at the end of the message. So generated code always reads to the end, owns
- * everything that it created, and frees it.
+ * paths leak the values that are being read: objects, arrays, map keys. A typed reader protects
+ * such code: it knows the type of the next value and never returns a value as another type. After
+ * an error it has *failed*: structs have no more fields, containers no more elements, and values
+ * are 0 or empty. The error is reported at the end of the message. So generated code always reads
+ * to the end, owns everything that it created, and frees it.
  */
 
 #pragma once

@@ -11,8 +11,8 @@ G_BEGIN_DECLS
 
 /* Whether a Host header may name this server. A page of another site can make a browser send
  * requests here by letting its own name resolve to this host ("DNS rebinding"); the header then
- * holds that name. Accepted are IP addresses, localhost and the names in `names` (NULL = none,
- * ended by NULL), each with or without a port. */
+ * holds that name. IP addresses, localhost and the names in `names` (NULL = none, ended by
+ * NULL) are accepted, each with or without a port. */
 gboolean tps_http_guard_accepts_host (const gchar *host, const gchar *const *names);
 
 /* Whether `origin`, which browsers send with requests that change something, is the page of

@@ -13,7 +13,7 @@ typedef struct
 {
   gboolean has_slice;
   TpsSharedSlice slice; /* the first one */
-  gsize n_shared_room;  /* bytes of the slices that were found, in a segment */
+  gsize n_shared_room;  /* bytes that these slices occupy in a segment, each rounded up */
   /* Tensors that could have been shared; not counted if no binary is large enough. */
   guint n_inline;
   gsize n_inline_bytes;
@@ -21,8 +21,9 @@ typedef struct
 } TpsSliceSearch;
 
 /* Identifies structs by their fields: a SharedSlice has exactly the i64 fields 1, 2 and 3; an
- * inline Tensor has a number 1, a list 2 and a binary 3. The contract has no other such structs.
- * The search may end with the first slice, unless `wants_all`. Thread: any. */
+ * inline Tensor has a number as field 1, a list as field 2 and a binary as field 3. The contract
+ * has no other such structs. The search may end with the first slice, unless `wants_all`. Thread:
+ * any. */
 void tps_slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found);
 
 G_END_DECLS

@@ -62,12 +62,13 @@ gint64 tps_loop_get_event_ns (const TpsLoop *loop);
  * moments (spin.h). The watch may then try to receive it before it returns. Thread: the loop's. */
 gboolean tps_loop_expects_more (TpsLoop *loop);
 
-/* Returns whether the calling thread is that of a loop whose turn has a single event, so that
- * longer work in its watch delays no other event that has come. Thread: any. */
+/* Returns TRUE on the thread of a loop if its current wake-up brought a single event and no
+ * function is posted. Longer work in the running watch then delays nothing that has arrived.
+ * Thread: any. */
 gboolean tps_loop_is_undisturbed (void);
 
-/* Yields the core to other threads for a moment. Returns FALSE if it was more than a moment: the
- * loop must then not spin now. Thread: the loop's. */
+/* Yields the core to other threads for a moment. Returns FALSE if the yield took long: another
+ * thread needs the core, so a spin must end. Thread: the loop's. */
 gboolean tps_loop_yield (TpsLoop *loop);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)

@@ -49,6 +49,7 @@ void tps_post_queue_run (TpsPostQueue *queue);
  * are told to wake the loop. Thread: the loop's. */
 gboolean tps_post_queue_begin_sleep (TpsPostQueue *queue);
 
+/* Marks the loop as awake, so that posts need no wake-up. Thread: the loop's. */
 static inline void
 tps_post_queue_end_sleep (TpsPostQueue *queue)
 {

@@ -40,9 +40,9 @@ gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 /* The tenant of the caller, borrowed; NULL = the carrier has no limits for it. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
 
-/* Slows down the connection of a call of the service Chunks, because the call in its transfer was
- * refused with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called before the
- * answer. */
+/* For the service Chunks: slows down the connection, because the call that was transferred in
+ * chunks was refused with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called
+ * before the answer. */
 void tps_call_throttle (TpsCall *call, gint wait_ms);
 
 /* Charges the tenant for rows that the handler is about to read or change. Does nothing without a
@@ -61,12 +61,13 @@ const gchar *tps_call_get_peer (TpsCall *call);
  * it. */
 const TpsPrincipal *tps_call_get_principal (TpsCall *call);
 
-/* Makes later calls of the connection those of the owner of `token`. Errors: UNAUTHENTICATED (no
- * such token), UNAVAILABLE (this server or this connection accepts no tokens). */
+/* Authenticates the connection: later calls have the rights of the owner of `token`. Errors:
+ * UNAUTHENTICATED (no such token), UNAVAILABLE (this server or this connection accepts no
+ * tokens). */
 gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **error);
 
 /* Checks the right of the caller for `table`; the method has been checked before. Handlers must
- * call this for each name of a table before they look for the table. NULL `table` = every table,
+ * call this for each name of a table before they look up the table. NULL `table` = every table,
  * now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not depend on the existence of
  * the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
@@ -81,7 +82,7 @@ const TpsGrant *tps_call_get_grant (TpsCall *call);
 gint64 tps_call_get_began_ns (const TpsCall *call);
 
 /* Sets the context of the connection. If a later call lacks a header that the context has, the
- * entry of the context is used. Takes a reference of `context`, which must not change any more;
+ * entry of the context is used. Takes a reference to `context`, which must not change any more;
  * NULL = none. Errors: UNAVAILABLE (this server does not keep connections). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
@@ -108,18 +109,19 @@ TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
  * may close before it is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
-/* FALSE: that connection has closed. The result is FALSE before TpsService.connection_closed is
- * called. */
+/* Returns FALSE if the connection of the call has closed, even if TpsService.connection_closed has
+ * not been called yet. */
 gboolean tps_call_is_connected (TpsCall *call);
 
-/* Returns whether no other connection is known to wait for the calling thread. */
+/* Returns TRUE if the carrier knows that no other connection waits for the calling thread, and
+ * FALSE if one waits or the carrier does not know. */
 gboolean tps_call_is_alone (TpsCall *call);
 
 /* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process
- * more than TpsTuning.inline_bytes. Functions that may take more than about 10 ms belong to the
- * long lane (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun,
- * the call is cancelled: a worker calls `release (user_data)` (NULL = nothing to release) instead,
- * and the call ends. */
+ * more than TpsTuning.inline_bytes while other connections may wait. Functions that may take more
+ * than about 10 ms belong to the long lane (runtime/base/worker_pool.h). If the call's connection
+ * closes before `func` has begun, the call is cancelled: a worker calls `release (user_data)` (NULL
+ * = nothing to release) instead, and the call ends. */
 void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
                              void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
                              GDestroyNotify release);
@@ -131,8 +133,8 @@ void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
 
 /* Answers the call. `write` is called before this returns, or never if the peer has gone. NULL
  * `write` = void. Large tensors are placed in memory shared with the client if there is room. The
- * reply is not sent before all slices of shared memory in the arguments have been released, because
- * it returns them to the client. Thread: any. */
+ * reply returns the slices of shared memory in the arguments to the client, so it is sent only when
+ * all of them have been released. Thread: any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
 /* The same with a result that the method's descriptor writes. */

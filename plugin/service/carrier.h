@@ -26,7 +26,7 @@ typedef struct
    * has returned. FALSE if waiting would block those calls. */
   gboolean (*may_wait) (gpointer carried);
 
-  /* Optional, NULL = yes: whether the reply can still be sent. Saves its encoding. */
+  /* Optional, NULL = yes: whether the reply can still be sent. If not, it is not encoded. */
   gboolean (*is_wanted) (gpointer carried);
 
   /* Runs `func (user_data)`: on a worker, when that lane's turn comes, or (a carrier without
@@ -40,7 +40,8 @@ typedef struct
    * message was oneway or the reply is not wanted. */
   void (*finish) (gpointer carried, TpsWriter *reply);
 
-  /* Optional, NULL = no: whether no other connection is known to wait for the calling thread. */
+  /* Optional, NULL = FALSE: TRUE if, as far as known, no other connection waits for the calling
+   * thread. */
   gboolean (*is_alone) (gpointer carried);
 
   /* Optional, NULL = not known: the peer, for the log; borrowed until the call ends. */
@@ -53,8 +54,9 @@ typedef struct
   /* Optional, NULL = all rights: the rights of the caller, borrowed until the call ends. */
   const TpsGrant *(*get_grant) (gpointer carried);
 
-  /* Optional: the tenant that limits the call; it must live as long as the dispatcher's server. No
-   * function, or NULL = no limits. Called once for each call. */
+  /* Optional: the tenant that limits the call; it must live as long as the dispatcher's server.
+   * Without a function, or if it returns NULL, the call has no limits. Called once for each
+   * call. */
   TpsTenant *(*get_tenant) (gpointer carried);
 
   /* Optional: the call is refused because its tenant is at a limit, and a repeat would be refused
@@ -70,7 +72,7 @@ typedef struct
   /* Optional, NULL = the carrier accepts no tokens: tps_call_authenticate(). */
   gboolean (*authenticate) (gpointer carried, const gchar *token, GError **error);
 
-  /* Optional, NULL = the carrier keeps no context: tps_call_set_context(). Takes a reference of
+  /* Optional, NULL = the carrier keeps no context: tps_call_set_context(). Takes a reference to
    * `context`, which must not change any more; NULL = none. */
   void (*set_context) (gpointer carried, GHashTable *context);
 
@@ -106,7 +108,7 @@ TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
  * calls. Must be called before the first message. */
 void tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer);
 
-/* Counts requests in `metrics` (NULL = none, the default), of which it takes a reference. May be
+/* Counts requests in `metrics` (NULL = none, the default), to which it takes a reference. May be
  * called once, before the first message. */
 void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
 
@@ -115,7 +117,7 @@ void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
 /* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, and
- * takes a reference of `transferred`. The default is that of tps_chunks_set_services(). Must be
+ * takes a reference to `transferred`. The default is that of tps_chunks_set_services(). Must be
  * called before the first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
@@ -131,9 +133,9 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  * handler's reply, or at once with
  *   ServiceError RESOURCE_EXHAUSTED             the caller's tenant is at one of its limits; with
  *                                               retry_after_ms
- *   ServiceError PERMISSION_DENIED              the caller may not call it; TApplicationException
- *                or UNAUTHENTICATED             for services of other contracts. The same if there
- *                                               is no such method
+ *   ServiceError PERMISSION_DENIED              the caller may not call the method, or may not
+ *                or UNAUTHENTICATED             know that it does not exist; services of other
+ *                                               contracts answer with TApplicationException
  *   TApplicationException UNKNOWN_METHOD        no such service or method; the message names it
  *   TApplicationException INVALID_MESSAGE_TYPE  neither a call nor oneway
  *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lookup: decode, on the I/O thread -> the store, on that thread or a worker -> encode. A push:
- * decode -> the store, which applies it once and in order -> the reply, on any thread.
+/* A lookup: decode, on the I/O thread, or on a worker if the arguments are long -> the store, on
+ * the same thread or a worker -> encode. A push: decode -> the store, which applies it once and in
+ * order -> the reply, on any thread.
  *
  * Arguments are released before a call is answered, so that their bodies leave room for the next
  * request.
@@ -260,10 +261,11 @@ find_lane (gsize n_bytes)
                                                                       : TPS_LANE_SHORT;
 }
 
-/* Whether a lookup runs on the I/O thread. If no other connection waits for the thread, it looks up
- * as much as it could read while a worker wakes; the store would not share so little with helpers.
- * A connection that sends many such lookups loses its turn after 0.2 ms (plugin/net). `n_bytes`:
- * estimate of all bytes, `n_index_bytes` of them in indices. */
+/* Whether a lookup runs on the I/O thread. If no other connection waits for the thread, it may
+ * process as much as it could read while a worker wakes up. The store does not share so little work
+ * with helpers either. A connection that sends many such lookups loses its turn after 0.2 ms
+ * (plugin/net). `n_bytes` is the estimate for the call. `n_index_bytes` of them are indices; 0 for
+ * bags, which are compared with the limit as a whole. */
 static gboolean
 is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
 {

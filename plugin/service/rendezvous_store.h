@@ -54,7 +54,8 @@ TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
 /* No call may be pending: the store must have been shut down. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);
 
-/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, total bytes),
+/* Sets the value of a key, of which a reference is taken, and wakes the waiters for the key.
+ * Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, total bytes),
  * UNAVAILABLE after shut-down. */
 gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *value,
                                    GError **error);
@@ -71,12 +72,14 @@ void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
 /* Ends all waits of an owner (CONNECTION_LOST). */
 void tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner);
 
-/* Errors: INVALID_ARGUMENT (key, the value is no decimal number, overflow), DUPLICATE, STALE, and
- * those of put. */
+/* Adds `amount` to the decimal value of a key; a missing key counts as 0. `*sum` receives the
+ * result. A push is applied once. Errors: INVALID_ARGUMENT (key, the value is no decimal number,
+ * overflow), DUPLICATE, STALE, and those of put. */
 gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,
                                    const TpsRendezvousPush *push, gint64 *sum, GError **error);
 
-/* Errors: INVALID_ARGUMENT (an empty or bad prefix), UNAVAILABLE. */
+/* Removes all keys that begin with `prefix`; there may be none. Errors: INVALID_ARGUMENT (an empty
+ * or bad prefix), UNAVAILABLE. */
 gboolean tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix,
                                       GError **error);
 

@@ -30,19 +30,19 @@ TpsBufferPool *tps_buffer_pool_new (TpsBudget *budget, TpsBudget *kept, gsize ke
 typedef struct
 {
   /* Allocates a buffer in host memory of at least `n_bytes`, at TPS_BUFFER_ALIGNMENT, which the
-   * caller owns. NULL with RESOURCE_EXHAUSTED: no request of this size now; any other error: no
-   * further requests. May block. Thread: any. */
+   * caller owns. After RESOURCE_EXHAUSTED, the pool never again requests this size or more; after
+   * any other error, it makes no further requests. May block. Thread: any. */
   TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;     /* must outlive the pool's last buffer */
   gsize min_bytes;        /* smaller buffers come from the heap */
-  gboolean powers_of_two; /* its blocks are such sizes; buffers are charged for them */
+  gboolean powers_of_two; /* block sizes are; a buffer is charged for its whole block */
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.
  * Such memory is freed only with the pool and its last buffer, or when its budget is short. The
  * source provides at most `keep_bytes`, in use or kept; beyond that, and after the source has
- * refused, memory comes from the heap. A refusal is logged once, and no request of this size is
- * made again. `source` is copied. */
+ * refused, memory comes from the heap. The first refusal of a pool is logged. The pool does not
+ * request that size or more again. `source` is copied. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
@@ -58,6 +58,8 @@ TpsBufferPool *tps_buffer_pool_get_default (void);
  * RESOURCE_EXHAUSTED, as tps_budget_charge() or because the system has no memory. The caller must
  * not hold a lock under which another thread reclaims (budget.h). Thread: any. */
 TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error);
+
+/* As tps_buffer_pool_get(), without an error: NULL if the budget or the memory does not suffice. */
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
 /* Frees all buffers that are kept for reuse. Thread: any. */
@@ -67,7 +69,7 @@ void tps_buffer_pool_trim (TpsBufferPool *pool);
  * without a charge. Must be called before other threads use the pool. */
 void tps_buffer_pool_set_budgets (TpsBufferPool *pool, TpsBudget *budget, TpsBudget *kept);
 
-/* Borrowed; may be NULL. */
+/* Returns the budget of the pool, borrowed; NULL = none. */
 TpsBudget *tps_buffer_pool_get_budget (TpsBufferPool *pool);
 
 /* The bytes in use. Thread: any; a value at one moment. */
@@ -105,11 +107,12 @@ TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *devi
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 
-/* Thread: any. */
+/* Takes and releases a reference. Thread: any. */
 TpsBuffer *tps_buffer_ref (TpsBuffer *buffer);
 void tps_buffer_unref (TpsBuffer *buffer);
 
-/* Borrowed. A writer must have the only reference (tps_buffer_is_exclusive()), or an agreement with
+/* Return the data, their size in bytes, and their device (NULL = the host). Data and device are
+ * borrowed. A writer must have the only reference (tps_buffer_is_exclusive()), or coordinate with
  * the readers. */
 guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
 gsize tps_buffer_get_size (const TpsBuffer *buffer);

@@ -48,7 +48,7 @@ struct TpsMagazine
   guint n_objects;
   gpointer objects[TPS_MAGAZINE_OBJECTS];
 
-  TpsDepot *depot;   /* while the thread must empty it at its end */
+  TpsDepot *depot;   /* set while the magazine must be emptied when the thread ends */
   TpsMagazine *next; /* of the same thread */
 };
 

@@ -143,9 +143,9 @@ start_helpers (void)
         "tps-copy", MIN (n_cores, (guint) tps_tuning_get ()->max_helpers + 1), NULL);
 }
 
-/* The first block is copied by this thread alone. Threads that have just handled an answer spin for
- * some 50 µs before they sleep. A helper that is woken meanwhile finds no idle core, and would
- * delay this one. */
+/* The first block is copied by this thread alone. Event loops that have just handled a reply spin
+ * for up to `spin_us` before they sleep. A helper that is woken meanwhile finds no idle core, and
+ * would delay this thread. */
 static void
 stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
 {

@@ -110,12 +110,12 @@ gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 /* Returns the bytes of rows and optimizer state. `spec` must be resolved. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
 
-/* Returns the rounding of the updated rows of a table, whose rows are numbered by slot. `spec` must
- * be resolved. */
+/* Returns how updated rows of a table are rounded. The rounding numbers the rows by their slots.
+ * `spec` must be resolved. */
 TpsRowRounding tps_table_spec_get_rounding (const TpsTableSpec *spec);
 
-/* Writes the first values of row `row` (global id) to `values` [dim] of `dtype`, each rounded once.
- * They depend on the seed and the row only. */
+/* Writes the initial values of row `row` (global id) to `values` [dim] of `dtype`, each rounded
+ * once. They depend on the seed and the row only. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
                                gpointer values, gsize dim);
 

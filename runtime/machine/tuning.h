@@ -31,7 +31,7 @@ typedef struct
 
   /* the size of work, for the decision on the thread that does it */
   gsize wake_bytes;           /* read in about the time of waking a thread */
-  gsize inline_bytes;         /* the most that an I/O thread works on itself */
+  gsize inline_bytes;         /* the most that an I/O thread works on while others may wait */
   gsize part_bytes;           /* of work that is shared with idle workers */
   gsize short_step_bytes;     /* the most that one thread updates alone */
   gsize reply_worker_bytes;   /* the least for which a reply gets a worker of its own */

@@ -10,7 +10,7 @@
  *
  * The backward pass computes the gradient of the input first and reports it to a callback. So the
  * push of this gradient to the table servers overlaps the computation of the parameters' gradients,
- * which follow from the last layer to the first.
+ * which are computed afterwards, from the last layer to the first.
  */
 
 #pragma once

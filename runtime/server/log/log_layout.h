@@ -43,9 +43,10 @@ typedef struct
   guint32 n_zero_sectors; /* sectors of 512 zero bytes that were written as such */
 } TpsGroupHead;
 
-/* "00000000000000000007.log"; g_free(). */
+/* Returns the name of the file of segment `number`, such as "00000000000000000007.log"; owned by
+ * the caller. */
 gchar *tps_log_segment_name (guint64 number);
-/* 0: not the name of a segment. */
+/* Returns the number of the segment with this file name; 0 if no segment has such a name. */
 guint64 tps_log_segment_number (const gchar *name);
 
 G_END_DECLS

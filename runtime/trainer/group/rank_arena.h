@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsRankArena TpsRankArena;
 
-/* The addresses of a part, in bytes. */
+/* The size of the address range of a part, in bytes. */
 #define TPS_RANK_ARENA_PART_BYTES (G_GUINT64_CONSTANT (64) << 30)
 
 /* Creates the part of this rank; the caller must hand `address` to the other ranks. Owned by the
@@ -25,8 +25,8 @@ TpsRankArena *tps_rank_arena_new (guint rank, guint size, TpsRankFileAddress *ad
 /* Maps the part of another rank. FALSE if it cannot be opened. */
 gboolean tps_rank_arena_open (TpsRankArena *arena, guint rank, const TpsRankFileAddress *address);
 
-/* Prevents other processes from opening the part of this rank. Must be called when all ranks have
- * opened it. */
+/* Prevents other processes from opening the part of this rank. Must not be called before all
+ * ranks have opened it. */
 void tps_rank_arena_close_door (TpsRankArena *arena);
 
 /* Takes a buffer with undefined contents from the part of this rank. Owned by the caller; may

@@ -3,7 +3,8 @@
 /* Large data in the arena of the ranks are reduced in place. The ranks exchange the places of their
  * data and meet. Each rank then takes one range of the data after the other, first those of its own
  * share, and writes the sum of the range to the data of all ranks, until no range is left. Then all
- * ranks meet again. Own shares keep the data of successive calls in the cache of the same core.
+ * ranks meet again. Because a rank begins with its own share, successive calls find the same data
+ * in the cache of the same core.
  *
  * Other data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
  * for chunks in the shared memory. The steps for a chunk, with a meeting of all ranks after the
@@ -15,8 +16,8 @@
  *
  * Three chunks are in progress at a time, so that one meeting for each chunk suffices. One step
  * copies a chunk in, adds the chunk before it, and copies out the chunk before that. So each rank
- * has three slots, used in turn. A slot is filled again, possibly by the next call, after one more
- * meeting following the step that read it last.
+ * has three slots, used in turn. After the step that reads a slot last, all ranks meet once
+ * more before the slot is filled again, possibly by the next call.
  *
  * Chunks are so small that most memory touched between the first and the last step stays in the
  * second-level cache (`reduce_slot_bytes` of runtime/machine/tuning.h): the data are read from
@@ -46,7 +47,7 @@ typedef struct
   guint64 places[2][TPS_RANK_MEMORY_MAX_RANKS]; /* in the arena; 0 = elsewhere */
   /* The number of ranges of a rank's share that have been taken. During an exchange, each rank sets
    * its counter of the next exchange to 0: all ranks have finished the last use of that counter,
-   * and no rank can begin the next exchange before this one is over. */
+   * and no rank takes a range in the next exchange before every rank has begun that exchange. */
   struct
   {
     _Alignas(LINE_BYTES) _Atomic guint64 n_taken;
@@ -300,7 +301,8 @@ reduce_range (const Reduction *reduction, gsize begin, gsize end)
     }
 }
 
-/* Takes ranges of a rank's share until none is left. */
+/* Takes ranges of the share of `rank`, which may be another rank, and reduces them, until none is
+ * left. */
 static void
 reduce_share (const Reduction *reduction, guint rank)
 {

@@ -22,11 +22,13 @@ typedef void (*TpsModelAnswered) (gpointer user_data, TpsModelVersion *model, co
  * scheduling delay. Errors: those of the wire call of the same name, CONNECTION_LOST. */
 typedef struct
 {
-  /* Borrowed arguments must not change until `done`, which receives no model. */
+  /* Sets the initial parameters and the optimizer of the model. Borrowed arguments must not change
+   * until `done`, which receives no model. */
   void (*init_model) (TpsModelClient *client, const TpsNamedTensor *parameters, guint n_parameters,
                       const TpsOptimizerSpec *optimizer, gint64 deadline_ns, TpsModelAnswered done,
                       gpointer user_data);
 
+  /* Fetches the newest version of the model. */
   void (*get_model) (TpsModelClient *client, gint64 deadline_ns, TpsModelAnswered done,
                      gpointer user_data);
 

@@ -132,7 +132,8 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
-/* As many rows as a thread reads while a worker wakes: a row of `a` is estimated as 32 bytes. */
+/* `some` stays below `wake_bytes`, and `more` reaches it: a row of `a` counts as 32 bytes, without
+ * its index. */
 TEST_F (Tables, longerLookupsStayOnAThreadForWhichNoOtherCallWaits)
 {
   gsize wake_bytes = tps_tuning_get ()->wake_bytes;

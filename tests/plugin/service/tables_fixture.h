@@ -308,7 +308,7 @@ protected:
   TpsEmbeddingTables *tables;
   TpsDispatcher *dispatcher;
   std::atomic<int> n_on_workers { 0 };
-  bool is_alone = false; /* whether no other call waits for the thread of a call */
+  bool is_alone = false; /* the result of the carrier's is_alone() */
   std::mutex lanes_lock;
   std::vector<TpsLane> lanes; /* of the jobs so far */
 
