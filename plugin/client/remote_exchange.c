@@ -125,8 +125,8 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   tps_mutex_unlock (&exchange->lock);
 }
 
-/* Copies a tensor into shared device memory. If there is no room, the tensor is sent through the
- * host. */
+/* Tensors on this device are copied into device memory that the server shares. If there is no room,
+ * a tensor is sent through the host. */
 static gboolean
 remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device)
 {
