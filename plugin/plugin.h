@@ -45,7 +45,7 @@
  * 3. Protection against hostile bytes, in a server of yours. The library's transports and
  * protocols, and the code that it generates, crash, loop or leak on some inputs;
  * plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
- * following objects instead, also for your own services. Peers see no difference, with framed and
+ * following objects instead, for your own services, too. Peers see no difference, with framed and
  * unframed connections, and with the binary and the compact protocol:
  *
  *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
@@ -115,29 +115,29 @@ typedef struct
   const gchar *const *devices;
   /* `workers`, `metrics` and `buffers` may be NULL, which selects the plugin's own. */
   TpsParameterServerOptions parameter_server;
-  /* As parameter_server. If `n_trainers` or `round_timeout_ns` is 0, that of parameter_server
-   * applies. */
+  /* As for parameter_server. If `n_trainers` or `round_timeout_ns` is 0, the value of
+   * parameter_server applies. */
   TpsModelServerOptions model_server;
-  /* limits of memory and connections that peers can use; all zero = the defaults */
+  /* limits of the memory and connections that peers can use; all zero = the defaults */
   TpsBudgetLimits limits;
-  /* The process belongs to the plugin alone: buffers of the default pool are charged to the
-   * budgets, and the metrics include those of the process. */
+  /* TRUE: the process belongs to the plugin alone. Buffers of the default pool are then charged to
+   * the budgets, and the metrics include those of the process. */
   gboolean has_process;
-  TpsTablePlace table_place;   /* of tables that specify none; all zero = the CPU */
+  TpsTablePlace table_place;   /* for tables that specify no place; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
   /* The rules for callers of servers from tps_plugin_new_server(); the plugin takes a reference.
-   * NULL = every caller may do everything, also on an address that other hosts can reach. If other
-   * servers serve the plugin, your program must check their callers. */
+   * NULL = every caller may do everything, even on an address that other hosts can reach. If the
+   * plugin is served by any other server, your program must check the callers. */
   TpsAccess *access;
   TpsPushWindowOptions pushes; /* limits of the windows of push ids of embedding tables */
-  TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the defaults */
+  TpsBounds latency_bounds;    /* of exported histograms; all zero = the defaults */
   /* The data directory, from which tables, the model and push ids are restored after a restart.
    * Without a folder nothing is durable, and only the field `restore_from` is used. The plugin
    * replays the log in the background. Calls of its services fail with UNAVAILABLE until the replay
    * has ended; see tps_plugin_wait(). */
   TpsDurableOptions durable;
-  /* Optional: called once, on a separate thread, when the replay has ended, with the error
-   * (borrowed) or NULL. */
+  /* Optional: called once, on a separate thread, when the replay has ended. `error` is borrowed;
+   * NULL = the replay has succeeded. Not called without a data directory. */
   void (*recovered) (gpointer user_data, const GError *error);
   gpointer user_data;
 } TpsPluginOptions;
@@ -152,23 +152,23 @@ const gchar *const *tps_plugin_list_services (void);
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for running work, writes the rest of the log, and frees the plugin, which may be NULL. All
- * servers that use it must have stopped. FALSE: changes of durability INTERVAL that were answered
- * are not known to be on the disk; the error names the LSNs and the reason. */
+ * servers that use the plugin must have stopped before. FALSE: changes of durability INTERVAL that
+ * were acknowledged may not be on the disk; the error names the LSNs and the reason. */
 gboolean tps_plugin_close (TpsPlugin *plugin, GError **error);
 
-/* tps_plugin_close() without its result. */
+/* As tps_plugin_close(), but without a result. */
 void tps_plugin_free (TpsPlugin *plugin);
 
-/* Ends pending calls with UNAVAILABLE, and refuses later ones with it. Thread: any. */
+/* Ends pending calls with UNAVAILABLE, and refuses later calls with the same error. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
 
 /* Waits until the data directory has been read; without a data directory, returns TRUE at once.
- * FALSE: the directory cannot be read, all calls of services that need it are refused, and the
- * error describes the damage. Thread: any. */
+ * FALSE: the directory cannot be read. All calls of services that need the directory are then
+ * refused, and the error describes the damage. Thread: any. */
 gboolean tps_plugin_wait (TpsPlugin *plugin, GError **error);
 
-/* The parts of the plugin; all borrowed. The first three are NULL if their service is not served.
- * Thread: any. */
+/* Return the parts of the plugin; all borrowed. The first three are NULL if their service is not
+ * served. Thread: any. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
@@ -179,39 +179,40 @@ const gchar *tps_plugin_get_name (TpsPlugin *plugin);
 const gchar *const *tps_plugin_get_device_names (TpsPlugin *plugin); /* ended by NULL */
 const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
 
-/* Returns the tenants of the plugin's callers and tables; borrowed. Their limits are those of the
- * rules of `access`, and servers of tps_plugin_new_server() enforce them. Thread: any. */
+/* Returns the tenants of the plugin's callers and tables; borrowed. The rules of `access` set their
+ * limits, and servers of tps_plugin_new_server() enforce the limits. Thread: any. */
 TpsQuotas *tps_plugin_get_quotas (TpsPlugin *plugin);
 
-/* Adds a service to the processors and servers that are created later. The entry is copied; its
- * pointers are borrowed. Thread: one, before the plugin is served. */
+/* Adds a service to all processors and servers that are created later. The entry is copied; its
+ * pointers are borrowed. Must be called on one thread, before the plugin is served. */
 void tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service);
 
 /* Adds the Trainer service for `trainer`, which is borrowed and must outlive all servers of the
- * plugin. Thread: one, before the plugin is served. */
+ * plugin. Must be called on one thread, before the plugin is served. */
 void tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer);
 
 /* Returns the services; borrowed until the next tps_plugin_add_service(). */
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);
 
-/* Registers a processor for each service under `prefix` followed by its name (NULL = no prefix).
- * The plugin must outlive `multiplexed`. Errors: ALREADY_EXISTS if `multiplexed` already has a
- * processor of one of these names (then nothing is registered); INVALID_ARGUMENT if the prefix
- * contains a colon. Thread: one, before the server starts. */
+/* Registers a processor for each service in `multiplexed`, under `prefix` followed by the name of
+ * the service (NULL = no prefix). The plugin must outlive `multiplexed`. Errors: ALREADY_EXISTS if
+ * `multiplexed` already has a processor of one of these names (then nothing is registered);
+ * INVALID_ARGUMENT if the prefix contains a colon. Must be called on one thread, before the server
+ * starts. */
 gboolean tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
                               const gchar *prefix, TpsHostKind kind, GError **error);
 
 /* Creates one processor for all services. It serves calls of "Service:method"; a call without a
  * service name goes to `default_service` (NULL = such calls are refused). The caller owns the
- * result; the plugin must outlive it. Errors: INVALID_ARGUMENT (there is no such default service,
- * or a service was added twice). Thread: any. */
+ * result; the plugin must outlive the processor. Errors: INVALID_ARGUMENT (no service has the name
+ * `default_service`, or a service was added twice). Thread: any. */
 ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service,
                                            TpsHostKind kind, GError **error);
 
 /* Creates a server with all services; the caller must still call its listen and start functions.
- * `options` may be NULL. Defaults: `workers`, `budgets` and `access` are those of the plugin,
- * `device` is that of the averaging server. The caller owns the result; the plugin must outlive it.
- * Thread: any. */
+ * `options` may be NULL. Fields that are NULL get defaults: `workers`, `budgets`, `access`,
+ * `metrics`, `quotas` and `common_segments` are those of the plugin, and `device` is that of the
+ * averaging server. The caller owns the result; the plugin must outlive the server. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Metrics of the parts of a plugin, computed when they are read: OPERATING.md, "Metrics". */
+/* The metrics of the parts of a plugin, computed when they are read. See "Metrics" in
+ * OPERATING.md. */
 
 #pragma once
 
@@ -11,7 +12,8 @@
 
 G_BEGIN_DECLS
 
-/* All borrowed; NULL = the plugin does not have the part. */
+/* The parts of a plugin; all borrowed. `tables`, `model` and `rendezvous` are NULL if the plugin
+ * does not have the part. */
 typedef struct
 {
   TpsWorkerPool *workers;
@@ -21,7 +23,7 @@ typedef struct
   TpsChunks *chunks;
 } TpsPluginParts;
 
-/* A TpsCollect; `user_data` is a TpsPluginParts. */
+/* Adds the metrics to `reading`. A TpsCollect; `user_data` is a TpsPluginParts. */
 void tps_plugin_numbers_collect (TpsReading *reading, gpointer user_data);
 
 G_END_DECLS

@@ -9,12 +9,12 @@
  *   end     end_transfer, without waiting for its reply
  *
  * After a refused chunk (wrong CRC, a gap) or a lost connection, begin_transfer returns the
- * position of the server, and the transfer continues there. After lost connections, the call
- * retries until the deadline. After refusals, it gives up when three retries in a row have made no
- * progress. If a busy server refuses a chunk with retry_after_ms, the call retries after that time,
- * until the deadline. Once run_transfer has been sent, only run_transfer itself is repeated,
- * because it runs a call once. If the server no longer has the transfer at that time, the call
- * fails as after a lost connection, because it is unknown whether the call was executed.
+ * number of chunks that the server has, and the transfer continues there. After lost connections,
+ * the call retries until the deadline. After refusals, it gives up when three retries in a row have
+ * made no progress. If a busy server refuses a chunk with retry_after_ms, the call retries after
+ * this time, until the deadline. Once run_transfer has been sent, only run_transfer is repeated,
+ * because the server runs the call of a transfer only once. If the server no longer has the
+ * transfer by then, the call fails with CONNECTION_LOST, because it may have been executed.
  */
 
 #pragma once
@@ -24,9 +24,9 @@
 
 G_BEGIN_DECLS
 
-/* The operations of a client that a chunked call needs; `client` is their first argument. They have
- * the contracts of tps_client_call_rpc() and tps_client_delay(), and callbacks run later, one at a
- * time, never inside the operation. */
+/* The operations of a client that a chunked call needs; `client` is their first argument. `call`
+ * and `delay` have the contracts of tps_client_call_rpc() and tps_client_delay(). Their callbacks
+ * run later, one at a time, never inside the operation. */
 typedef struct
 {
   void (*call) (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
@@ -46,17 +46,18 @@ typedef struct
   TpsBufferPool *bodies;
 } TpsChunkedOptions;
 
-/* Called exactly once, when nothing refers to the message any more. Takes ownership of the reply,
- * or of the error, which is one of those of tps_client_call(). */
+/* Called exactly once, when nothing refers to the message any more. Takes ownership of the reply
+ * (`answer`) or the error; the other one is NULL. The errors are those of tps_client_call(). */
 typedef void (*TpsChunkedDone) (gpointer user_data, TpsMessage *answer, GError *error);
 
-/* Call both functions on the thread that runs the client's callbacks. */
+/* Both functions below must be called on the thread that runs the client's callbacks. */
 
-/* Sends `message`, which must have been ended for a transfer. It is borrowed until `done`. */
+/* Sends `message` in chunks and receives the reply. The message must have been ended for a transfer
+ * (tps_writer_message_end_transferred()), and is borrowed until `done`. */
 void tps_chunked_call_send (const TpsChunkedOptions *options, TpsWriter *message,
                             TpsChunkedDone done, gpointer user_data);
 
-/* Fetches the reply that the server keeps under the name `transfer`, which is copied. */
+/* Fetches the reply that the server keeps under the name `transfer`. The name is copied. */
 void tps_chunked_call_fetch (const TpsChunkedOptions *options, const gchar *transfer,
                              TpsChunkedDone done, gpointer user_data);
 

@@ -2,9 +2,10 @@
 
 /* One call of the client, from its message to its outcome. Private to the client.
  *
- * A call ends when two references have been dropped: one until its outcome is known (reply, error,
- * deadline), and one until its writer is freed. The writer borrows the caller's arguments, so even
- * a call with an outcome waits until tps_writer_set_released() reports that the writer is freed. */
+ * A call ends when two references have been dropped. The first one is dropped when the outcome is
+ * known (reply, error, deadline), the second one when the writer is freed. The writer borrows the
+ * caller's arguments, so even a call with an outcome waits until the callback of
+ * tps_writer_set_released() reports that the writer is freed. */
 
 #pragma once
 
@@ -32,11 +33,11 @@ struct TpsClientCall
   TpsClientDelayed delayed;
   gpointer user_data;
 
-  /* Called on the loop when both holds have been released. TRUE: the call continues, and finishes
-   * again later. NULL = never. */
+  /* Called on the loop when both references have been dropped. TRUE: the call continues, and
+   * finishes again later. NULL = the call never continues. */
   gboolean (*goes_on) (TpsClientCall *call);
-  /* Called on the loop at the end of the negotiation for which the call waits. The call is out of
-   * the table then. */
+  /* Called on the loop at the end of the negotiation for which the call waits. The call is no
+   * longer in the table then. `facts` are borrowed; NULL on error. */
   void (*negotiated) (TpsClientCall *call, const TpsPeerFacts *facts, const GError *error);
 
   /* Guarded by client->lock: */
@@ -47,19 +48,19 @@ struct TpsClientCall
   TpsClientCall *next_in_table;
 
   TpsSharing *lease; /* from the link's pool; NULL = none */
-  /* of a background call: the number of the only link that it may use; 0 = any link */
+  /* a background call may use only the link with this number; 0 = any link */
   guint64 bound;
 
   /* Owned by the calling thread, then by the loop: */
-  gboolean is_large;    /* may be too large for a frame: written inline, in binary protocol */
-  gboolean is_framable; /* fits into a frame, though perhaps not into the server's limit */
+  gboolean is_large; /* may exceed a frame, and is therefore written inline, in binary protocol */
+  gboolean is_framable; /* fits into a frame, but may exceed the server's limit */
   gboolean is_fetched;  /* the reply came in chunks */
 
   TpsWriter *writer; /* owned by the thread that wins `sending` */
   atomic_int sending;
   atomic_bool writer_released;
 
-  /* Loop thread: the link to close, because the deadline passed with bytes unsent. */
+  /* Only used on the loop thread: the link to close, because bytes were unsent at the deadline. */
   TpsClientLink *blocked_link;
 
   /* Owned by the thread that removes the call from the table: */
@@ -67,34 +68,38 @@ struct TpsClientCall
   GError *error;
 };
 
-/* Creates a call without a name. tps_client_call_finish() ends it. */
+/* Creates a call without a name or message. tps_client_call_finish() frees it. */
 TpsClientCall *tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data);
+/* Sets the name of the call to "service:method". Must be called once, before the message is
+ * written. */
 void tps_client_call_set_name (TpsClientCall *call, const gchar *service, const gchar *method);
 
-/* Writes the message up to the end of the arguments, with the call's lease. The caller must end the
- * message. */
+/* Writes the message up to the end of the arguments; tensors use the call's lease. The caller must
+ * end the message. */
 void tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data);
 
-/* Must be called when the message has been ended. The writer has a reference to the call from then
- * on. */
+/* Gives the writer a reference to the call. Must be called once, when the message has been
+ * ended. */
 void tps_client_call_written (TpsClientCall *call);
 
-/* Restores the state before tps_client_call_write(). */
+/* Frees the message and releases the lease, so that the call can be written again. */
 void tps_client_call_unwrite (TpsClientCall *call);
 
-/* Sends the message, unless the call ended first. The call may be freed afterwards. */
+/* Sends the message, unless the call has ended before. The call may be freed before this
+ * returns. */
 void tps_client_call_send (TpsClientCall *call, TpsConnection *connection);
 
-/* Returns whether the connection holds bytes of the call's arguments. */
+/* Returns TRUE while the connection holds bytes of the call's arguments. */
 gboolean tps_client_call_is_being_sent (const TpsClientCall *call);
 
-/* Takes the call out of the table and of its queue; under the lock. Returns the writer if the
- * caller must free it. */
+/* Removes the call from the table and from its queue. Must be called with client->lock held.
+ * Returns the writer if the caller must free it, otherwise NULL. */
 TpsWriter *tps_client_call_forget (TpsClientCall *call);
 
-/* Reports the outcome that is stored in the call, or waits until the writer is freed. The call must
- * be out of the table (or answered). */
+/* Drops the reference for the outcome, which must be stored in the call. The call is finished when
+ * its writer has been freed. The call must be out of the table, unless it is `answered`. */
 void tps_client_call_decided (TpsClientCall *call);
+/* Stores `error_taken` as the outcome, and calls tps_client_call_decided(). */
 void tps_client_call_fail (TpsClientCall *call, GError *error_taken);
 
 /* The last step, on the loop: reports the outcome and frees the call. A TpsLoopFunc; `user_data` is

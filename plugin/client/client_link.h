@@ -4,8 +4,8 @@
  * client.
  *
  * The client has at most one link that is up or connecting. Links that are going down finish by
- * themselves on the loop. Any violation by the peer takes the link down: bytes that are not Thrift,
- * a reply to a call that was never made, or a reply with another name. */
+ * themselves on the loop. Any violation of the protocol by the peer takes the link down: bytes that
+ * are not Thrift, a reply to a call that was never made, or a reply with the wrong name. */
 
 #pragma once
 
@@ -29,20 +29,21 @@ typedef enum
   TPS_NEGOTIATION_DONE,
 } TpsNegotiationState;
 
-/* The state of negotiation.h. All zero at first. */
+/* The state of the negotiation of a link (negotiation.h); initially all zero. */
 typedef struct
 {
   TpsNegotiationState state;
   TpsPeerFacts facts; /* valid if DONE */
-  GQueue waiting;     /* if REQUESTED: TpsClientCalls that wait */
+  GQueue waiting;     /* of TpsClientCall: calls that wait for the facts */
 } TpsNegotiation;
 
 struct TpsClientLink
 {
-  /* held by the link itself until its last event, and by requests that outlive it */
+  /* The link has a reference to itself until its last event. Requests may hold further references
+   * for longer. */
   TpsRefcount refcount;
   TpsClient *client;
-  guint64 number; /* the value of client->n_links_made with this link */
+  guint64 number; /* value of client->n_links_made after the creation of this link */
 
   /* Guarded by client->lock: */
   gboolean down; /* no call uses it any more */
@@ -53,7 +54,7 @@ struct TpsClientLink
   /* Set once, before the phase `up`. */
   TpsConnection *connection;
 
-  TpsSegmentPool *pool; /* shut down with `down`; NULL: no shared memory */
+  TpsSegmentPool *pool; /* shut down when `down` is set; NULL = no shared memory */
 
   /* Only used on the loop thread: */
   TpsClientLinkPhase phase;
@@ -62,17 +63,17 @@ struct TpsClientLink
   guint64 opening_timer; /* timer of the handshake of an encrypted connection; 0 = none */
 };
 
-/* Creates the client's link; under the lock. */
+/* Creates a link, which connects on the loop. Must be called with client->lock held. */
 TpsClientLink *tps_client_link_new (TpsClient *client);
 
 /* Takes a reference. Thread: any. */
 TpsClientLink *tps_client_link_ref (TpsClientLink *link);
 
-/* Must not be called under the lock. */
+/* Drops a reference. Must not be called with client->lock held. Thread: any. */
 void tps_client_link_unref (TpsClientLink *link);
 
-/* Takes `link` down: its calls fail with `why`. NULL for `link` means the client's current link, if
- * there is one. Thread: the loop's; with NULL, any. */
+/* Takes `link` down: its calls fail with a copy of `why`. If `link` is NULL, takes down the
+ * client's current link, if there is one. Thread: the loop's; if `link` is NULL, any. */
 void tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClientLink, tps_client_link_unref)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state that the parts of the client share, and the map of the parts. Private to them.
+/* The state that the parts of the client share, and a map of the parts. Private to the client.
  *
- * Each part must call only the parts below it; tests/lint/include_law_test.py checks it.
+ * Each part must call only the parts below it; tests/lint/include_law_test.py checks this rule.
  *
  *   client.c            the public calls: messages for the current link, in frames or large
  *   client_chunks.c     messages that may not fit into a frame
@@ -19,10 +19,11 @@
  * loop receives the reply and finds the call by the sequence id. `done` runs on the loop.
  *
  * Threads. Each client has its own loop, so that a long receive from one server does not delay the
- * replies of another. `done` always runs on the loop, never within a call into the client.
+ * replies of a different server. `done` always runs on the loop, never within a call into the
+ * client.
  *
- * Locks: `lock` must not be held while calling into the connection or the user. A pool's own lock
- * may be taken under it. */
+ * Locks: `lock` must not be held during calls into the connection or into code of the user. A
+ * pool's own lock may be taken with `lock` held. */
 
 #pragma once
 
@@ -42,10 +43,10 @@ typedef struct TpsClientLink TpsClientLink;
 /* The facts about a peer, from its reply to Node.describe. */
 typedef struct
 {
-  gint64 max_frame_bytes;  /* limit of a message to it; 0 = unknown */
+  gint64 max_frame_bytes;  /* limit of a message to the peer; 0 = unknown */
   gint64 max_shared_bytes; /* limit of the segments on the connection; 0 = none are offered */
   gboolean shares_device;  /* segments may lie in memory of a device */
-  gboolean shares_lookups; /* the same for segments of results of lookups */
+  gboolean shares_lookups; /* segments with results of lookups may lie in memory of a device */
 } TpsPeerFacts;
 
 struct TpsClient
@@ -63,13 +64,13 @@ struct TpsClient
   gboolean shares_answers;
   TpsDevice *lookup_device; /* NULL = none */
   GDestroyNotify wake_pool; /* called with the link when its pool has requests */
-  /* every server accepts such messages; longer ones wait for the negotiation */
+  /* messages up to this size are sent at once; longer ones wait for the negotiation */
   gsize ask_bytes;
   TpsLoop *loop;
   atomic_bool is_traced; /* `context` is set */
 
   TpsMutex lock;           /* guards the following */
-  TpsTraceContext context; /* of calls that begin */
+  TpsTraceContext context; /* of new calls */
   TpsCond idle;            /* signalled when one of the counts reaches zero */
   gboolean cancelled;
   guint n_callers; /* threads inside tps_client_call() */

@@ -3,22 +3,24 @@
 /* Implements TpsExchange (runtime/trainer/ports/exchange.h) with one client per parameter server.
  *
  * Gradients are sent from their own memory, and averages refer to the receive buffers, so neither
- * is copied. Gradients in memory of a device are copied within the device, into memory that the
- * server's process shares. While there is no such memory, the gradients are copied to the host. A
- * server that shares no device memory receives all later gradients from host memory.
+ * gradients nor averages are copied. Gradients in memory of a device are copied within the device,
+ * into memory that the server's process shares. While no shared memory is available, the gradients
+ * are copied to the host. A server that shares no device memory receives all later gradients from
+ * host memory.
  *
- * At most 32 gradients are in flight at a server; further ones are sent in order as replies arrive.
- * The server's --max-inflight must not be less: otherwise rounds can expire after a lost
- * connection.
+ * At most 32 gradients are in flight at a server; further gradients are sent in order as replies
+ * arrive. The server's --max-inflight must not be less than 32: otherwise rounds can expire after a
+ * lost connection.
  *
  * Retries within the deadline of the call:
  *
- *   CONNECTION_LOST      Once, on a new connection. The server may have counted the first push; the
- *                        same bytes in the same round get the same reply, so the repeat has no
- *                        effect.
- *   RESOURCE_EXHAUSTED   With retry_after_ms: after that time, until the deadline.
+ *   CONNECTION_LOST      Once, on a new connection. The server may have counted the first push.
+ *                        The repeat then has no further effect, because the same bytes in the same
+ *                        round get the same reply.
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE   With retry_after_ms: after this time, until the deadline.
  *
- * All other errors go to `done` unchanged, and so do errors too late for a retry.
+ * All other errors are passed to `done` unchanged, and so are errors that come too late for a
+ * retry.
  */
 
 #pragma once
@@ -35,9 +37,9 @@ typedef struct
   guint n_addresses;
   gsize max_message_bytes; /* limit of a reply; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */
-  const gchar *token;      /* the same */
+  const gchar *token;      /* see TpsClientOptions */
   /* The device to which averages will be copied. Large averages are received into memory from which
-   * it can copy directly. NULL = none. */
+   * the device can copy directly. NULL = none. */
   TpsDevice *device;
 } TpsRemoteExchangeOptions;
 

@@ -2,8 +2,8 @@
 
 /* Implements TpsStore (runtime/trainer/ports/store.h) over the service Rendezvous.
  *
- * `get` waits on the server and does not poll. After a lost connection, a call is retried once on a
- * new connection, because a repeated put, get or remove has the effect of one.
+ * `get` does not poll: the server replies when the key exists. After a lost connection, a call is
+ * retried once on a new connection, because a repeated put, get or remove has no further effect.
  */
 
 #pragma once
@@ -13,12 +13,12 @@
 
 G_BEGIN_DECLS
 
-/* Creates a store, which the caller frees through its ops. It does not connect yet. `address` is as
- * for a client; `timeout_ns` is the timeout of a put or remove (0 = 30 s). Errors: INVALID_ARGUMENT
- * if the address cannot be parsed. Thread: any. */
+/* Creates a store, which does not connect yet. The caller frees it through its ops. `address` has
+ * the format of TpsClientOptions.address; `timeout_ns` is the timeout of a put or remove (0 = 30
+ * s). Errors: INVALID_ARGUMENT if the address cannot be parsed. Thread: any. */
 TpsStore *tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error);
 
-/* As tps_remote_store_new(), over TLS and with a token (see TpsClientOptions); either may be
+/* As tps_remote_store_new(), but with TLS and a token (see TpsClientOptions); either may be
  * NULL. */
 TpsStore *tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *token,
                                        gint64 timeout_ns, GError **error);
