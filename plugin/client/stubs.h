@@ -2,13 +2,14 @@
 
 /* The methods of the contract as functions that wait for their reply.
  *
- * `deadline_ns` is monotonic. Outputs are written on success only and owned by the caller. Errors
- * are those of tps_client_call(), and INTERNAL if the reply cannot be decoded. Thread: any except
- * the client's own I/O thread; several calls may run at the same time.
+ * Arguments are borrowed for the call; `deadline_ns` is monotonic. The caller owns the outputs,
+ * which are written on success only. Functions that return a pointer return NULL on error. Errors:
+ * those of tps_client_call(), and INTERNAL if the reply cannot be decoded. Thread: any except the
+ * client's own I/O thread; several calls may run at the same time.
  *
- * After a lost connection, or if the server is recovering or busy, these calls are retried until
- * the deadline (retry.h): init_model, get_model, lookup_rows_with_lsns, flush, read_log, and, with
- * a push id, update_and_fetch_model and assign_rows. assign_rows with an LSN is retried as well.
+ * After a lost connection, or if the server is recovering or busy, the following calls are retried
+ * until the deadline (retry.h): init_model, get_model, lookup_rows_with_lsns, flush, read_log,
+ * update_and_fetch_model with a push id, and assign_rows with a push id or an LSN.
  */
 
 #pragma once
@@ -23,8 +24,8 @@
 
 G_BEGIN_DECLS
 
-/* Node. tps_remote_get_metrics() returns an array of TpsMetricSummary that frees its elements; NULL
- * on error. */
+/* The service Node: describe the server, read or clear its metrics, and read its certificates
+ * again. tps_remote_get_metrics() returns an array of TpsMetricSummary that frees its elements. */
 gboolean tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info,
                               GError **error);
 GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadline_ns,
@@ -32,18 +33,21 @@ GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gin
 gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
 gboolean tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* Returns the previous levels (g_free); NULL on error. */
+/* Sets the levels of the server's log. Returns the previous levels, which the caller must free with
+ * g_free(). */
 gchar *tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 deadline_ns,
                                  GError **error);
 
-/* Durability: a snapshot of whole tables, without increments. The caller must clear `info`. */
+/* The service Durability: writes a snapshot of whole tables, without increments, and waits for it.
+ * The caller must clear `info`. */
 gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
                               GError **error);
 
-/* ParameterServer. */
+/* The service ParameterServer. tps_remote_reset_state() clears the state of the averaging
+ * server. */
 gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* `parameters` are borrowed. */
+/* Create, fetch and update the model. */
 gboolean tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_parameters,
                                 const TpsOptimizerSpec *optimizer, gint64 deadline_ns,
                                 GError **error);
@@ -52,13 +56,14 @@ TpsModelVersion *tps_remote_update_and_fetch_model (TpsClient *client,
                                                     const TpsUpdateModelArguments *arguments,
                                                     gint64 deadline_ns, GError **error);
 
-/* EmbeddingTable: the tables of one server. remote_tables.h handles several servers. */
+/* The service EmbeddingTable: create and drop tables of one server. remote_tables.h handles several
+ * servers. */
 gboolean tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, gint64 deadline_ns,
                                   GError **error);
 gboolean tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns,
                                 GError **error);
 
-/* Borrows the contents of `arguments`. */
+/* Look up rows with their LSNs, and set rows. */
 gboolean tps_remote_lookup_rows_with_lsns (TpsClient *client,
                                            const TpsLookupRowsArguments *arguments,
                                            gint64 deadline_ns, TpsRowsWithLsns *rows,
@@ -66,21 +71,23 @@ gboolean tps_remote_lookup_rows_with_lsns (TpsClient *client,
 gboolean tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
                                  gint64 deadline_ns, GError **error);
 
-/* Durability, for servers with a data directory. runtime/server/log/log_records.h reads the records
- * of a batch. The deadline must exceed `wait_ms`. */
+/* The service Durability, for servers with a data directory: write the log to the disk, and read a
+ * batch of its records. runtime/server/log/log_records.h decodes the records. The deadline of
+ * tps_remote_read_log() must be later than the end of its `wait_ms`. */
 gboolean tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **error);
 gboolean tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments,
                               gint64 deadline_ns, TpsWireLogBatch *batch, GError **error);
 
-/* Trainer. */
+/* The service Trainer: start a training, read its status, and cancel it. */
 gboolean tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns,
                            GError **error);
 gboolean tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, TpsTrainStatus *status,
                                       GError **error);
 gboolean tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* Rendezvous. `timeout_ms` is the time that the server waits for the key (DEADLINE_EXCEEDED); with
- * 0, a missing key is NOT_FOUND at once. */
+/* The service Rendezvous: put, get and remove keys. `timeout_ms` is the time for which the server
+ * waits for the key, before it replies with DEADLINE_EXCEEDED; with 0, a missing key is NOT_FOUND
+ * at once. tps_remote_remove() removes all keys that begin with `prefix`. */
 gboolean tps_remote_put (TpsClient *client, const gchar *key, GBytes *value, gint64 deadline_ns,
                          GError **error);
 GBytes *tps_remote_get (TpsClient *client, const gchar *key, gint32 timeout_ms, gint64 deadline_ns,

@@ -2,19 +2,20 @@
 
 /* The split of one query over the shards of its table, and the merge of their replies.
  *
- * Each shard that has ids of the query receives a query of its own: the bags that have ids there,
- * with those ids, in their order. Its reply has one row per bag. If a bag lies in one shard, that
- * row is its result. If it spans several shards, it has some slots of a scratch table. The rows are
- * copied into the slots and pooled from there, like rows of a small table:
+ * Each shard that has ids of the query receives its own query: the bags that have ids in the shard,
+ * with only these ids, in their order. The reply of the shard has one row per bag. If a bag lies in
+ * one shard, this row is the result of the bag. If a bag spans several shards, it has some slots of
+ * a scratch table. The rows are copied into the slots and pooled from there, like rows of a small
+ * table:
  *
  *   POOLED  Shards pool their parts. The parts are pooled again in the order of the shards.
- *   EXACT   Shards return the rows of bags that span several shards one by one. They are pooled in
- *           the order of the indices.
- *   ROWS    Shards return all rows one by one. They stay in their slots in the order of the
+ *   EXACT   Shards return the rows of bags that span several shards one by one. The rows are pooled
+ *           in the order of the indices.
+ *   ROWS    Shards return all rows one by one. The rows stay in their slots in the order of the
  *           indices.
  *
- * For a mean, shards return sums, and the division happens once, here. A query whose ids all lie in
- * one shard is passed on unchanged.
+ * For a mean, shards return sums, and the division happens only once, in the merge. A query whose
+ * ids all lie in one shard is passed on unchanged.
  */
 
 #pragma once
@@ -40,11 +41,11 @@ typedef struct
   gint64 *offsets; /* [n_bags] */
   gfloat *weights; /* [n_indices], or NULL */
   gint64 *bags;    /* [n_bags], the number of each bag in the query */
-  gint64 *slots;   /* [n_bags], in the scratch table; -1 = the bag lies in one shard */
+  gint64 *slots;   /* [n_bags], slots in the scratch table; -1 = the bag lies in one shard */
   TpsTensor answer;
 } TpsBagPart;
 
-/* A bag that is pooled from slots. */
+/* A bag that spans several shards, and is pooled from slots of the scratch table. */
 typedef struct
 {
   gsize bag, first_slot, n_slots;
@@ -57,16 +58,16 @@ typedef struct
   TpsSplitMode mode;
   gboolean is_passed_on; /* there is one part, the unchanged query; the part's arrays are NULL */
   guint n_parts;
-  TpsBagPart *parts;       /* in ascending order of shards; only those with ids */
+  TpsBagPart *parts;       /* in ascending order of shards; only shards with ids */
   GArray *spanning;        /* of TpsSpanningBag; NULL if is_passed_on */
   gsize n_slots;           /* of the scratch table */
   gfloat *slot_weights;    /* EXACT with weights: [n_slots] */
   gpointer memory, floats; /* memory of the parts' arrays */
 } TpsBagSplit;
 
-/* Splits `query`, which must have been checked with its rows. It and its tensors are borrowed until
- * the split is cleared. In the mode ROWS, the query must not have weights, and its ids must not all
- * lie in one shard. */
+/* Splits `query`, whose rows must have been checked against `table`. `query` and its tensors are
+ * borrowed until the split is cleared. In the mode ROWS, the query must not have weights, and its
+ * ids must not all lie in one shard. */
 void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery *query,
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
@@ -74,20 +75,22 @@ void tps_bag_split_clear (TpsBagSplit *split);
 /* Returns the number of bags of the query. */
 gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 
-/* Returns the query for the part's shard; it borrows from the split. */
+/* Returns the query for the shard of part `number`; it borrows from the split. */
 TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 
-/* Takes ownership of the reply for a part. If the reply must be merged and lies in memory of a
- * device, it is copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if it does not match
- * the request; those of the copy. Thread: any; several parts at the same time. */
+/* Takes ownership of the reply for part `number`. If the reply must be merged and lies in memory of
+ * a device, it is copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if the reply does
+ * not match the request; those of the copy. Thread: any; calls for different parts may run at the
+ * same time. */
 gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]; `output` must be
- * zero before. Not for ROWS. */
+/* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]. `output` must be
+ * zero before. The mode must not be ROWS. */
 void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output);
 
-/* Merges the replies of ROWS into FLOAT32 [n_indices, dim]; `rows` must be zero before. */
+/* Merges the replies in the mode ROWS, all of which must have been taken, into FLOAT32 [n_indices,
+ * dim]. `rows` must be zero before. */
 void tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows);
 
 G_END_DECLS

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradient of maxima whose rows are in several places, as gradients of rows. */
+/* Converts the gradient of bags with pooling MAX that span several shards into gradients of
+ * rows. */
 
 #pragma once
 
@@ -8,17 +9,18 @@
 
 G_BEGIN_DECLS
 
-/* Bags with one row each, one for each row that is a maximum somewhere. A server collects the
- * gradients of maxima by row before it adds them to its rows; the sums of these bags are the same
- * numbers. */
+/* The converted gradient: one bag for each row that holds a maximum, with only this row. A server
+ * adds up the gradients of maxima by row before it applies them; the gradients of these bags are
+ * the same sums. */
 typedef struct
 {
   TpsBagGradient gradient; /* borrows from the other fields */
   TpsTensor indices, offsets, values;
 } TpsMaxGradient;
 
-/* Expands `maxima`, which must have been checked. `rows` FLOAT32 [n_indices, dim]: the current rows
- * of its indices. `table_rows`: number of rows of the table. */
+/* Converts `maxima`, which must have been checked. `rows`, FLOAT32 [n_indices, dim], are the
+ * current rows of the indices; `table_rows` is the number of rows of the table. The caller must
+ * clear `expanded`, which may outlive `rows`, but borrows the table name of `maxima`. */
 void tps_max_gradient_init (TpsMaxGradient *expanded, const TpsBagGradient *maxima,
                             TpsTensorView rows, gint64 table_rows);
 void tps_max_gradient_clear (TpsMaxGradient *expanded);

@@ -9,11 +9,12 @@
 
 G_BEGIN_DECLS
 
-/* Called on an I/O thread when all replies are in the plan (`error` is NULL), or with an error,
- * which is borrowed. */
+/* Called once, on an I/O thread, when all requests have ended. `error` is borrowed; NULL = all
+ * replies are in the plan. */
 typedef void (*TpsPlanAnswered) (gpointer user_data, const GError *error);
 
-/* Sends the requests of `plan`, which is borrowed until `answered`. */
+/* Sends the requests of `plan`, which is borrowed until `answered`. `answered` is never called
+ * before this returns. Thread: any. */
 void tps_lookup_plan_send (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_ns,
                            TpsPlanAnswered answered, gpointer user_data);
 

@@ -1,20 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state that the parts of the remote tables share. Private to them.
+/* The state that the parts of the remote tables share. Private to these parts.
  *
  * The happy path: lookup.c and push.c check a call and find its tables. A plan (lookup_plan.h,
  * push_plan.h) turns it into one request per server. servers.h sends the requests, all at the same
  * time. When the last reply has arrived, the plan merges the replies on the I/O thread that
  * received it, and `done` is called there.
  *
- * A call that fails before any request ends by tps_servers_defer(), because `done` must not run
- * inside the call.
+ * A call that fails before any request is sent ends by tps_servers_defer(), because `done` must not
+ * run inside the call.
  *
- * The release first cancels all clients, so that all calls in flight end with ABORTED. It then
- * waits until all calls have ended, because the end of a call on one client may start a request on
- * another. Only then does it free the clients.
+ * tps_remote_tables_free() first cancels all clients, so that all calls in flight end with ABORTED.
+ * It then waits until all calls have ended, because the end of a call on one client may start a
+ * request on a different client. Only then does it free the clients.
  *
- * Locks: only `lock`, which must not be held while calling anything but the hash table. */
+ * Locks: only `lock`, which must not be held during calls of functions other than those of the hash
+ * table. */
 
 #pragma once
 
@@ -35,26 +36,29 @@ struct TpsRemoteTables
   GHashTable *tables; /* TpsPlacedTable by name */
 };
 
-/* Finds the tables of all queries under one lock and checks the queries with their rows; `stride`
- * is the distance between queries. Returns an array of references. Errors: NOT_FOUND,
- * INVALID_ARGUMENT, naming "LIST[2].indices[17]". */
+/* Finds the tables of all queries, with the lock taken once, and checks the queries and their rows.
+ * `stride` is the distance between queries in bytes; `list` is the name of the list in messages.
+ * Returns an array of references, which the caller owns. Errors: NOT_FOUND; INVALID_ARGUMENT,
+ * naming "LIST[2].indices[17]". */
 GPtrArray *tps_remote_tables_find_all (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                        guint n_queries, gsize stride, const gchar *list,
                                        GError **error);
 
-/* Returns a reference of one table. Errors: NOT_FOUND. */
+/* Returns a reference to the table with this name. Errors: NOT_FOUND. */
 TpsPlacedTable *tps_remote_tables_find (TpsRemoteTables *tables, const gchar *name, GError **error);
 
-/* Checks that `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
+/* Returns TRUE if `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
 gboolean tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indices,
                                           GError **error);
 
-/* Adds the table to the known ones, and takes ownership of the reference. */
+/* Adds the table to the known tables, and takes ownership of the reference. Replaces a table of the
+ * same name. */
 void tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table);
-/* Removes the table from the known ones, unless another table has its name by now. */
+/* Removes the table from the known tables, unless its name belongs to a different table by now. */
 void tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table);
 
-/* Ends a call that failed before any request; takes ownership of the error. */
+/* End a call that failed before any request was sent: call `done` with the error later, on an I/O
+ * thread. They take ownership of the error. */
 void tps_remote_tables_fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done,
                                     gpointer user_data, GError *error);
 void tps_remote_tables_fail_push (TpsRemoteTables *tables, TpsTablesApplied done,

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The split of a list of rows over the shards of their table. Within each shard, rows keep their
- * order. It uses no sockets. */
+/* The split of a list of rows over the shards of their table, and the merge of the replies. Within
+ * each shard, rows keep their order. It uses no sockets. */
 
 #pragma once
 
@@ -9,12 +9,12 @@
 
 G_BEGIN_DECLS
 
-/* The rows of one shard. */
+/* The rows in one shard. */
 typedef struct
 {
   guint shard;
   TpsTensorView indices; /* INT64 [n] */
-  gsize *positions; /* [n], position of each row in the whole list; NULL = all rows, in order */
+  gsize *positions; /* [n], positions of the rows in the whole list; NULL = all rows, in order */
   TpsTensor answer;
 } TpsRowPart;
 
@@ -28,28 +28,30 @@ typedef struct
   gsize *positions;
 } TpsRowSplit;
 
-/* Splits `indices`, INT64 [n], which must have been checked against the table and are borrowed. The
- * parts are the shards with rows; with `all_shards`, all shards. */
+/* Splits `indices`, INT64 [n], which must have been checked against the table and are borrowed
+ * until the split is cleared. There is one part for each shard with rows, or for each shard of the
+ * table if `all_shards` is TRUE. */
 void tps_row_split_init (TpsRowSplit *split, TpsPlacedTable *table, TpsTensorView indices,
                          gboolean all_shards);
 void tps_row_split_clear (TpsRowSplit *split);
 
-/* Takes ownership of the rows of a part. If the rows must be merged and lie in memory of a device,
- * they are copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if they do not match the
- * request; those of the copy. Thread: any; several parts at the same time. */
+/* Takes ownership of the rows of part `number`. If the rows must be merged and lie in memory of a
+ * device, they are copied to the host; the copy blocks. Errors: INVALID_ARGUMENT if the rows do not
+ * match the request; those of the copy. Thread: any; calls for different parts may run at the same
+ * time. */
 gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* Merges the replies, all of which must have been taken, into [n, dim] of the table's dtype; `rows`
+/* Merges the replies, all of which must have been taken, into [n, dim] of the table's dtype. `rows`
  * must be zero before. */
 void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 
-/* Collects the part's rows of `values` [n, dim], of any dtype, into `gathered`, which must be zero
- * before and may borrow from `values`. */
+/* Collects the rows of part `number` from `values` [n, dim], of any dtype, into `gathered`, which
+ * must be zero before and may borrow from `values`. */
 void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
 
-/* Initializes a tensor that borrows the elements of `view`. */
+/* Initializes a tensor that borrows the elements of `view`. They must not be written. */
 void tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view);
 
 G_END_DECLS

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Several servers, and requests to some of them that end together. */
+/* Clients of several servers, and groups of requests to some of them. A group ends when all its
+ * requests have ended. */
 
 #pragma once
 
@@ -17,50 +18,53 @@ typedef struct
 
   TpsMutex lock; /* guards the next line */
   guint n_calls; /* calls that have not ended */
-  TpsCond idle;
+  TpsCond idle;  /* signalled when `n_calls` reaches zero */
 } TpsServers;
 
-/* One request. All its pointers are borrowed until it has ended. */
+/* A request to one server. All its pointers are borrowed until it has ended. */
 typedef struct
 {
   guint server;
   gconstpointer arguments;
-  TpsReadResult read; /* NULL = void. Its errors are the server's fault and become INTERNAL. */
+  TpsReadResult read; /* NULL = void; its errors become INTERNAL */
   gpointer result;
 } TpsServerRequest;
 
-/* Called on the I/O thread of a client, and must not block. errors [n_requests] are NULL for
- * requests that succeeded; they are borrowed for the call. The callback may send further
- * requests. */
+/* Called once, on the I/O thread of a client, when all requests have ended. Must not block. errors
+ * [n_requests] are NULL for requests that succeeded; they are borrowed for the callback. The
+ * callback may send further requests. */
 typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
 
 /* Creates a client for each address, with the options of `common` except for the address. Errors:
- * INVALID_ARGUMENT if there is no address or one cannot be parsed; then there is nothing to
- * clear. */
+ * INVALID_ARGUMENT if there is no address or an address cannot be parsed; those of
+ * tps_client_new(). On error, there is nothing to clear. */
 gboolean tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
                            const TpsClientOptions *common, GError **error);
+/* Ends pending calls with ABORTED. Later calls fail with ABORTED, too. Thread: any. */
 void tps_servers_cancel (TpsServers *servers);
 /* Cancels all calls, waits until they have ended, and frees the clients. */
 void tps_servers_clear (TpsServers *servers);
 
 /* Calls a method of several servers at the same time, with the retries of plugin/client/retry.h.
- * `requests` is copied. `done` is called when all requests have ended, never before this
- * returns. */
+ * `requests` is copied. `done` is called when all requests have ended, never before this returns.
+ * Thread: any. */
 void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                        guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
                        gpointer user_data);
 
-/* Calls `func` soon on an I/O thread; with ABORTED after a cancellation. */
+/* Calls `func` soon, on an I/O thread, without an error, or with ABORTED if the servers have been
+ * cancelled. Thread: any. */
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
-/* As tps_servers_call(), but waits. errors [n_requests] must be NULL before, and is filled in.
- * Returns whether all requests succeeded. */
+/* As tps_servers_call(), but waits. Returns TRUE if all requests succeeded. errors [n_requests]
+ * must be NULL before; the caller owns the errors. Must not be called from a callback. */
 gboolean tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc,
                                 const TpsServerRequest *requests, guint n_requests,
                                 gint64 deadline_ns, GError **errors);
 
-/* Returns the first of the errors, with the name of its server; NULL if there is none. With
- * `is_push`, the message states the number of servers that applied the push, if any did. */
+/* Returns a copy of the first error, whose message names the server; NULL if there is no error. The
+ * caller owns it. If `is_push` is TRUE, the message also states the number of servers that applied
+ * the push, if any did. */
 GError *tps_servers_dup_error (const TpsServers *servers, const TpsServerRequest *requests,
                                guint n_requests, GError *const *errors, gboolean is_push);
 
