@@ -16,25 +16,27 @@ typedef enum
   TPS_PRINCIPAL_ANONYMOUS = 0,   /* "anonymous": a TCP peer without a certificate or token */
   TPS_PRINCIPAL_UID = 1,         /* "uid:1000": the user of the peer on a Unix socket */
   TPS_PRINCIPAL_CERTIFICATE = 2, /* the name in the peer's certificate: "spiffe://fleet/trainer" */
-  TPS_PRINCIPAL_TOKEN = 3,       /* the name of its token in the token file */
+  TPS_PRINCIPAL_TOKEN = 3,       /* "token:trainer": the name of its token in the token file */
 } TpsPrincipalKind;
 
 typedef struct TpsPrincipal TpsPrincipal;
 
-/* The tenants of principals that get none from a rule or a token. Anonymous peers have one of their
- * own, so that a flood of them does not use up the limits of others. */
+/* The tenants of principals without a tenant from a rule or a token. Anonymous peers have a
+ * separate tenant, so that many of them cannot use up the limits of other principals. */
 #define TPS_DEFAULT_TENANT "default"
 #define TPS_ANONYMOUS_TENANT "anonymous"
 
-/* Creates a principal; copies `name` and `tenant` (NULL = one of these two). The caller owns it. */
+/* Creates a principal, which the caller owns. Copies `name` and `tenant` (NULL =
+ * TPS_ANONYMOUS_TENANT or TPS_DEFAULT_TENANT, depending on `kind`). */
 TpsPrincipal *tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant);
+/* Takes a reference, or drops one. Thread: any. */
 TpsPrincipal *tps_principal_ref (const TpsPrincipal *principal);
 void tps_principal_unref (TpsPrincipal *principal);
 
 /* Returns the anonymous principal of TPS_ANONYMOUS_TENANT; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
 
-/* Returns the kind of the principal. Thread: any. */
+/* Return the kind, the name and the tenant of the principal. Thread: any. */
 TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);
 const gchar *tps_principal_get_name (const TpsPrincipal *principal);   /* borrowed */
 const gchar *tps_principal_get_tenant (const TpsPrincipal *principal); /* borrowed, never NULL */

@@ -15,8 +15,8 @@ typedef enum
   TPS_RIGHT_PUSH = 1 << 1, /* takes part in training: changes values, creates and drops nothing */
   /* creates and drops state, reads and writes files, changes the server */
   TPS_RIGHT_ADMIN = 1 << 2,
-  TPS_RIGHT_ANY = 7, /* any of the three: for methods that carry or prepare calls */
-  /* for methods only: any peer may call them, also before authentication */
+  TPS_RIGHT_ANY = 7, /* any of these three: for methods that carry or prepare calls */
+  /* for methods only: any peer may call the method, even before authentication */
   TPS_RIGHT_OPEN = 1 << 3,
 } TpsRight;
 

@@ -8,11 +8,13 @@
  *     { "principals": ["uid:0"], "rights": ["read", "push", "admin"], "tables": ["*"] } ] }
  *
  * A call is allowed if a rule names its principal, its method and a right that the method needs. A
- * table is allowed if one of these rules also names the table. All other calls are refused. All
- * names are patterns (glob.h). A rule without "methods" applies to all methods; a rule without
- * "tables" applies to no table. "Service" is short for "Service:*". The tenant of a principal is
- * that of the first rule that names the principal and has a tenant. The file may also have
- * "tenants", the limits of tenants (tenants.h).
+ * call may use a table if one of these rules also names the table. All other calls are refused,
+ * with two exceptions: every principal may call methods with the right OPEN (right.h), and every
+ * principal that a rule names may call methods with the right ANY. All names are patterns (glob.h).
+ * A rule without "methods" applies to all methods; a rule without "tables" applies to no table.
+ * "Service" is short for "Service:*". The tenant of a principal is that of the first rule that
+ * names the principal and has a tenant. The file may also have "tenants", the limits of tenants
+ * (tenants.h).
  *
  * A TpsRules is immutable and reference-counted. Thread: any.
  */
@@ -33,14 +35,17 @@ typedef struct
   gchar **principals;
   gchar **methods; /* "Service:method" */
   gchar **tables;
-  guint rights;  /* of TpsRight */
+  guint rights;  /* bits of TpsRight */
   gchar *tenant; /* NULL = the rule names none */
 } TpsRule;
 
-/* Reads a file. The caller owns the result. Errors: INVALID_ARGUMENT, "FILE:LINE: reason". */
+/* Reads the rules from a file. The caller owns the result. Errors: INVALID_ARGUMENT, "FILE:LINE:
+ * reason". */
 TpsRules *tps_rules_read (const gchar *file, GError **error);
-/* Parses a text; `file` is the name for errors. The caller owns the result. Errors: as above. */
+/* Parses the rules in `text`; `file` is the file name for errors. The caller owns the result.
+ * Errors: INVALID_ARGUMENT, "FILE:LINE: reason". */
 TpsRules *tps_rules_parse (const gchar *file, const gchar *text, GError **error);
+/* Takes a reference, or drops one. Thread: any. */
 TpsRules *tps_rules_ref (TpsRules *rules);
 void tps_rules_unref (TpsRules *rules);
 

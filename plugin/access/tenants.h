@@ -8,7 +8,7 @@
  *              "table_bytes": 8000000000, "calls_in_flight": 256 },
  *     "*": { "calls_per_s": 100 } }
  *
- * The entry "*" applies to each tenant without an entry of its own. An absent limit means no limit.
+ * The entry "*" applies to each tenant without a separate entry. An absent limit means no limit.
  * Values must be whole numbers from 1. The burst of a limit X_per_s is X_burst; its default is the
  * amount of one second.
  */
@@ -23,9 +23,9 @@ G_BEGIN_DECLS
 
 #define TPS_TENANT_MAX_NAME 128
 
-/* Parses the entries into an array of TpsTenantEntry, which owns the names; the caller owns it.
- * `node` NULL = an empty array. Errors: INVALID_ARGUMENT, "tenants.ads.calls_per_s: reason";
- * `*culprit` (may be NULL) is then the node with the error, borrowed. */
+/* Parses the entries into an array of TpsTenantEntry, which owns the names. The caller owns the
+ * array. If `node` is NULL, the array is empty. Errors: INVALID_ARGUMENT, "tenants.ads.calls_per_s:
+ * reason"; `*culprit` (may be NULL) is then the node with the error, borrowed. */
 GArray *tps_tenants_parse (JsonNode *node, JsonNode **culprit, GError **error);
 
 G_END_DECLS

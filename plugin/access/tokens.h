@@ -4,9 +4,10 @@
  *
  *   NAME sha256:HASH [TENANT]      # comment
  *
- * A name may have several tokens, so that one can replace another. A plain SHA-256 is enough,
- * because a token is 256 random bits: no dictionary contains it, so a slow or salted hash would
- * protect nothing more. The server must be able to check tokens at the rate of new connections.
+ * A name may have several tokens, so that a new token can replace an old one without a gap. A plain
+ * SHA-256 is enough, because a token is 256 random bits: no dictionary contains it, so a slow or
+ * salted hash would not improve the protection. The server must also be able to check tokens at the
+ * rate of new connections.
  *
  * A TpsTokens is immutable and reference-counted. Thread: any.
  */
@@ -24,30 +25,32 @@ typedef struct TpsTokens TpsTokens;
 
 typedef struct
 {
-  guint8 digest[TPS_TOKEN_DIGEST_BYTES]; /* must be first: the key */
+  guint8 digest[TPS_TOKEN_DIGEST_BYTES]; /* the key of the hash table; must be first */
   gchar *name;                           /* of the principal: "token:NAME" */
   gchar *tenant;                         /* NULL = the file names none */
 } TpsTokenOwner;
 
-/* Reads a file. The caller owns the result. Errors: INVALID_ARGUMENT, "FILE:LINE: reason"; they do
- * not repeat the text of the line. */
+/* Reads the hashes from a file. The caller owns the result. Errors: INVALID_ARGUMENT, "FILE:LINE:
+ * reason", without the text of the line. */
 TpsTokens *tps_tokens_read (const gchar *file, GError **error);
-/* Parses a text; `file` is the name for errors. The caller owns the result. Errors: as above. */
+/* Parses the hashes in `text`; `file` is the file name for errors. The caller owns the result.
+ * Errors: those of tps_tokens_read(). */
 TpsTokens *tps_tokens_parse (const gchar *file, const gchar *text, GError **error);
+/* Takes a reference, or drops one. Thread: any. */
 TpsTokens *tps_tokens_ref (TpsTokens *tokens);
 void tps_tokens_unref (TpsTokens *tokens);
 
 /* Sets `digest` to the SHA-256 of the token. Thread: any. */
 void tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
 
-/* Returns the owner of the token with that hash, borrowed; NULL: the token is unknown. Digests are
- * compared in constant time. */
+/* Returns the owner of the token with the hash `digest`, borrowed; NULL = the token is unknown.
+ * Digests are compared in constant time. */
 const TpsTokenOwner *tps_tokens_find (const TpsTokens *tokens,
                                       const guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
 
-/* Creates a token for `name` ([A-Za-z0-9_.:/@-]{1,128}), and `line` for the file; the caller owns
- * both. `tenant` may be NULL. Errors: INVALID_ARGUMENT, UNAVAILABLE (no random bytes). Thread:
- * any. */
+/* Creates a token for `name` ([A-Za-z0-9_.:/@-]{1,128}), and its `line` for the token file.
+ * `tenant` may be NULL. The caller owns the token and the line. Errors: INVALID_ARGUMENT,
+ * UNAVAILABLE (no random bytes). Thread: any. */
 gchar *tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTokens, tps_tokens_unref)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of thriftps_server, one row of a table each (runtime/base/options.h). */
+/* The options of thriftps_server. Each is a row of a table (runtime/base/options.h). */
 
 #pragma once
 
@@ -19,7 +19,7 @@ typedef enum
 
 typedef enum
 {
-  TPS_LOG_AUTO, /* the journal's if stderr is the journal, else text */
+  TPS_LOG_AUTO, /* TPS_LOG_JOURNAL if stderr is connected to the journal, otherwise TPS_LOG_TEXT */
   TPS_LOG_TEXT,
   TPS_LOG_JSON,
   TPS_LOG_JOURNAL,
@@ -28,46 +28,48 @@ typedef enum
 typedef struct
 {
   GStrv listen;   /* at least one */
-  GStrv services; /* names, each known, none twice, Node always */
-  gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
+  GStrv services; /* known names without duplicates; always includes Node */
+  gchar *device;  /* adds up gradients: "cpu", "cuda:0"; may not exist */
   gchar *config;
   TpsArguments *arguments; /* as they were given; owned */
   TpsTlsMode tls;
-  TpsTlsOptions tls_files;          /* its text is owned by the flags */
-  gboolean allow_plain_collectives; /* although --tls=required */
-  TpsAccessOptions access;          /* its text is owned by the flags */
+  TpsTlsOptions tls_files;          /* its strings are owned by the flags */
+  gboolean allow_plain_collectives; /* even with --tls=required */
+  TpsAccessOptions access;          /* its strings are owned by the flags */
   gboolean insecure;
-  gchar *make_token; /* NAME or NAME,TENANT: asked to print one and end */
+  gchar *make_token; /* NAME or NAME,TENANT: print a token and exit; NULL = no */
   gsize log_segment_bytes;
   GStrv http;       /* addresses of the HTTP server; NULL = there is none */
-  GStrv http_names; /* that the header Host may have besides; NULL = none */
-  GStrv faults;     /* specifications (runtime/base/fault.h), each checked; NULL = none */
+  GStrv http_names; /* additional names that the Host header may contain; NULL = none */
+  GStrv faults;     /* valid specifications of faults (runtime/base/fault.h); NULL = none */
   gboolean enable_faults;
   TpsTracerOptions tracing;
   gchar *otlp;      /* endpoint of a collector; NULL = none */
-  gchar *log_level; /* as tps_trace_set_levels() reads it; checked */
+  gchar *log_level; /* valid levels in the format of tps_trace_set_levels() */
   TpsLogFormat log_format;
-  gchar *log_file; /* NULL = stderr */
-  gboolean help;   /* asked to print it and end; so with the next three */
-  gboolean help_markdown;
-  gboolean tuning;
-  gboolean version;
-  /* Devices and links of the options are not filled in; texts are owned by the flags. */
+  gchar *log_file;        /* NULL = stderr */
+  gboolean help;          /* print the help and exit */
+  gboolean help_markdown; /* print the help in Markdown and exit */
+  gboolean tuning;        /* print the list of tuning_list.h and exit */
+  gboolean version;       /* print the version and exit */
+  /* The caller must fill in devices and links. Strings are owned by the flags. */
   TpsPluginOptions plugin;
   TpsServerOptions server;
 } TpsServerFlags;
 
-/* `argv` as main() has it, ended by NULL; a --config file is read. `flags` is filled on success
- * only. Errors: INVALID_ARGUMENT, one line that names the option. */
+/* Parses the options in `argv`, which has the format of the argument of main() and ends with NULL,
+ * and in the file of --config. With --help, only `help` and `arguments` are set. Sets `flags` on
+ * success only; the caller must clear them. Errors: INVALID_ARGUMENT, one line that names the
+ * option. */
 gboolean tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error);
-/* Whether a server of these flags may listen on `addresses`, ended by NULL. Errors:
- * INVALID_ARGUMENT for one that other hosts reach, without rules or with tokens that may travel
- * unencrypted. */
+/* Returns TRUE if a server with these flags may listen on `addresses`, ended by NULL. Errors:
+ * INVALID_ARGUMENT if other hosts can reach an address, and there are no rules, or tokens may
+ * travel unencrypted. The options --insecure and --make-token disable this check. */
 gboolean tps_server_flags_check_exposure (const TpsServerFlags *flags,
                                           const gchar *const *addresses, GError **error);
 void tps_server_flags_clear (TpsServerFlags *flags);
 
-/* The table, ended by a NULL name; for help. */
+/* Returns the table of all options, ended by a NULL name; static. */
 const TpsOption *tps_server_flags_get_options (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServerFlags, tps_server_flags_clear)

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of the program and where their values come from, as the HTTP path /flags shows
- * them. */
+/* The options of the program with the origins of their values: the HTTP path /flags. */
 
 #pragma once
 
@@ -10,10 +9,11 @@
 
 G_BEGIN_DECLS
 
-/* The answer in JSON, owned by the caller. Values of options that are secrets are left out. */
+/* Returns the reply in JSON, which the caller owns. Values of secret options are left out. */
 GString *tps_flags_report_new (const TpsServerFlags *flags);
 
-/* The handler of the path; `flags` are the TpsServerFlags. */
+/* The handler of the path: replies to `request` with the report. `flags` are the TpsServerFlags,
+ * borrowed. */
 void tps_flags_report_serve (TpsHttpRequest *request, gpointer flags);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gives freed memory of the program back to the system. The C allocator keeps holes between blocks
- * that are in use, which no budget counts. Thread: one at a time. */
+/* Returns freed memory of the program to the system. The C allocator keeps free blocks between
+ * blocks that are in use, and no budget counts the free ones. Thread: one at a time. */
 
 #pragma once
 
@@ -12,21 +12,22 @@ G_BEGIN_DECLS
 typedef struct
 {
   const TpsBudgets *budgets;
-  gsize highest; /* bytes that the process was charged since the last trim */
+  gsize highest; /* bytes: maximum charge of the process budget since the last trim */
   guint n_turns;
-  guint n_turns_to_settle; /* turns until the trim that follows a fall of the budgets; 0 = none */
+  guint n_turns_to_settle; /* turns until a second trim after a fall of the budgets; 0 = none */
 } TpsMemoryTrimmer;
 
-/* `budgets` is borrowed and must outlive the last turn. */
+/* Returns a trimmer for `budgets`, which are borrowed and must outlive the last turn. */
 TpsMemoryTrimmer tps_memory_trimmer (const TpsBudgets *budgets);
 
-/* Must be called four times a second. Takes some microseconds, or milliseconds if memory is given
- * back. */
+/* Trims the memory if the charge of the process has fallen by 16 MiB or more. Must be called four
+ * times a second. Takes some microseconds, or milliseconds if memory is returned to the system. */
 void tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer);
 
-/* Freed memory goes back to the system at once. By default glibc raises both thresholds when large
- * blocks are freed, and each of its arenas then keeps up to 64 MiB beside all budgets. Must be
- * called before there are threads. */
+/* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the
+ * system at once. By default glibc raises these thresholds when large blocks are freed. Each of its
+ * arenas then keeps up to 64 MiB that no budget counts. Must be called before other threads are
+ * started. */
 void tps_memory_trimmer_set_allocator (void);
 
 G_END_DECLS

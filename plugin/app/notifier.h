@@ -13,15 +13,16 @@ G_BEGIN_DECLS
 
 typedef struct TpsNotifier TpsNotifier;
 
-/* `address` is an absolute path, or "@NAME" for an abstract socket. The caller's. Errors:
- * INVALID_ARGUMENT (any other text), RESOURCE_EXHAUSTED. */
+/* Creates a notifier. `address` must be an absolute path, or "@NAME" for an abstract socket. The
+ * caller owns the result. Errors: INVALID_ARGUMENT (any other text), RESOURCE_EXHAUSTED (no
+ * socket). */
 TpsNotifier *tps_notifier_new (const gchar *address, GError **error);
 
-/* NULL is fine. */
+/* Frees the notifier, which may be NULL. */
 void tps_notifier_free (TpsNotifier *notifier);
 
-/* Sends one message, without waiting. FALSE: the manager did not take it; it may take a later one.
- */
+/* Sends one message, without waiting. FALSE: the manager did not accept the message; it may accept
+ * a later one. */
 gboolean tps_notifier_send (TpsNotifier *notifier, const gchar *message);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsNotifier, tps_notifier_free)

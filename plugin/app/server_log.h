@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of thriftps_server, as its options say. */
+/* The log of thriftps_server, according to its options. */
 
 #pragma once
 
@@ -9,13 +9,12 @@
 
 G_BEGIN_DECLS
 
-/* Makes the log of the process go where `flags` say, with their levels and format, and under their
- * name. The caller's; it must live until the last event. Errors: INVALID_ARGUMENT, naming the file.
- */
+/* Directs the log of the process to the destination of `flags`, with their levels, format and name.
+ * The caller owns the result, which must live until the last event. Errors: INVALID_ARGUMENT, which
+ * names the file. */
 TpsTraceStream *tps_server_log_open (const TpsServerFlags *flags, GError **error);
 
-/* Opens the file of the log again. A failure is an event of the log, which goes on in the old
- * file. */
+/* Opens the file of the log again. A failure is logged to the old file, which stays in use. */
 void tps_server_log_reopen (TpsTraceStream *log);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of --tuning: the machine, and all values that depend on it. */
+/* The list that --tuning prints: the machine, and all values that depend on it. */
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns a table of text with the columns name, value, unit and origin, one line for each value
- * that a server with `flags` would use on this machine. The columns are separated by two blanks or
- * more. Owned by the caller. */
+/* Returns a table of text with the columns name, value, unit and origin, and one line for each
+ * value that a server with `flags` would use on this machine. The columns are separated by two
+ * blanks or more. The caller owns the result. */
 gchar *tps_tuning_list_write (const TpsServerFlags *flags);
 
 G_END_DECLS

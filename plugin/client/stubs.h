@@ -43,8 +43,8 @@ gchar *tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 
 gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
                               GError **error);
 
-/* The service ParameterServer. tps_remote_reset_state() clears the state of the averaging
- * server. */
+/* The service ParameterServer. tps_remote_reset_state() discards all rounds, the model and the
+ * metrics. */
 gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
 
 /* Create, fetch and update the model. */
