@@ -29,7 +29,7 @@ typedef struct
 {
   GStrv listen;   /* at least one */
   GStrv services; /* known names without duplicates; always includes Node */
-  gchar *device;  /* adds up gradients: "cpu", "cuda:0"; may not exist */
+  gchar *device;  /* adds up gradients: "cpu", "cuda:0"; its existence is not checked */
   gchar *config;
   TpsArguments *arguments; /* as they were given; owned */
   TpsTlsMode tls;

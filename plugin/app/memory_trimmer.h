@@ -20,8 +20,9 @@ typedef struct
 /* Returns a trimmer for `budgets`, which are borrowed and must outlive the last turn. */
 TpsMemoryTrimmer tps_memory_trimmer (const TpsBudgets *budgets);
 
-/* Trims the memory if the charge of the process has fallen by 16 MiB or more. Must be called four
- * times a second. Takes some microseconds, or milliseconds if memory is returned to the system. */
+/* Frees half of the kept buffers every five seconds. If the charge of the process has fallen by 16
+ * MiB or more, returns freed memory to the system. Must be called four times a second. Takes some
+ * microseconds, or milliseconds if memory is returned. */
 void tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer);
 
 /* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Assembles a reply from its chunks, which may come in any order within a window. The client's
- * counterpart of transfer.h; without clock, lock or thread.
- */
+/* Assembles a reply from its chunks, which may come in any order within a window. The counterpart
+ * of transfer.h on the client; without clock, lock or thread. */
 
 #pragma once
 
@@ -15,32 +14,35 @@ G_BEGIN_DECLS
 
 typedef struct TpsAssembly TpsAssembly;
 
-/* Begins a reply of `n_bytes` in `n_chunks`; both 0: not known before its first chunk. Errors:
- * INTERNAL (impossible numbers). */
+/* Begins a reply of `n_bytes` in `n_chunks`. If both are 0, they are unknown until the first chunk.
+ * The bodies of the reply come from `bodies` (a reference is taken; NULL = the default pool). The
+ * caller owns the result. Errors: INTERNAL (impossible numbers). */
 TpsAssembly *tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies,
                                GError **error);
 void tps_assembly_free (TpsAssembly *assembly);
 
-/* Returns the next chunk to request, and counts it as requested; -1 = none now. */
+/* Returns the number of the next chunk to request, and counts the chunk as requested; -1 = none
+ * now. */
 gint32 tps_assembly_ask (TpsAssembly *assembly);
 
-/* Makes chunks that were requested and have not come be requested again. */
+/* Marks all requested chunks that have not come as not requested. */
 void tps_assembly_ask_again (TpsAssembly *assembly);
 
-/* Adds a chunk, and takes over the parts of it that it needs. Errors: INTERNAL; `may_help` tells
- * whether another request may help (after a wrong CRC), or the reply is broken for good. A chunk
- * that is already here, or that was not requested, changes nothing. So the caller must limit the
- * time for a peer that sends only such chunks. */
+/* Adds a chunk, and takes a reference to its data if necessary. Errors: INTERNAL. `may_help` is
+ * then TRUE if the caller may request the chunk again (after a wrong CRC), and FALSE if the reply
+ * cannot be completed. A chunk that is already here, or that was not requested, changes nothing and
+ * is not an error. So the caller must limit the time for a peer that sends only such chunks. */
 gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help,
                            GError **error);
 
-/* Sets the reply of a peer that sends it whole. */
+/* Sets the whole reply, for a peer that does not send it in chunks. Must be called instead of
+ * tps_assembly_put(). Errors: INTERNAL. */
 gboolean tps_assembly_put_whole (TpsAssembly *assembly, GBytes *message, GError **error);
 
-/* Returns the number of chunks that have been taken over, in order from 0. */
+/* Returns the number of chunks that have been assembled, in order from 0. */
 gint32 tps_assembly_get_n_received (const TpsAssembly *assembly);
 
-/* Returns the complete reply, owned by the caller; NULL = chunks are missing. */
+/* Returns the complete reply, which the caller owns; NULL if chunks are missing. */
 TpsMessage *tps_assembly_take (TpsAssembly *assembly);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsAssembly, tps_assembly_free)

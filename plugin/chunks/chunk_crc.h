@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 /* Returns the CRC32C of the bytes of `pieces`, in order. */
 guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
 
-/* Compares the CRC of a chunk with that of its data. Errors: `code`. */
+/* Returns TRUE if the CRC of a chunk matches its data. Errors: `code`. */
 gboolean tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error);
 
 G_END_DECLS

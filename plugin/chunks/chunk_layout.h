@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The division of a message into chunks, which all have the same length except the last. For both
- * sides. */
+/* The division of a message into chunks, which all have the same length except the last. Used by
+ * both sides. */
 
 #pragma once
 
@@ -17,22 +17,22 @@ typedef struct
 {
   gint64 n_bytes;     /* of the message, > 0 */
   gint32 n_chunks;    /* > 0 */
-  gsize n_each_bytes; /* of each chunk but the last */
+  gsize n_each_bytes; /* of each chunk except the last */
 } TpsChunkLayout;
 
-/* Divides `n_bytes` into chunks of `n_each_bytes`; into longer ones if their number would be too
- * large. */
+/* Divides `n_bytes`, which must be above 0, into chunks of `n_each_bytes`. The chunks are longer if
+ * their number would exceed 2^31 - 1. */
 TpsChunkLayout tps_chunk_layout (gint64 n_bytes, gsize n_each_bytes);
 
-/* Whether a message of `n_bytes` may have been divided into `n_chunks` chunks with a first one of
+/* Returns TRUE if a message of `n_bytes` can consist of `n_chunks` chunks, the first of which has
  * `n_each_bytes`. */
 gboolean tps_chunk_layout_is_possible (gint64 n_bytes, gint32 n_chunks, gsize n_each_bytes);
 
-/* The bytes of chunk `index`, which must be below n_chunks. */
+/* Returns the number of bytes of chunk `index`, which must be below n_chunks. */
 gsize tps_chunk_layout_get_length (const TpsChunkLayout *layout, gint32 index);
 
-/* Appends the places of the bytes of chunk `index` to `pieces`, an array of struct iovec. They are
- * borrowed from `message`, which must have been ended. */
+/* Appends the memory of the bytes of chunk `index` to `pieces`, an array of struct iovec. The
+ * memory is borrowed from `message`, which must have been ended. */
 void tps_chunk_layout_get_pieces (const TpsChunkLayout *layout, gint32 index, TpsWriter *message,
                                   GArray *pieces);
 

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One message in chunks, the call in it, and its reply: the server's side of thrift/chunks.thrift,
+/* One message in chunks, the call in it, and the reply: the server's side of thrift/chunks.thrift,
  * without clock, lock or thread.
  *
  *   RECEIVING --last chunk--> COMPLETE --take_call--> RUNNING --answer--> ANSWERED
  *
- * A chunk takes three steps, so that the two long ones need no lock: check, feed, advance. Only one
- * thread at a time may check and feed a transfer. `advance` and all other functions must be called
- * with the lock that guards the transfer. Chunks are fed into a scanner as they come, so the
- * message is in its final place after the last one: large tensors are in buffers of their own, and
- * were copied once.
+ * A chunk takes three steps: check, feed and advance. The first two take long, and need no lock,
+ * but only one thread at a time may check and feed a transfer. `advance` and all other functions
+ * must be called with the lock held that guards the transfer. Chunks are fed into a scanner as they
+ * come, so the message is in its final place after the last chunk: each large tensor is in a
+ * separate buffer, and was copied only once.
  */
 
 #pragma once
@@ -33,61 +33,67 @@ typedef enum
 typedef enum
 {
   TPS_CHUNK_REFUSED,  /* the error is set, and nothing has changed */
-  TPS_CHUNK_NEXT,     /* must be fed */
-  TPS_CHUNK_REPEATED, /* was received before */
+  TPS_CHUNK_NEXT,     /* the chunk must be fed */
+  TPS_CHUNK_REPEATED, /* the chunk was received before */
 } TpsChunkVerdict;
 
 /* Begins a message of `n_bytes` in `n_chunks`. Its bodies come from `bodies` (a reference is taken;
- * NULL = the default pool). Errors: INVALID_ARGUMENT for impossible numbers. */
+ * NULL = the default pool). Copies `name`. The caller owns a reference. Errors: INVALID_ARGUMENT
+ * (impossible numbers). */
 TpsTransfer *tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks,
                                TpsBufferPool *bodies, GError **error);
 
-/* Keeps the reply to a call that did not come in chunks. Takes over `answer`, which was ended for a
- * transfer. */
+/* Creates a transfer for the reply to a call that did not come in chunks. Takes ownership of
+ * `answer`, which must have been ended for a transfer. The caller owns a reference. */
 TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
 
-/* Thread: any. */
+/* Takes a reference, or drops one. Thread: any. */
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
 
-/* Sets the only principal that may use the transfer; NULL (the default) = all that know its name.
- * Copied. May be called once, before others know the transfer. */
+/* Sets the only principal that may use the transfer; NULL (the default) = every principal that
+ * knows its name. Copies `owner`. May be called once, before other threads know the transfer. */
 void tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner);
+/* Returns TRUE if `principal`, which may be NULL, may use the transfer. */
 gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
-/* Borrowed. */
+/* Return the name, which is borrowed, and the state of the transfer. */
 const gchar *tps_transfer_get_name (const TpsTransfer *transfer);
 TpsTransferState tps_transfer_get_state (const TpsTransfer *transfer);
 /* Returns the name of a state, for errors; static. */
 const gchar *tps_transfer_state_name (TpsTransferState state);
 
-/* The number of chunks received, in order from 0. */
+/* Returns the number of chunks received, in order from 0. */
 gint32 tps_transfer_get_n_received (const TpsTransfer *transfer);
 
-/* The bytes that count against a limit: the announced ones, later those of the reply. */
+/* Returns the number of bytes that count against a limit: the announced length of the call, and
+ * later the length of the reply. */
 gint64 tps_transfer_get_n_bytes (const TpsTransfer *transfer);
 
-/* Whether the transfer was begun with these numbers. */
+/* Returns TRUE if the transfer was begun with these numbers. */
 gboolean tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32 n_chunks);
 
-/* Checks a chunk's numbers, then its CRC. Errors: INVALID_ARGUMENT. */
+/* Checks the numbers, the length and the CRC of a chunk. Errors: INVALID_ARGUMENT. */
 TpsChunkVerdict tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
-/* Feeds the next chunk. Errors: INVALID_ARGUMENT if the bytes are no message of the announced
- * length; the transfer must then not be used any more. */
+/* Feeds the next chunk, which must have been checked. Errors: INVALID_ARGUMENT if the bytes are not
+ * a message of the announced length; the transfer must then not be used any more. */
 gboolean tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
-/* Counts the chunk that was fed as received. */
+/* Counts the chunk that was fed as received. After the last chunk, the transfer is COMPLETE. */
 void tps_transfer_advance (TpsTransfer *transfer);
 
-/* Returns the call of a complete transfer, which is RUNNING from then on. Errors: INVALID_ARGUMENT
- * (chunks are missing, not a call). The transfer must be RECEIVING or COMPLETE. */
+/* Returns the call of a complete transfer, which is RUNNING from then on. The caller owns the call.
+ * The transfer must be RECEIVING or COMPLETE. Errors: INVALID_ARGUMENT (chunks are missing, or the
+ * message is not a call). */
 TpsMessage *tps_transfer_take_call (TpsTransfer *transfer, GError **error);
 
-/* Takes over the reply of a running transfer, which was ended for a transfer. */
+/* Takes ownership of the reply of a running transfer. `answer` must have been ended for a transfer.
+ * The transfer is then ANSWERED. */
 void tps_transfer_take_answer (TpsTransfer *transfer, TpsWriter *answer);
 
-/* The reply, borrowed; it does not change any more. The transfer must be ANSWERED. */
+/* Returns the reply, borrowed. The reply does not change any more. The transfer must be
+ * ANSWERED. */
 TpsWriter *tps_transfer_get_answer (TpsTransfer *transfer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTransfer, tps_transfer_unref)

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Server-sent events from the bytes of a stream, in pieces of any size (WHATWG HTML, "Server-sent
- * events"): lines of "event: NAME" and "data: TEXT", and an empty line at the end of each event.
- * Comments, ids and other fields are skipped. Thread: one at a time.
- */
+/* A parser of server-sent events (WHATWG HTML, "Server-sent events"), whose bytes may come in
+ * pieces of any size. An event consists of lines of "event: NAME" and "data: TEXT", and ends with
+ * an empty line. Comments, ids and other fields are skipped. Thread: one at a time. */
 
 #pragma once
 
@@ -15,15 +14,17 @@ G_BEGIN_DECLS
 
 typedef struct TpsEventStream TpsEventStream;
 
-/* One event; both texts are borrowed during the call. `name` is "message" where none was sent. */
+/* Called for each event. Both strings are borrowed for the call. `name` is "message" if the event
+ * has no name. */
 typedef void (*TpsEventStreamFunc) (gpointer user_data, const gchar *name, const gchar *data);
 
-/* Creates a parser, owned by the caller, that calls `func` for each complete event. */
+/* Creates a parser, which calls `func` for each complete event. The caller owns the parser. */
 TpsEventStream *tps_event_stream_new (TpsEventStreamFunc func, gpointer user_data);
 void tps_event_stream_free (TpsEventStream *stream);
 
-/* Takes the next bytes, and calls the function for each event that they complete. Errors: PROTOCOL
- * (an event is too long); the stream must not be used any more then. */
+/* Parses the next bytes, and calls the function for each event that they complete. Errors: PROTOCOL
+ * if an event is longer than TPS_EVENT_STREAM_MAX_BYTES; the stream must not be used any more
+ * then. */
 gboolean tps_event_stream_feed (TpsEventStream *stream, const gchar *bytes, gsize n_bytes,
                                 GError **error);
 

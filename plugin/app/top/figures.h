@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The figures of a server over an interval, added up from the samples of its event stream
- * (plugin/http/API.md), with the /status at its end. Members that are missing or of another
- * type count as zero: a server may be newer or older. Thread: one at a time.
- */
+/* The figures of a server over an interval: the sums of the samples of its event stream
+ * (plugin/http/API.md), and the /status at the end of the interval. Members that are missing or
+ * have an unexpected type count as zero, because the server may be older or newer than this
+ * program. Thread: one at a time. */
 
 #pragma once
 
@@ -11,13 +11,13 @@
 
 G_BEGIN_DECLS
 
-#define TPS_FIGURES_MAX_NAMES 4096 /* methods or tables of an interval; others are left out */
+#define TPS_FIGURES_MAX_NAMES 4096 /* methods, and tables, of an interval; others are left out */
 
 typedef struct
 {
   gchar *name;
   gint64 calls, failures;
-  gdouble p50_ms, p99_ms; /* of the slowest sample of the interval; negative = not known */
+  gdouble p50_ms, p99_ms; /* maxima over the samples of the interval; negative = unknown */
 } TpsMethodFigures;
 
 typedef struct
@@ -28,44 +28,46 @@ typedef struct
 
 typedef struct
 {
-  gdouble seconds; /* that the samples cover */
+  gdouble seconds; /* duration of all samples */
   guint n_samples;
   gint64 calls, failures, received_bytes, sent_bytes;
-  GPtrArray *methods; /* of TpsMethodFigures, the busiest first after _end() */
-  GPtrArray *tables;  /* of TpsTableFigures, the same */
-  JsonObject *sample; /* the newest; NULL = none */
-  JsonObject *status; /* the newest answer of /status; NULL = none */
+  GPtrArray *methods; /* of TpsMethodFigures; after tps_figures_end(), the busiest first */
+  GPtrArray *tables;  /* of TpsTableFigures; after tps_figures_end(), the busiest first */
+  JsonObject *sample; /* the newest sample; NULL = none */
+  JsonObject *status; /* the newest reply of /status; NULL = none */
 } TpsFigures;
 
 /* Creates empty figures, owned by the caller. */
 TpsFigures *tps_figures_new (void);
 void tps_figures_free (TpsFigures *figures);
 
-/* Forgets the counts; the newest sample and status stay. */
+/* Begins an interval: resets the counts. The newest sample and status stay. */
 void tps_figures_begin (TpsFigures *figures);
 
-/* Adds the data of an event "sample"; text that is no JSON object is ignored. */
+/* Adds the data of an event "sample". Ignores a text that is not a JSON object. */
 void tps_figures_add_sample (TpsFigures *figures, const gchar *json);
 
-/* The same for an answer of /status. */
+/* Replaces the status by a reply of /status. Ignores a text that is not a JSON object. */
 void tps_figures_set_status (TpsFigures *figures, const gchar *json);
 
-/* Orders methods and tables. */
+/* Ends an interval: sorts methods and tables, the busiest first. */
 void tps_figures_end (TpsFigures *figures);
 
-/* One line of JSON, rates in a second: owned by the caller. */
+/* Returns the figures as one line of JSON, with rates per second. The caller owns it. */
 gchar *tps_figures_to_json (const TpsFigures *figures);
 
-/* ---- members of objects; NULL objects are fine ----------------------------------------------- */
+/* ---- members of objects, which may be NULL --------------------------------------------------- */
 
-/* 0 for a member that is missing or no number. */
+/* Returns a member that is a number; 0 if the member is missing or not a number. */
 gdouble tps_json_number (JsonObject *object, const gchar *name);
-/* "" for one that is missing or no text. Borrowed. */
+/* Returns a member that is a string, borrowed; "" if the member is missing or not a string. */
 const gchar *tps_json_text (JsonObject *object, const gchar *name);
-/* NULL for one that is missing or of another type. Borrowed. */
+/* Return a member that is an object or an array, borrowed; NULL if the member is missing or has a
+ * different type. */
 JsonObject *tps_json_object (JsonObject *object, const gchar *name);
 JsonArray *tps_json_array (JsonObject *object, const gchar *name);
-/* NULL for an element that is no object. Borrowed. */
+/* Returns an element that is an object, borrowed; NULL if the element is not an object. `array`
+ * must not be NULL, and `index` must be below its length. */
 JsonObject *tps_json_element (JsonArray *array, guint index);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFigures, tps_figures_free)

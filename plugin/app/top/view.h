@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The figures of an interval as lines of text for a terminal of a given size. Lines are printable
- * ASCII, also if names of the server are not. Thread: any.
- */
+/* The figures of an interval as lines of text for a terminal of a given size. The lines are
+ * printable ASCII, even if names of the server are not. Thread: any. */
 
 #pragma once
 
@@ -12,14 +11,14 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint n_columns; /* at least TPS_VIEW_MIN_COLUMNS are used */
-  guint n_rows;    /* 0 = as many as there are figures */
+  guint n_columns; /* values below TPS_VIEW_MIN_COLUMNS count as TPS_VIEW_MIN_COLUMNS */
+  guint n_rows;    /* maximum number of lines; 0 = as many as needed for all figures */
 } TpsViewSize;
 
 #define TPS_VIEW_MIN_COLUMNS 60
 
-/* `message` is shown below the head: why there is nothing new; NULL = nothing. At most `n_rows`
- * lines, without newlines; owned by the caller. */
+/* Returns at most `n_rows` lines, without newlines, ended by NULL; the caller owns them. `message`
+ * is shown below the head, for example the reason why there are no new figures; NULL = none. */
 GStrv tps_view_render (const TpsFigures *figures, const gchar *message, const TpsViewSize *size);
 
 G_END_DECLS
