@@ -68,7 +68,7 @@
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
  * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
- * runtime/base/trace.h set another level or destination; OPERATING.md lists the events.
+ * runtime/base/trace.h set the level and the destination; OPERATING.md lists the events.
  *
  * The plugin does not change signal dispositions, locales or log handlers of the process. Creating
  * a TpsProcessor or one of the hardened objects repairs classes of the Thrift library in this
@@ -210,9 +210,10 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
                                            TpsHostKind kind, GError **error);
 
 /* Creates a server with all services; the caller must still call its listen and start functions.
- * `options` may be NULL. Fields that are NULL get defaults: `workers`, `budgets`, `access`,
- * `metrics`, `quotas` and `common_segments` are those of the plugin, and `device` is that of the
- * averaging server. The caller owns the result; the plugin must outlive the server. Thread: any. */
+ * `options` may be NULL. Fields that are NULL get defaults: `workers`, `budgets`, `access` and
+ * `metrics` are those of the plugin, and so are `quotas` (only with rules) and `common_segments`
+ * (only without rules); `device` is that of the averaging server. The caller owns the result; the
+ * plugin must outlive the server. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

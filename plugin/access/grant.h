@@ -47,6 +47,7 @@ TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const G
 TpsGrant *tps_grant_ref (const TpsGrant *grant);
 void tps_grant_unref (TpsGrant *grant);
 
+/* Return the principal of the grant, and its log rates and metrics. */
 const TpsPrincipal *tps_grant_get_principal (const TpsGrant *grant); /* borrowed */
 TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed */
 

@@ -10,8 +10,8 @@
 G_BEGIN_DECLS
 
 /* Mark the time in which a thread uses the client. Any thread except the client's loop must call
- * the first function before, and the second one afterwards. tps_client_free() waits for such
- * threads. */
+ * the first function before it uses the client, and the second one afterwards. tps_client_free()
+ * waits for such threads. */
 void tps_channel_enter (TpsClient *client);
 void tps_channel_leave (TpsClient *client);
 

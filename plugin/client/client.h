@@ -91,7 +91,7 @@ typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
  *
  * On failure, `result` is NULL. A ServiceError of the peer becomes the TPS_ERROR of its code. A
  * TApplicationException becomes TPS_ERROR_INTERNAL, or TPS_ERROR_NOT_FOUND if it is UNKNOWN_METHOD.
- * Errors of the client: DEADLINE_EXCEEDED, CONNECTION_LOST (also if the peer violates the
+ * Errors of the client: DEADLINE_EXCEEDED, CONNECTION_LOST (including a peer that violates the
  * protocol), ABORTED, RESOURCE_EXHAUSTED (too many calls in flight, the message is too long, no
  * memory for the reply), INVALID_ARGUMENT (the host does not exist). */
 typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type,

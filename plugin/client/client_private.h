@@ -73,7 +73,7 @@ struct TpsClient
   TpsTraceContext context; /* of new calls */
   TpsCond idle;            /* signalled when one of the counts reaches zero */
   gboolean cancelled;
-  guint n_callers; /* threads inside tps_client_call() */
+  guint n_callers; /* threads between tps_channel_enter() and tps_channel_leave() */
   guint n_calls;   /* calls that are not finished */
   guint n_links;
   guint32 n_issued;    /* number of sequence ids issued */

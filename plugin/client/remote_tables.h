@@ -51,7 +51,7 @@ typedef struct
   gsize max_message_bytes; /* limit of a reply; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */
   const gchar *token;      /* see TpsClientOptions */
-  gboolean exact;          /* pooled results are exact: see "Placement" above */
+  gboolean exact;          /* bags are pooled on the client: see "Placement" above */
   /* Results of lookups may lie in memory of this device (tps_buffer_get_device() of their buffer
    * returns this device); borrowed. This saves the copy to the host and back if the server is on
    * the same host, its tables and this program use the same GPU, and the address is a Unix socket.
