@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The budgets of one server. All memory that its peers can make it hold is charged to one of them.
+/* The budgets of one server. All memory that a peer can make the server hold is charged to one of
+ * these budgets.
  *
  *   process
  *   ├── pending       requests as they were received, from the first byte until the request is
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
- *   ├── averages      sums in progress and averages kept for repeats; waiting contributions, apart
- *                     from their tensors
+ *   ├── averages      sums in progress and averages kept for repeats; waiting contributions,
+ *                     without their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of
  *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies
@@ -47,32 +48,33 @@ typedef struct
   guint collector;
 } TpsBudgets;
 
-/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). If
- * that is below 960 MiB, they all shrink in proportion to the default of `max_memory_bytes`. */
+/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). If the
+ * total is below 960 MiB, all defaults shrink in proportion to that of `max_memory_bytes`. */
 typedef struct
 {
-  /* Of the process; 0 = the memory, less a tenth of it and at least 96 MiB. */
+  /* Of the process; 0 = the memory less a tenth, but at least 96 MiB and at most half, of it. */
   gsize max_memory_bytes;
-  gsize max_pending_bytes; /* 0 = a quarter of the memory; averages get as much again */
+  gsize max_pending_bytes; /* 0 = a quarter of the memory; also the limit of averages */
   gsize max_table_bytes;   /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
 
-/* The default of `max_memory_bytes`, on a machine or in a control group with this memory. */
+/* Returns the default of `max_memory_bytes` on a machine, or in a control group, with `memory`
+ * bytes. */
 gsize tps_budgets_get_default_process_bytes (gsize memory);
 
-/* The caller owns the struct. `limits` NULL = the defaults. A user that may outlive the struct must
- * keep its own reference to each budget that it charges. */
+/* Makes the budgets. The caller owns the struct. `limits` NULL = the defaults. A user that may
+ * outlive the struct must keep its own reference to each budget that it charges. */
 TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
 
-/* `budgets`, or a struct of NULLs, which limit nothing, if it is NULL. */
+/* Returns `budgets`, or, if it is NULL, a static struct of NULLs, which limit nothing. */
 const TpsBudgets *tps_budgets_or_none (const TpsBudgets *budgets);
 
-/* Adds the gauges memory_held_bytes, memory_peak_bytes and memory_limit_bytes to the readings of
- * `counters`, for every budget of the tree, with the label budget=NAME, until the budgets are
- * freed. Must be called at most once. */
+/* Adds the gauges memory_held_bytes, memory_peak_bytes and memory_limit_bytes, and the counter
+ * memory_refused_total, to the readings of `counters`. Every budget of the tree has the label
+ * budget=NAME. They are removed when the budgets are freed. Must be called at most once. */
 void tps_budgets_add_gauges (TpsBudgets *budgets, TpsCounters *counters);
 
-/* Drops the references. NULL is fine. */
+/* Drops the references to the budgets and frees the struct. NULL is fine. */
 void tps_budgets_free (TpsBudgets *budgets);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBudgets, tps_budgets_free)

@@ -5,8 +5,8 @@
  * The state of a server is a function of its commands in LSN order. A server that applies the
  * records of another server, one by one, has the same bits in every row, optimizer state and model.
  * A record therefore holds the content of the request and the decisions that were made when the
- * command took effect: which rows were the maxima of MAX bags, which tables a failed device left
- * without their step, and whether the request was answered with an error.
+ * command took effect: the rows that were the maxima of MAX bags, the tables whose step was skipped
+ * because their device had failed, and whether the request was answered with an error.
  *
  * Everything in a record is borrowed. Values are read-only.
  */
@@ -47,7 +47,7 @@ typedef struct
 {
   const gchar *name;
   gint64 incarnation; /* the LSN of the command that created the table */
-  /* its device failed before the step: the rows and the number of steps are as before */
+  /* the device of the table failed before the step: its rows and number of steps are unchanged */
   gboolean is_skipped;
 } TpsCommandTable;
 
@@ -63,9 +63,9 @@ typedef struct
 {
   guint n_gradients;
   const TpsBagGradient *gradients;
-  /* [n_gradients]: for each MAX gradient the slots of the rows that were the maxima, INT64
-   * [bags, dim], -1 for an empty bag; NULL for other gradients. The array is NULL if no gradient
-   * is MAX. */
+  /* [n_gradients]: for each MAX gradient, the slots of the rows that were the maxima, INT64
+   * [bags, dim], with -1 for an empty bag; NULL for other gradients. The array is NULL if no
+   * gradient is MAX. */
   const gint64 *const *maxima;
 } TpsCommandBags;
 
@@ -99,11 +99,11 @@ typedef struct
   TpsCommandId id;
   /* The request was answered with an error, so its push id counts as unused. */
   gboolean has_failed;
-  /* the strongest durability of the tables that it changes; 0 = the server's. Not part of the
-   * record */
+  /* The strongest durability of the tables that the command changes; 0 = the server's durability.
+   * Not part of the record. */
   TpsDurability durability;
   guint n_tables;
-  const TpsCommandTable *tables; /* the tables whose rows it changes, each once */
+  const TpsCommandTable *tables; /* the tables whose rows the command changes, each once */
   union
   {
     const TpsTableSpec *create; /* resolved */

@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 /* A round that waits for trainers. */
 typedef struct
 {
-  gint64 batch; /* 0 if rounds have no batches; so is `param_loc` */
+  gint64 batch; /* 0, as is `param_loc`, if rounds have no batches */
   gint32 param_loc;
   guint n_arrived;
   gint64 age_ns;       /* since its first arrival */
@@ -22,7 +22,7 @@ typedef struct
   gint32 missing[TPS_OPEN_ROUND_MAX_MISSING];
 } TpsOpenRound;
 
-/* Of the averaging server. */
+/* The status of the averaging server. */
 typedef struct
 {
   guint n_trainers;
@@ -32,7 +32,7 @@ typedef struct
   guint n_listed; /* of these, in the caller's array */
 } TpsAveragingStatus;
 
-/* Of the batch-updating server. */
+/* The status of the batch-updating server. */
 typedef struct
 {
   guint n_trainers, min_trainers;
@@ -43,8 +43,8 @@ typedef struct
   TpsOpenRound round;
 } TpsUpdatingStatus;
 
-/* The number of trainers that one report examines, at most. Calls wait for its lock meanwhile. In a
- * larger group `missing` may lack trainers. */
+/* The maximum number of trainers that one report examines, while calls wait for the lock. In a
+ * larger group, `missing` may lack trainers. */
 #define TPS_OPEN_ROUNDS_MAX_LOOKS 65536
 
 G_END_DECLS

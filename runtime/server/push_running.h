@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The pushes of one client that are being applied, and the repeats that wait for them. A client has
- * few at a time, and most clients never have two. Internal to the push window. Thread: one at a
- * time. */
+ * few running pushes at a time, and most clients never have two. Internal to the push window.
+ * Thread: one at a time. */
 
 #pragma once
 
@@ -28,23 +28,27 @@ typedef struct
   GArray *many;       /* of TpsRunningPush, from the second push on until the last one ends */
 } TpsRunningPushes;
 
-/* Copies `push`, whose sequence must not be running. */
+/* Adds a copy of `push`, whose sequence must not be running. */
 void tps_running_pushes_add (TpsRunningPushes *pushes, const TpsRunningPush *push);
 
-/* Borrowed until the next push is added or taken; NULL = it is not running. */
+/* Returns the running push of `sequence`, borrowed until the next push is added or taken; NULL =
+ * there is none. */
 TpsRunningPush *tps_running_pushes_find (TpsRunningPushes *pushes, gint64 sequence);
 
-/* Removes a running push. */
+/* Removes a push, which must be running, and returns it with its waiters, which the caller must
+ * pass to tps_running_push_tell(). */
 TpsRunningPush tps_running_pushes_take (TpsRunningPushes *pushes, gint64 sequence);
 
-/* `request` has a digest. */
+/* Makes `request`, which must have a digest, wait for the end of `push`. */
 void tps_running_push_add_waiter (TpsRunningPush *push, const TpsPushRequest *request);
 
-/* Calls the waiters of a push that has been taken, and frees their list. */
+/* Calls ended() of the waiters of a push that has been taken, and frees their list. `error` NULL =
+ * the push was applied: waiters with a different digest get DUPLICATE. */
 void tps_running_push_tell (const TpsRunningPush *push, const gchar *client, gint64 answer,
                             const GError *error);
 
-/* The error of a request that has the id of another one. */
+/* Returns the error, DUPLICATE, of a request whose push id was used for a different request. The
+ * caller frees it. */
 GError *tps_push_new_duplicate_error (const gchar *client, gint64 sequence);
 
 G_END_DECLS

@@ -8,26 +8,26 @@
  *           -> REPEAT   it was applied: `answer` is the answer of the first request
  *           -> RUNNING  it is being applied: `ended` is called, once, when the first request ends
  *           -> REFUSED  with an error: STALE if it may have been applied before, DUPLICATE if the
- *                       request is a different one, RESOURCE_EXHAUSTED if a client of a new name
- *                       cannot be remembered
- *           -> UNDECIDED  only if begin() was given no digest: the id is known, and a digest is
- *                         needed to decide
+ *                       first request was a different one, RESOURCE_EXHAUSTED if there is no room
+ *                       to remember the client's push
+ *           -> UNDECIDED  only without a digest: the id is known, and begin() must be called again
+ *                         with a digest
  *
- * If a request is costly to hash, the caller may begin() without a digest, and must then call
- * set_digest() before end(). Until then, requests with the same id and a digest are RUNNING; a
- * DUPLICATE is reported to them when the first request has ended.
+ * If a request is costly to hash, the caller may call begin() without a digest, and must then call
+ * set_digest() before end(). Until then, requests with the same id and a digest are RUNNING. If
+ * their digests differ, they get DUPLICATE when the first request has ended.
  *
  * A push id does not become new again while its client has a window or a floor. The window of a
- * client has its newest sequences, which may come in any order. If there are too many clients or
- * remembered pushes, or if the budget is full, the windows of the least recently used clients
+ * client holds its newest sequences, which may arrive in any order. If there are too many clients
+ * or remembered pushes, or if the budget is full, the windows of the least recently used clients
  * shrink to floors (push_floor.h). All sequences up to the floor are then STALE. A floor is
  * forgotten when its client has been silent for `floor_idle_ns`. If no floor is left (floors take
  * at most half of the budget), clients with new names are refused. The window of a client with a
  * running push is never dropped.
  *
  * Ids are scoped to the incarnation of the object that the push changes. An incarnation is the LSN
- * of the command that created the object: a remembered push with an earlier LSN was applied to
- * another object, so a push with its id is NEW.
+ * of the command that created the object. A remembered push with an earlier LSN was applied to a
+ * different object, so a push with the same id is NEW.
  *
  * Failed pushes are not remembered: the next attempt is a new push. Thread: any.
  */
@@ -64,7 +64,7 @@ typedef struct
   guint max_floors;
   gint64 floor_idle_ns;
   gint64 (*get_now_ns) (void); /* NULL = tps_clock_now_ns() */
-  TpsBudget *budget;           /* of windows and floors; a reference is taken; NULL = none */
+  TpsBudget *budget;           /* of windows and floors; a reference is taken; NULL = no limit */
 } TpsPushWindowOptions;
 
 /* The identity of a request: a digest of its whole content. */
@@ -73,8 +73,8 @@ typedef struct
   guint8 bytes[16];
 } TpsPushDigest;
 
-/* `error` is NULL if the first request succeeded and was the same request. Called from end() and
- * fail(), outside the window's lock. */
+/* Called when the first request has ended, from end() or fail(), without the window's lock. `error`
+ * (borrowed) is NULL if the first request succeeded and has the same digest. */
 typedef void (*TpsPushEnded) (gpointer user_data, gint64 answer, const GError *error);
 
 /* A push that has arrived. */
@@ -83,20 +83,19 @@ typedef struct
   const gchar *client;
   gint64 sequence;
   const TpsPushDigest *digest; /* NULL: not known yet */
-  /* The incarnation of the object that it changes; of several objects the earliest one, since it
-   * may have been applied to that. 0 = not given. */
+  /* The incarnation of the object that the push changes; 0 = not given. If there are several
+   * objects, the earliest incarnation, since the push may have been applied to that object. */
   gint64 incarnation;
   TpsPushEnded ended;
   gpointer user_data;
 } TpsPushRequest;
 
-/* `options` may be NULL. */
+/* Makes an empty window. Copies `options`, which may be NULL. */
 TpsPushWindow *tps_push_window_new (const TpsPushWindowOptions *options);
-/* No push may be running. */
+/* Frees the window. No push may be running. */
 void tps_push_window_free (TpsPushWindow *window);
 
-/* The size of the memory: clients with a window, their pushes, and floors of clients without
- * one. */
+/* The numbers of clients with a window, of their remembered pushes, and of floors. */
 typedef struct
 {
   gsize n_clients;
@@ -107,8 +106,8 @@ typedef struct
 /* Fills in `size`, at one moment. Thread: any. */
 void tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size);
 
-/* Decides about a push: see the comment at the top. `answer` is set for REPEAT, `error` for
- * REFUSED. Never blocks. */
+/* Decides about a push: see the comment at the top. Copies `request`. Sets `answer` for REPEAT, and
+ * `error` for REFUSED. Never blocks. */
 TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request,
                                       gint64 *answer, GError **error);
 
@@ -121,7 +120,7 @@ void tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gin
 void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence,
                           gint64 answer, gint64 lsn);
 
-/* Ends a push that was NEW and was not applied. */
+/* Ends a push that was NEW and was not applied, for the reason `error` (borrowed). */
 void tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                            const GError *error);
 

@@ -25,8 +25,8 @@ typedef struct
 #define TPS_PUSH_FEW 8
 #define TPS_PUSH_SHORT_NAME 40
 
-/* A record of a slab. Most clients need no other memory: their name is short, and they have few
- * pushes. */
+/* A client with a window. Most clients need only this record of a slab, because their name is short
+ * and they have few pushes. */
 typedef struct
 {
   gchar *name;       /* `short_name`, or allocated */
@@ -37,7 +37,7 @@ typedef struct
   guint n_pushes, capacity;  /* `pushes` is `few`, or allocated */
   TpsRunningPushes running;
   TpsPushFloor floor;     /* covers the pushes that were forgotten */
-  gboolean is_floor_kept; /* `floors` has it too: no push was applied since */
+  gboolean is_floor_kept; /* `floors` has this floor too: no push was applied since */
   gint64 last_lsn;        /* of all applied pushes */
   gsize n_bytes;          /* charged */
   gchar short_name[TPS_PUSH_SHORT_NAME];
@@ -58,11 +58,12 @@ struct TpsPushWindow
 };
 
 /* Adds a client without pushes, with its floor, which `floors` may keep too. NULL: there is no
- * room. The lock is held. */
+ * room. The lock must be held. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
                                            const TpsPushFloor *floor, TpsExportSide side);
 
-/* Makes room for `n` pushes; FALSE: there is none. The lock is held. */
+/* Makes room for `n` pushes of the client in all. FALSE: there is no room. The lock must be
+ * held. */
 gboolean tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n);
 
 G_END_DECLS

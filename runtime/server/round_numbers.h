@@ -15,7 +15,8 @@ typedef struct
   TpsCounter *completed;
 } TpsRoundNumbers;
 
-/* `server` is "averaging" or "updating". The numbers are borrowed from `metrics`. */
+/* Fills in `numbers`, which are borrowed from `metrics`. `server` must be "averaging" or
+ * "updating". */
 void tps_round_numbers_init (TpsRoundNumbers *numbers, TpsMetrics *metrics, const gchar *server);
 
 G_END_DECLS

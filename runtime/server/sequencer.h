@@ -7,15 +7,15 @@
  *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that
  *                              it touches
  *     -> run()                 when all of its turns have come: at once, or later on the thread
- *                              that ended the turn before
+ *                              that ended the turn before, or on a worker
  *     -> observer              in the order of the LSNs, when the record is complete; it may keep
  *                              the record
  *     -> ended()               when the observer has released the record: the request is answered
  *
  * A command that waits for its turn occupies no thread. Commands that touch different objects run
- * at the same time. Turns are queued under one lock, so two commands that share several objects
- * have the same order in all of them, and cannot wait for each other. The lock is held for a few
- * instructions, twice for each command.
+ * at the same time. Turns are queued under one lock. Two commands that share several objects
+ * therefore have the same order in all of their queues, and cannot wait for each other. The lock is
+ * held for a few instructions, twice for each command.
  *
  * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
  * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
@@ -33,8 +33,9 @@ typedef struct TpsSequencer TpsSequencer;
 typedef struct TpsTurn TpsTurn;
 typedef struct TpsOrdered TpsOrdered;
 
-/* The commands of one object that have not ended, in LSN order. The first one runs. The second one
- * may run at the same time if both have `may_follow`. All zero: none. */
+/* The commands of one object whose run() has not returned, in LSN order. The first one runs when
+ * all of its turns have come. The second one may run at the same time if both have `may_follow`.
+ * All zero: there are none. */
 typedef struct
 {
   TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
@@ -51,7 +52,7 @@ struct TpsTurn
   guint64 number; /* in its queue, from 1 */
 };
 
-/* A command in progress. The caller's storage, until ended(). */
+/* A command in progress. The caller provides the storage, which must stay until ended(). */
 struct TpsOrdered
 {
   TpsCommand *command; /* its lsn is set at admission */
@@ -59,18 +60,18 @@ struct TpsOrdered
   guint n_turns;
   /* run() computes little and does not block, so that an I/O thread may call it. */
   gboolean is_small;
-  /* The command touches one object, and may run while the command before it in the queue still
-   * runs, if that one may follow too. run() must then keep their accesses in order. At most two
+  /* The command touches one object. If the command before it in the queue has `may_follow` too,
+   * both may run at the same time, and run() must keep their accesses in order. At most two
    * commands of a queue run at a time. */
   gboolean may_follow;
   /* Makes the command take effect, and may complete the record. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
-  /* The last call, after run() and after the observer has released the command: the storage may be
-   * freed. `error` (borrowed; NULL: none) is that of the observer: the command has taken effect,
-   * but its record is lost. May be NULL. */
+  /* The last call, after run() and after the observer has released the command: ended() may free
+   * the storage. `error` (borrowed; NULL: none) is that of the observer: the command has taken
+   * effect, but its record is lost. The function may be NULL. */
   void (*ended) (TpsOrdered *ordered, const GError *error);
 
-  gboolean has_waited; /* for run(): its turns had not come when it was admitted */
+  gboolean has_waited; /* for run(): not all turns had come when the command was admitted */
 
   /* private */
   TpsSequencer *sequencer; /* with an observer */
@@ -83,63 +84,66 @@ struct TpsOrdered
 };
 
 /* Receives every admitted command, complete, in the order of the LSNs: one call at a time, without
- * a lock. The observer may read the record until it calls tps_ordered_release(), which it must do
- * once for each command. Must not block. */
+ * a lock. The observer may read the record until it calls tps_ordered_release(), which must happen
+ * once for each command. The observer must not block. */
 typedef void (*TpsCommandObserver) (gpointer user_data, TpsOrdered *ordered);
 
 typedef struct
 {
   TpsCommandObserver observe; /* optional */
-  /* Optional: whether a command whose record has about `n_bytes` may be admitted now. Must not
-   * block. Thread: any. */
+  /* Optional: returns TRUE if a command whose record has about `n_bytes` may be admitted now. Must
+   * not block. Thread: any. */
   gboolean (*may_admit) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;
   TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run the next commands */
 } TpsSequencerOptions;
 
-/* Copies `options`. */
+/* Makes a sequencer whose first command gets LSN 1. Copies `options`. */
 TpsSequencer *tps_sequencer_new (const TpsSequencerOptions *options);
-/* No command and no call of tps_ordered_release() may be in progress. */
+/* Frees the sequencer. No command and no call of tps_ordered_release() may be in progress. */
 void tps_sequencer_free (TpsSequencer *sequencer);
 
-/* TRUE: an observer reads the records, so parts that only a record needs must be computed. */
+/* Returns TRUE if an observer reads the records. Parts that only a record needs must then be
+ * computed. */
 gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
 
-/* Must be called before a request that changes state has any effect. After FALSE, the caller must
- * refuse the request. The sequencer does not enforce this: it treats a command that is admitted
- * nevertheless like any other. FALSE: options.may_admit() has refused, with its error. */
+/* Returns TRUE if a command with a record of about `n_bytes` may be admitted. Must be called before
+ * a request that changes state has any effect. FALSE: options.may_admit() has refused, with its
+ * error, and the caller must refuse the request. The sequencer does not enforce this. */
 gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error);
 
-/* Sets the LSN of the next command to `lsn` + 1: commands up to `lsn` are known to have taken
- * effect. No command may be in progress. */
+/* Sets the LSN of the next command to `lsn` + 1; all commands up to `lsn` count as ended. No
+ * command may be in progress. */
 void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 
-/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it
- * returns or by another one. Otherwise returns the first of its turns whose queue is closed; then
- * the command has no LSN and has no effect. */
+/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before the
+ * function returns, or by a different thread. Otherwise returns the first turn of the command whose
+ * queue is closed; the command then has no LSN and no effect. */
 const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
-/* Admits a command that takes effect under a lock of its owner and touches no queue. Returns its
- * LSN. Closes the queue `closes` (may be NULL); commands that were admitted to it before still run.
- * The effect must be visible to other threads before the owner's lock is released.
- * tps_sequencer_finish() must follow without that lock. run() is not called. */
+/* Admits a command that takes effect under a lock of its owner and takes no turns. Returns the LSN
+ * of the command. Closes the queue `closes` (may be NULL); commands that were admitted to this
+ * queue before still run. The effect must be visible to other threads before the owner's lock is
+ * released. Then the caller must call tps_sequencer_finish(), without that lock, after which
+ * ended() is called. run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
 
 /* Releases the record, which the observer no longer needs, and calls ended() with `error`
- * (borrowed; NULL: none), so that the request is answered. No lock may be held. Thread: any, in any
- * order, also from within the observer. */
+ * (borrowed; NULL: none), so that the request is answered. Commands may be released in any order.
+ * No lock may be held. Thread: any, even within a call of the observer. */
 void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 
-/* The LSN of the last command that was admitted; 0 = none. */
+/* Returns the LSN of the last admitted command; 0 = there is none. */
 gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
 
-/* The greatest LSN such that all commands up to it have ended: ended() has returned. 0 = none.
- * There must be an observer. */
+/* Returns the greatest LSN such that ended() has returned for all commands up to this LSN; 0 =
+ * there is none. There must be an observer. */
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
-/* Waits until all commands up to `lsn` have ended; the last of these must have been admitted.
- * FALSE: they have not ended at `deadline_ns` (monotonic). One thread at a time. */
+/* Waits until ended() has returned for all commands up to `lsn`, which must have been admitted.
+ * FALSE: `deadline_ns` (monotonic) has passed before. There must be an observer. Thread: one at a
+ * time. */
 gboolean tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSequencer, tps_sequencer_free)

@@ -40,28 +40,30 @@ typedef struct
   gint64 timer_ns;  /* of the timer */
 } TpsShell;
 
-/* `expire (user_data)` runs on the timer thread of `workers` (borrowed), without the lock, at or
- * soon after a deadline, or earlier. It must read the clock, do a step and set the next deadline.
- * It must be short. */
+/* Makes a shell without jobs, in the caller's storage. `workers` is borrowed. `expire (user_data)`
+ * runs on the timer thread of `workers`, without the lock, at or soon after a deadline, or earlier.
+ * It must read the clock, do a step and set the next deadline. It must be short. */
 void tps_shell_init (TpsShell *shell, TpsWorkerPool *workers, TpsJobFunc expire,
                      gpointer user_data);
 
-/* The shell must be idle: see tps_shell_drain(). */
+/* Releases the contents of the shell, which must be idle: see tps_shell_drain(). */
 void tps_shell_clear (TpsShell *shell);
 
-/* Counts one more job. The lock is held. */
+/* Counts one more pending job. The lock must be held. */
 void tps_shell_begin (TpsShell *shell);
 
-/* The job has ended. The lock is not held. The service may be freed as soon as the call for the
- * last job has returned. */
+/* Counts the end of a job. The lock must not be held. The service may be freed as soon as the call
+ * for the last job has returned. */
 void tps_shell_end (TpsShell *shell);
 
 /* Ensures that `expire` runs for `deadline_ns` (monotonic clock; G_MAXINT64 = no deadline). A timer
- * that is set for an earlier time stays. Does nothing after the shut-down. The lock is held. */
+ * that is set for an earlier time stays. Does nothing after the shut-down. The lock must be
+ * held. */
 void tps_shell_set_deadline (TpsShell *shell, gint64 deadline_ns);
 
-/* From now on `expire` does not begin, and the service must refuse calls by `is_shut_down`. May be
- * called again. The lock is held. */
+/* Shuts the shell down: no deadline calls `expire` any more, though a call may be in progress. The
+ * service must refuse calls if `is_shut_down` is set. May be called again. The lock must be
+ * held. */
 void tps_shell_shut_down (TpsShell *shell);
 
 /* Waits until no job is pending and `expire` does not run. Must be called after
