@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files for the log and for snapshots: one table of functions, so that a test can replace a real
- * disk by a simulated one.
+/* Files for the log and for snapshots. A disk is a table of functions, so that a test can replace a
+ * real disk by a simulated one.
  *
  *   file = disk->open (disk, path, TPS_DISK_CREATE | TPS_DISK_DIRECT, &error);
  *   disk->preallocate (file, 256 << 20, &error);
  *   disk->write (file, block, 4096, 0, TRUE, &error);        written, and on the medium
- *   disk->sync_folder (disk, folder, &error);                its name is on the medium too
+ *   disk->sync_folder (disk, folder, &error);                the file's name is on the medium too
  *   disk->close (file);
  *
  * All functions block until the operation is complete. A caller that wants to overlap work with a
@@ -17,14 +17,14 @@
  * Errors are TPS_ERROR and name the operation, the path and the system's message:
  *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full
  *   NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (also a read-only file system)
- *   UNAVAILABLE          lock(): another process holds it
- *   INVALID_ARGUMENT     open(): it is not a regular file
+ *   UNAVAILABLE          lock(): another process holds the lock
+ *   INVALID_ARGUMENT     open(): the path is not that of a regular file
  *   INTERNAL             all other errors. After a failed write or sync the contents of the file
  *                        are undefined, and a second sync proves nothing: it must not be tried
  *                        again.
  *
  * Threads: any. A file must be used by one thread at a time, except that any number of threads may
- * read it, and `n_writers` may write it at different offsets.
+ * read it, and up to `n_writers` threads may write to it at different offsets.
  */
 
 #pragma once
@@ -46,25 +46,25 @@ typedef enum
 {
   /* write(), preallocate(), truncate() and sync() must not be called */
   TPS_DISK_READ_ONLY = 1 << 0,
-  TPS_DISK_CREATE = 1 << 1, /* ALREADY_EXISTS if there is one; readable by the owner only */
+  TPS_DISK_CREATE = 1 << 1, /* ALREADY_EXISTS if the file exists; readable by the owner only */
   TPS_DISK_DIRECT = 1 << 2, /* bypasses the page cache if the file system supports that */
-  /* Writes without `is_sync` have low priority: they wait while others sync, see disk_share.h. */
+  /* sync(), and writes without `is_sync`, have low priority: see disk_share.h. */
   TPS_DISK_BACKGROUND = 1 << 3,
 } TpsDiskOpenFlags;
 
 struct TpsDisk
 {
-  guint n_writers; /* the number of concurrent writes of one file that the disk supports; 0 = 1 */
+  guint n_writers; /* the number of concurrent writes to one file that the disk supports; 0 = 1 */
 
-  /* Opens a regular file. The caller owns it and must close() it. */
+  /* Opens a regular file, with TpsDiskOpenFlags. The caller owns the file and must close() it. */
   TpsDiskFile *(*open) (TpsDisk *disk, const gchar *path, guint flags, GError **error);
   void (*close) (TpsDiskFile *file);
 
-  /* Returns -1 with an error. */
+  /* Returns the length of the file in bytes, or -1 with an error. */
   gint64 (*get_size) (TpsDiskFile *file, GError **error);
 
-  /* Makes the file `n_bytes` long and reserves room for all of it; additional bytes are zero. Never
-   * makes it shorter. */
+  /* Makes the file at least `n_bytes` long and reserves room for these bytes; additional bytes are
+   * zero. Never makes the file shorter. */
   gboolean (*preallocate) (TpsDiskFile *file, gint64 n_bytes, GError **error);
 
   /* Cuts the file to `n_bytes`, which must not exceed its length. */
@@ -74,8 +74,8 @@ struct TpsDisk
    * -1 with an error. */
   gssize (*read) (TpsDiskFile *file, gpointer data, gsize n_bytes, gint64 offset, GError **error);
 
-  /* Returns an offset, at least `offset` and at most the size, before which all bytes from `offset`
-   * on are zero. Optional. */
+  /* Returns an end, from `offset` to the size of the file, such that all bytes in [offset, end) are
+   * zero. Optional. */
   gint64 (*skip_zeros) (TpsDiskFile *file, gint64 offset);
 
   /* Writes all of `data`. With `is_sync` it then does the same as sync(). */
@@ -88,20 +88,21 @@ struct TpsDisk
   /* Replaces `to` if it exists. */
   gboolean (*rename) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
   /* Gives file `from` a second name, `to`, which must not exist. The file must not be written any
-   * more. Optional; fails if the file system has no such names, and callers then do without. */
+   * more. Optional. Fails if the file system has no hard links; callers must then do without
+   * them. */
   gboolean (*link) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
   /* Removes a file, or an empty folder. */
   gboolean (*remove) (TpsDisk *disk, const gchar *path, GError **error);
-  /* The same, but the file's room is released step by step, as background work: a file system that
-   * frees a large file at once may delay every sync meanwhile. Readers that have the file open see
-   * it become shorter. Optional: see tps_disk_discard(). */
+  /* As remove(), but releases the room of the file step by step, as background work: a file system
+   * that frees a large file at once may delay every sync meanwhile. Readers that have the file open
+   * see it become shorter, unless it has a second name. Optional: see tps_disk_discard(). */
   gboolean (*discard) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Creates a folder, and its parents; succeeds if it exists. */
   gboolean (*make_folder) (TpsDisk *disk, const gchar *path, GError **error);
   /* Puts the names in a folder on the medium. */
   gboolean (*sync_folder) (TpsDisk *disk, const gchar *path, GError **error);
-  /* The names in a folder, sorted, without "." and "..". The caller frees them with
+  /* Returns the names in a folder, sorted, without "." and "..". The caller frees them with
    * g_strfreev(). */
   GStrv (*list) (TpsDisk *disk, const gchar *path, GError **error);
 
@@ -119,22 +120,24 @@ struct TpsDiskFile
   TpsDisk *disk;
 };
 
-/* pwrite() and fdatasync(); O_DIRECT if the file system supports it. Never fails. */
+/* Makes a disk of the system's files, with pwrite() and fdatasync(), and with O_DIRECT if the file
+ * system supports it. The caller owns the disk. Never fails. */
 TpsDisk *tps_disk_new_posix (void);
 
-/* The same files, with each write and its sync as one submission to io_uring. NULL: the kernel, or
- * a filter on its system calls, refuses io_uring; the error gives the reason. */
+/* As tps_disk_new_posix(), but each write and its sync are one submission to io_uring. NULL: the
+ * kernel, or a filter on its system calls, refuses io_uring; the error gives the reason. */
 TpsDisk *tps_disk_new_uring (GError **error);
 
-/* io_uring if it is available, POSIX otherwise. The event disk_chosen records the choice, and the
- * reason for a refusal of io_uring. Never fails. */
+/* Makes a disk with io_uring if it is available, otherwise a POSIX disk. The event disk_chosen
+ * records the choice, and the reason for a refusal of io_uring. The caller owns the disk. Never
+ * fails. */
 TpsDisk *tps_disk_new (void);
 
 /* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
 
-/* Whether the name in a folder is that of a deleted file. NFS and FUSE give such a name to a file
- * that is deleted while a process has it open. After a power failure, the file may stay. */
+/* Returns TRUE if a name in a folder is that of a deleted file. NFS and FUSE give such a name to a
+ * file that is deleted while a process has it open. After a power failure, the file may stay. */
 gboolean tps_disk_is_deleted_name (const gchar *name);
 
 /* Calls discard() if the disk has it, otherwise remove(). */

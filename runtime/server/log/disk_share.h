@@ -2,20 +2,20 @@
 
 /* Shares one disk between writes that callers wait for (those of the log), and writes of low
  * priority (those of a snapshot). A disk works on its whole queue at once, and a sync waits for all
- * writes before it. A snapshot that fills the queue would therefore delay every push that waits for
- * its acknowledgement.
+ * writes before it. A snapshot that fills the queue would therefore delay the acknowledgement of
+ * every push.
  *
- *   urgent        begins at once. While one is in progress, and for TPS_DISK_BUSY_NS after it, the
- *                 disk is busy.
- *   background    on a disk that is not busy: at once. On a busy disk: one at a time, and the disk
- *                 then rests from background writes for as long as the last one took; after each
- *                 TPS_DISK_REST_BYTES, for at least TPS_DISK_REST_NS. A background write is thus
- *                 never starved, and background writes take at most half of the time of a busy
- *                 disk. Syncs of files with low priority take turns in the same way.
+ *   urgent        An urgent write begins at once. While it is in progress, and for TPS_DISK_BUSY_NS
+ *                 after it, the disk is busy.
+ *   background    On a disk that is not busy, a background write begins at once. On a busy disk,
+ *                 one background write runs at a time, and none begins for as long as the last one
+ *                 took; after each TPS_DISK_REST_BYTES, for at least TPS_DISK_REST_NS. A background
+ *                 write is thus never starved, and background writes take at most half of the time
+ *                 of a busy disk. Syncs of files with low priority count as background writes.
  *
- * The long rest lets the disk write its queue, so it is due after a number of bytes. If it followed
- * each small write, a snapshot of many small tables would last long, and the log would grow
- * meanwhile.
+ * The long rest, which lets the disk write its queue, is due only after a number of bytes. If it
+ * followed each small write, a snapshot of many small tables would last long, and the log would
+ * grow meanwhile.
  *
  * Thread: any.
  */
@@ -45,17 +45,17 @@ typedef struct
 void tps_disk_share_init (TpsDiskShare *share);
 void tps_disk_share_clear (TpsDiskShare *share);
 
-/* Must enclose each urgent write. Neither waits. */
+/* Begin and end an urgent write. Neither function waits for other writes. */
 void tps_disk_share_begin_urgent (TpsDiskShare *share);
 void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
 
-/* 0: the write has begun. Otherwise it may not begin yet, and the result is the time of the next
- * attempt, or G_MAXINT64: when another background write has ended. */
+/* Begins a background write if it may begin now. Returns 0 if the write has begun, otherwise the
+ * time of the next attempt; G_MAXINT64: after the end of the background write in progress. */
 gint64 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns);
 
-/* Waits until the write may begin. Returns the time of its beginning, for
- * tps_disk_share_end_background(). `n_bytes` is the number of bytes that were written, or whose
- * disk space was released; 0 for a sync. */
+/* Begin and end a background write. begin() waits until the write may begin, and returns the
+ * present time, which must be passed to end() as `began_ns`. `n_bytes` is the number of bytes that
+ * were written, or whose disk space was released; 0 for a sync. */
 gint64 tps_disk_share_begin_background (TpsDiskShare *share);
 void tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_ns,
                                     gint64 now_ns);

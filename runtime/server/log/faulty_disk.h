@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Takes ownership of `inner`; `plan` is borrowed. */
+/* Makes a disk that passes calls on to `inner`, with the faults of `plan`. Takes ownership of
+ * `inner`; `plan` is borrowed. The caller owns the disk. */
 TpsDisk *tps_faulty_disk_new (TpsDisk *inner, TpsFaultPlan *plan);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads batches of records from the disk for the followers of a log. Followers share its caches of
- * the newest batches, of open segments, and of positions in the log. Internal to this folder.
+/* Reads batches of records from the disk for the followers of a log. Followers share the reader's
+ * caches of recent batches, of open segments, and of positions in the log. Internal to this folder.
  *
  * Thread: one at a time. */
 
@@ -27,7 +27,7 @@ typedef struct
   guint64 used;        /* the time of its last use, as a count */
 } TpsFeedScan;
 
-/* A group that was read: a position at which other reads may begin. */
+/* The position of a group that was read, where other reads may begin. */
 typedef struct
 {
   guint64 number;
@@ -48,16 +48,18 @@ typedef struct
   guint next_mark;
 } TpsFeedReader;
 
-/* `log` is borrowed until clear(). Buffers are charged to `budget`; NULL = no limit. */
+/* Makes a reader with empty caches, in the caller's storage. `log` is borrowed until clear().
+ * Buffers are charged to `budget`; NULL = no limit. */
 void tps_feed_reader_init (TpsFeedReader *reader, TpsLog *log, TpsBudget *budget);
 void tps_feed_reader_clear (TpsFeedReader *reader);
 
-/* Fills in `batch` with a reference to its buffer; `lsn` must be durable. Blocks. Errors: see
+/* Reads the records from `lsn` on, which must be durable, into `batch`. The caller must unref the
+ * buffer of the batch. `max_bytes` as in TpsLogFeedRequest. Blocks. Errors: see
  * tps_log_feed_read(). */
 gboolean tps_feed_reader_read (TpsFeedReader *reader, gint64 lsn, gsize max_bytes,
                                TpsLogBatch *batch, GError **error);
 
-/* Whether the record of `lsn` still exists. Errors: STALE. Thread: any. */
+/* Returns TRUE if the log still has the record of `lsn`. Errors: STALE. Thread: any. */
 gboolean tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error);
 
 G_END_DECLS

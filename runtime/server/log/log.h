@@ -3,7 +3,7 @@
 /* The log of a server: its commands in LSN order, in segments of a folder. FORMAT.md describes the
  * format.
  *
- *   tps_log_open()                 locks the folder, finds the log's end, cuts a torn tail off
+ *   tps_log_open()                 locks the folder, finds the log's end, cuts off a torn tail
  *     -> tps_log_cursor_next()     the commands since the last snapshot are applied again
  *     -> tps_log_may_append()      before a command is admitted: checks the room and the disk
  *     -> tps_log_append()          when it has taken effect, in LSN order
@@ -37,10 +37,10 @@ typedef struct TpsLogCursor TpsLogCursor;
 /* Zero = the default. */
 typedef struct
 {
-  gint64 segment_bytes;   /* of a segment's file, 256 MiB; a multiple of TPS_DISK_BLOCK */
+  gint64 segment_bytes;   /* of a segment's file, 256 MiB; must be a multiple of TPS_DISK_BLOCK */
   gsize max_staged_bytes; /* 32 MiB */
   gint64 interval_ns;     /* 100 ms */
-  /* The LSN of the first record that the caller needs: one more than that of the snapshot; 1
+  /* The LSN of the first record that the caller needs: one more than that of the snapshot, or 1
    * without a snapshot. A log that begins after this record, or ends before `first_lsn` - 1, is
    * refused. A new log begins with this LSN. */
   gint64 first_lsn;
@@ -52,7 +52,7 @@ typedef struct
 typedef struct
 {
   gint64 first_lsn;     /* of the oldest record; first_lsn == last_lsn + 1: there is none */
-  gint64 last_lsn;      /* of the newest one: the next append has last_lsn + 1 */
+  gint64 last_lsn;      /* of the newest record: the next append must have last_lsn + 1 */
   gint64 n_bytes;       /* the used bytes of all segments */
   gint64 n_torn_bytes;  /* cut off: bytes of commands that were never acknowledged */
   gchar *torn_position; /* "00000000000000000007.log at 8192"; NULL: nothing was torn */
@@ -65,48 +65,47 @@ void tps_log_found_clear (TpsLogFound *found);
  * borrowed; `options` and `found` may be NULL. Errors name the file, the offset, the LSN and a
  * remedy:
  *   UNAVAILABLE         another process uses the folder
- *   INVALID_ARGUMENT    the folder is not a log's, of another version, or lacks records that
- *                       `first_lsn` requires
+ *   INVALID_ARGUMENT    the folder is not that of a log, or has a different version; or the log
+ *                       lacks records that `first_lsn` requires
  *   ABORTED             a segment is missing, or a record that was acknowledged is damaged
  *   RESOURCE_EXHAUSTED  no room for a segment
- *   others              as the disk says */
+ *   others              those of the disk */
 TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                       TpsLogFound *found, GError **error);
 
-/* Writes and syncs all appended records, ends all waiting entries (after a full disk or a failure:
- * with an error), unlocks the folder, and frees the log. All cursors must have been freed. FALSE:
- * commands of INTERVAL that had ended without an error are not known to be on the disk. Errors:
- * INTERNAL or RESOURCE_EXHAUSTED (the last write failed; names the LSNs and the reason). */
+/* Writes and syncs all appended records, ends all waiting entries (with an error, if the disk is
+ * full or has failed), unlocks the folder, and frees the log. All cursors must have been freed.
+ * FALSE: commands of INTERVAL that had ended without an error are not known to be on the disk.
+ * Errors: INTERNAL or RESOURCE_EXHAUSTED (the last write failed; names the LSNs and the reason). */
 gboolean tps_log_close (TpsLog *log, GError **error);
 
-/* tps_log_close() without its result. */
+/* As tps_log_close(), but without a result. */
 void tps_log_free (TpsLog *log);
 
 /* ---- appending ------------------------------------------------------------------------------- */
 
-/* Whether commands of `n_bytes` in all may be admitted. Must be called before the admission, since
- * a command that has an LSN must be logged. FALSE: RESOURCE_EXHAUSTED with retry_after_ms while the
- * disk is full; INTERNAL, permanently, after a failure. Thread: any; takes a lock for a few
- * instructions. */
+/* Returns TRUE if commands of `n_bytes` in all may be admitted. Must be called before the
+ * admission, since a command that has an LSN must be logged. Errors: RESOURCE_EXHAUSTED with
+ * retry_after_ms while the disk is full; after a failure, permanently, its error (usually
+ * INTERNAL). Thread: any; takes a lock for a few instructions if tps_log_is_short(). */
 gboolean tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error);
 
-/* TRUE: the disk is full or has failed, so commands may be refused, though short ones may still
- * fit. Thread: any; takes no lock. */
+/* Returns TRUE if the disk is full or has failed, so that commands may be refused. On a full disk
+ * short commands may still fit. Thread: any; takes no lock. */
 gboolean tps_log_is_short (TpsLog *log);
 
-/* `lsn` is the command's; for a flush the durable LSN. `error` (borrowed) is NULL, or the reason
- * why the command is not durable. Called without a lock, by a thread of the log; for NONE also from
- * within append(). Must not block. Calls for appends of one durability are made in LSN order, one
- * at a time. */
+/* Called when an append or a flush has ended. `lsn` is that of the command; for a flush, the
+ * durable LSN. `error` (borrowed) is NULL, or the reason why the command is not durable. Called
+ * without a lock, by a thread of the log; for NONE possibly within append(). Must not block. Calls
+ * for appends of one durability are made in LSN order, one at a time. */
 typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error);
 
-/* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until
- * done(), which is called once, also after failures:
+/* Queues `command`, whose LSN must be one more than that of the append before. The command is
+ * borrowed until done(), which is called once, even after failures:
  *   NONE      at once; only the LSN of the command is recorded: readers see a hole
- *   INTERVAL  when the record has been copied. If a command that ended at least `interval_ns` ago
- *             is not on the disk yet, only when this record and all before it are on the disk. A
- *             crash therefore undoes only commands that ended within one interval, and none before
- *             them
+ *   INTERVAL  when the record has been copied; but if a command that ended at least `interval_ns`
+ *             ago is not on the disk yet, when this record and all before it are on the disk. A
+ *             crash therefore undoes only commands that ended within the last interval
  *   COMMIT    when the record is on the disk
  * Thread: one call at a time. */
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,
@@ -115,30 +114,32 @@ void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durab
 /* Calls `done` when all commands that were appended before are durable. Thread: any. */
 void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 
-/* All commands up to this LSN are on the disk. Thread: any. */
+/* Returns the durable LSN: all commands up to it are on the disk. Thread: any. */
 gint64 tps_log_get_durable_lsn (TpsLog *log);
 
-/* Sets a function that is called when more records are durable, by a thread of the log without a
- * lock, until the log is closed. It must not block. Must be set before the first append. */
+/* Sets a function that is called after each write that may have made more records durable, until
+ * the log is closed, by a thread of the log without a lock. The function must not block. It must be
+ * set before the first append. */
 void tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
                            gpointer user_data);
 
-/* The identity of the log: 32 lower-case hexadecimal digits, generated when its folder was made.
- * The caller frees it with g_free(). Thread: any. */
+/* Returns the identity of the log: 32 lower-case hexadecimal digits, generated when its folder was
+ * made. The caller frees the text with g_free(). Thread: any. */
 gchar *tps_log_dup_id (TpsLog *log);
 
-/* The LSN of the oldest record that is kept. Thread: any. */
+/* Returns the LSN of the oldest record that is kept; if there is none, the LSN of the next record.
+ * Thread: any. */
 gint64 tps_log_get_first_lsn (TpsLog *log);
 
-/* The number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
+/* Returns the number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
 gint64 tps_log_get_written_bytes (TpsLog *log);
 
-/* The number of segments with durable records, and their bytes without reserved room. Thread:
+/* Sets the number of segments with durable records, and their bytes without reserved room. Thread:
  * any. */
 void tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes);
 
-/* Removes the segments that hold only records below `lsn`. Errors: as the disk says. Blocks.
- * Thread: any, one at a time. */
+/* Removes the segments that hold only records below `lsn`, except the newest segment. Errors: those
+ * of the disk. Blocks. Thread: any. */
 gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -147,21 +148,23 @@ gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);
 typedef struct
 {
   gint64 lsn;
-  /* NULL: a hole, a command of TPS_DURABILITY_NONE. Values are views into the cursor's memory;
-   * owners among them (TpsTensor) may be referenced for longer. */
+  /* NULL: a hole, left by a command of TPS_DURABILITY_NONE. Values are views into the cursor's
+   * memory. References to values with an owner (TpsTensor) may be taken and held for longer. */
   const TpsCommand *command;
   gsize n_bytes; /* in the log */
 } TpsLogRecord;
 
-/* Reads durable records from `lsn` on. Errors: NOT_FOUND if older records were deleted (the message
- * names the first LSN that is kept) or `lsn` is beyond the durable LSN + 1. Thread: any; a cursor
- * must be used by one thread at a time. */
+/* Makes a cursor that reads durable records from `lsn` on. The caller owns the cursor. Errors:
+ * NOT_FOUND if the record of `lsn` was deleted (the message names the first LSN that is kept) or
+ * `lsn` is beyond the durable LSN + 1. Thread: any; a cursor must be used by one thread at a
+ * time. */
 TpsLogCursor *tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error);
 void tps_log_cursor_free (TpsLogCursor *cursor);
 
-/* TRUE: `record` is the next one, or `record->lsn` is 0 because all durable records have been read;
- * more may come. A record needs as much memory as it has bytes; the other records need 8 MiB
- * together, and 16 MiB are read ahead. Blocks. Errors: ABORTED (damaged), as the disk says. */
+/* Reads the next record. If all durable records have been read, `record->lsn` is 0; there may be
+ * more records later. Memory: 8 MiB, or the length of the longest record, and 16 MiB for reading
+ * ahead. Blocks. Errors: ABORTED (damaged), NOT_FOUND (deleted), RESOURCE_EXHAUSTED (no memory for
+ * the record), those of the disk. */
 gboolean tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_free)

@@ -23,19 +23,20 @@ typedef struct
 /* Frees the text of `report`. */
 void tps_log_report_clear (TpsLogReport *report);
 
-/* Called for every record. `report` covers the records up to this one. FALSE: stop here. */
+/* Called for every record. `report` covers the records up to this one. Returns FALSE to stop after
+ * this record. */
 typedef gboolean (*TpsLogVisit) (gpointer user_data, const TpsLogRecord *record,
                                  const TpsLogReport *report);
 
-/* Reads, checks and decodes all records, and changes nothing. `visit` may be NULL. FALSE: an
- * error as from tps_log_open(), tps_log_cursor_next(); `report` then covers the intact records
- * before it. */
+/* Reads, checks and decodes all records, and changes nothing. `visit` may be NULL. Errors: those of
+ * tps_log_open() and tps_log_cursor_next(); `report` then covers the intact records before the
+ * error. */
 gboolean tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer user_data,
                         TpsLogReport *report, GError **error);
 
-/* Makes `last_lsn` the last record; 0 removes all of them. Later bytes are not read, and may be
- * damaged. Errors: as tps_log_check() for the records up to there; NOT_FOUND if there is no such
- * record. */
+/* Makes `last_lsn` the last record; 0 removes all records. Later bytes are not read, and may be
+ * damaged. Errors: those of tps_log_check() for the records up to `last_lsn`; NOT_FOUND, or ABORTED
+ * if an empty segment follows, if the log does not have this record. */
 gboolean tps_log_truncate (TpsDisk *disk, const gchar *path, gint64 last_lsn, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogReport, tps_log_report_clear)

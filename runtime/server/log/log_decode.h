@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Decodes the bytes of FORMAT.md to commands. Any bytes may be given to these functions: they never
- * read beyond them, and allocate memory only in proportion to them.
+/* Decodes the bytes of FORMAT.md to commands. The functions accept any bytes: they never read
+ * beyond the given bytes, and allocate memory only in proportion to their number.
  *
  * Thread: any; a decoder must be used by one thread at a time.
  */
@@ -18,16 +18,16 @@ typedef enum
 {
   TPS_HEAD_OK = 1,
   TPS_HEAD_EMPTY,   /* the sector is zero: never written, or lost before it was synced */
-  TPS_HEAD_FOREIGN, /* intact, but of another place: a remainder of older contents */
+  TPS_HEAD_FOREIGN, /* intact, but of a different place: a remainder of older contents */
   TPS_HEAD_DAMAGED,
 } TpsHeadVerdict;
 
-/* `sector`: the first TPS_DISK_SECTOR bytes of a segment. A segment of another version is OK if its
- * checksum is correct. */
+/* Decodes `sector`, the first TPS_DISK_SECTOR bytes of a segment. A segment of a different version
+ * is OK if its checksum is correct. */
 TpsHeadVerdict tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment,
                                         guint32 *version);
 
-/* `sector`: the first TPS_DISK_SECTOR bytes at `offset` of a segment with `stamp`. */
+/* Decodes `sector`, the first TPS_DISK_SECTOR bytes at `offset` of a segment with `stamp`. */
 TpsHeadVerdict tps_group_decode_head (const guint8 *sector, guint64 stamp, gint64 offset,
                                       TpsGroupHead *group);
 
@@ -41,10 +41,10 @@ typedef struct
   guint32 meta_bytes;
 } TpsRecordHead;
 
-/* Decodes TPS_LOG_RECORD_HEADER of `bytes`. FALSE: they are damaged. */
+/* Decodes `bytes`, TPS_LOG_RECORD_HEADER of them. FALSE: they are damaged. */
 gboolean tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record);
 
-/* Whether the checksum of head->body_bytes at `body` is that of the head. */
+/* Returns TRUE if record->body_bytes at `body` have the checksum record->body_crc. */
 gboolean tps_record_check_body (const TpsRecordHead *record, const guint8 *body);
 
 /* A decoded record with its additional memory. Reused from record to record. */
@@ -61,12 +61,13 @@ void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 
 /* Decodes a body at `offset` of `buffer`. The command consists of views into the buffer, which must
  * stay until the next call. Tensors of models refer to the buffer, so that references to them may
- * be taken. Errors: ABORTED, which names the inconsistency (bytes with a correct checksum were
- * written by another program then). */
+ * be taken. Errors: ABORTED, which names the inconsistency (if the checksum is correct, a different
+ * program has written the bytes). */
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 
-/* FALSE: the text is not that of TPS_LOG_MARKER. `id` is filled in for TPS_LOG_VERSION only. */
+/* Parses the text of the file TPS_LOG_MARKER. `id` is filled in for TPS_LOG_VERSION only. FALSE:
+ * the text is not that of a marker. */
 gboolean tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version);
 
 G_END_DECLS

@@ -43,24 +43,27 @@ void tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboole
 /* Writes plan->n_bytes to `to`, which must be aligned to TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode (TpsRecordPlan *plan, guint8 *to);
 
-/* The same in parts: space for the header comes first and is filled in by _end(), after _some() has
- * written all parts. Parts are multiples of TPS_LOG_RECORD_ALIGNMENT. */
+/* As tps_record_encode(), but in parts. The caller must leave space for the header before the first
+ * part; _end() fills it in, after _some() has written all parts. The lengths of parts must be
+ * multiples of TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode_begin (TpsRecordPlan *plan);
-/* Returns the number of bytes that it has written: fewer than `n_bytes` only at the end. */
+/* Writes the next part. Returns the number of bytes written: fewer than `n_bytes` only at the
+ * end. */
 gsize tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes);
 void tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header);
 
-/* The number of zero sectors in `data`, whose length must be a multiple of TPS_DISK_SECTOR. */
+/* Returns the number of zero sectors in `data`, whose length must be a multiple of
+ * TPS_DISK_SECTOR. */
 guint32 tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes);
 
-/* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts those
- * after the first sector, which has the head. */
+/* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. group->n_zero_sectors must not
+ * count the first sector, which has the head. */
 void tps_group_encode_head (guint8 *head, const TpsGroupHead *group);
 
 /* Writes the first sector of a segment and clears the rest of its first block. */
 void tps_segment_encode_head (guint8 *block, const TpsSegmentHead *segment);
 
-/* The text of the file TPS_LOG_MARKER. The caller frees it with g_free(). */
+/* Returns the text of the file TPS_LOG_MARKER. The caller frees it with g_free(). */
 gchar *tps_log_marker_to_text (const TpsLogId *id);
 
 G_END_DECLS

@@ -2,7 +2,8 @@
 
 /* The folder of a log: its marker, its lock, its segments, and the end of the log.
  *
- *   tps_log_folder_open()         locks it; reads the marker, or writes one into an empty folder
+ *   tps_log_folder_open()         locks the folder; reads the marker, or writes one into an empty
+ *                                 folder
  *   tps_log_folder_find_end()     reads the last segment; changes nothing
  *   tps_log_folder_cut()          removes all bytes after the end
  *
@@ -46,22 +47,24 @@ typedef struct
 /* Frees the text of `end`. */
 void tps_log_end_clear (TpsLogEnd *end);
 
-/* Without `may_create`, a folder that is not a log's is refused, even an empty one. Errors: see
- * tps_log_open(). */
+/* Opens the folder `path` and locks it. `disk` is borrowed. Without `may_create`, a folder that is
+ * not that of a log is refused, even if it is empty. Errors: see tps_log_open(). */
 gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path,
                               gboolean may_create, GError **error);
-/* May be called for a folder that is all zero. */
+/* Unlocks the folder and frees its contents. May be called for a folder that is all zero. */
 void tps_log_folder_close (TpsLogFolder *folder);
 
-/* Also fills in `first_lsn` and `n_bytes` of all segments. Errors: see tps_log_open(). */
+/* Finds the end of the log, and fills in `first_lsn` and `n_bytes` of all segments. Errors: see
+ * tps_log_open(). */
 gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *end,
                                   GError **error);
 
-/* Makes the log end at `offset` of segment `number` (0: removes all segments). */
+/* Makes the log end at `offset` of segment `number` (0: removes all segments). Errors: those of the
+ * disk. */
 gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
 
 /* Removes the file of a segment, which must be the first or the last existing one.
- * `folder->segments` does not change. */
+ * `folder->segments` does not change. Errors: those of the disk. */
 gboolean tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogEnd, tps_log_end_clear)

@@ -15,7 +15,7 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 #define GROUP_MAGIC 0x47535054u                               /* "TPSG" */
 #define RECORD_MAGIC 0x52535054u                              /* "TPSR" */
 
-/* Reserved fields are zero. The CRC of a header is computed with the CRC field as zero. */
+/* Reserved fields must be zero. The CRC of a header is computed with zero in the CRC field. */
 typedef struct
 {
   guint64 magic;
@@ -71,6 +71,7 @@ enum
   PLACE_IS_HOST_MEMORY = 1 << 0,
 };
 
+/* Returns `n_bytes` rounded up to a multiple of `alignment`, which must be a power of two. */
 static inline gsize
 align_up (gsize n_bytes, gsize alignment)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The layout of the log, for its writers and readers, without the bytes: sizes, names, and the
- * fields of heads. */
+/* The layout of the log, which its writers and readers share: sizes, names, and the fields of
+ * heads. log_format.h has the layout of the bytes. */
 
 #pragma once
 
@@ -32,7 +32,8 @@ typedef struct
   guint64 stamp;  /* random, different for every segment */
 } TpsSegmentHead;
 
-/* Records that are written and synced together. A group begins at a multiple of TPS_DISK_BLOCK. */
+/* Records that are written and synced together. A group begins at a multiple of TPS_DISK_BLOCK in
+ * the segment. */
 typedef struct
 {
   guint64 stamp;  /* of the segment */
@@ -43,8 +44,8 @@ typedef struct
   guint32 n_zero_sectors; /* sectors of 512 zero bytes that were written as such */
 } TpsGroupHead;
 
-/* Returns the name of the file of segment `number`, such as "00000000000000000007.log"; owned by
- * the caller. */
+/* Returns the name of the file of segment `number`, such as "00000000000000000007.log". The caller
+ * owns the name. */
 gchar *tps_log_segment_name (guint64 number);
 /* Returns the number of the segment with this file name; 0 if no segment has such a name. */
 guint64 tps_log_segment_number (const gchar *name);

@@ -24,11 +24,13 @@ struct TpsLog
   TpsThread threads[TPS_LOG_MAX_THREADS];
 };
 
-/* As tps_log_open(), without threads: tps_log_writer_step (&log->writer, ...) does their work. */
+/* As tps_log_open(), but starts no threads: the caller must do their work with
+ * tps_log_writer_step (&log->writer, ...). */
 TpsLog *tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                               TpsLogFound *found, GError **error);
 
-/* The segments with durable records, of TpsSegmentInfo; g_array_unref(). Thread: any. */
+/* Returns the segments with durable records, an array of TpsSegmentInfo. The caller frees it with
+ * g_array_unref(). Thread: any. */
 GArray *tps_log_dup_segments (TpsLog *log);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Iterates over the records of a batch that a follower has received. Any bytes may be given.
+/* Iterates over the records of a batch that a follower has received. The bytes may be hostile.
  *
  * Thread: one at a time.
  */
@@ -21,13 +21,13 @@ typedef struct
   TpsRecordDecoder decoder;
 } TpsLogRecords;
 
-/* `data` is borrowed until tps_log_records_clear(); `lsn` is that of the first record. */
+/* Begins before the first record of `data`, which is borrowed until tps_log_records_clear(). `lsn`
+ * is the expected LSN of the first record. */
 void tps_log_records_init (TpsLogRecords *records, gconstpointer data, gsize n_bytes, gint64 lsn);
 void tps_log_records_clear (TpsLogRecords *records);
 
-/* TRUE: `record` is the next one, borrowed until the next call, or `record->lsn` is 0 at the end.
- * Checks both checksums. Errors: ABORTED (damaged, cut short, or with an unexpected LSN).
- */
+/* Decodes the next record, borrowed until the next call, and checks both of its checksums. At the
+ * end, `record->lsn` is 0. Errors: ABORTED (damaged, cut short, or with an unexpected LSN). */
 gboolean tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogRecords, tps_log_records_clear)

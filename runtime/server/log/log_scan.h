@@ -26,33 +26,35 @@ typedef struct
   TpsRecordDecoder decoder;
 } TpsLogScan;
 
-/* `folder` and `pool` are borrowed until clear(). No file is opened yet. */
+/* Makes a scan without a position, in the caller's storage. `folder` and `pool` are borrowed until
+ * clear(). No file is opened yet. */
 void tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool);
 void tps_log_scan_clear (TpsLogScan *scan);
 
 /* Moves to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
 
-/* The same if a group at or before that record is known to begin at `offset`: earlier groups are
- * not read. */
+/* As tps_log_scan_start(), but does not read the groups before `offset`, where a group must begin
+ * whose first record is at or before `lsn`. */
 gboolean tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
                                   GError **error);
 
-/* Moves to the first record of segment `number`. `lsn`: its LSN; 0: there is none. Errors: as
- * tps_log_cursor_next(). */
+/* Moves to the first record of segment `number`, and sets `lsn` to its LSN; 0: the segment has no
+ * record. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_begin (TpsLogScan *scan, guint64 number, gint64 *lsn, GError **error);
 
 /* Reads the next record, which must be on the disk. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_next (TpsLogScan *scan, TpsLogRecord *record, GError **error);
 
-/* The same without decoding: checks the record only. */
+/* As tps_log_scan_next(), but only checks the record and does not decode it. */
 gboolean tps_log_scan_check (TpsLogScan *scan, GError **error);
 
-/* Discards the read-ahead, which the log may have overwritten meanwhile. */
+/* Discards the bytes that were read ahead, since the log may have written there meanwhile. Errors:
+ * those of the disk. */
 gboolean tps_log_scan_refresh (TpsLogScan *scan, GError **error);
 
-/* The segment with the record of `lsn`; 0: the record is older than all segments. `segments` is of
- * TpsSegmentInfo. */
+/* Returns the number of the segment with the record of `lsn`; 0: the record is older than all
+ * segments. `segments` must be an array of TpsSegmentInfo. */
 guint64 tps_log_scan_find (const GArray *segments, gint64 lsn);
 
 G_END_DECLS

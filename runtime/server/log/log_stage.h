@@ -47,28 +47,31 @@ typedef struct
 typedef struct
 {
   gint64 write_ns, due_ns; /* see TpsLogStage */
-  gboolean must_wait;      /* earlier ones are overdue, so it waits for the disk */
+  gboolean must_wait;      /* earlier records are overdue, so the record waits for the disk */
 } TpsLogInterval;
 
-/* `capacity` must be a multiple of TPS_DISK_BLOCK. */
+/* Makes an empty stage, in the caller's storage, with a buffer of `capacity` bytes, which must be a
+ * multiple of TPS_DISK_BLOCK. */
 void tps_log_stage_init (TpsLogStage *stage, gsize capacity);
 void tps_log_stage_clear (TpsLogStage *stage);
 
-/* Whether the stage has neither records nor waiting entries. */
+/* Returns TRUE if the stage has neither records nor waiting entries. */
 gboolean tps_log_stage_is_empty (const TpsLogStage *stage);
 
-/* The size of the group, padding included; 0: there is no record. */
+/* Returns the size of the group, padding included; 0: there is no record. */
 gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 
-/* Encodes the entry's record after the others. FALSE: it does not fit, and the stage is full.
- * `has_copied`: the command is not needed any more, and the entry does not wait for the disk. */
+/* Encodes the entry's record after the other records of the stage. FALSE: the record does not fit,
+ * and the stage is full. Sets `has_copied` to TRUE if the command is not needed any more and the
+ * entry does not wait for the disk; the caller must then call done(). */
 gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry,
                             const TpsLogInterval *interval, gboolean *has_copied);
 
 /* Discards the records in the stage, and the waiting entries. */
 void tps_log_stage_empty (TpsLogStage *stage);
 
-/* Calls done() of `entries`, an array of TpsLogEntry. `lsn` is passed to flushes. */
+/* Calls done() of `entries`, an array of TpsLogEntry, with `error` (NULL: none). Flushes get
+ * `lsn`. */
 void tps_log_entries_end (const GArray *entries, gint64 lsn, const GError *error);
 
 G_END_DECLS

@@ -6,14 +6,14 @@
  *
  * There are two stages: while one is written, the other is filled. The steps:
  *
- *   STAGE   copies queued records into the stage that is being filled, and ends those that do not
- *           wait for the disk; add() does so itself with a hole if nothing is queued
+ *   STAGE   copies queued records into the stage that is being filled, and ends the commands that
+ *           do not wait for the disk; if nothing is queued, add() copies a hole at once
  *   WRITE   writes the filled stage and syncs it, and ends its waiting entries; the next stage may
  *           be written meanwhile
  *   SPARE   makes the next segment; groups may be written to the current one meanwhile
- *   FAIL    after a failure: ends everything with its error
+ *   FAIL    after a failure: ends all entries with its error
  *
- * At most one thread stages, one writes, one makes a segment, and one ends, at a time.
+ * At any time, at most one thread stages, one writes, one makes a segment, and one ends entries.
  * tps_log_writer_run() takes one step after the other and sleeps when there is none. Tests call
  * tps_log_writer_step() instead, with a clock of their own.
  */
@@ -31,7 +31,7 @@ typedef struct
 {
   gint64 interval_ns;
   gsize stage_bytes;   /* of each stage */
-  gboolean may_refuse; /* there is a failure, or no room; atomic, changes with the lock held */
+  gboolean may_refuse; /* there is a failure, or no room; atomic, changed with the lock held */
 
   TpsMutex lock; /* guards everything up to the next comment */
   TpsCond changed;
@@ -44,7 +44,7 @@ typedef struct
   gboolean is_ending;  /* a thread uses `ending`, and calls done() */
   gboolean ends_large; /* `ending` has a command that was too long for a stage */
   gboolean ends_held;  /* `ending` has records of TPS_DURABILITY_INTERVAL */
-  guint n_end_waiters; /* threads that wait for the end of that */
+  guint n_end_waiters; /* threads that wait until `is_ending` is FALSE */
   gboolean is_closing;
   TpsLogStage *filling; /* one of the two */
   TpsLogStage *sealed;  /* the next one to be written, or NULL */
@@ -55,7 +55,7 @@ typedef struct
    * before that write. */
   gint64 room;
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
-  gboolean needs_spare; /* it is nearly full */
+  gboolean needs_spare; /* the current segment is nearly full, and there is no next one */
   gint64 durable_lsn;
   gint64 promised_lsn; /* of the newest INTERVAL command that ended before its write; 0 = none */
   void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not needed */
@@ -69,18 +69,18 @@ typedef struct
   TpsSegmentWriter segments;
 } TpsLogWriter;
 
-/* Begins after record `last_lsn` and segment `last_number`. Copies the list of segments of
- * `folder`, which is borrowed. */
+/* Makes a writer, in the caller's storage, that begins after record `last_lsn` and segment
+ * `last_number`. `folder` is borrowed; its list of segments is copied. */
 void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
                           guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
                           gint64 interval_ns);
-/* Makes the first segment. Must precede the first step. Errors: as the disk says. */
+/* Makes the first segment. Must be called before the first step. Errors: those of the disk. */
 gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
-/* No step may be in progress. Waiting entries are not ended. */
+/* Frees the contents of the writer. No step may be in progress. Waiting entries are not ended. */
 void tps_log_writer_clear (TpsLogWriter *writer);
 
-/* Queues an append or a flush. It may end a command of TPS_DURABILITY_NONE. Thread: any, one append
- * at a time. */
+/* Queues an append or a flush. May call done() of a command of TPS_DURABILITY_NONE. Thread: any,
+ * one append at a time. */
 void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
 
 /* See tps_log_is_short(). */
@@ -89,14 +89,15 @@ gboolean tps_log_writer_may_refuse (const TpsLogWriter *writer);
 /* See tps_log_may_append(). */
 gboolean tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error);
 
-/* Takes a step. FALSE: there was none; at `wake_ns` (G_MAXINT64: never) there may be one even if no
- * entry is added. Thread: any. */
+/* Takes a step. FALSE: there was no step to take. Sets `wake_ns` to the time at which there may be
+ * a step even if no entry is added (G_MAXINT64: never). Thread: any. */
 gboolean tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_ns);
 
 /* Takes steps until the writer is closed and all work is complete. */
 void tps_log_writer_run (TpsLogWriter *writer);
 
-/* From now on no entry may be added; staged records are written at once. Thread: any. */
+/* Closes the writer: staged records are written at once, and no entry may be added any more.
+ * Thread: any. */
 void tps_log_writer_close (TpsLogWriter *writer);
 
 G_END_DECLS

@@ -29,7 +29,8 @@ typedef struct
   struct io_uring *ring; /* of uring_disk.c; NULL = none */
 } TpsPosixFile;
 
-/* All functions of the POSIX disk; its free() calls g_free(). */
+/* Makes a POSIX disk in the caller's storage, which must be from g_malloc(), since free() calls
+ * g_free(). */
 void tps_posix_disk_init (TpsPosixDisk *disk);
 
 G_END_DECLS

@@ -5,8 +5,8 @@
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
  *
- * Memory: one buffer of `read_bytes`, or as large as the longest record, and the blocks that are
- * read ahead. Thread: one at a time.
+ * Memory: one buffer of `read_bytes`, or of the length of the longest record, and the blocks that
+ * are read ahead. Thread: one at a time.
  */
 
 #pragma once
@@ -31,10 +31,10 @@ typedef struct
   gchar *name;
   TpsSegmentHead head;
   gint64 size;
-  gint64 offset;        /* of the next record; of the end, or of the torn group */
-  TpsRecordHead record; /* of the last one */
-  TpsBuffer *buffer;    /* holds its body at `body_offset` */
-  gsize body_offset;    /* its head is before it */
+  gint64 offset;        /* of the next record, of the end, or of the torn group */
+  TpsRecordHead record; /* of the last record that was read */
+  TpsBuffer *buffer;    /* holds the body of this record at `body_offset` */
+  gsize body_offset;    /* the head of the record is before its body */
 
   /* May be set between calls: the size of reads; 0 = 8 MiB. */
   gsize read_bytes;
@@ -55,37 +55,41 @@ typedef struct
 typedef enum
 {
   TPS_SEGMENT_OPENED = 1,
-  TPS_SEGMENT_UNUSED, /* has no head: it was being made when the process ended. No file is open. */
+  TPS_SEGMENT_UNUSED, /* no head: the process ended while it made the segment. No file is open. */
   TPS_SEGMENT_REFUSED,
 } TpsSegmentOpened;
 
-/* `pool` is borrowed. Errors: ABORTED (damaged, of another log), INVALID_ARGUMENT (another
- * version), as the disk says. */
+/* Opens segment `number` of the log `id` in `folder`, and checks its head. `pool` is borrowed.
+ * Errors: ABORTED (damaged, of a different log), INVALID_ARGUMENT (a different version), those of
+ * the disk. */
 TpsSegmentOpened tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk,
                                           const gchar *folder, guint64 number, const TpsLogId *id,
                                           TpsBufferPool *pool, GError **error);
-/* May be called for a reader that is all zero. */
+/* Closes the file and frees the contents. May be called for a reader that is all zero. */
 void tps_segment_reader_close (TpsSegmentReader *reader);
 
-/* Reads the next record and checks its checksums; its LSN must be `lsn`, or any if that is 0. The
- * body is valid until the next call, or as long as references to the buffer are held. Errors:
- * ABORTED, which names the file, the offset and the LSN; RESOURCE_EXHAUSTED, no memory for the
- * record; as the disk says. */
+/* Reads the next record and checks its checksums. Its LSN must be `lsn`; 0 = any. The body is valid
+ * until the next call, or as long as references to the buffer are held. Errors: ABORTED, which
+ * names the file, the offset and the LSN; RESOURCE_EXHAUSTED (no memory for the record); those of
+ * the disk. */
 TpsSegmentVerdict tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error);
 
-/* The LSN of the first record: 0 = there is none. Must precede the first call of next(). Errors: as
- * next(). */
+/* Sets `lsn` to that of the first record; 0 = there is none. Must be called before the first call
+ * of next(). Errors: as next(). */
 gboolean tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error);
 
-/* Skips groups whose records are all below `lsn`. Must precede the first call of next(). */
+/* Skips groups whose records are all below `lsn`. Must be called before the first call of next().
+ * Errors: as next(). */
 gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error);
 
-/* Discards the read-ahead, because the segment is still being written. */
+/* Discards the bytes that were read ahead, because the segment is still being written. Errors:
+ * those of the disk. */
 gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
 
-/* Examines everything after `offset`, where a group is missing or torn. `n_bytes`: from there to
- * the last byte that is not zero. Errors: ABORTED if there is a later group. It was written after
- * the group at `offset` had been synced, so that one is damaged. */
+/* Examines all bytes after `offset`, where a group is missing or torn. Sets `n_bytes` to the number
+ * of bytes from `offset` to the end of the last sector that is not zero. Errors: ABORTED if there
+ * is a later group. That group was written after the group at `offset` had been synced, so the
+ * group at `offset` is damaged. */
 gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The segment to which groups are written, and the next one. That one is made in advance, so that a
- * full disk is noticed while there is still room.
+/* The segment to which groups are written, and the next segment, which is made in advance, so that
+ * a full disk is noticed while there is still room.
  *
  * Thread: one at a time, except tps_segment_writer_make_segment().
  */
@@ -30,30 +30,35 @@ typedef struct
   TpsOpenSegment spare;
 } TpsSegmentWriter;
 
-/* Begins after segment `last_number`. No file is made yet. */
+/* Makes a writer, in the caller's storage, that begins after segment `last_number`. `folder` is
+ * borrowed. No file is made yet. */
 void tps_segment_writer_init (TpsSegmentWriter *writer, const TpsLogFolder *folder,
                               guint64 last_number, gint64 segment_bytes);
 
-/* Closes the files. If the disk works, unused reserved room is released. */
+/* Closes the files. If `is_sound` is TRUE, because the disk has not failed, unused reserved room is
+ * released. */
 void tps_segment_writer_clear (TpsSegmentWriter *writer, gboolean is_sound);
 
-/* Makes the segment `number`, which no other thread may make meanwhile, with its room reserved, and
- * syncs it. The caller must store it as the spare. Errors: RESOURCE_EXHAUSTED, after which it may
- * be tried again; all others are final. Thread: any, also while another one writes. */
+/* Makes the segment `number`, with its room reserved, and syncs it. No other thread may make this
+ * segment meanwhile. The caller must store the segment as the spare. Errors: RESOURCE_EXHAUSTED,
+ * after which the caller may try again; all others are final. Thread: any, even while a different
+ * thread writes. */
 gboolean tps_segment_writer_make_segment (const TpsSegmentWriter *writer, guint64 number,
                                           TpsOpenSegment *segment, GError **error);
 
-/* The same for the segment after the current one, unless it exists, as the spare. */
+/* Makes the segment after the current one, as the spare, unless there is a spare. Errors: as
+ * tps_segment_writer_make_segment(). */
 gboolean tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error);
 
 /* Ensures that the current segment has room for a group of `n_bytes`; otherwise the next segment
  * becomes the current one. Errors: as make_spare(). */
 gboolean tps_segment_writer_reserve (TpsSegmentWriter *writer, gint64 n_bytes, GError **error);
 
-/* Writes the group of `stage`, for which room must be reserved, and syncs it. Errors are final. */
+/* Writes the group of `stage`, for which room must be reserved, and syncs it. All errors are
+ * final. */
 gboolean tps_segment_writer_write (TpsSegmentWriter *writer, TpsLogStage *stage, GError **error);
 
-/* The number of bytes that can be written without a further segment. */
+/* Returns the number of bytes that can be written without a further segment. */
 gint64 tps_segment_writer_get_room (const TpsSegmentWriter *writer);
 
 G_END_DECLS
