@@ -16,15 +16,16 @@ G_BEGIN_DECLS
 
 typedef struct TpsDataFolder TpsDataFolder;
 
-/* Opens `path`, and makes it if it is missing. `disk` is borrowed. Errors name the folder:
- *   UNAVAILABLE         another process uses it
- *   INVALID_ARGUMENT    it has other contents, or is of another version
- *   others              as the disk says, PERMISSION_DENIED for a read-only one */
+/* Opens and locks the folder `path`, which is made if it is missing. `disk` is borrowed. Errors
+ * name the folder:
+ *   UNAVAILABLE         another process uses the folder
+ *   INVALID_ARGUMENT    the folder has other contents, or a different version
+ *   others              those of the disk; PERMISSION_DENIED if the folder is read-only */
 TpsDataFolder *tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error);
-/* Unlocks it. NULL is fine. */
+/* Unlocks the folder and frees the object. NULL is fine. */
 void tps_data_folder_close (TpsDataFolder *folder);
 
-/* Borrowed. */
+/* Return the path of the folder, of its log, and of its snapshots. Borrowed from `folder`. */
 const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_log_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);

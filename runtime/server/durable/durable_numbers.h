@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* All zero counts nothing. */
+/* A struct that is all zero counts nothing. */
 typedef struct
 {
   TpsCounters *counters; /* a reference */
@@ -21,16 +21,16 @@ typedef struct
   TpsGauge *snapshot_duration;
 } TpsDurableNumbers;
 
-/* NULL `counters`: nothing is counted. `snapshot` is the newest one; its name is empty if there is
- * none. */
+/* Fills in `numbers`, which must be all zero, and takes a reference to `counters`; NULL = nothing
+ * is counted. `snapshot` must be the newest snapshot; its name is empty if there is none. */
 void tps_durable_numbers_init (TpsDurableNumbers *numbers, TpsCounters *counters,
                                const TpsSnapshotInfo *snapshot);
 void tps_durable_numbers_clear (TpsDurableNumbers *numbers);
 
-/* Adds the numbers of a status, and those of the log's segments. */
+/* Adds the numbers of `status`, and those of the segments of `log`, to `reading`. */
 void tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status, TpsLog *log);
 
-/* Count a snapshot that was written in `elapsed_ns`, and one that failed. */
+/* Count a snapshot that was written in `elapsed_ns`, or a snapshot that failed. */
 void tps_durable_numbers_add_snapshot (TpsDurableNumbers *numbers, const TpsSnapshotInfo *snapshot,
                                        gint64 elapsed_ns);
 void tps_durable_numbers_add_failure (TpsDurableNumbers *numbers);

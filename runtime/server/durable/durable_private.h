@@ -28,8 +28,8 @@ struct TpsDurable
   TpsDurableTargets targets;
   TpsDurableNumbers numbers;
   guint collector; /* of numbers, from start() to stop(); 0 = none */
-  /* The one that the recovery begins with, then the newest one. The thread of snapshots changes it,
-   * under the lock. */
+  /* The snapshot that the recovery begins with, later the newest one. Changed by the thread of
+   * snapshots, under the lock. */
   TpsSnapshotInfo snapshot;
   atomic_bool is_writing_snapshot;
   gchar *restore_from;  /* the folder of the snapshot that the server begins with; NULL = none */
@@ -42,8 +42,8 @@ struct TpsDurable
   gboolean has_thread; /* only the thread that calls start() and stop() reads and changes it */
   pthread_t thread;
 
-  /* Changed under the lock; read without it. FULL and READ_ONLY repeat the last answer of the log,
-   * which decides whether there is room and whether the disk works. */
+  /* Changed under the lock, read without it. FULL and READ_ONLY repeat the last result of
+   * tps_log_may_append(). */
   atomic_int phase;
   TpsMutex lock;
   TpsCond changed;
@@ -52,23 +52,24 @@ struct TpsDurable
 
 /* -- durable_phase.c -- */
 
-/* The current phase. Takes no lock. */
+/* Returns the current phase. Takes no lock. Thread: any. */
 static inline TpsDurablePhase
 tps_durable_get_phase (TpsDurable *durable)
 {
   return (TpsDurablePhase) atomic_load_explicit (&durable->phase, memory_order_acquire);
 }
 
-/* Enters `phase` if it may follow the current phase. `error` is the reason, borrowed; NULL = none.
- * Thread: any. */
+/* Enters `phase` if it may follow the current phase; otherwise does nothing. `error` (borrowed;
+ * NULL = none) is the reason; FAILED must have one. Thread: any. */
 void tps_durable_enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error);
 
-/* Checks that the log can take `n_bytes` more, and enters the phase FULL, READ_ONLY or LIVE
+/* Returns TRUE if the log has room for `n_bytes` more. Enters the phase FULL, READ_ONLY or LIVE
  * according to the result. The recovery must have ended. Errors: RESOURCE_EXHAUSTED (full),
  * UNAVAILABLE (read-only). */
 gboolean tps_durable_check_log (TpsDurable *durable, gsize n_bytes, GError **error);
 
-/* The error of requests after `error` has made the server read-only. */
+/* Returns the error, UNAVAILABLE, of requests after `error` has made the server read-only. The
+ * caller frees it. */
 GError *tps_durable_new_read_only_error (const GError *error);
 
 /* -- durable_snapshots.c -- */
@@ -76,11 +77,11 @@ GError *tps_durable_new_read_only_error (const GError *error);
 /* Sets up automatic snapshots; tps_snapshot_thread_begin() begins them. */
 void tps_durable_init_snapshots (TpsDurable *durable, const TpsDurableOptions *options);
 
-/* The options of the next snapshot or restoration. They borrow from `durable`. */
+/* Returns the options of the next snapshot or restoration, which borrow from `durable`. */
 TpsSnapshotOptions tps_durable_get_snapshot_options (TpsDurable *durable);
 
 /* Writes a snapshot, then deletes the log and the snapshots that are no longer needed. Blocks.
- * Errors: those of tps_snapshot_write(). Thread: the one of snapshots. */
+ * Errors: those of tps_snapshot_write(). Thread: only that of snapshots. */
 gboolean tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
 
 /* -- durable_start.c -- */

@@ -27,22 +27,25 @@ typedef struct
   gint64 traced_ns; /* for the thread of the recovery */
 } TpsRecovery;
 
-/* Traces the start. Must be called before the snapshot is read. */
+/* Traces the start of the recovery. Must be called before the snapshot is read. */
 void tps_recovery_begin (TpsRecovery *recovery);
 
 /* Sets the number of bytes of the snapshot that have been read. */
 void tps_recovery_note_restored (TpsRecovery *recovery, guint64 n_done);
 
-/* The bytes of the snapshot and of the log: all, and those that have been read. Thread: any. */
+/* Return the number of bytes of the snapshot and of the log, in all and read so far. Thread:
+ * any. */
 gint64 tps_recovery_get_all_bytes (const TpsRecovery *recovery);
 gint64 tps_recovery_get_bytes_done (const TpsRecovery *recovery);
 
-/* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record whose effect differs from
- * the first time); of tables and model, naming the LSN. */
+/* Applies the records from `first_lsn` to `last_lsn` again. Blocks. Errors: those of
+ * tps_log_cursor_next(); ABORTED (stopped, or a record had a different effect than before);
+ * INVALID_ARGUMENT (there are no tables, or no model, for a record); those of tables and model,
+ * naming the LSN. */
 gboolean tps_recovery_run (TpsRecovery *recovery, GError **error);
 
-/* An estimate of the remaining milliseconds at the present rate; -1 = not known yet. Thread:
- * any. */
+/* Returns an estimate of the remaining milliseconds at the present rate; -1 = not known yet.
+ * Thread: any. */
 gint64 tps_recovery_estimate_ms (TpsRecovery *recovery, gint64 now_ns);
 
 G_END_DECLS

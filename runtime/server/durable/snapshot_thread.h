@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The thread that writes snapshots: on request, at intervals, and when the log has grown. It has
- * one job at a time.
+/* The thread that writes snapshots: on request, at intervals, and when the log has grown. It
+ * accepts one job at a time.
  *
  *   submit()        a requested job
  *   begin()         from now on snapshots also become due automatically
@@ -21,8 +21,8 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gint64 interval_ns; /* since the start of the last one; 0 = not by time */
-  gint64 log_bytes;   /* the growth of the log since then; 0 = not by size */
+  gint64 interval_ns; /* since the start of the last snapshot; 0 = not by time */
+  gint64 log_bytes;   /* the growth of the log since that start; 0 = not by size */
   /* Writes an automatic snapshot; blocks. FALSE: it failed, and will be tried again after
    * TPS_SNAPSHOT_RETRY_NS. */
   gboolean (*write) (gpointer user_data);
@@ -34,7 +34,7 @@ typedef struct
 typedef struct
 {
   void (*run) (gpointer data); /* may block */
-  /* Called when the thread accepts jobs again. */
+  /* Called after run(), when the thread accepts jobs again. */
   void (*ended) (gpointer data);
   gpointer data;
 } TpsSnapshotJob;
@@ -46,38 +46,41 @@ typedef struct
   TpsCond changed;
   gboolean has_begun;
   gboolean stops;
-  gboolean is_busy;   /* a job waits or runs */
+  gboolean is_busy;   /* a job waits or runs, or an automatic snapshot is being written */
   TpsSnapshotJob job; /* the waiting job; run == NULL: none */
   gint64 last_ns;     /* when the last snapshot was begun */
-  gint64 last_bytes;  /* of the log, then */
-  gint64 retry_ns;    /* the earliest time of the next automatic one; 0 = any time */
+  gint64 last_bytes;  /* the length of the log at `last_ns` */
+  gint64 retry_ns;    /* the earliest time of the next automatic snapshot; 0 = any time */
 } TpsSnapshotThread;
 
-/* Copies `options`. */
+/* Initialises `thread`, in the caller's storage. Starts no thread: the caller must provide one that
+ * calls run(). Copies `options`. */
 void tps_snapshot_thread_init (TpsSnapshotThread *thread, const TpsSnapshotThreadOptions *options);
-/* run() must have returned. */
+/* Frees the contents of `thread`. run() must have returned. */
 void tps_snapshot_thread_clear (TpsSnapshotThread *thread);
 
-/* Counts time from `now_ns`, and bytes of the log from `log_bytes`. */
+/* Begins automatic snapshots: counts time from `now_ns`, and bytes of the log from `log_bytes`. */
 void tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
-/* Copies `job`. Errors: RESOURCE_EXHAUSTED with retry_after_ms (there is another job, or the thread
- * stops). */
+/* Submits `job`, which is copied. Errors: RESOURCE_EXHAUSTED with retry_after_ms (the thread has a
+ * job, writes an automatic snapshot, or stops). */
 gboolean tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job,
                                      GError **error);
 
-/* Treats a snapshot that a job has written as an automatic one: the next one is due an interval
- * after `now_ns`. */
+/* Makes a snapshot that a job has written count as an automatic one: the next one is due an
+ * interval after `now_ns`, or when the log has grown from `log_bytes`. */
 void tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
-/* Does a job. FALSE: there was none; one may be due at `wake_ns` (G_MAXINT64: never). One call at a
- * time. */
+/* Runs the waiting job, or writes a snapshot that is due. FALSE: there was nothing to do. Sets
+ * `wake_ns` to the time of the next attempt (G_MAXINT64: none, unless a job is submitted). Thread:
+ * one call at a time. */
 gboolean tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake_ns);
 
 /* Takes steps until stop(). A job that was submitted before stop() still runs. */
 void tps_snapshot_thread_run (TpsSnapshotThread *thread);
 
-/* Makes run() return after the current job and a job that was submitted before. Thread: any. */
+/* Makes run() return after the current job, and after a job that was submitted before. Thread:
+ * any. */
 void tps_snapshot_thread_stop (TpsSnapshotThread *thread);
 
 G_END_DECLS
