@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The file of a table on a device; see table_file.h. It is written like any other. */
+/* Reads the file of a table on a device: see table_file.h, which writes the files of all tables. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Reads the rows, their state and LSNs onto the device. `table` is unfilled. Errors: those of the
- * disk, DEVICE_LOST, RESOURCE_EXHAUSTED, ABORTED. */
+/* Reads the rows, their state and LSNs onto the device of `table`, which must be unfilled. Errors:
+ * those of the disk, DEVICE_LOST, RESOURCE_EXHAUSTED, ABORTED. */
 gboolean tps_device_table_file_read (TpsTable *table, TpsSafetensorsReader *file,
                                      TpsSnapshotPace *pace, GError **error);
 

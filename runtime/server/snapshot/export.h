@@ -8,11 +8,11 @@
 
 G_BEGIN_DECLS
 
-/* Writes the tables of the snapshots at `paths` (tps_snapshot_locate()), those of all shards, as
- * one snapshot into folder `to`, which must not contain one. Each table is whole, with its rows in
- * the order of their ids, in one file; increments are merged. Holds all tables in memory. Push ids
- * and models are left out. Sets `info`. Blocks. Errors: ALREADY_EXISTS (`to`), those of
- * tps_table_import() and of tps_snapshot_write(). */
+/* Writes the tables of the snapshots at `paths` (tps_snapshot_locate()), which must be those of all
+ * shards, as one snapshot into folder `to`, which must not contain a snapshot. Each table is one
+ * file, with all rows in the order of their ids; increments are merged. Holds all tables in memory.
+ * Push ids and models are left out. Sets `info`. Blocks. Errors: ALREADY_EXISTS (`to`), those of
+ * tps_snapshot_locate(), tps_table_import() and tps_snapshot_write(). */
 gboolean tps_snapshot_export (TpsDisk *disk, const gchar *const *paths, guint n_paths,
                               const gchar *to, TpsSnapshotInfo *info, GError **error);
 

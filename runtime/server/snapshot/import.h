@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A table from files of other programs, or from snapshots of other shards: into any shard and any
- * type of rows.
+/* Makes a table from files of other programs, or from snapshots of other shards. The table may have
+ * any shard and any type of rows.
  *
- * Each file contains some rows, and tells their ids:
+ * The kind of a file determines its rows and their ids:
  *
  *   a table's file of a snapshot    the rows of its shard, with their state if the optimizer has
  *                                   the same state
- *   an increment of a snapshot      some rows of the shard, likewise; after the table's file
+ *   an increment of a snapshot      some rows of the shard, with their state likewise; must come
+ *                                   after the table's file
  *   other safetensors               rows from saved_offsets[0] of DCP_SHARDING_INFO on, or from 0
  *                                   on
  *   .npy                            rows from 0 on
@@ -26,8 +27,8 @@ typedef struct
   TpsTableStore *into; /* borrowed */
   const gchar *const *paths;
   guint n_paths;
-  /* The name of the tensor in other safetensors files; NULL: the only matrix, or `spec`'s name with
-   * ".weight". */
+  /* The name of the tensor in safetensors files of other programs; NULL: the only matrix, or the
+   * name of `spec` with ".weight". */
   const gchar *tensor;
   /* Returns TRUE to end the import; called every MiB. NULL: it is never ended. */
   gboolean (*is_cancelled) (gpointer user_data);
@@ -35,9 +36,9 @@ typedef struct
 } TpsTableImport;
 
 /* Makes a table of `spec` (need not be resolved) in the host's memory, with the rows of the files.
- * Every row of its shard must be in at least one of the files; if a row is in several files, the
- * last of them is used. Elements are converted with one rounding. The number of steps is the
- * greatest of the files.
+ * Every row of the table's shard must be in at least one of the files; if a row is in several
+ * files, the last of them is used. Elements are converted with one rounding. The number of steps is
+ * the greatest one in the files.
  *
  * The server must not have served requests, and its log must be empty, because no command is
  * recorded. The table's incarnation is the next LSN. A snapshot must be written before the first
@@ -46,9 +47,10 @@ typedef struct
  * Files may be hostile: the memory of the table, and of the headers of files, is charged to the
  * store's budget before it is allocated.
  *
- * Errors: those of the disk; ABORTED (a file is damaged; the file, and tensor or offset are named),
- * INVALID_ARGUMENT (`spec`; no such tensor, another number of columns, a type that is not floating
- * point; a row that is in no file), ALREADY_EXISTS, RESOURCE_EXHAUSTED. */
+ * Errors: those of the disk; ABORTED (cancelled; a file is damaged: the message names the file and
+ * the tensor or the offset), INVALID_ARGUMENT (`spec`; no such tensor, a different number of
+ * columns, a type that is not floating point; a row that is in no file), ALREADY_EXISTS,
+ * RESOURCE_EXHAUSTED. */
 gboolean tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The first half of tps_table_import(), for callers that make the table known in another way
- * (tables/table_snapshot.h). */
+/* The first half of tps_table_import(), for callers that add the table to the store in a different
+ * way (tables/table_snapshot.h). */
 
 #pragma once
 
@@ -10,8 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* The table, which the store does not know; the caller owns a reference. It has no incarnation.
- * Errors: those of tps_table_import() except ALREADY_EXISTS. */
+/* As tps_table_import(), but does not add the table to the store. Returns the table, without an
+ * incarnation; the caller owns a reference. Errors: those of tps_table_import() except
+ * ALREADY_EXISTS. */
 TpsTable *tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec,
                                  GError **error);
 

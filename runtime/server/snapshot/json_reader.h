@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads JSON (RFC 8259) sequentially without building a tree, so that a header of 100 MB needs no
- * memory apart from its text.
+/* Reads JSON (RFC 8259) sequentially, without building a tree, so that the reader of a 100 MB text
+ * needs no other memory.
  *
  *   tps_json_begin_object (&json);
  *   while (tps_json_next_member (&json, key))
@@ -12,8 +12,8 @@
  *   if (!tps_json_end (&json, "manifest", &error))
  *     ...
  *
- * After an error the reader stays bad: every later call returns 0 or FALSE, and tps_json_end()
- * reports the first error. Thread: one at a time.
+ * After an error, every later call returns 0 or FALSE, and tps_json_end() reports the first error.
+ * Thread: one at a time.
  */
 
 #pragma once
@@ -46,11 +46,11 @@ gboolean tps_json_next_member (TpsJsonReader *json, GString *key);
 
 /* Begins an array, whose elements must be read with tps_json_next_element(). */
 void tps_json_begin_array (TpsJsonReader *json);
-/* TRUE: another element follows, which must be read or skipped next. */
+/* Returns TRUE if another element follows, which must be read or skipped next. */
 gboolean tps_json_next_element (TpsJsonReader *json);
 
-/* Read or skip one value. A value of another type, an integer beyond 64 bits or text that is not
- * UTF-8 is an error. */
+/* Read or skip one value. A value of a different type, an integer beyond 64 bits, or text that is
+ * not UTF-8 is an error. */
 void tps_json_read_string (TpsJsonReader *json, GString *value);
 gint64 tps_json_read_i64 (TpsJsonReader *json);
 gdouble tps_json_read_double (TpsJsonReader *json);
@@ -60,14 +60,14 @@ void tps_json_skip (TpsJsonReader *json);
 /* Marks the text as invalid at the present place. `problem` is static. */
 void tps_json_fail (TpsJsonReader *json, const gchar *problem);
 
-/* Whether the text was read without an error, and only blanks follow. `what` names it in errors.
- * Errors: ABORTED, with the offset. */
+/* Returns TRUE if the text was read without an error, and only blanks follow. `what` names the text
+ * in errors. Errors: ABORTED, with the offset. */
 gboolean tps_json_end (TpsJsonReader *json, const gchar *what, GError **error);
 
 /* Appends `text` (valid UTF-8) in quotes. */
 void tps_json_append_string (GString *json, const gchar *text);
-/* Appends a number, not NAN, such that reading it gives the same bits. Infinity is 1e999, which
- * other readers read as infinity too. */
+/* Appends a number, which must not be NAN, such that a reader gets the same bits. Infinity is
+ * 1e999, which other readers read as infinity too. */
 void tps_json_append_double (GString *json, gdouble value);
 
 G_END_DECLS

@@ -20,13 +20,13 @@ typedef struct
 {
   gchar *name; /* in the snapshot's folder, without a slash; NULL = there is no file */
   guint64 n_bytes;
-  /* of everything before the elements; the header holds the checksums of these */
+  /* of all bytes before the elements; the header holds the checksums of the elements */
   guint32 header_crc32c;
 } TpsManifestFile;
 
 typedef struct
 {
-  TpsManifestFile file; /* with all rows; older than the increments */
+  TpsManifestFile file; /* all rows, older than those of the increments */
   GArray *increments;   /* of TpsManifestFile: changed rows, the oldest first; NULL = none */
   TpsTableSpec spec;    /* resolved */
   gint64 incarnation;
@@ -40,7 +40,7 @@ typedef struct
   gint64 version;
 } TpsManifestVersion;
 
-/* The version that was the answer to a trainer's last update. */
+/* The version of the model in the answer to a trainer's last update. */
 typedef struct
 {
   gint64 trainer, version;
@@ -65,43 +65,46 @@ typedef struct
   TpsManifestFile table_pushes;
   gboolean has_model; /* the server had a model server */
   TpsManifestModel model;
-  TpsCharge charge; /* for an untrusted text: its budget may be set before tps_manifest_read() */
+  TpsCharge charge; /* if the text is untrusted, a budget must be set before tps_manifest_read() */
 } TpsManifest;
 
 /* Makes an empty manifest in the caller's storage; its strings and arrays are freed by clear(). */
 void tps_manifest_init (TpsManifest *manifest);
 void tps_manifest_clear (TpsManifest *manifest);
 
-/* Adds a file to the increments of a table; takes ownership of its name. */
+/* Adds a file to the increments of a table; takes ownership of the file's name. */
 void tps_manifest_table_add_increment (TpsManifestTable *table, const TpsManifestFile *file);
+/* Returns the number of increments of a table. */
 guint tps_manifest_table_get_n_increments (const TpsManifestTable *table);
-/* Borrowed. */
+/* Returns increment `i`, the oldest first. Borrowed. */
 const TpsManifestFile *tps_manifest_table_get_increment (const TpsManifestTable *table, guint i);
 
-/* NULL: there is no table of this name and incarnation. Borrowed. */
+/* Returns the table of this name and incarnation; NULL: there is none. Borrowed. */
 const TpsManifestTable *tps_manifest_find_table (const TpsManifest *manifest, const gchar *name,
                                                  gint64 incarnation);
 
-/* The number of increments of all tables. */
+/* Returns the number of increments of all tables. */
 guint tps_manifest_count_increments (const TpsManifest *manifest);
 
 /* Returns the total length of all files. */
 guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 
-/* The text; the caller frees it. */
+/* Returns the text of the manifest. The caller frees it with g_string_free(). */
 GString *tps_manifest_to_text (const TpsManifest *manifest);
 
-/* Reads a text; `what` names it in errors. `manifest` must be initialised and empty; after an error
- * it contains the parts that were read before. Errors: ABORTED (damaged, another version). */
+/* Reads the text of a manifest, which `what` names in errors. `manifest` must be initialised and
+ * empty; after an error it contains the parts that were read before. Errors: ABORTED (damaged, a
+ * different version). */
 gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes,
                              const gchar *what, GError **error);
 
-/* Writes the manifest of folder `folder`, whose files are complete, and syncs their names and its
- * own. Errors: those of the disk. */
+/* Writes the manifest of `folder`, whose files must be complete, and syncs the names of the files
+ * and of the manifest. Errors: those of the disk. */
 gboolean tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
                              GError **error);
 
-/* Errors: those of the disk (NOT_FOUND: there is none), ABORTED, RESOURCE_EXHAUSTED. */
+/* Reads the manifest of `folder`, as tps_manifest_parse(). Errors: those of the disk (NOT_FOUND:
+ * there is no manifest), ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
                             GError **error);
 

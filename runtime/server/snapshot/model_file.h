@@ -10,13 +10,13 @@
 
 G_BEGIN_DECLS
 
-/* Writes the files of `capture` to `folder`, and fills `model` except for the push ids. Errors:
- * those of the disk, ABORTED. */
+/* Writes the files of `capture` to `folder`, and fills in `model` except for the push ids. Errors:
+ * those of the disk, ABORTED (cancelled). */
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                 TpsSnapshotPace *pace, TpsManifestModel *model, GError **error);
 
-/* Fills `capture`, which must be all zero. tps_model_files_clear() must be called in any case.
- * Errors: those of the disk, ABORTED, RESOURCE_EXHAUSTED. */
+/* Reads the files of `model` into `capture`, which must be all zero. tps_model_files_clear() must
+ * be called in any case. Errors: those of the disk, ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                const TpsManifestModel *model, TpsSnapshotPace *pace,
                                GError **error);

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Makes the kernel provide the pages of memory that will be written for the first time, by threads
- * that run ahead of the writing thread. The kernel clears every page, and for one thread this takes
- * longer than a fast disk takes to read as much. */
+/* Makes the kernel provide the pages of memory that has not been written yet, by threads that run
+ * ahead of the writing thread. The kernel clears every page; in one thread, this takes longer than
+ * reading the same number of bytes from a fast disk. */
 
 #pragma once
 
@@ -12,13 +12,13 @@ G_BEGIN_DECLS
 
 typedef struct TpsPopulate TpsPopulate;
 
-/* Begins with [memory, memory + n_bytes), which must be a mapping of the caller, or a part of one,
- * and stay until tps_populate_end(). NULL: the block is too small to be worth a thread, or no
- * thread could be started. The caller may write to the memory in any case. Contents do not change.
- * */
+/* Begins to provide the pages of [memory, memory + n_bytes), which must be a mapping of the caller,
+ * or a part of one, and stay until tps_populate_end(). The caller may write to the memory
+ * meanwhile. The contents do not change. NULL: the block is too small to be worth a thread, or no
+ * thread could be started. */
 TpsPopulate *tps_populate_begin (gpointer memory, gsize n_bytes);
 
-/* Ends the threads early if necessary, and frees. NULL is fine. */
+/* Ends the threads, early if necessary, and frees. NULL is fine. */
 void tps_populate_end (TpsPopulate *populate);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPopulate, tps_populate_end)

@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* The limit of the format. */
+/* The greatest length of a header that the format allows, in bytes. */
 #define TPS_SAFETENSORS_MAX_HEADER 100000000
 
 /* Elements begin at a multiple of this, so that they can be read and mapped directly. */
@@ -35,27 +35,29 @@ typedef struct
   guint32 crc32c;
 } TpsSafetensor;
 
-/* "F32" for TPS_DTYPE_FLOAT32 and so on; static. */
+/* Returns the name of a dtype in the format: "F32" for TPS_DTYPE_FLOAT32 and so on; static. */
 const gchar *tps_safetensors_dtype (TpsDType dtype);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct TpsSafetensorsWriter TpsSafetensorsWriter;
 
-/* Creates file `path` of `disk` (borrowed). Errors: those of the disk. */
+/* Creates file `path` of `disk` (borrowed). The caller owns the writer. Errors: those of the
+ * disk. */
 TpsSafetensorsWriter *tps_safetensors_writer_new (TpsDisk *disk, const gchar *path, GError **error);
 
-/* Closes the file, complete or not. */
+/* Closes the file, complete or not, and frees the writer. */
 void tps_safetensors_writer_free (TpsSafetensorsWriter *writer);
 
 /* Adds a text to the metadata. Must be called before begin(). */
 void tps_safetensors_writer_add_metadata (TpsSafetensorsWriter *writer, const gchar *key,
                                           const gchar *value);
 
-/* Adds a tensor after the previous ones; returns its number. `dtype` as in TpsSafetensor. Names
- * must differ. dims[0] of the last tensor may be -1: as many as are appended. `saved_offsets`
- * [n_dims]: its place in the tensor of which it is a part (for torch.distributed.checkpoint); NULL
- * = it is whole. Must be called before begin(). */
+/* Adds a tensor after the previous ones, and returns its number. `dtype` is as in TpsSafetensor.
+ * Names must differ. dims[0] of the last tensor may be -1: the number of appended elements then
+ * determines it. `saved_offsets` [n_dims] is the place of the tensor in a greater tensor of which
+ * it is a part (for torch.distributed.checkpoint); NULL = the tensor is whole. Must be called
+ * before begin(). */
 guint tps_safetensors_writer_add_tensor (TpsSafetensorsWriter *writer, const gchar *name,
                                          const gchar *dtype, guint n_dims, const gint64 *dims,
                                          const gint64 *saved_offsets);
@@ -64,14 +66,14 @@ guint tps_safetensors_writer_add_tensor (TpsSafetensorsWriter *writer, const gch
  * RESOURCE_EXHAUSTED. */
 gboolean tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error);
 
-/* Appends the next `n_bytes` of a tensor; copied. At most five tensors of more than 4 KiB may be
- * incomplete at a time. A failure of the disk is reported by finish(). FALSE: there was one, so
- * further elements need not be appended. */
+/* Appends the next `n_bytes` of a tensor, which are copied. At most five tensors of more than 4 KiB
+ * may be incomplete at a time. FALSE: the disk has failed, so further elements need not be
+ * appended; finish() reports the error. */
 gboolean tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor,
                                         gconstpointer data, gsize n_bytes);
 
 /* Writes the header and syncs the file; all elements must have been appended. `n_bytes` and
- * `header_crc32c` (may be NULL) receive the length of the file, and the CRC32C of everything before
+ * `header_crc32c` (may be NULL) receive the length of the file, and the CRC32C of all bytes before
  * the elements. Errors: those of the disk. */
 gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
                                         guint32 *header_crc32c, GError **error);
@@ -80,37 +82,40 @@ gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n
 
 typedef struct TpsSafetensorsReader TpsSafetensorsReader;
 
-/* Opens file `path` of `disk` (borrowed) and reads its header, which needs its own size in memory.
- * Errors: those of the disk; ABORTED: not a safetensors file, holes, overlaps, a size that is not
- * the file's; the offset is named. */
+/* Opens file `path` of `disk` (borrowed) and reads its header, which needs up to 16 times its size
+ * in memory. The caller owns the reader. Errors: those of the disk; ABORTED, which names the offset
+ * (not a safetensors file, holes, overlaps, a size that is not that of the file). */
 TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
-/* The same for a .npy file: one tensor, "array", without a checksum. */
+/* As tps_safetensors_reader_new(), but opens a .npy file, which has one tensor, "array", without a
+ * checksum. */
 TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
                                                       GError **error);
-/* Opens either kind of file, by the end of its name, if it is untrusted: the memory of the header
- * is charged to `budget` (borrowed). Errors: also RESOURCE_EXHAUSTED. */
+/* Opens an untrusted file: a .npy file if its name ends with ".npy", otherwise a safetensors file.
+ * The memory of the header is charged to `budget` (borrowed). Errors: those of
+ * tps_safetensors_reader_new(), RESOURCE_EXHAUSTED. */
 TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,
                                                           TpsBudget *budget, GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
 
-/* Borrowed. */
+/* Returns the path of the file. Borrowed. */
 const gchar *tps_safetensors_reader_get_path (TpsSafetensorsReader *reader);
 
-/* The length of the file, and the CRC32C of everything before the elements. */
+/* Return the length of the file, and the CRC32C of all bytes before the elements. */
 guint64 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader);
 guint32 tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader);
 
-/* By number, in the order of the file; borrowed. */
+/* Return the number of tensors, and a tensor by its number, in the order of the file. Borrowed. */
 guint tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader);
 const TpsSafetensor *tps_safetensors_reader_get_tensor (TpsSafetensorsReader *reader, guint tensor);
 
-/* Borrowed; NULL = there is none. */
+/* Return a tensor by its name, and a text of the metadata by its key; NULL = there is none.
+ * Borrowed. */
 const TpsSafetensor *tps_safetensors_reader_find_tensor (TpsSafetensorsReader *reader,
                                                          const gchar *name);
 const gchar *tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key);
 
-/* The same, but dtype, `n_dims` and dims must match (a dim of -1: any). Errors: ABORTED, naming
- * file and tensor. */
+/* As tps_safetensors_reader_find_tensor(), but `dtype`, `n_dims` and `dims` must match (a dim of
+ * -1: any). Errors: ABORTED, naming file and tensor. */
 const TpsSafetensor *tps_safetensors_reader_require (TpsSafetensorsReader *reader,
                                                      const gchar *name, const gchar *dtype,
                                                      guint n_dims, const gint64 *dims,
@@ -125,12 +130,13 @@ typedef struct
   guint32 crc32c;
 } TpsSafetensorStream;
 
-/* Borrows both. */
+/* Begins before the first element of `tensor`. Borrows `reader` and `tensor`. */
 void tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *reader,
                                  const TpsSafetensor *tensor);
 
-/* Reads the next `n_bytes`, which the tensor must have. After the last one its checksum is
- * compared, if it has one. Errors: those of the disk, ABORTED naming file, tensor and offset. */
+/* Reads the next `n_bytes`, which the tensor must have. After the last byte, the checksum of the
+ * tensor is compared, if there is one. Errors: those of the disk; ABORTED, naming file, tensor and
+ * offset. */
 gboolean tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_bytes,
                                      GError **error);
 

@@ -10,18 +10,19 @@
 
 G_BEGIN_DECLS
 
-/* "snapshot-00000000000000000042", and its inverse. */
+/* Sets `name` to that of the snapshot of `lsn`, such as "snapshot-00000000000000000042". get_lsn()
+ * is the inverse; its `name` must be that of a snapshot. */
 void tps_snapshot_folder_name (gint64 lsn, gchar name[TPS_SNAPSHOT_MAX_NAME + 1]);
 gint64 tps_snapshot_folder_get_lsn (const gchar *name);
 
-/* The names of complete snapshots, the oldest first. The caller frees them with g_strfreev(). A
- * missing folder has none. */
+/* Returns the names of complete snapshots, the oldest first. The caller frees them with
+ * g_strfreev(). A missing folder has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Whether `path` is the folder of a complete snapshot. */
+/* Returns TRUE if `path` is the folder of a complete snapshot. */
 gboolean tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path);
 
-/* Whether there is a complete snapshot of this name. */
+/* Returns TRUE if there is a complete snapshot of this name in `folder`. */
 gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name);
 
 /* Deletes a snapshot, complete or not. The manifest is deleted first, durably, so that a partly
@@ -32,13 +33,14 @@ gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const g
 /* Deletes all snapshots without a manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Deletes complete snapshots except the newest `keep`, the oldest first. Returns the LSN of the
- * oldest remaining one. A snapshot that cannot be deleted stays, with the later ones, and the next
- * call tries again. */
+/* Deletes complete snapshots except the newest `keep`, the oldest first. A snapshot that cannot be
+ * deleted stays, with all later ones, and the next call tries again. Returns the LSN of the oldest
+ * remaining snapshot; 0 = there is none. */
 gint64 tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep);
 
-/* The folder of a snapshot: `path` itself, or the newest one in it or in its "snapshots"; the
- * caller frees it. Errors: also NOT_FOUND. */
+/* Returns the folder of a snapshot: `path` itself, or the newest snapshot in `path` or in its
+ * folder "snapshots". The caller frees the result. Errors: NOT_FOUND (there is none), those of the
+ * disk. */
 gchar *tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error);
 
 G_END_DECLS

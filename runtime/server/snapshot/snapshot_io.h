@@ -19,14 +19,14 @@ typedef struct
   guint64 n_told; /* the part of `n_done` that was reported */
 } TpsSnapshotPace;
 
-/* Counts `n_bytes` as complete. FALSE with ABORTED: the caller of the snapshot has cancelled it. */
+/* Counts `n_bytes` as complete. Errors: ABORTED (the caller of the snapshot has cancelled it). */
 gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error);
 
-/* `n_bytes` were read under a lock, which has been released. */
+/* Calls options.held(), if it is set: `n_bytes` were read under a lock, which has been released. */
 void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
 
-/* Opens a file of a snapshot, whose length and header must be those of the manifest. Errors: those
- * of the disk, ABORTED. */
+/* Opens a file of the snapshot in `folder`. The length and the header of the file must be those of
+ * `file`. The caller owns the reader. Errors: those of the disk, ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,
                                               const TpsManifestFile *file, GError **error);
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The files of one or several snapshots by table, for tps_table_import(). Thread: one at a time. */
+/* Groups the files of one or several snapshots by table, for tps_table_import(). Thread: one at a
+ * time. */
 
 #pragma once
 
@@ -12,20 +13,22 @@ G_BEGIN_DECLS
 
 typedef struct TpsSnapshotTables TpsSnapshotTables;
 
-/* Reads the manifests of the snapshots at `paths` (tps_snapshot_locate()), such as those of all
- * shards. They may be hostile: their memory is charged to `budget` (borrowed). Errors: those of
- * tps_snapshot_locate(), RESOURCE_EXHAUSTED. */
+/* Reads the manifests of the snapshots at `paths` (tps_snapshot_locate()), at least one, such as
+ * those of all shards. The manifests may be hostile: their memory is charged to `budget`
+ * (borrowed). The caller owns the result. Errors: those of tps_snapshot_locate(),
+ * RESOURCE_EXHAUSTED. */
 TpsSnapshotTables *tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths,
                                             TpsBudget *budget, GError **error);
-/* NULL is fine. */
+/* Frees the object. NULL is fine. */
 void tps_snapshot_tables_free (TpsSnapshotTables *tables);
 
-/* The tables of the first snapshot; borrowed. */
+/* Return the number of tables in the first snapshot, and the specification of table `i`.
+ * Borrowed. */
 guint tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables);
 const TpsTableSpec *tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i);
 
-/* The files of table `name` in all snapshots, in the order in which they must be read. The caller
- * frees them with g_strfreev(). Errors: NOT_FOUND. */
+/* Returns the paths of the files of table `name` in all snapshots, in the order in which they must
+ * be read. The caller frees them with g_strfreev(). Errors: NOT_FOUND. */
 GStrv tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *name,
                                       GError **error);
 

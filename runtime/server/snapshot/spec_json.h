@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are
- * the numbers of the wire; values that are not set have no member. */
+ * the numbers of the wire protocol. Values that are not set have no member. */
 
 #pragma once
 
@@ -12,14 +12,14 @@ G_BEGIN_DECLS
 
 /* Appends the specification as an object. */
 void tps_table_spec_append_json (GString *json, const TpsTableSpec *spec);
-/* Fills `spec`, which is all zero, from the next value. The caller resolves it. */
+/* Fills in `spec`, which must be all zero, from the next value. The caller must resolve `spec`. */
 void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);
 
-/* The same for the specification of an optimizer. */
+/* As the functions for tables, but for the specification of an optimizer. */
 void tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec);
 void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
 
-/* A part of the optimizer's state of rows of `dim` values: `n_columns` floats of each row. */
+/* A part of the state that an optimizer keeps for each row: `n_columns` floats. */
 typedef struct
 {
   const gchar *name; /* static, as in PyTorch: "exp_avg" */
@@ -28,7 +28,8 @@ typedef struct
 
 #define TPS_STATE_MAX_PARTS 2
 
-/* Lists the parts in their order in the state of a row. Returns their number. */
+/* Lists the parts in their order in the state of a row of `dim` values. Returns the number of
+ * parts. */
 guint tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
                            TpsStatePart parts[TPS_STATE_MAX_PARTS]);
 

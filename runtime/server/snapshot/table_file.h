@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*,
- * `name`.weight; and increments, which have the same tensors for some rows, always with their ids.
- * */
+/* One table as one safetensors file with the tensors `name`.lsn, `name`.row_ids (of a hash shard),
+ * `name`.state.* and `name`.weight. An increment is a file with the same tensors for some rows, and
+ * always with their ids. */
 
 #pragma once
 
@@ -14,12 +14,12 @@ G_BEGIN_DECLS
 /* In the metadata of the file: the specification as JSON, and the number of steps. */
 #define TPS_TABLE_FILE_SPEC "thriftps_table"
 #define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
-#define TPS_TABLE_FILE_INCREMENT "thriftps_increment" /* "1": it is one */
+#define TPS_TABLE_FILE_INCREMENT "thriftps_increment" /* "1": the file is an increment */
 
-/* An estimate of the size of its file, for progress. */
+/* Returns an estimate of the size of the table's file in bytes, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 
-/* The bytes of a row in a file, without its id. */
+/* Returns the number of bytes of a row in a file, without its id. */
 gsize tps_table_file_get_row_bytes (const TpsTable *table);
 
 /* The rows of a file. */
@@ -27,18 +27,17 @@ typedef struct
 {
   gint64 n_steps; /* of the optimizer: the progress of the table, read before `changed` was made */
   const guint8 *changed; /* bits of the rows of an increment; NULL = all rows */
-  gsize n_changed;       /* of these */
+  gsize n_changed;       /* the number of set bits in `changed` */
 } TpsTableFileRows;
 
-/* Writes file `path` while pushes go on, and fills `entry` except for the name of the file. Errors:
- * those of the disk, ABORTED. */
+/* Writes file `path` while pushes go on, and fills in `entry` except for the name of the file.
+ * Errors: those of the disk, ABORTED (cancelled). */
 gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
                                const TpsTableFileRows *rows, TpsSnapshotPace *pace,
                                TpsManifestFile *entry, GError **error);
 
-/* Reads the file of `entry` in `folder`, and then its increments, into a table of the same
- * specification that tps_table_store_make_unfilled() has made. Errors: those of the disk, ABORTED.
- * */
+/* Reads the file of `entry` in `folder`, and then its increments, into `table`, which must have the
+ * same specification and be unfilled. Errors: those of the disk, ABORTED. */
 gboolean tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error);
 
