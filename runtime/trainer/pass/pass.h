@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One training pass, and the parts that it is assembled from by name. This is the interface for
+/* One training pass, and the named parts from which it is assembled. This is the interface for
  * programs that add a trainer, a model wrapper, an iteration step or a preprocessing of their own.
  *
  * Sequence: tps_trainer_train() creates a pass from a plan (checks, model, preprocessing). The
- * trainer class runs it on the training thread. Then its connections are closed, and the status is
- * final.
+ * trainer class runs it on the training thread. Then the connections of the pass are closed, and
+ * its status is final.
  */
 
 #pragma once
@@ -42,8 +42,8 @@ typedef struct
   gboolean (*create) (TpsPass *pass, GError **error);
 } TpsDdpModelMaker;
 
-/* Runs step `index` of `epoch` on `batch`. If `batch` is NULL, the step has no data (other trainers
- * have more batches). Built-in: "basic_iteration_step". */
+/* Runs step `index` of `epoch` on `batch`. If `batch` is NULL, the step has no data, because other
+ * trainers have more batches. Built-in: "basic_iteration_step". */
 typedef struct
 {
   const gchar *name;
@@ -57,18 +57,19 @@ typedef struct
   const gchar *name;
   /* Checks the plan's trainer_config; called before the pass starts. Errors: INVALID_ARGUMENT. */
   gboolean (*check) (const TpsTrainPlan *plan, GError **error);
-  /* Runs the pass on the training thread. Connections and objects that it creates are left to the
-   * owner of the pass. */
+  /* Runs the pass on the training thread. The owner of the pass closes the connections and frees
+   * the objects that this function stores in the pass. */
   gboolean (*run) (TpsPass *pass, GError **error);
-  /* Passes may compute on a device other than the CPU. All batches, parameters and gradients, and
-   * pass->output_gradient, then lie in that device's memory and must be used on the model's
-   * stream. */
+  /* TRUE if passes of this class may compute on a device other than the CPU. All batches,
+   * parameters and gradients, and pass->output_gradient, then lie in the memory of this device and
+   * must be used on the model's stream. */
   gboolean takes_devices;
-  /* The class generates its own batches; a plan with batches would ignore them. */
+  /* TRUE if the class generates its own batches and ignores those of the plan. */
   gboolean makes_batches;
 } TpsTrainerClass;
 
-/* All members except `control` belong to the training thread. All are owned by the pass. */
+/* Only the training thread may use the members, except for `control`. The pass owns its members;
+ * registry entries and `device` are static. */
 struct TpsPass
 {
   TpsTrainPlan *plan;
@@ -87,14 +88,14 @@ struct TpsPass
   TpsPiecePlan *pieces; /* NULL without servers */
   TpsHookContext context;
   TpsDdp *ddp;
-  TpsTableClient *tables;       /* NULL unless the trainer class has connected them */
-  TpsModelClient *model_client; /* NULL unless the trainer class has connected it */
+  TpsTableClient *tables;       /* NULL unless the trainer class has connected to the tables */
+  TpsModelClient *model_client; /* NULL unless the trainer class has connected to the model */
   TpsTensor output_gradient;    /* of the last forward pass; in the device's memory */
-  /* of the last forward pass, FLOAT64 [1], valid when the stream has passed it */
+  /* of the last forward pass, FLOAT64 [1], valid when the stream has passed that forward pass */
   TpsBuffer *loss;
   TpsDeviceSpans *spans; /* NULL on the CPU */
 
-  TpsBudget *budget; /* of the links: NULL = the default pool's */
+  TpsBudget *budget; /* of the links; NULL = the default pool's */
   gsize n_charged;   /* to `budget`, until the memory is released */
 
   TpsPassControl *control;
@@ -103,16 +104,17 @@ struct TpsPass
 /* -- for parts, on the training thread -- */
 
 /* Connects the servers and the process group that the pass's hook needs. Errors: those of the links
- * and of the group. */
+ * and of the group; PERMISSION_DENIED (TpsTrainerLinks.no_plain_groups); ABORTED (cancelled). */
 gboolean tps_pass_connect (TpsPass *pass, GError **error);
 
 /* Connects pass->tables to the embedding tables of the plan's servers. Each result of a lookup lies
- * in host memory or in memory of `lookup_device`; NULL = all of them lie in host memory. The caller
- * must have waited for the work that reads a result before it releases it. Errors: those of the
- * link. */
+ * in host memory or in memory of `lookup_device`; NULL = all results lie in host memory. The caller
+ * must not release a result before the work that reads it has ended. Errors: UNAVAILABLE (this
+ * process cannot reach tables); those of the link; ABORTED (cancelled). */
 gboolean tps_pass_connect_tables (TpsPass *pass, TpsDevice *lookup_device, GError **error);
 
-/* Connects pass->model_client to the model on the plan's only server. Errors: those of the link. */
+/* Connects pass->model_client to the model on the plan's only server. Errors: UNAVAILABLE (this
+ * process cannot reach models); those of the link; ABORTED (cancelled). */
 gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
 
 /* Creates pass->ddp over pass->model, assigns buckets to servers, checks with the other trainers
@@ -120,12 +122,13 @@ gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
  * tps_ddp_new(), tps_ddp_check_layouts() and tps_model_fill_parameters(). */
 gboolean tps_pass_create_ddp (TpsPass *pass, GError **error);
 
-/* Enqueues model and criterion on a batch, on the model's stream. The gradient of the output lies
- * in pass->output_gradient. Errors: those of the model's forward pass. */
+/* Enqueues the forward pass of the model and the criterion for a batch, on the model's stream. The
+ * gradient of the output is written to pass->output_gradient. Errors: those of the model's forward
+ * pass; RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error);
 
-/* Publishes the loss of the last forward pass, which the stream must have passed. On the CPU,
- * tps_pass_forward() does this. */
+/* Publishes the loss of the last forward pass in the status. The stream must have passed the
+ * forward pass. On the CPU, tps_pass_forward() publishes the loss. */
 void tps_pass_show_loss (TpsPass *pass);
 
 /* Counts a finished step and publishes its loss in the status. The stream must have passed the
@@ -139,7 +142,8 @@ void tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples);
 /* Sets the digest of the parameters, for trainer classes without pass->ddp. */
 void tps_pass_set_digest (TpsPass *pass, const guint8 digest[16]);
 
-/* Reports progress. If `until_ns` is not 0, the next report may take until then. */
+/* Reports progress. If `until_ns` (monotonic) is not 0, the pass counts as alive until then without
+ * a further report. */
 void tps_pass_alive (TpsPass *pass, gint64 until_ns);
 
 /* Returns FALSE with ABORTED if the pass has been cancelled. A trainer class must call this before
@@ -147,21 +151,23 @@ void tps_pass_alive (TpsPass *pass, gint64 until_ns);
 gboolean tps_pass_check_cancelled (TpsPass *pass, GError **error);
 
 /* Metrics of the trainer: the originals' record_start, record_end and record_method. On a device,
- * the times are those of the work queued on the model's stream, measured by the device
- * (device_spans.h). Errors: as in runtime/base/metrics.h. */
+ * record_start() and record_end() measure the work queued on the model's stream, by the device's
+ * clock (device_spans.h). Errors: as in runtime/base/metrics.h. */
 gboolean tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key,
                                 const gchar *name, GError **error);
 gboolean tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error);
-/* Calls `method` and records its duration under `type` (NULL: "method_metric") and `name`. */
+/* Calls `method` and records its duration, by the host's clock on every device, under `type` (NULL:
+ * "method_metric") and `name`. */
 void tps_pass_record_method (TpsPass *pass, const gchar *type, const gchar *name,
                              void (*method) (gpointer user_data), gpointer user_data);
 
-/* Returns "epoch,index"; owned by the caller. */
+/* Returns the metric key "epoch,index" of a step; owned by the caller. */
 gchar *tps_pass_epoch_key (guint epoch, guint index);
 
-/* -- Registries. Find: errors (NULL) NOT_FOUND; the message lists the known names. Register: must
- * be called before any trainer runs; the entry must stay valid until the process ends. List: static
- * names, NULL-terminated, in an array owned by the caller (g_free). -- */
+/* -- Registries. The find functions return a static entry; errors (NULL): NOT_FOUND, where the
+ * message lists the known names. The register functions must be called before any trainer runs, and
+ * the entry must stay valid until the process ends. The list functions return static names,
+ * NULL-terminated, in an array owned by the caller (g_free). -- */
 
 const TpsTrainerClass *tps_trainer_class_find (const gchar *name, GError **error);
 void tps_trainer_class_register (const TpsTrainerClass *klass);
@@ -181,18 +187,20 @@ const gchar **tps_iteration_step_list (void);
 
 /* -- for trainer.c -- */
 
-/* Creates a pass and takes over the plan. tps_pass_resolve() then looks up the parts that the plan
- * names (pass_plan.h). */
+/* Creates a pass, owned by the caller, and takes over the plan. tps_pass_resolve() (pass_plan.h)
+ * must then look up the parts that the plan names. */
 TpsPass *tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics);
 void tps_pass_free (TpsPass *pass);
 
 /* Returns the number of this process among the roles of its machine. */
 guint tps_pass_get_local_rank (const TpsPass *pass);
 
-/* Runs the trainer class and closes the connections. On success, the status has the digest. */
+/* Runs the trainer class, closes the connections and releases the memory of the pass. On success,
+ * the status contains the digest of the parameters. Errors: those of the trainer class. */
 gboolean tps_pass_run (TpsPass *pass, GError **error);
 
-/* Thread: any. */
+/* Cancels the pass, which soon ends with ABORTED. tps_pass_is_cancelled() returns TRUE from then
+ * on. Thread: any. */
 void tps_pass_cancel (TpsPass *pass);
 gboolean tps_pass_is_cancelled (TpsPass *pass);
 /* Fills all fields but state, pass_name and error. Thread: any. */

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Moves the plan's batches to the pass's device. Blocks. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST;
- * then the batches are not moved. */
+/* Moves the plan's batches to the pass's device. Blocks. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST.
+ * After an error, the batches remain where they were. */
 gboolean tps_pass_move_batches (TpsPass *pass, GError **error);
 
 G_END_DECLS

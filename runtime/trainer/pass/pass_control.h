@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The part of a running pass that other threads may use; they must not access anything else of it.
- * Internal to this folder.
+/* The part of a running pass that other threads may use. They must not access any other part of the
+ * pass. Internal to this folder.
  *
  * Order of locks: links_lock, then the locks taken by cancelling an exchange or a group. `lock` is
  * a leaf.
@@ -39,19 +39,20 @@ struct TpsPassControl
   gint64 epoch_samples;
 };
 
-/* Creates the control of one pass, owned by the caller. */
+/* Creates the control of one pass, owned by the caller. Copies `links`. */
 TpsPassControl *tps_pass_control_new (const TpsTrainerLinks *links, const TpsTrainPlan *plan);
 void tps_pass_control_free (TpsPassControl *control);
 
 /* -- connections of a pass (pass_links.c) -- */
 
-/* Ends waits for other processes. Thread: any. */
+/* Cancels all connections, which ends waits for other processes. Thread: any. */
 void tps_pass_cancel_links (TpsPass *pass);
 
 /* Closes all connections, which releases gradient memory. */
 void tps_pass_disconnect (TpsPass *pass);
 
-/* Removes the group's keys from the store. All trainers must have joined. */
+/* Closes the store. On rank 0, first removes the group's keys from it. All trainers must have
+ * joined. */
 void tps_pass_leave_store (TpsPass *pass);
 
 G_END_DECLS

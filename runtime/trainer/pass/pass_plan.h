@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* Checks pass->plan, finds its parts and its device, creates the model and prepares the batches.
- * Errors: INVALID_ARGUMENT naming the argument; those of tps_device_choose(); RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* Checks pass->plan, finds the parts and the device that it names, creates the model, charges its
+ * memory and prepares the batches. Errors: INVALID_ARGUMENT naming the argument; those of
+ * tps_device_choose(); RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_pass_resolve (TpsPass *pass, GError **error);
 
 G_END_DECLS

@@ -15,8 +15,8 @@ typedef struct
   gchar *address; /* "host:port" or "unix:/path" */
 } TpsServerAddress;
 
-/* Fields as in thrift/trainer.thrift. JSON objects are GVariant dictionaries
- * (runtime/base/config.h). */
+/* The fields have the meanings of those in thrift/trainer.thrift. JSON objects are GVariant
+ * dictionaries (runtime/base/config.h). */
 typedef struct
 {
   gchar *pass_name;
@@ -57,11 +57,12 @@ typedef struct
 TpsTrainPlan *tps_train_plan_new (void);
 void tps_train_plan_free (TpsTrainPlan *plan);
 
-/* Appends a batch, whose tensors move into the plan. */
+/* Appends a batch, whose tensors move into the plan; tps_train_plan_clear_batches() releases all
+ * batches. */
 void tps_train_plan_take_batch (TpsTrainPlan *plan, TpsTrainBatch *batch);
 void tps_train_plan_clear_batches (TpsTrainPlan *plan);
 
-/* Appends a server; copies the address. */
+/* Appends a server and copies its address; tps_train_plan_clear_servers() removes all servers. */
 void tps_train_plan_add_server (TpsTrainPlan *plan, gint32 rank, const gchar *address);
 void tps_train_plan_clear_servers (TpsTrainPlan *plan);
 
@@ -91,7 +92,7 @@ typedef struct
   gint64 epoch_samples; /* in the last whole epoch */
 } TpsTrainStatus;
 
-/* Releases the members. */
+/* Releases the members of `status`. */
 void tps_train_status_clear (TpsTrainStatus *status);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainPlan, tps_train_plan_free)

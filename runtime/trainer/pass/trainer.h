@@ -17,8 +17,9 @@ G_BEGIN_DECLS
 typedef struct TpsTrainer TpsTrainer;
 
 /* Connects a pass to other processes. The functions are called on the training thread and may block
- * until a deadline. Each returns NULL with an error; a function that is NULL means that this
- * process has no such connection. The results are owned by the trainer. The exchange acts for
+ * until a deadline. Each returns NULL with an error on failure. connect_tables and connect_model
+ * may be NULL; passes that need them then fail with UNAVAILABLE. connect_servers and connect_store
+ * must be set if a pass needs them. The results are owned by the trainer. The exchange acts for
  * trainer plan->rank or, if plan->partition_by_trainer is set, for the number of this trainer
  * within its server's block (runtime/trainer/pass/partition.h). */
 typedef struct
@@ -34,11 +35,12 @@ typedef struct
   gpointer user_data;
   /* The address of this process for the process groups of other trainers; NULL = 127.0.0.1. */
   const gchar *host;
-  /* Each pass charges its model with gradients and averages to it from its beginning to its end.
-   * Borrowed; NULL = memory is charged when it is allocated, to the default pool's budget. */
+  /* The budget to which each pass on the CPU charges its model, with gradients and averages, from
+   * its beginning to its end. Borrowed; NULL = memory is charged to the default pool's budget when
+   * it is allocated. */
   TpsBudget *budget;
-  guint16 first_port, last_port; /* of its process groups; 0 = any */
-  /* Refuses passes with a process group of several trainers: PERMISSION_DENIED. */
+  guint16 first_port, last_port; /* of the process groups; 0 = any */
+  /* A pass that needs a process group of several trainers fails with PERMISSION_DENIED. */
   gboolean no_plain_groups;
   gboolean no_shared_memory; /* process groups use sockets even within a machine */
   guint local_rank; /* of this process among the roles of its machine; selects the device */
@@ -51,19 +53,21 @@ TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
 /* Cancels the pass, joins the thread and frees the trainer. */
 void tps_trainer_free (TpsTrainer *trainer);
 
-/* Starts a pass and returns without waiting for it. Takes over the plan in every case. Clears the
- * metrics. Errors: INVALID_ARGUMENT naming the argument (for an unknown registry name, the message
- * lists the known ones; shapes and ids are checked here), RESOURCE_EXHAUSTED (the model is larger
- * than the budget), ALREADY_EXISTS while a pass runs. Thread: any. */
+/* Starts a pass and returns without waiting for its end. Takes over the plan in every case. Clears
+ * the metrics when the pass starts. Errors: INVALID_ARGUMENT naming the argument (for an unknown
+ * registry name, the message lists the known ones; shapes and ids are checked here), those of
+ * tps_device_choose(), DEVICE_LOST, RESOURCE_EXHAUSTED (for example, if the model is larger than
+ * the budget), ALREADY_EXISTS while a pass runs. Thread: any. */
 gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
 
-/* Checks if tps_trainer_train() would accept this plan in a process that computes on the CPU,
- * whichever device the plan names. Authors of plans can use it before trainers are started. Takes
- * over the plan; creates its model and frees it. Errors: as above. */
+/* Returns TRUE if tps_trainer_train() would accept this plan in a process that computes on the CPU;
+ * ignores the device that the plan names. Authors of plans can use this check before trainers are
+ * started. Takes over the plan; creates its model and frees it. Errors: INVALID_ARGUMENT and
+ * RESOURCE_EXHAUSTED, as tps_trainer_train(). */
 gboolean tps_trainer_check_plan (TpsTrainPlan *plan, GError **error);
 
-/* Fills a snapshot of the current pass, or of the last one. The caller must clear `status`. Thread:
- * any. */
+/* Fills `status` with a snapshot of the current pass or, between passes, of the last one. The
+ * caller must clear `status`. Thread: any. */
 void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
 
 /* Cancels the running pass, which soon ends as CANCELLED: its calls in flight are cancelled, and

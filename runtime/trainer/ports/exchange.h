@@ -13,15 +13,15 @@ G_BEGIN_DECLS
 
 typedef struct TpsExchange TpsExchange;
 
-/* Called exactly once, from any thread. The callee may keep `average` by tps_gradient_move();
- * otherwise it is released after the call. NULL on error. */
+/* Receives the average of a round. Called exactly once, from any thread. `average` is NULL on
+ * error. The callee may keep it by tps_gradient_move(); otherwise it is released after the call. */
 typedef void (*TpsExchangeDone) (gpointer user_data, TpsGradient *average, const GError *error);
 
 typedef struct
 {
   /* Sends `gradient` as this trainer's contribution to round (batch, param_loc) to server number
-   * `server` in [0, n_servers). Its elements stay borrowed and must not change until `done`.
-   * Tensors must lie in host memory, except as allowed by takes_device. Never blocks on the
+   * `server` in [0, n_servers). The elements of `gradient` stay borrowed and must not change until
+   * `done`. Tensors must lie in host memory, except as allowed by takes_device. Never blocks on the
    * network; `done` is called before `deadline_ns` plus a scheduling delay. Errors: those of the
    * wire call, CONNECTION_LOST. Thread: one call at a time. */
   void (*average_gradient) (TpsExchange *exchange, guint server, gint64 batch, gint32 param_loc,
@@ -34,17 +34,19 @@ typedef struct
   /* Cancels, and frees the exchange. */
   void (*free) (TpsExchange *exchange);
 
-  /* Optional: NULL means never. If it returns TRUE, dense tensors for this server may lie in the
-   * memory of `device` (see tps_buffer_get_device()). They must be complete when average_gradient
-   * is called. Averages may then lie there as well, and are complete when they are delivered.
-   * Called before each such call; must not block. */
+  /* Returns TRUE if dense tensors for server number `server` may lie in the memory of `device` (see
+   * tps_buffer_get_device()). The tensors must be complete when average_gradient() is called.
+   * Averages may then lie in this memory as well, and are complete when they are delivered. Must be
+   * called before each average_gradient() with tensors of a device. Must not block. Optional: NULL
+   * means that the exchange never accepts device memory. */
   gboolean (*takes_device) (TpsExchange *exchange, guint server, TpsDevice *device);
 
-  /* Optional; NULL: there never is such memory. Returns host memory of `n_bytes` from which dense
-   * tensors for this server are sent without a copy. `current` is a result of an earlier call, any
-   * other buffer, or NULL; if it still is such memory, the result is a new reference to it. Owned
-   * by the caller; stays valid after the exchange has been freed. Returns NULL if there is no such
-   * memory now; a later call may succeed. Must not block. */
+  /* Returns host memory of `n_bytes` from which dense tensors for server number `server` are sent
+   * without a copy. `current` is the result of an earlier call, any other buffer, or NULL. If
+   * `current` is still suitable, the result is a new reference to it. The result is owned by the
+   * caller and stays valid after the exchange has been freed. Returns NULL if there is no suitable
+   * memory now; a later call may succeed. Must not block. Optional: NULL means that there is never
+   * suitable memory. */
   TpsBuffer *(*get_memory) (TpsExchange *exchange, guint server, gsize n_bytes, TpsBuffer *current);
 } TpsExchangeOps;
 

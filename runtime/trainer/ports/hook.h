@@ -43,12 +43,12 @@ struct TpsHookState
   gint64 batch_number; /* -1 before the first step; increases over all epochs of a pass */
 };
 
-/* A part of a bucket that a server averages in a round of its own: elements of a bucket that
- * travels dense, or rows of one that travels as rows. */
+/* A part of a bucket that a server averages in a separate round. Its units are elements if the
+ * bucket travels dense, and rows if it travels as rows. */
 typedef struct
 {
-  guint server;     /* number of the server that averages it */
-  gint32 param_loc; /* of its round */
+  guint server;     /* number of the server that averages the piece */
+  gint32 param_loc; /* of the piece's round */
   gint64 first_unit;
   gint64 n_units;
 } TpsPiece;
@@ -68,7 +68,7 @@ typedef struct
   TpsExchange *exchange;     /* NULL unless the hook needs servers */
   TpsProcessGroup *group;    /* NULL unless the hook needs a group */
   gboolean group_on_devices; /* the buckets of all its ranks are in device memory */
-  const TpsRoute *routes;    /* [buckets]: the servers that average them; NULL without servers */
+  const TpsRoute *routes;    /* [n_buckets]: the pieces of each bucket; NULL without servers */
   gboolean owned_by_block;   /* servers average blocks of trainers instead of all trainers */
   gboolean delivers_sum;     /* all-reduce hooks: deliver the sum instead of the mean */
   gint64 timeout_ns;         /* of one round */
@@ -85,35 +85,35 @@ struct TpsBucketCall
   gsize n_elems; /* of the bucket */
 
   /* The form in which the bucket travels: DENSE [n_elems], or SPARSE rows of a [rows, dim] matrix,
-   * with values of `dtype`. Without compression (compress/compression.h) it is FLOAT32 and of the
-   * bucket's own kind. */
+   * with values of `dtype`. Without compression (compress/compression.h), the bucket travels as
+   * FLOAT32 and in its own kind. */
   TpsGradientKind travels_as;
   TpsDType dtype;
   gint64 rows;
   gint64 dim;
-  /* The bytes of a contribution on the wire: an estimate for the division of work, the same on all
-   * trainers. Of rows it is an upper limit unless the compression knows better. */
+  /* The bytes of a contribution on the wire: an estimate for the division of work, equal on all
+   * trainers. For rows it is an upper limit, unless the compression provides a better estimate. */
   gint64 n_wire_bytes;
 
   /* This trainer's contribution: DENSE, SPARSE (coalesced), or NONE with weight 0. */
   TpsGradient contribution;
 
-  /* Memory for a reduction in place, if the bucket travels dense; `contribution` is a view of it.
-   * Server hooks must not change it. FLOAT32: the bucket's own gradient memory, with one more
-   * element at its end for the weight. Other types: [n_elems]. In device memory the weight is
-   * already set, and the elements are zero if the contribution is NONE. */
+  /* Memory for a reduction in place, if the bucket travels dense; `contribution` is a view of this
+   * memory. Server hooks must not change the memory. FLOAT32: the bucket's own gradient memory,
+   * with one more element at its end for the weight. Other types: [n_elems]. In device memory the
+   * weight is already set, and the elements are zero if the contribution is NONE. */
   TpsTensor storage;
 
-  /* For a bucket in device memory (TpsHookReach): tensors are FLOAT32 in that memory. NULL on the
-   * host. */
-  /* For the hook's work on the average. Thread: one at a time; users must wait for their own work
-   * on it. */
+  /* The next three members are for a bucket that the hook uses in device memory (TpsHookReach); its
+   * tensors are FLOAT32 in this memory. They are NULL for a bucket in host memory. */
+  /* For the hook's work on the average. A user of the stream must wait for its own work on it.
+   * Thread: one at a time. */
   TpsStream *stream;
   TpsEvent *ready;     /* reached when the contribution is complete; NULL = it is complete */
   gfloat *host_weight; /* [1], page-locked, for the hook */
 
-  /* Receives the result, in the form in which the bucket travelled. Called once. The callee owns
-   * `reduced`, which is NULL on error. */
+  /* Receives the result, in the form in which the bucket travelled, or NONE if there is nothing to
+   * apply. Called once. The callee owns `reduced`, which is NULL on error. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
   /* Receives an error before the end of a call that will fail with it. The callee may then cancel
    * the exchange and the group, which ends the rest of the call. */
@@ -121,12 +121,13 @@ struct TpsBucketCall
   gpointer user_data;
 };
 
-/* Must be called exactly once for each call. Moves `reduced` away. Either `reduced` or `error` is
- * NULL. Thread: any. */
+/* Ends a call. Must be called exactly once for each call. Exactly one of `reduced` and `error` must
+ * be NULL. Moves `reduced` away; `error` is borrowed. Thread: any. */
 void tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
 
-/* May be called before tps_bucket_call_finish() by a hook that still waits for a part of the call.
- * Thread: any. */
+/* Reports the error with which a call will end, while the hook still waits for other parts of the
+ * call. Optional; tps_bucket_call_finish() must still be called. `error` is borrowed. Thread:
+ * any. */
 void tps_bucket_call_report_failure (TpsBucketCall *call, const GError *error);
 
 typedef enum
@@ -135,7 +136,7 @@ typedef enum
   TPS_HOOK_NEEDS_GROUP = 1 << 1,
 } TpsHookNeeds;
 
-/* The memory in which a hook can use a dense bucket of a device. */
+/* The memory in which a hook can use a dense bucket that lies in device memory. */
 typedef enum
 {
   TPS_HOOK_REACH_HOST = 0, /* a copy in host memory; the average is copied back */
@@ -154,28 +155,29 @@ typedef struct
   /* Starts the communication. Thread: the training thread or, for buckets of a device, the staging
    * thread. Must not block for long. */
   void (*reduce) (const TpsHookContext *context, TpsBucketCall *call);
-  /* Optional: NULL means REACH_HOST. Called on the same thread just before reduce(), for dense
-   * FLOAT32 buckets in device memory. Buckets of rows and compressed buckets always travel through
-   * the host. */
+  /* Returns the memory in which reduce() will use the bucket. Optional: NULL means REACH_HOST.
+   * Called on the same thread just before reduce(), for dense FLOAT32 buckets in device memory.
+   * Buckets of rows and compressed buckets always travel through the host. */
   TpsHookReach (*get_reach) (const TpsHookContext *context, const TpsBucketCall *call);
   /* Optional. Returns host memory for call->storage from which reduce() sends the bucket without a
    * copy. `current` is the present memory of the storage; the result is a new reference to it if
-   * the storage should stay there. Owned by the caller. NULL: there is no such memory now. Must not
-   * block. Called between steps, on the training thread, for dense buckets in host memory that are
-   * not compressed. */
+   * the storage should stay there. The result is owned by the caller, and NULL if there is no
+   * suitable memory now. Must not block. Called between steps, on the training thread, for dense
+   * buckets in host memory that are not compressed. */
   TpsBuffer *(*get_memory) (const TpsHookContext *context, const TpsBucketCall *call,
                             TpsBuffer *current);
 } TpsHook;
 
-/* Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook". Find: errors (NULL)
- * NOT_FOUND; the message lists the known names. Register: must be called before any trainer runs;
- * the entry must stay valid until the process ends. List: static strings, NULL-terminated, in an
- * array owned by the caller (g_free). */
+/* The registry of hooks. Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook".
+ * tps_hook_find() returns a static entry; errors (NULL): NOT_FOUND, where the message lists the
+ * known names. tps_hook_register() must be called before any trainer runs, and the entry must stay
+ * valid until the process ends. tps_hook_list() returns static names, NULL-terminated, in an array
+ * owned by the caller (g_free). */
 const TpsHook *tps_hook_find (const gchar *name, GError **error);
 void tps_hook_register (const TpsHook *hook);
 const gchar **tps_hook_list (void);
 
-/* Built-in: "BasicHookState". */
+/* The registry of hook states, used as that of hooks. Built-in: "BasicHookState". */
 const TpsHookStateClass *tps_hook_state_class_find (const gchar *name, GError **error);
 void tps_hook_state_class_register (const TpsHookStateClass *klass);
 const gchar **tps_hook_state_class_list (void);
@@ -199,13 +201,13 @@ TpsBuffer *tps_hook_get_group_memory (const TpsHookContext *context, const TpsBu
 
 /* Sends the pieces of the bucket to their servers. The result of a bucket with one piece is the
  * server's reply, whose buffers are not copied; otherwise the averages of the pieces are copied to
- * one buffer as they arrive. Metric: hook_future_metric, rpc_dense or rpc_sparse, of the whole
- * bucket. */
+ * one buffer, dense pieces as they arrive and rows after the last reply. Metric:
+ * hook_future_metric, rpc_dense or rpc_sparse, for the whole bucket. */
 void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
 
 /* All-reduces a dense bucket in place; the result is the bucket's storage, with the same bits on
- * all ranks. The weight travels separately or, with floats that the group cannot average, as an
- * extra element. A bucket that travels as rows is reduced by tps_hook_all_reduce_sparse(). Metric:
+ * all ranks. The weight travels separately or, if the group cannot average FLOAT32, as an extra
+ * element. A bucket that travels as rows is reduced by tps_hook_all_reduce_sparse(). Metric:
  * hook_future_metric, <backend>_dense_allreduce. */
 void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call);
 

@@ -13,12 +13,12 @@ G_BEGIN_DECLS
 
 typedef struct TpsModelClient TpsModelClient;
 
-/* Called exactly once, from any thread; must not block. `model` is borrowed for the call; a callee
- * that keeps it must take a reference. It is NULL on error and in calls without a model in the
- * reply. */
+/* Receives the reply. Called exactly once, from any thread; must not block. `model` is borrowed for
+ * the call; a callee that keeps it must take a reference. `model` is NULL on error and for calls
+ * whose reply contains no model. */
 typedef void (*TpsModelAnswered) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
-/* All calls: they never block on the network; `done` is called before `deadline_ns` plus a
+/* No function blocks on the network. `done` is called before `deadline_ns` (monotonic) plus a
  * scheduling delay. Errors: those of the wire call of the same name, CONNECTION_LOST. */
 typedef struct
 {
@@ -33,8 +33,8 @@ typedef struct
                      gpointer user_data);
 
   /* Sends `gradients` [n], of model `version`, as this trainer's contribution to the next update.
-   * Their elements must not change until `done`. The call may be sent again after a failure; it is
-   * applied once. */
+   * Their elements must not change until `done`. After a failure, the call may be sent again; the
+   * contribution is applied only once. */
   void (*update_and_fetch) (TpsModelClient *client, const TpsTensor *gradients, guint n_gradients,
                             gint64 version, gint64 deadline_ns, TpsModelAnswered done,
                             gpointer user_data);

@@ -18,8 +18,9 @@ G_BEGIN_DECLS
 
 typedef struct TpsProcessGroup TpsProcessGroup;
 
-/* Called exactly once, on the group's thread (a group of one rank has no thread and calls it before
- * the collective returns). Must not block on another collective of the group. */
+/* Receives the end of a collective. Called exactly once, on the group's thread, or before the
+ * collective returns if the group has no thread ("single"). Must not block on another collective of
+ * the group. */
 typedef void (*TpsCollectiveDone) (gpointer user_data, const GError *error);
 
 /* Data to be averaged. */
@@ -38,8 +39,8 @@ typedef struct
 {
   const gchar *name; /* "gloo", "nccl", "multi", "single" */
 
-  /* Data must be in host memory. With "nccl" and "multi" they may also be in device memory, but
-   * then on all ranks. */
+  /* Collectives. Data must be in host memory. With "nccl" and "multi" they may instead be in device
+   * memory, but then on all ranks. */
 
   /* Sums `n_elems` floats of all ranks in place. `data` stays borrowed until `done`. */
   void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems,
@@ -51,9 +52,9 @@ typedef struct
   void (*average) (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
                    gpointer user_data);
 
-  /* Gathers `n_bytes` from each rank; the sizes may differ. `counts` [size] receives the n_bytes of
-   * all ranks first. `gathered` then receives one buffer in host memory with the bytes of all ranks
-   * in rank order, owned by the caller. `data` and all outputs stay borrowed until `done`. */
+  /* Gathers `n_bytes` from each rank; the sizes may differ. First, `counts` [size] receives the
+   * sizes of all ranks. Then `gathered` receives one buffer in host memory with the bytes of all
+   * ranks in rank order, owned by the caller. `data` and all outputs stay borrowed until `done`. */
   void (*all_gather_bytes) (TpsProcessGroup *group, gconstpointer data, gsize n_bytes,
                             gsize *counts, TpsBuffer **gathered, TpsCollectiveDone done,
                             gpointer user_data);
@@ -66,25 +67,27 @@ typedef struct
    * the group. */
   void (*free) (TpsProcessGroup *group);
 
-  /* Optional: NULL means that the backend does not support devices. As all_reduce_f32, for data
-   * that are complete when `ready` is reached. The group's own stream waits for `ready`, so the
-   * caller's streams continue meanwhile. `ready` stays borrowed until `done`. */
+  /* As all_reduce_f32(), but for data in device memory that are complete when `ready` is reached.
+   * Optional: NULL means that the backend does not support devices. The group's own stream waits
+   * for `ready`, so the caller's streams continue meanwhile. `ready` stays borrowed until
+   * `done`. */
   void (*all_reduce_f32_after) (TpsProcessGroup *group, TpsEvent *ready, gfloat *data,
                                 gsize n_elems, TpsCollectiveDone done, gpointer user_data);
 
-  /* Optional; NULL: there never is such memory. Returns host memory that all ranks map. If the data
-   * of all ranks lie in such memory, they are summed and averaged in place, without copies.
-   * `current` is the present memory of the data or NULL; if it is such memory, the result is a new
-   * reference to it. Owned by the caller; may outlive the group. After an error, other ranks may
-   * write to it until they detect the error. Returns NULL if ranks cannot share memory or have none
-   * left, or if data of this size would not be faster. Thread: any. */
+  /* Returns host memory of `n_bytes` that all ranks map. If the data of all ranks lie in such
+   * memory, they are summed and averaged in place, without copies. `current` is the present memory
+   * of the data or NULL; if all ranks already map it, the result is a new reference to it. The
+   * result is owned by the caller and may outlive the group. After an error, other ranks may write
+   * to it until they detect the error. Returns NULL if ranks cannot share memory or have none left,
+   * or if shared memory would not be faster for data of this size. Thread: any. Optional: NULL
+   * means that ranks never share memory. */
   TpsBuffer *(*get_memory) (TpsProcessGroup *group, gsize n_bytes, TpsBuffer *current);
 
-  /* Whether average() also takes FLOAT32, in host memory. */
+  /* TRUE if average() also accepts FLOAT32, in host memory. */
   gboolean averages_f32;
 
-  /* For a group that consists of several: the names of those for host memory and for device memory.
-   * NULL = `name`. */
+  /* The names of the backends that a composite group uses for host memory and for device memory,
+   * for metrics. NULL = `name`. */
   const gchar *host_name, *device_name;
 } TpsProcessGroupOps;
 
@@ -101,7 +104,7 @@ typedef struct
   guint rank;
   guint size;
   TpsStore *store;     /* borrowed until the constructor returns; may be NULL if size is 1 */
-  const gchar *prefix; /* of this group's keys; must be new for every group */
+  const gchar *prefix; /* of this group's keys; must be unique for every group */
   gint64 timeout_ns;   /* for joining and for each collective */
   const gchar *host;   /* the address of this process for the other ranks; NULL = 127.0.0.1 */
   /* Ports that the group listens on while ranks join, one for each other rank; 0 = any. NCCL
@@ -123,9 +126,9 @@ typedef struct
  * the message lists the known names. */
 gboolean tps_process_group_check_backend (const gchar *backend, GError **error);
 
-/* Returns TRUE if groups of several ranks can be created on this machine. Loads the library of
- * devices. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device), UNAVAILABLE (no
- * NCCL on this machine). */
+/* Returns TRUE if groups of `backend` with several ranks can be created on this machine. For
+ * "nccl", loads the device library. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA
+ * device), UNAVAILABLE (no NCCL on this machine). */
 gboolean tps_process_group_check_usable (const gchar *backend, GError **error);
 
 /* Creates a group, owned by the caller; blocks until all ranks have joined. `backend` is "gloo",
@@ -133,7 +136,7 @@ gboolean tps_process_group_check_usable (const gchar *backend, GError **error);
  * a rank has no device or no NCCL. With size 1 and without a device, all backends are equivalent.
  * Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device, with the reason),
  * UNAVAILABLE (no NCCL on this machine), DEADLINE_EXCEEDED (naming a rank that has not joined),
- * ABORTED (cancelled), those of the store, GROUP_BROKEN. */
+ * ABORTED (cancelled), INVALID_ARGUMENT (the options), those of the store, GROUP_BROKEN. */
 TpsProcessGroup *tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options,
                                         GError **error);
 

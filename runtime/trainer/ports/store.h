@@ -14,14 +14,15 @@ typedef struct TpsStore TpsStore;
 
 typedef struct
 {
-  /* Sets a key. Errors: those of the wire call. Blocks for one round trip. Thread: any. */
+  /* Sets a key to `value`, which is borrowed. Blocks for one round trip. Errors: those of the wire
+   * call. Thread: any. */
   gboolean (*put) (TpsStore *store, const gchar *key, GBytes *value, GError **error);
 
   /* Waits until the key exists. The value is owned by the caller. Errors (NULL): DEADLINE_EXCEEDED
    * after `deadline_ns` (monotonic). Thread: any. */
   GBytes *(*get) (TpsStore *store, const gchar *key, gint64 deadline_ns, GError **error);
 
-  /* Removes all keys with the prefix. Thread: any. */
+  /* Removes all keys that begin with `prefix`. Thread: any. */
   gboolean (*remove) (TpsStore *store, const gchar *prefix, GError **error);
 
   void (*free) (TpsStore *store);

@@ -12,8 +12,9 @@ G_BEGIN_DECLS
 
 typedef struct TpsTableClient TpsTableClient;
 
-/* Called exactly once, from any thread; must not block. The callee may keep `outputs` [n_queries]
- * by tps_tensor_move(); the others are released after the call. NULL on error. */
+/* Receive the result of a call. Called exactly once, from any thread; must not block. The callee
+ * may keep any of `outputs` [n_queries] by tps_tensor_move(); the others are released after the
+ * call. `outputs` is NULL on error. */
 typedef void (*TpsTablesLookedUp) (gpointer user_data, TpsTensor *outputs, const GError *error);
 typedef void (*TpsTablesApplied) (gpointer user_data, const GError *error);
 
