@@ -24,7 +24,8 @@ typedef struct
 
 /* Initialises a call in the caller's storage. `client` is borrowed. */
 void tps_model_call_init (TpsModelCall *call, TpsModelClient *client);
-/* Cancels the client if a call is still in flight, and waits for its end. */
+/* Cancels the client if a call is still in flight, waits for the end of this call, and releases the
+ * members. */
 void tps_model_call_clear (TpsModelCall *call);
 
 /* Each function starts a call; only one may be in flight at a time. Borrowed arguments must not
@@ -37,7 +38,8 @@ void tps_model_call_update (TpsModelCall *call, const TpsTensor *gradients, guin
                             gint64 version, gint64 deadline_ns);
 
 /* Waits until the call has ended. `model`, an output that may be NULL, receives a reference to the
- * model in the reply; NULL for init_model. Errors: those of the client. */
+ * model in the reply, or NULL for init_model, whose reply contains no model. Errors: those of the
+ * client. */
 gboolean tps_model_call_wait (TpsModelCall *call, TpsModelVersion **model, GError **error);
 
 G_END_DECLS

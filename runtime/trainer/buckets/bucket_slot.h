@@ -53,7 +53,7 @@ gboolean tps_bucket_slot_check_model (const TpsModel *model, GError **error);
  * memory, and must be cleared even after an error. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_bucket_slot_init (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
                                const TpsBucketSlotOptions *options, GError **error);
-/* Releases the memory. The model's stream must have passed all work that uses it. */
+/* Releases the memory. The model's stream must have passed all work that uses this memory. */
 void tps_bucket_slot_clear (TpsBucketSlot *slot);
 
 /* Moves the gradients of a dense bucket in host memory to `buffer`, which must be as large as
@@ -65,10 +65,12 @@ void tps_bucket_slot_move_gradient (TpsBucketSlot *slot, TpsBuffer *buffer);
 void tps_bucket_slot_contribute (TpsBucketSlot *slot, const TpsBucket *bucket,
                                  const TpsModel *model, gboolean has_data);
 
-/* Releases the average and the contribution of the last step. */
+/* Releases the contribution and the average of the last step. On a device, the average becomes
+ * `retired` and is released one step later. */
 void tps_bucket_slot_zero_grad (TpsBucketSlot *slot);
 
-/* values -= learning_rate x average. */
+/* values -= learning_rate x average, enqueued on the model's stream. Does nothing without an
+ * average. */
 void tps_bucket_slot_step_sgd (TpsBucketSlot *slot, gdouble learning_rate);
 
 G_END_DECLS

@@ -5,11 +5,11 @@
  * Dense parameters are taken in reverse order and added to a bucket until it has reached its size,
  * which the last parameter may exceed. The first bucket is small, so that communication starts
  * early. A sparse parameter has a bucket of its own. Buckets are numbered in the order in which the
- * backward pass completes them. The layout holds from step 0 on and never changes, so a bucket's
- * number keeps its meaning (PyTorch rebuilds its layout after the first step).
+ * backward pass completes them. The layout is valid from step 0 on and never changes, so a bucket's
+ * number keeps its meaning. (PyTorch rebuilds its layout after the first step.)
  *
  * The elements of a bucket are packed without gaps in the order in which the parameters were taken,
- * which is that of the backward pass.
+ * which is the order of the backward pass.
  */
 
 #pragma once
@@ -23,7 +23,7 @@ typedef struct
   gboolean is_sparse;
   guint n_parameters;
   guint *parameters; /* their indices, in packing order */
-  gsize n_elems;     /* of all parameters; of a sparse parameter: of the whole matrix */
+  gsize n_elems;     /* of all parameters; a sparse parameter counts as its whole matrix */
 } TpsBucket;
 
 /* The place of one parameter. */
@@ -42,23 +42,22 @@ typedef struct
 } TpsBucketLayout;
 
 /* Computes the layout, which the caller must clear. `first_mib` and `cap_mib` are the sizes of the
- * first dense bucket and of the others; 0 gives each parameter a bucket of its own. Errors:
- * TPS_ERROR_INVALID_ARGUMENT (a size that is negative or not finite; a model without
- * parameters). */
+ * first dense bucket and of the other dense buckets; a bucket with size 0 holds one parameter.
+ * Errors: TPS_ERROR_INVALID_ARGUMENT (a size outside [0, 2^30]; a model without parameters). */
 gboolean tps_bucket_layout_init (TpsBucketLayout *layout, const TpsParameter *parameters,
                                  guint n_parameters, gdouble first_mib, gdouble cap_mib,
                                  GError **error);
 void tps_bucket_layout_clear (TpsBucketLayout *layout);
 
-/* Returns the size on the wire of the gradient of a dense bucket. */
+/* Returns the size in bytes of the uncompressed gradient of a dense bucket. */
 static inline gsize
 tps_bucket_n_bytes (const TpsBucket *bucket)
 {
   return bucket->n_elems * sizeof (gfloat);
 }
 
-/* Describes the layout with one line for each bucket and parameter. The texts of two processes are
- * equal if and only if their layouts are compatible. Owned by the caller. */
+/* Returns a text that describes the layout with one line for each bucket and parameter. The texts
+ * of two processes are equal if and only if their layouts are compatible. Owned by the caller. */
 gchar *tps_bucket_layout_to_string (const TpsBucketLayout *layout, const TpsParameter *parameters);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBucketLayout, tps_bucket_layout_clear)

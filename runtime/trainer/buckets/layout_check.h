@@ -2,7 +2,7 @@
 
 /* Checks that all ranks use the same bucket layout and compression, because collectives of
  * different sizes would not match. Also reports whether all ranks have their buckets in device
- * memory, because collectives in device memory need all of them. */
+ * memory, because a collective in device memory requires this of every rank. */
 
 #pragma once
 
@@ -22,8 +22,8 @@ typedef struct
 } TpsLayoutFacts;
 
 /* Exchanges the facts of all ranks and compares them. Blocks until all ranks have taken part, at
- * most for the group's timeout. `all_on_devices` is TRUE if every rank has set on_device. Errors:
- * INVALID_ARGUMENT naming a rank that differs; those of the group. */
+ * most for the group's timeout. `all_on_devices` receives TRUE if every rank has set on_device.
+ * Errors: INVALID_ARGUMENT naming a rank that differs; those of the group. */
 gboolean tps_layout_check (const TpsLayoutFacts *facts, TpsProcessGroup *group,
                            gboolean *all_on_devices, GError **error);
 

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* See tps_ddp_digest(). */
+/* Computes the digest of the model's parameters, as tps_ddp_digest(). */
 gboolean tps_parameters_digest (const TpsModel *model, guint8 digest[16], GError **error);
 
 G_END_DECLS

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Checks `reduced` and reads all of its row ids. NONE matches every bucket. Errors: INTERNAL naming
- * the bucket. Thread: any. */
+/* Returns TRUE if `reduced` matches the bucket of `call`. Reads all row ids. NONE matches every
+ * bucket. Errors: INTERNAL naming the bucket. Thread: any. */
 gboolean tps_reduced_check (const TpsBucketCall *call, const TpsGradient *reduced, GError **error);
 
 G_END_DECLS

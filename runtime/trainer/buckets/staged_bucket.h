@@ -4,9 +4,10 @@
  *
  * The sequence of a step: contribute() on the training thread records the point at which the
  * model's stream completes the gradient. Another thread then calls wait(), if the gradient is sent
- * from the device's memory, or bring_up(), which copies it to page-locked memory. The receiver of
- * the average calls bring_back(). expect() on the training thread orders later work of the model's
- * stream after the average has arrived in the device's memory. Steps and calls must not overlap.
+ * from the device's memory, or bring_up(), which copies the gradient to page-locked memory. The
+ * receiver of the average calls bring_back(). expect() on the training thread orders later work of
+ * the model's stream after the average has arrived in the device's memory. Steps and calls must not
+ * overlap.
  *
  * Page-locked memory is kept between steps. Copies run on a stream of the bucket's own, so that
  * neither the model's stream nor the training thread waits for them.
@@ -40,18 +41,18 @@ typedef struct
 TpsStagedBucket *tps_staged_bucket_new (TpsStream *model, const TpsBucketCall *like,
                                         const TpsTensor *gradient, GError **error);
 
-/* Waits for its queued work and frees it. */
+/* Waits for the work on the bucket's stream and frees the bucket. */
 void tps_staged_bucket_free (TpsStagedBucket *self);
 
-/* Sets the gradient of this step and takes references to it; NONE takes part with zeros. Only
- * enqueues. */
+/* Sets the gradient of this step and takes references to it; NONE contributes zeros with its
+ * weight. Only enqueues. */
 void tps_staged_bucket_contribute (TpsStagedBucket *self, const TpsGradient *gradient);
 
 /* Waits until the gradient is complete. Errors: DEVICE_LOST. */
 gboolean tps_staged_bucket_wait (TpsStagedBucket *self, GError **error);
 
-/* Waits as well, and copies the gradient to page-locked memory. The copy is valid until the next
- * bring_up() or bring_back(). Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* As tps_staged_bucket_wait(), but also copies the gradient to page-locked memory. `copy` is valid
+ * until the next bring_up() or bring_back(). Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_staged_bucket_bring_up (TpsStagedBucket *self, TpsGradient *copy, GError **error);
 
 /* Replaces `average`, checked FLOAT32 elements in host memory, by elements in the device's memory.

@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 
 /* Chooses the `n_wanted` blocks with the largest sums of squares. A block has TPS_TOP_K_BLOCK
  * values; the last may be shorter. `n_wanted` must not exceed the number of blocks. Of equal
- * blocks, the first are chosen. Blocks of zeros are not chosen, and a block with a NaN counts as
- * the largest.
+ * blocks, the first are chosen. Blocks whose sum of squares is 0 are not chosen, and a block with a
+ * NaN counts as the largest.
  *
  * Writes the numbers of the chosen blocks, ascending, to `chosen` [n_wanted] and returns their
  * count. `keys` [blocks] is scratch memory. The result is the same on every CPU. Thread: any. */

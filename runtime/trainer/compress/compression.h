@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Compression of gradients: a stage between a bucket's gradient and its hook, the same for all
- * hooks.
+/* Compression of gradients: a stage between a bucket's gradient and the hook, equal for all hooks.
  *
  * At the start of a pass, begin() determines the form in which a bucket travels. In each step,
  * encode() converts the trainer's gradient to that form, the hook sends and reduces it, and
- * decode() converts the result back. To servers and groups these are ordinary gradients of another
- * type, or rows. Sums are FLOAT32 in every case and are rounded once. All trainers of a pass must
- * use the same compression.
+ * decode() converts the result back. For servers and groups, compressed gradients are ordinary
+ * gradients of a different type, or rows. Sums are FLOAT32 in every case and are rounded once. All
+ * trainers of a pass must use the same compression.
  *
  * Built-in:
  *   "none"        no compression
@@ -33,13 +32,13 @@ typedef struct
 {
   const gchar *name;
 
-  /* Parses the part after the colon of "name:argument"; `argument` is NULL without a colon. The
-   * slot is NULL if the class takes no argument. Errors: INVALID_ARGUMENT. */
+  /* Parses the part after the colon of "name:argument"; `argument` is NULL without a colon. Must be
+   * NULL if the class takes no argument. Errors: INVALID_ARGUMENT. */
   gboolean (*parse) (const gchar *argument, gdouble *parameter, GError **error);
 
-  /* Creates the compressor of one bucket for one pass; it may keep state between steps. `call` is
-   * set up for no compression; begin() changes its travels_as, dtype, rows, dim and storage as
-   * needed. The compressor is owned by the caller. */
+  /* Creates the compressor of one bucket for one pass, owned by the caller. The compressor may keep
+   * state between steps. `call` is set up for no compression; begin() changes its travels_as,
+   * dtype, rows, dim, n_wire_bytes and storage as needed. */
   TpsCompressor *(*begin) (TpsBucketCall *call, gdouble parameter);
 
   /* Replaces call->contribution, which is FLOAT32 with weight 1 and never NONE, by its compressed
@@ -71,18 +70,18 @@ typedef struct
  * INVALID_ARGUMENT. */
 gboolean tps_compression_parse (const gchar *text, TpsCompression *compression, GError **error);
 
-/* Returns a canonical text, which is the same for equal compressions. Owned by the caller. */
+/* Returns a canonical text, which is equal for equal compressions. Owned by the caller. */
 gchar *tps_compression_to_string (const TpsCompression *compression);
 
 /* Returns TRUE if gradients travel unchanged. */
 gboolean tps_compression_is_none (const TpsCompression *compression);
 
-/* Calls begin() of the class. */
+/* Creates the compressor of a bucket by begin() of the class. Owned by the caller. */
 TpsCompressor *tps_compression_begin (const TpsCompression *compression, TpsBucketCall *call);
 
-/* tps_compression_register() must be called before any trainer runs; `klass` must stay valid until
- * the process ends. The list holds static strings, ends with NULL, and is owned by the caller
- * (g_free). */
+/* The registry of compressions. tps_compression_register() must be called before any trainer runs,
+ * and `klass` must stay valid until the process ends. tps_compression_list() returns static names,
+ * NULL-terminated, in an array owned by the caller (g_free). */
 void tps_compression_register (const TpsCompressionClass *klass);
 const gchar **tps_compression_list (void);
 

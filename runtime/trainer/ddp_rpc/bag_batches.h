@@ -2,7 +2,7 @@
 
 /* The training data of the DDP + RPC scenario: bags of ids with a class for each, drawn from a seed
  * during the training. Every trainer and epoch has a stream of its own, so the data of a trainer do
- * not depend on the other trainers. They are the same on every platform.
+ * not depend on the other trainers. The data are equal on every platform.
  *
  * A batch has n ids, n uniform in [20, 50]. The first bag begins at 0. Each further bag begins 1 to
  * 10 ids later, as long as that is less than n; the last bag has the remaining ids. There are two
@@ -61,14 +61,15 @@ typedef struct
   TpsRng rng;
 } TpsBagBatches;
 
-/* Starts the sequence of batches. Nothing must be cleared. */
+/* Starts the sequence of batches. No cleanup is needed. */
 void tps_bag_batches_init (TpsBagBatches *batches, const TpsBagBatchesOptions *options);
 
-/* Draws the next batch; an epoch follows the previous one without a break. */
+/* Draws the next batch. After the last batch of an epoch, draws the first batch of the next
+ * epoch. */
 void tps_bag_batches_next (TpsBagBatches *batches, TpsBagBatch *batch);
 
-/* Finds "random" or "learnable". Errors: TPS_ERROR_INVALID_ARGUMENT; the message lists the known
- * names. */
+/* Finds a task by its name, "random" or "learnable". Errors: TPS_ERROR_INVALID_ARGUMENT; the
+ * message lists the known names. */
 gboolean tps_bag_task_find (const gchar *name, TpsBagTask *task, GError **error);
 
 G_END_DECLS

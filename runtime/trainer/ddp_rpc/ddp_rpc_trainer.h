@@ -28,8 +28,8 @@
 
 G_BEGIN_DECLS
 
-/* Computes the number of the model's rows for each bag. Errors: INVALID_ARGUMENT unless n_tables *
- * embedding_dim is a multiple of 512. */
+/* Computes `rows_per_bag`, the number of rows of the model's input for each bag. Errors:
+ * INVALID_ARGUMENT unless n_tables * embedding_dim is a multiple of 512. */
 gboolean tps_ddp_rpc_check_shape (gint64 n_tables, gint64 embedding_dim, gint64 *rows_per_bag,
                                   GError **error);
 

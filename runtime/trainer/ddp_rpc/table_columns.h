@@ -2,9 +2,9 @@
 
 /* Data exchange between the tables and the model, which computes on a device. The rows of each
  * table become columns of the model's input, and columns of the input's gradient become rows again.
- * The rows of each table lie in host memory or in memory of the device. Those of the device are
- * copied within it; the others pass through one page-locked matrix. Data are copied only where
- * necessary. Thread: one at a time. */
+ * The rows of each table lie in host memory or in memory of the device. Rows in device memory are
+ * copied within this memory; rows in host memory pass through one page-locked matrix. Data are
+ * copied only where necessary. Thread: one at a time. */
 
 #pragma once
 
@@ -38,12 +38,13 @@ void tps_table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_
                              TpsTensor *input);
 
 /* Releases `rows` [n_tables] after the stream has passed the last join; does not wait for later
- * work of the stream. The next operation that can report a failure of the device reports it. */
+ * work of the stream. A failure of the device is reported by the next operation that returns
+ * errors. */
 void tps_table_columns_release (TpsTableColumns *columns, TpsTensor *rows);
 
 /* Converts the input's gradient, in the device's memory, to the rows of each table, rows[n_tables].
- * They are valid until the next call, as long as `gradient` is. Waits for the stream. Errors:
- * DEVICE_LOST. */
+ * These rows are valid until the next call, and only as long as `gradient` is valid. Waits for the
+ * stream. Errors: DEVICE_LOST. */
 gboolean tps_table_columns_split (TpsTableColumns *columns, const gfloat *gradient, gsize n_bags,
                                   const gfloat **rows, GError **error);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface for process groups of a library of devices (runtime/device/device_library.h), found
- * under this name. */
+/* The interface for process groups in a device library (runtime/device/device_library.h), whose
+ * find_interface() returns it under TPS_DEVICE_GROUPS_INTERFACE. */
 
 #pragma once
 
@@ -13,12 +13,12 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  /* As tps_process_group_new(), on options->device, which must be a device of the library.
-   * Additional errors: UNAVAILABLE, naming the missing feature of the machine. */
+  /* As tps_process_group_new(), but on options->device, which must be a device of the library.
+   * Errors: also UNAVAILABLE, naming the feature that the machine lacks. */
   TpsProcessGroup *(*group_new) (const TpsProcessGroupOptions *options, GError **error);
   /* Returns TRUE if groups can be created. Errors: UNAVAILABLE, as group_new(). Thread: any. */
   gboolean (*check_usable) (GError **error);
-  /* Returns TRUE for the memory of a device. Thread: any. */
+  /* Returns TRUE if `memory` is memory of a device. Thread: any. */
   gboolean (*is_device_memory) (gconstpointer memory);
 } TpsDeviceGroups;
 

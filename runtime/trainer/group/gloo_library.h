@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface of libtps_gloo.so, which keeps Gloo out of programs that must run without it.
+/* The interface of libtps_gloo.so. This library keeps Gloo out of programs that must run without
+ * Gloo.
  *
  * tps_gloo_process_group_new() has two definitions. Programs of this tree link the one in gloo/.
  * Installed programs and libthriftps.so link the one in gloo_loader.c, which loads libtps_gloo.so
- * at the first call. The library exports one symbol, a TpsGlooLibrary. It is built from the same
- * source as the program: ABI number and version must be equal. */
+ * at the first call. The library exports one symbol, a TpsGlooLibrary. The library must be built
+ * from the same source as the program: ABI number and version must be equal. */
 
 #pragma once
 

@@ -17,13 +17,13 @@ typedef struct
   guint64 token;  /* distinguishes this file from an unrelated one with the same handle */
 } TpsRankFileAddress;
 
-/* Creates a file of `n_bytes` bytes, at least 8. It begins with its token, followed by zeros, and
- * its size cannot change. Returns a descriptor, owned by the caller; the file can be opened until
- * it is closed. Returns -1 if memory cannot be shared here. */
+/* Creates a file of `n_bytes` bytes, which must be at least 8. The file begins with its token,
+ * followed by zeros; its size cannot change. Returns a descriptor, owned by the caller; other ranks
+ * can open the file until this descriptor is closed. Returns -1 if memory cannot be shared here. */
 gint tps_rank_file_create (gsize n_bytes, TpsRankFileAddress *address);
 
-/* Opens the file of another rank. Returns a descriptor, owned by the caller, or -1 if it cannot be
- * opened (another machine, another user) or is not a file of this size and token. */
+/* Opens the file of another rank. Returns a descriptor, owned by the caller. Returns -1 if the file
+ * cannot be opened (another machine, another user) or has a different size or token. */
 gint tps_rank_file_open (const TpsRankFileAddress *address, gsize n_bytes);
 
 G_END_DECLS

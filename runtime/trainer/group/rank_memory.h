@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that the ranks of one machine map, and meetings (barriers) of these ranks. Internal to
+/* Memory that all ranks of one machine map, and meetings (barriers) of these ranks. Internal to
  * this folder.
  *
- * Rank 0 creates the memory, and the others open it by the numbers that rank 0 sends them. It has
- * no name in any file system and is released when its last process ends. Every rank must take part
- * in the same meetings.
+ * Rank 0 creates the memory, and the other ranks open it by the address that rank 0 sends them. The
+ * memory has no name in any file system and is released with its last mapping. Every rank must take
+ * part in the same meetings.
  */
 
 #pragma once
@@ -18,19 +18,20 @@ G_BEGIN_DECLS
 
 typedef struct TpsRankMemory TpsRankMemory;
 
-/* Creates `n_bytes` of zeroed memory, on rank 0. Owned by the caller. NULL if memory cannot be
- * shared here. */
+/* Creates `n_bytes` of zeroed memory for `size` ranks, on rank 0. Owned by the caller. Returns NULL
+ * if memory cannot be shared here or by so many ranks. */
 TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankFileAddress *address);
 
 /* Opens the memory on the other ranks; `size` and `n_bytes` must be equal on all ranks. Owned by
- * the caller. NULL if it cannot be opened: another machine, another user. */
+ * the caller. Returns NULL if the memory cannot be opened (another machine, another user). */
 TpsRankMemory *tps_rank_memory_open (const TpsRankFileAddress *address, guint rank, guint size,
                                      gsize n_bytes);
 
-/* Must be called when all ranks have opened the memory: other processes can no longer open it. */
+/* Prevents other processes from opening the memory. Must not be called before all ranks have opened
+ * it. */
 void tps_rank_memory_close_door (TpsRankMemory *memory);
 
-/* The rank of this process, and the number of ranks. */
+/* Return the rank of this process, and the number of ranks. */
 guint tps_rank_memory_get_rank (const TpsRankMemory *memory);
 guint tps_rank_memory_get_size (const TpsRankMemory *memory);
 
@@ -41,10 +42,10 @@ gpointer tps_rank_memory_get_data (TpsRankMemory *memory);
  * GROUP_BROKEN naming the rank that is missing, has ended or has broken the group. */
 gboolean tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error);
 
-/* Makes current and later meetings of all ranks fail. Thread: any, also during a meeting. */
+/* Makes current and later meetings of all ranks fail. Thread: any, even during a meeting. */
 void tps_rank_memory_break (TpsRankMemory *memory);
 
-/* Releases the memory of this rank. */
+/* Unmaps the memory in this process and frees the object. */
 void tps_rank_memory_free (TpsRankMemory *memory);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRankMemory, tps_rank_memory_free)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cuts a contribution into pieces, and puts their averages together. Internal to this folder. */
+/* Cuts a contribution into pieces, and joins the averages of the pieces. Internal to this
+ * folder. */
 
 #pragma once
 
@@ -8,9 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* Initialises `slices` [route->n_pieces] as other owners of the parts of `contribution`. Row ids
+/* Initialises `slices` [route->n_pieces] with references to the parts of `contribution`. Row ids
  * stay those of the whole matrix. A contribution without data has slices without data. The caller
- * must clear the slices, also after an error. Errors: INTERNAL if row ids do not ascend. */
+ * must clear the slices, even after an error. Errors: INTERNAL if row ids do not ascend. */
 gboolean tps_bucket_pieces_cut (const TpsGradient *contribution, const TpsRoute *route,
                                 TpsGradient *slices, GError **error);
 

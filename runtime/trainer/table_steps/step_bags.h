@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bags of a table in a step of training, and vectors of a bag each. */
+/* Bags of a table in a training step, and arrays with one vector for each bag. */
 
 #pragma once
 

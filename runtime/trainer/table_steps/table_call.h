@@ -31,7 +31,8 @@ typedef struct
 
 /* Initialises a call in the caller's storage. `client` is borrowed. */
 void tps_table_call_init (TpsTableCall *call, TpsTableClient *client, guint n_outputs);
-/* Cancels the client if a call is still in flight, and waits for its end. */
+/* Cancels the client if a call is still in flight, waits for the end of this call, and releases the
+ * members. */
 void tps_table_call_clear (TpsTableCall *call);
 
 /* Each function starts a call; only one may be in flight at a time. The arguments' memory must not
@@ -42,8 +43,8 @@ void tps_table_call_lookup (TpsTableCall *call, const TpsBagQuery *queries, guin
 void tps_table_call_apply (TpsTableCall *call, const TpsBagGradient *gradients, guint n_gradients,
                            gint64 deadline_ns);
 
-/* Waits until the call has ended; returns TRUE at once if there is none. Errors: those of the
- * client; DEADLINE_EXCEEDED if the client misses its own deadline, in which case it is
+/* Waits until the call has ended; returns TRUE at once if no call has been started. Errors: those
+ * of the client; DEADLINE_EXCEEDED if the client misses its own deadline, in which case it is
  * cancelled. */
 gboolean tps_table_call_wait (TpsTableCall *call, GError **error);
 

@@ -13,11 +13,11 @@
  * once in a call, however often the bags contain it; gradients are added up by id before they are
  * sent.
  *
- * Staleness. The rows of step k include the pushes of the steps before k - max_staleness, of this
- * object. With the bound 0 they include all earlier pushes: then lookups have the same bits as
- * without prefetch. The rows of a prefetched step that a later push of the bound changes are
- * fetched again when that push has ended. tps_table_steps_note_changes() does the same for ids that
- * other trainers have changed, once the caller knows of their pushes.
+ * Staleness. The rows of step k include this object's pushes of the steps before k - max_staleness.
+ * With the bound 0 they include all earlier pushes: then lookups have the same bits as without
+ * prefetch. If a push that must be included changes rows of a step after their prefetch, these rows
+ * are fetched again when the push has ended. With tps_table_steps_note_changes(), a caller can
+ * report ids that other trainers have changed; their rows are fetched again as well.
  *
  * Pooling is TPS_POOLING_SUM and is done here; an optimizer that counts steps counts one step of a
  * table for each push with ids. Results have the same bits as lookups and pushes of the bags on one
@@ -54,28 +54,31 @@ TpsTableSteps *tps_table_steps_new (const TpsTableStepsOptions *options, GError 
 /* Cancels the client if calls are in flight, waits for their end, and frees the object. */
 void tps_table_steps_free (TpsTableSteps *steps);
 
-/* Starts the lookup of the next step. `bags` [n_tables]; their arrays stay borrowed until the push
- * of that step has ended. At most one step may be prefetched beyond the step that was taken last.
- * Does not block on the network. Errors: INVALID_ARGUMENT (two steps are ahead; a negative id;
- * offsets that do not ascend from 0 to at most n_ids, or ids of no bag). */
+/* Starts the lookup of the next step, for `bags` [n_tables]. The arrays of the bags stay borrowed
+ * until the push of this step has ended. At most one step may be prefetched beyond the step that
+ * was taken last. Does not block on the network. Errors: INVALID_ARGUMENT (two steps are ahead; a
+ * negative id; offsets that do not ascend from 0 to at most n_ids, or ids of no bag). */
 gboolean tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError **error);
 
-/* Waits for the rows of the prefetched step, and writes its pooled vectors, [n_tables]. Errors:
- * those of the client, of lookups and of the pushes for which it waits; INVALID_ARGUMENT (no step
- * is prefetched; the step before was not pushed; a reply of another shape). */
+/* Waits for the rows of the prefetched step, and writes its pooled vectors to `vectors` [n_tables].
+ * Errors: those of the client, of lookups and of the pushes for which it waits; INVALID_ARGUMENT
+ * (no step is prefetched; the previous step was not pushed; a reply has a wrong shape or lies in
+ * device memory). */
 gboolean tps_table_steps_take (TpsTableSteps *steps, const TpsStepVectors *vectors, GError **error);
 
-/* Adds up the gradients of the pooled vectors of the step that was taken last, [n_tables], and
- * starts their push. The gradients are not borrowed. Errors: INVALID_ARGUMENT (no such step). */
+/* Adds up `gradients` [n_tables], those of the pooled vectors of the step that was taken last, and
+ * starts their push. The gradients are borrowed only for the call. Errors: INVALID_ARGUMENT (no
+ * step has been taken since the last push). */
 gboolean tps_table_steps_push (TpsTableSteps *steps, const TpsStepVectors *gradients,
                                GError **error);
 
 /* Returns the different ids of a table in the last push, ascending; borrowed until the next
- * prefetch. */
+ * prefetch. Before the first push, the result is NULL and `n_ids` is 0. */
 const gint64 *tps_table_steps_get_pushed (const TpsTableSteps *steps, guint table, gsize *n_ids);
 
-/* Says that the rows ids[n], ascending and different, of a table have been changed by others. Rows
- * of the prefetched step among them are fetched again when it is taken. */
+/* Reports that others have changed the rows ids[n] of a table; the ids must be ascending and
+ * different. If the prefetched step uses any of these rows, they are fetched again when the step is
+ * taken. */
 void tps_table_steps_note_changes (TpsTableSteps *steps, guint table, const gint64 *ids, gsize n);
 
 /* Waits until at most max_staleness pushes are in flight. Errors: those of the pushes. */
@@ -88,7 +91,7 @@ gboolean tps_table_steps_settle (TpsTableSteps *steps, GError **error);
 typedef struct
 {
   guint64 n_ids;       /* of all bags */
-  guint64 n_fetched;   /* rows that were looked up, without those that follow */
+  guint64 n_fetched;   /* rows that were looked up, without n_refreshed */
   guint64 n_refreshed; /* rows that were fetched again */
 } TpsTableStepsCounts;
 

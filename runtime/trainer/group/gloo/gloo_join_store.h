@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Adapts our store to Gloo's interface, for joining a group. C++; internal to this folder. */
+/* Adapts TpsStore to Gloo's interface, for joining a group. C++; internal to this folder. */
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace tps {
 
-using Clock = std::chrono::steady_clock; /* CLOCK_MONOTONIC, as the store's deadlines */
+using Clock = std::chrono::steady_clock; /* CLOCK_MONOTONIC, as for the store's deadlines */
 using std::chrono::milliseconds;
 
 /* Carries a GError through C++ code as an exception. */
@@ -45,18 +45,18 @@ private:
   std::string text_;
 };
 
-/* Stores keys under the group's prefix. Every wait is bounded by the timeout for joining, and ends
- * soon after is_cancelled() of the options returns TRUE. Throws Failure. */
+/* Stores keys under the group's prefix. Every wait ends at the deadline for joining, or soon after
+ * is_cancelled() of the options returns TRUE. Throws Failure. */
 class JoinStore : public gloo::rendezvous::Store
 {
 public:
-  /* `options` is borrowed. */
+  /* `options` is borrowed. `deadline` is the deadline for joining. */
   JoinStore (const TpsProcessGroupOptions *options, Clock::time_point deadline);
 
   void set (const std::string &key, const std::vector<char> &data) override;
   std::vector<char> get (const std::string &key) override;
 
-  /* Does nothing, because Gloo always calls get() afterwards, and get() waits. */
+  /* Do nothing, because Gloo always calls get() afterwards, and get() waits. */
   void wait (const std::vector<std::string> &keys) override;
   void wait (const std::vector<std::string> &keys, const milliseconds &timeout) override;
 

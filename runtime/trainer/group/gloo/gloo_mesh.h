@@ -3,8 +3,9 @@
 /* Messages between the ranks of a group, over the Gloo library's connections. C++; internal to this
  * folder.
  *
- * Sizes must match on both sides: Gloo ends the process if a message is larger than its receive.
- * `part` distinguishes the messages of one collective; both sides must compute the same value.
+ * Sizes must match on both sides: Gloo ends the process if a message is larger than the buffer that
+ * receives it. `part`, at most MAX_PART, distinguishes the messages of one collective; both sides
+ * must compute the same value.
  *
  * Thread: one at a time, except for abort(). All functions except abort() and close() throw Failure
  * or Gloo's exceptions.
@@ -31,12 +32,12 @@ class Mesh
 public:
   using Buffer = gloo::transport::UnboundBuffer;
   using BufferPtr = std::unique_ptr<Buffer>;
-  /* Each transfer with the rank at the other end. */
+  /* Transfers, each with the rank at the other end. */
   using Transfers = std::vector<std::pair<unsigned, BufferPtr>>;
 
   static constexpr uint64_t MAX_PART = (1 << 24) - 1;
 
-  /* Joins the group; returns when all ranks have joined. `options` is borrowed for the call. */
+  /* Joins the group and blocks until all ranks have joined. `options` is borrowed for the call. */
   explicit Mesh (const TpsProcessGroupOptions *options);
 
   Mesh (const Mesh &) = delete;
@@ -70,25 +71,26 @@ public:
    * have different tags. */
   void begin (Clock::time_point deadline);
 
-  /* The bytes stay borrowed until the transfer has been waited for. */
+  /* Start a transfer and append it to the list, or wait until all transfers of a list have ended,
+   * at most until the collective's deadline. The bytes stay borrowed until the wait has
+   * returned. */
   void start_send (Transfers *sends, const void *data, size_t n_bytes, unsigned peer,
                    uint64_t part);
   void start_recv (Transfers *recvs, void *data, size_t n_bytes, unsigned peer, uint64_t part);
   void wait_for_recvs (Transfers *recvs);
   void wait_for_sends (Transfers *sends);
 
-  /* Gathers a number of every rank: counts [size]. May be part of a collective or a collective of
-   * its own. */
+  /* Gathers one number from every rank into `counts` [size], as messages of part 0. May be used
+   * within a collective or as a collective by itself. */
   void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
 
-  /* As all_gather_bytes() of the group, runtime/trainer/ports/process_group.h; a collective of its
-   * own. */
+  /* As TpsProcessGroupOps.all_gather_bytes(), but blocks. Must be a collective by itself. */
   void gather_bytes (const void *sent, size_t n_bytes, gsize *counts, TpsBuffer **gathered);
 
-  /* Ends pending and later operations with an error. Thread: any. */
+  /* Makes pending and later waits fail. Thread: any. */
   void abort () noexcept;
 
-  /* Closes the connections, so that the other ranks notice at once. */
+  /* Closes the connections, so that the other ranks detect the end of this rank at once. */
   void close () noexcept;
 
 private:

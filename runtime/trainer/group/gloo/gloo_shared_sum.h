@@ -15,8 +15,8 @@ namespace tps {
 class SharedSum
 {
 public:
-  /* Agrees with the other ranks: either all ranks share memory or none does. Null if memory is not
-   * shared, in particular if `wanted` is false on any rank. Throws Failure. */
+  /* Agrees with the other ranks: either all ranks share memory or none does. Returns null if memory
+   * is not shared, in particular if `wanted` is false on any rank. Throws Failure. */
   static std::unique_ptr<SharedSum> agree (Mesh *mesh, bool wanted);
 
   /* As the functions of runtime/trainer/group/shared_sum.h. The last two throw Failure. */
@@ -24,7 +24,7 @@ public:
   void sum (float *data, size_t n_elems, Clock::time_point deadline);
   void average (TpsAverage *average, Clock::time_point deadline);
 
-  /* Thread: any. */
+  /* Makes current and later sums and averages of all ranks fail. Thread: any. */
   void abort () noexcept;
 
 private:

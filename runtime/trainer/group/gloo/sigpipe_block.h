@@ -6,9 +6,9 @@
 
 namespace tps {
 
-/* Blocks SIGPIPE, during its lifetime, on this thread and on threads that it starts, because Gloo
- * uses writev(). Every sending thread must hold one. Signals that arrive meanwhile are
- * discarded. */
+/* Blocks SIGPIPE during the lifetime of the object, on this thread and on threads that this thread
+ * starts, because Gloo uses writev(). Every sending thread must hold such an object. Signals that
+ * arrive meanwhile are discarded, unless SIGPIPE was already blocked. */
 class SigpipeBlock
 {
 public:
