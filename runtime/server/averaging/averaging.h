@@ -1,31 +1,32 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of averaging, as a state machine without lock, clock, thread or socket. Its input is
- * events and their times. Its output is the actions that the caller must take: calls to answer,
+/* The rules of averaging, as a state machine without lock, clock, thread or socket. The input is
+ * events and their times. The output is the actions that the caller must take: calls to answer,
  * arithmetic to run, and the next deadline.
  *
- * A call is a ticket. It goes in with push() and comes out, once, in the `answered` list of an
- * output. Arithmetic is a job. It comes out in the `jobs` list of an output. The caller runs it
- * with tps_averaging_job_run(), at any time and on any thread, and passes it back to job_done().
- * This also applies to jobs of a round that has ended meanwhile.
+ * A call is a ticket. The caller passes it to push(), and it is returned, once, in the `answered`
+ * list of an output. Arithmetic is a job, returned in the `jobs` list of an output. The caller must
+ * run each job with tps_averaging_job_run(), at any time and on any thread, and then pass it to
+ * job_done(), even if the round of the job has ended meanwhile.
  *
  * A round is (batch, param_loc):
  *
- *   open -> reducing -> complete   all trainers have come -> the arithmetic is done
+ *   open -> reducing -> complete   all trainers have contributed -> the arithmetic is done
  *   open -> expired                its deadline, counted from its first arrival, has passed
  *   open, reducing -> aborted      a newer batch (open rounds only), a reset or shut-down, or
  *                                  failed arithmetic
  *
- * The rounds of a batch stay after its end so that late and repeated pushes are answered correctly:
+ * The rounds of a batch are kept after the end of the batch so that late and repeated pushes are
+ * answered correctly:
  *
- *   - The current batch is the greatest one in which a trainer has taken part. A push in a greater
- *     one makes that the current batch.
- *   - The previous batch stays until the next one begins.
- *   - A batch with averages stays, too. There is at most one such batch: a complete round means
- *     that all trainers have taken part in its batch, and then every older batch is forgotten.
+ *   - The current batch is the greatest batch in which a trainer has taken part. A push in a
+ *     greater batch makes that batch the current one.
+ *   - The previous batch is kept until the next batch begins.
+ *   - An older batch with averages is kept, too. There is at most one such batch: when a round is
+ *     complete, all trainers have taken part in its batch, and every older batch is forgotten.
  *   - The previous batch and the batch with averages are forgotten as soon as every trainer has
  *     taken part in a newer batch.
- *   - A push in any other older batch is STALE, and so is the first push of a new round in one of
+ *   - A push in any other older batch is STALE. So is the first push of a new round in one of
  *     these two batches.
  *
  * The machine does not decide whether a gradient is well formed: the caller must call
@@ -46,9 +47,10 @@ typedef struct TpsContribution TpsContribution;
 typedef struct TpsAveragingTicket TpsAveragingTicket;
 typedef struct TpsAveragingJob TpsAveragingJob;
 
-/* Whether contributions may be folded into the sum when `n_arrived` >= 1 have come. If the function
- * returns TRUE for a number of arrivals, it must also return TRUE for every greater number; for
- * n_trainers it must return TRUE. Its result affects only memory and time, never the average. */
+/* Returns TRUE if contributions may be folded into the sum when `n_arrived` >= 1 of them have
+ * arrived. If the function returns TRUE for a number of arrivals, it must return TRUE for every
+ * greater number; for n_trainers it must return TRUE. The result affects only memory and time,
+ * never the average. */
 typedef gboolean (*TpsMayFoldFunc) (guint n_arrived, guint n_trainers);
 
 typedef struct
@@ -60,25 +62,25 @@ typedef struct
   TpsBufferPool *buffers;        /* borrowed; NULL = the default pool */
   TpsBufferPool *shared_buffers; /* for averages of gradients in shared memory; borrowed; NULL =
                                   * `buffers` */
-  TpsDeviceSums *on_device;      /* borrowed; the place of dense sums; NULL = host memory */
-  guint max_rounds;              /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
-  TpsBudget *budget;             /* of rounds, apart from their gradients; borrowed; NULL = none */
+  TpsDeviceSums *on_device; /* borrowed; holds the dense sums; NULL = they are in host memory */
+  guint max_rounds;         /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
+  TpsBudget *budget;        /* of rounds, apart from their gradients; borrowed; NULL = none */
 } TpsAveragingOptions;
 
-/* One call. The caller's storage; it must stay where it is from push() until it is answered. */
+/* One call, in the caller's storage. It must not move between push() and its return in
+ * `answered`. */
 struct TpsAveragingTicket
 {
   gint32 trainer;
   gint64 batch;
   gint32 param_loc;
-  /* FALSE: a call that would have to wait for other trainers is refused with UNAVAILABLE, without
-   * effect */
+  /* if FALSE, a call that would have to wait for other trainers is refused with UNAVAILABLE */
   gboolean may_wait;
 
   /* The answer: an average, or an error. */
   TpsGradient average;
   GError *error;
-  /* In TpsAveragingOutput.answered; must be read before the call is answered. */
+  /* The next ticket in TpsAveragingOutput.answered; must be read before this call is answered. */
   TpsAveragingTicket *next;
 
   TpsContribution *contribution; /* private */
@@ -87,7 +89,7 @@ struct TpsAveragingTicket
 /* Arithmetic that the caller must run. */
 struct TpsAveragingJob
 {
-  gsize n_bytes; /* of gradients and sums that it reads */
+  gsize n_bytes; /* of the gradients and sums that the job reads */
   TpsAveragingJob *next;
 
   /* private */
@@ -101,8 +103,9 @@ struct TpsAveragingJob
   GError *error;
 };
 
-/* Actions for the caller. An output may collect those of several calls; init() it once, clear() it
- * after each use. */
+/* Actions for the caller. An output may collect the actions of several calls. It must be
+ * initialised once with tps_averaging_output_init(), and cleared after each use with
+ * tps_averaging_output_clear(). */
 typedef struct
 {
   TpsAveragingTicket *answered; /* in order; the caller owns them now */
@@ -111,8 +114,8 @@ typedef struct
   /* The progress of round (batch, param_loc), for metrics. */
   gint64 batch;
   gint32 param_loc;
-  gboolean has_started;   /* its first contribution has come */
-  gboolean has_all;       /* its last contribution has come */
+  gboolean has_started;   /* its first contribution has arrived */
+  gboolean has_all;       /* its last contribution has arrived */
   gboolean has_completed; /* its average is complete */
 
   /* private */
@@ -126,45 +129,53 @@ typedef struct
  * is at most half a gigabyte. */
 guint tps_averaging_get_default_max_rounds (guint n_trainers);
 
-/* Rounds for which trainers are missing. */
+/* Returns the number of open rounds: those for which trainers are missing. */
 guint tps_averaging_get_n_open (const TpsAveraging *averaging);
 
-/* Copies `options`. */
+/* Creates a machine without rounds, owned by the caller. Copies `options`; the objects in it stay
+ * borrowed. */
 TpsAveraging *tps_averaging_new (const TpsAveragingOptions *options);
 
-/* No ticket may be waiting (tps_averaging_end_all()) and no job may be outstanding. */
+/* Frees the machine. No ticket may be waiting (see tps_averaging_end_all()), and no job may be
+ * outstanding. */
 void tps_averaging_free (TpsAveraging *averaging);
 
-/* Moves `gradient` into the ticket. */
+/* Initialises a ticket in the caller's storage, and moves `gradient` into it. The caller must clear
+ * the ticket after it has been answered. */
 void tps_averaging_ticket_init (TpsAveragingTicket *ticket, gint32 trainer, gint64 batch,
                                 gint32 param_loc, TpsGradient *gradient, gboolean may_wait);
 void tps_averaging_ticket_clear (TpsAveragingTicket *ticket);
 
-/* Computes the digest of the ticket's gradient before push(), which then needs no job for it. For
- * small gradients. Reads all elements. Thread: any. */
+/* Computes the digest of the ticket's gradient, so that push() creates no job for the digest. Must
+ * be called before push(). Reads all elements that the host can read; meant for small gradients.
+ * Thread: any. */
 void tps_averaging_ticket_compute_digest (TpsAveragingTicket *ticket);
 
-/* Borrowed until push(). Its weight and tensors may be replaced. */
+/* Returns the ticket's gradient, borrowed until push(). The caller may replace the weight and the
+ * tensors of the gradient. */
 TpsGradient *tps_averaging_ticket_get_gradient (const TpsAveragingTicket *ticket);
 
-/* A trainer takes part in a round. Errors on the ticket: see the wire documentation of
- * ParameterServer.average_gradient. `now_ns` must not decrease from call to call. */
+/* Makes the ticket's trainer take part in the ticket's round. The ticket stays borrowed until it is
+ * returned in `answered`. `now_ns` must not decrease from call to call. Errors, in the ticket:
+ * those of the wire method ParameterServer.average_gradient. */
 void tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gint64 now_ns,
                          TpsAveragingOutput *output);
 
-/* Does the arithmetic of a job. Thread: any, at the same time as all other functions. */
+/* Runs the arithmetic of a job. Thread: any, even at the same time as all other functions. */
 void tps_averaging_job_run (TpsAveragingJob *job);
 
-/* The same in steps: begin() returns the number of blocks (>= 1). run() must be called for ranges
- * of blocks that make up all of them, in any order and on any threads. end() must be called when
- * all calls of run() have returned. */
+/* As tps_averaging_job_run(), but in steps, so that several threads can share the work. begin()
+ * returns the number of blocks (>= 1). run_blocks() must be called for ranges that together contain
+ * each block once, in any order and on any threads. end() must be called after all calls of
+ * run_blocks() have returned. */
 guint tps_averaging_job_begin (TpsAveragingJob *job);
 void tps_averaging_job_run_blocks (TpsAveragingJob *job, guint first_block, guint n_blocks);
 void tps_averaging_job_end (TpsAveragingJob *job);
 
-/* The average that a job has computed, and its round, between end() and job_done(); NULL if there
- * is none. The caller may change its elements. tps_averaging_job_fail() takes ownership of `error`
- * and makes the round fail instead. */
+/* Returns the average that a job has computed, borrowed, and its round; returns NULL if the job has
+ * computed no average. The caller may change the elements of the average. tps_averaging_job_fail()
+ * takes ownership of `error` and makes the round fail instead; it may be called only if there is an
+ * average. Both must be called between end() and job_done(). */
 TpsGradient *tps_averaging_job_get_average (TpsAveragingJob *job, gint64 *batch, gint32 *param_loc);
 void tps_averaging_job_fail (TpsAveragingJob *job, GError *error);
 
@@ -172,11 +183,11 @@ void tps_averaging_job_fail (TpsAveragingJob *job, GError *error);
 void tps_averaging_job_done (TpsAveraging *averaging, TpsAveragingJob *job,
                              TpsAveragingOutput *output);
 
-/* The next time at which expire() must be called; G_MAXINT64 = never. Never earlier than the
- * previous result, except after end_all(). */
+/* Returns the next time at which expire() must be called; G_MAXINT64 = never. Apart from
+ * G_MAXINT64, no result is earlier than a previous one. */
 gint64 tps_averaging_get_deadline (const TpsAveraging *averaging);
 
-/* Ends the rounds whose deadline is not after `now_ns`. */
+/* Ends the open rounds whose deadline is at or before `now_ns`. */
 void tps_averaging_expire (TpsAveraging *averaging, gint64 now_ns, TpsAveragingOutput *output);
 
 /* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest
@@ -189,11 +200,11 @@ void tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns,
 void tps_averaging_end_all (TpsAveraging *averaging, const GError *error,
                             TpsAveragingOutput *output);
 
-/* Makes an output without actions, in the caller's storage. */
+/* Initialises an output without actions, in the caller's storage. */
 void tps_averaging_output_init (TpsAveragingOutput *output);
 
-/* Frees the memory that the machine no longer needs and resets the output. It may be large, so no
- * lock should be held. `answered` and `jobs` must have been processed. */
+/* Frees the memory that the machine no longer needs, and resets the output. The caller must have
+ * saved `answered` and `jobs`. The memory may be large, so no lock should be held. */
 void tps_averaging_output_clear (TpsAveragingOutput *output);
 
 G_END_DECLS

@@ -6,11 +6,11 @@
  * affects only its own contribution.
  *
  * Elements are hashed in blocks, so that one visit to a block can hash it and add it up, and so
- * that several threads can hash blocks. Digests are meaningful within one process only; they are
+ * that several threads can hash blocks. Digests are meaningful only within one process and are
  * never sent.
  *
- * Elements in a device's memory are not read. Only their shape is known, and a repeat with the same
- * shape counts as one with the same bytes.
+ * Elements in a device's memory are not read. The digest then covers only kind, weight, shape and
+ * dtype, and a repeat in which these are equal counts as equal.
  */
 
 #pragma once
@@ -19,36 +19,40 @@
 
 G_BEGIN_DECLS
 
-/* The size of a block: `digest_block_bytes` of runtime/machine/tuning.h, a multiple of the size of
- * every element. */
+/* Returns the size of a block in bytes: `digest_block_bytes` of runtime/machine/tuning.h, which
+ * must be a multiple of the size of every element. */
 gsize tps_digest_get_block_bytes (void);
 
 typedef struct
 {
-  guint64 low; /* of the elements; both 0 where they were not read */
+  guint64 low; /* hash of the elements; both words are 0 if the elements were not read */
   guint64 high;
-  guint64 shape; /* of everything else; 0 for a block */
+  guint64 shape; /* hash of everything else; 0 for a block */
 } TpsDigest;
 
-/* The number of blocks of `n_bytes`. */
+/* Returns the number of blocks of `n_bytes` of elements. */
 guint tps_digest_n_blocks (gsize n_bytes);
 
-/* The hash of at most one block. Thread: any. */
+/* Returns the hash of `n_bytes`, at most one block. Thread: any. */
 TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
 
-/* The digest of a gradient from the hashes of its blocks in order: those of `dense`, or those of
- * `indices` and then `values`. Thread: any. */
+/* Returns the digest of a gradient from the hashes of its blocks, in order: the blocks of `dense`,
+ * or those of `indices` and then those of `values`. Thread: any. */
 TpsDigest tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks);
 
-/* The digest of a gradient, all at once. Reads all elements that the host can read. Thread: any. */
+/* Computes the digest of a gradient in one call. Reads all elements that the host can read. Thread:
+ * any. */
 TpsDigest tps_digest_of_gradient (const TpsGradient *gradient);
 
+/* Returns TRUE if the elements were read. */
 static inline gboolean
 tps_digest_is_read (const TpsDigest *digest)
 {
   return (digest->low | digest->high) != 0;
 }
 
+/* Returns TRUE if the digests are equal. If the elements of either gradient were not read, compares
+ * only kind, weight, shape and dtype. */
 static inline gboolean
 tps_digest_equal (const TpsDigest *a, const TpsDigest *b)
 {

@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The averaging parameter server. It collects one gradient from each trainer for each round (batch,
- * param_loc), and answers all of them with the average.
+ * param_loc), and answers all trainers with the average.
  *
- * This is the thread-safe shell that handlers call. The rules are in the state machine beneath
- * (runtime/server/averaging/averaging.h), which has no lock, clock or thread. Arithmetic on more
- * than 64 KiB runs on the worker pool. Calls are answered outside the lock.
+ * This is the thread-safe shell that handlers call. The rules are in the state machine in
+ * runtime/server/averaging/averaging.h, which has no lock, clock or thread. Arithmetic on more than
+ * `inline_bytes` (runtime/machine/tuning.h) runs on the worker pool. Calls are answered outside the
+ * lock.
  *
- * Happy path: average_gradient() takes the gradient -> the machine says which contributions may be
- * folded into the sum now -> a worker folds them -> when all have come, a worker divides -> every
- * waiting call is answered. Failures: a call is refused at once, or its round ends by deadline, by
- * a newer batch, by reset, by shut-down.
+ * Normal sequence: average_gradient() takes the gradient -> the machine selects the contributions
+ * that may be folded into the sum now -> a worker folds them -> when all contributions have
+ * arrived, a worker divides -> every waiting call is answered. Failures: a call is refused at once,
+ * or its round ends by its deadline, a newer batch, a reset or a shut-down.
  */
 
 #pragma once
@@ -39,62 +40,65 @@ typedef struct
   guint n_trainers; /* 1 to 1,048,576 */
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
-  TpsWorkerPool *workers;  /* borrowed; outlives the server */
+  TpsWorkerPool *workers;  /* borrowed; must outlive the server */
   /* `averages` is charged for sums in host memory, and for averages that are kept for repeated
    * calls until the next batch. While some trainers are one batch ahead, averages of two batches
    * are charged. A gradient that becomes the sum in place keeps the charge of its request. A round
-   * for which there is no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no
+   * that exceeds the budget fails with RESOURCE_EXHAUSTED. References are taken; NULL = no
    * limits. */
   const TpsBudgets *budgets;
   /* The pool for averages of gradients that came through shared memory. A reference is taken; NULL
    * = these averages use the same pool as all others. */
   TpsBufferPool *shared_averages;
   TpsDevice *device;   /* adds up dense gradients; NULL = workers do so in host memory */
-  TpsMetrics *metrics; /* a reference is taken; NULL = its own */
+  TpsMetrics *metrics; /* a reference is taken; NULL = the server creates its own */
 } TpsParameterServerOptions;
 
-/* Called exactly once for each call, from any thread, never while a lock of the server is held; may
- * call back into the server. `average` is borrowed for the call (tps_gradient_init_ref() keeps it)
- * and immutable; NULL on error. */
+/* Receives the result of a call. Called exactly once for each call, from any thread and without a
+ * lock of the server; may call functions of the server. `average` is borrowed for the call
+ * (tps_gradient_init_ref() keeps it) and immutable; NULL on error. */
 typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
                                 const GError *error);
 
-/* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known kinds),
- * INVALID_ARGUMENT. */
+/* Creates a server, owned by the caller. Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the
+ * message lists the known kinds), INVALID_ARGUMENT. */
 TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
                                               GError **error);
 
-/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees. Must not be called
- * from a callback. */
+/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees the server. Must not
+ * be called from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
-/* Takes part in round (batch, param_loc). Always empties `gradient`: ownership moves to the server.
- * Dense elements may lie in the memory of the server's device, and must be complete there; if this
- * holds for all gradients of a round, the average lies there too. Rules and errors: those of the
- * wire method ParameterServer.average_gradient. `done` may be called before this returns.
- * `may_wait` FALSE: a call that would have to wait for other trainers is not accepted and fails
- * with UNAVAILABLE. Never blocks, but reads all indices of a sparse gradient: the thread should be
- * a worker if tps_parameter_server_is_long_check(). Thread: any. */
+/* Makes a trainer take part in round (batch, param_loc). Always empties `gradient`: its ownership
+ * moves to the server. Dense elements may lie in the memory of the server's device, and must be
+ * complete; if those of all gradients of a round lie there, the average lies there too. If
+ * `may_wait` is FALSE, a call that would have to wait for other trainers fails with UNAVAILABLE.
+ * `done` may be called before this function returns. Never blocks, but reads all indices of a
+ * sparse gradient; if tps_parameter_server_is_long_check() returns TRUE, this function should be
+ * called on a worker. Rules and errors: those of the wire method ParameterServer.average_gradient.
+ * Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
                                             gint64 batch, gint32 param_loc, TpsGradient *gradient,
                                             gboolean may_wait, TpsAverageDone done,
                                             gpointer user_data);
 
-/* Whether the check of `gradient` takes too long for an I/O thread. Thread: any. */
+/* Returns TRUE if the check of `gradient` takes too long for an I/O thread. Thread: any. */
 gboolean tps_parameter_server_is_long_check (const TpsGradient *gradient);
 
-/* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics. Thread: any. */
+/* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics, and calls reset_state()
+ * of the server kind. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);
 
-/* From now on every call is refused with UNAVAILABLE; waiting calls end with it. Thread: any. */
+/* Ends waiting calls with UNAVAILABLE, and refuses every later call with the same error. Thread:
+ * any. */
 void tps_parameter_server_shut_down (TpsParameterServer *server);
 
 /* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest
- * open rounds. Other calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
+ * open rounds. Holds the server's lock meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
 void tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
                                       TpsOpenRound *rounds, guint n_max);
 
-/* Borrowed. */
+/* Returns the server's metrics, borrowed. */
 TpsMetrics *tps_parameter_server_get_metrics (TpsParameterServer *server);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsParameterServer, tps_parameter_server_free)

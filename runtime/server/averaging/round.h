@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One round of the averaging state machine (runtime/server/averaging/averaging.h): the trainers
- * that have come, the contributions that are folded, and the tickets that wait. The machine above
- * decides which rounds there are and when they end.
+ * that have contributed, the contributions that are folded, and the tickets that wait. The machine
+ * creates and ends rounds.
  *
  * A contribution is idle, busy (a job reads or writes it, and no other code may access it) or
  * folded. Only one fold is in progress at a time; it takes the next contributions in ascending
- * order of their trainers. The digest of a contribution that cannot be folded yet is computed
- * meanwhile, so that the later fold has less to do.
+ * order of their trainers. If a contribution cannot be folded yet, its digest is computed
+ * meanwhile, so that the later fold has less work.
  *
  * Private to the machine. Thread: one at a time.
  */
@@ -58,11 +58,11 @@ struct TpsRound
   gint64 deadline_ns;
   GQueue *open_rounds;   /* borrowed: all open rounds, oldest first */
   GList open_link;       /* its link in that queue */
-  gboolean is_forgotten; /* in no batch any more; freed with its last job */
-  guint n_jobs;          /* jobs that have not come back */
+  gboolean is_forgotten; /* belongs to no batch; freed after its last job */
+  guint n_jobs;          /* jobs that have not been returned */
 
   /* Valid until the round is complete or has ended. */
-  TpsContribution **by_trainer; /* [n_trainers]; NULL = has not come */
+  TpsContribution **by_trainer; /* [n_trainers]; NULL = has not arrived */
   guint n_arrived;
   guint next_trainer; /* the lowest trainer whose contribution no fold has taken */
   gboolean is_folding;
@@ -83,40 +83,44 @@ struct TpsRound
   TpsRound *next;        /* in TpsAveragingOutput.dead_rounds */
 };
 
-/* Charges the memory of a round apart from its gradients. Errors: RESOURCE_EXHAUSTED. */
+/* Creates an open round, owned by the caller, and appends it to `open_rounds`. Charges its memory,
+ * apart from the gradients. Errors: RESOURCE_EXHAUSTED. */
 TpsRound *tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc,
                          gint64 deadline_ns, GQueue *open_rounds, GError **error);
 void tps_round_free (TpsRound *round);
 
-/* Whether the round has ended without an average. */
+/* Returns TRUE if the round has ended without an average. */
 gboolean tps_round_is_closed (const TpsRound *round);
 
-/* Whether `trainer` has contributed to the round. */
+/* Returns TRUE if `trainer` has contributed to the round, which must not be closed. */
 gboolean tps_round_has_contribution (const TpsRound *round, gint32 trainer);
 
-/* Checks that kind, dtype and shape match the other gradients. Errors: TPS_ERROR_INVALID_ARGUMENT
- * naming both. */
+/* Checks that kind, dtype and shape of the ticket's gradient match those of the other gradients.
+ * Errors: TPS_ERROR_INVALID_ARGUMENT naming both forms. */
 gboolean tps_round_check_signature (const TpsRound *round, const TpsAveragingTicket *ticket,
                                     GError **error);
 
-/* Takes the first contribution of a trainer; the ticket waits. */
+/* Takes the first contribution of a trainer. The ticket waits for the end of the round. */
 void tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
-/* Takes a further push of a trainer that has contributed. It is answered when its bytes are known
- * to be the same. */
+/* Takes a further push of a trainer that has contributed. The ticket waits until the digests of
+ * both pushes are known. If they differ, it fails with INVALID_ARGUMENT. Otherwise it is treated as
+ * the first push: it receives the average, or waits for the end of the round. */
 void tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
-/* Takes back a job of this round that has been run, and starts the work that follows from it. */
+/* Takes back a job of this round that has been run, and starts the work that depends on it. */
 void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output);
 
-/* Ends an open or reducing round; takes over `error`. */
+/* Ends an open or reducing round with `state`, EXPIRED or ABORTED. Takes over `error`. */
 void tps_round_close (TpsRound *round, TpsRoundState state, GError *error,
                       TpsAveragingOutput *output);
 
-/* Removes the round from its batch. It is freed now, or when its last job comes back. */
+/* Removes the round from its batch. The round is freed with `output`, or with that of its last
+ * job. */
 void tps_round_forget (TpsRound *round, TpsAveragingOutput *output);
 
-/* "trainers 3, 5 and 1000 more" that have not come; the caller owns the text. */
+/* Returns a text with the trainers that have not contributed: "trainers 3, 5 and 1000 more". Owned
+ * by the caller. */
 gchar *tps_round_describe_missing (const TpsRound *round);
 
 /* Describes an open round, for reports; `n_looks` as in tps_open_round_list_missing(). */

@@ -2,8 +2,8 @@
 
 /* The registry of averaging servers by name.
  *
- * The two kinds of the library differ only in the time of folding. Their averages have the same
- * bits, but need different memory and time. A kind that a program adds may also override the
+ * The two built-in kinds differ only in the time of folding. Their averages have the same bits, but
+ * need different amounts of memory and time. A kind that a program adds may also override the
  * methods that subclasses of the original ParameterServerBase override: process_gradient, the
  * average, reset_state, and the records of stragglers and batches. Rounds, deadlines, repeats and
  * errors stay those of the library.
@@ -19,9 +19,9 @@ G_BEGIN_DECLS
 /* The events of a round that are recorded, in order of time. */
 typedef enum
 {
-  TPS_RECORD_STRAGGLER_START = 1, /* the first gradient has come */
-  TPS_RECORD_BATCH_START = 2,     /* the first gradient has come */
-  TPS_RECORD_STRAGGLER_END = 3,   /* the last gradient has come */
+  TPS_RECORD_STRAGGLER_START = 1, /* the first gradient has arrived */
+  TPS_RECORD_BATCH_START = 2,     /* the first gradient has arrived */
+  TPS_RECORD_STRAGGLER_END = 3,   /* the last gradient has arrived */
   TPS_RECORD_BATCH_END = 4,       /* the average is complete */
 } TpsServerRecord;
 
@@ -32,56 +32,59 @@ typedef struct
 } TpsRoundId;
 
 /* All functions but `may_fold` are optional. `state` is the result of `create` for this server;
- * NULL without `create`. Unless stated otherwise, they may run on several threads at a time, no
- * lock is held, and they must not block. */
+ * NULL without `create`. The functions must not block. Unless stated otherwise, they may run on
+ * several threads at a time, and no lock is held. */
 typedef struct
 {
   const gchar *name;
-  const gchar *summary; /* one line for --list */
-  TpsMayFoldFunc may_fold;
+  const gchar *summary;    /* one line for --list */
+  TpsMayFoldFunc may_fold; /* called with the server's lock held */
 
+  /* Creates the state of a server. */
   gpointer (*create) (guint n_trainers);
-  /* Called once, after all other calls have returned. */
+  /* Frees the state. Called once, after all other calls have returned. */
   void (*destroy) (gpointer state);
 
-  /* Examines each gradient before it takes part in a round. Repeats of a request are passed too,
-   * and must have the same result for the same bytes. It may change the weight and replace tensors,
-   * but must not write to the elements of a tensor, which other gradients may share. FALSE: the
-   * call is refused with the error. */
+  /* Examines each gradient before it takes part in a round. The function is also called for repeats
+   * of a request, and must have the same result for the same bytes. It may change the weight and
+   * replace tensors. It must not write to the elements of a tensor, because other gradients may
+   * share them. If it returns FALSE, the call is refused with the error. */
   gboolean (*process_gradient) (gpointer state, gint32 trainer, const TpsRoundId *round,
                                 TpsGradient *gradient, GError **error);
 
   /* Turns the average of all gradients into the reply to the trainers, once for each round. It may
    * write to the elements of `average`, and replace tensors by others of the same dtype and shape.
-   * With a device the elements may lie in its memory. FALSE: the calls of the round fail with the
-   * error. */
+   * If the server uses a device, the elements may lie in its memory. If the function returns FALSE,
+   * the calls of the round fail with the error. */
   gboolean (*process_average) (gpointer state, const TpsRoundId *round, TpsGradient *average,
                                GError **error);
 
-  /* ParameterServer.reset_state: all rounds have ended and been forgotten. */
+  /* Resets the state. Called after ParameterServer.reset_state has ended and forgotten all
+   * rounds. */
   void (*reset_state) (gpointer state);
 
-  /* Replaces tps_server_kind_record(), which it may call. The server's lock is held, so records
-   * come one at a time, and it must not call the server. */
+  /* Replaces tps_server_kind_record(), which it may call. The server's lock is held: calls come one
+   * at a time, and the function must not call the server. */
   void (*record) (gpointer state, TpsMetrics *metrics, TpsServerRecord record,
                   const TpsRoundId *round);
 } TpsServerKind;
 
 #define TPS_SERVER_KIND_DEFAULT "AverageParameterServer"
 
-/* Static. `name` NULL = the default. Errors: TPS_ERROR_NOT_FOUND, listing the known kinds. Thread:
- * any. */
+/* Returns the kind with this name, static; NULL = TPS_SERVER_KIND_DEFAULT. Errors:
+ * TPS_ERROR_NOT_FOUND, listing the known kinds. Thread: any. */
 const TpsServerKind *tps_server_kind_find (const gchar *name, GError **error);
 
 /* Registers a kind of the program; `kind` must live as long as the process. Errors:
- * TPS_ERROR_ALREADY_EXISTS, TPS_ERROR_RESOURCE_EXHAUSTED (after some dozens). Thread: any. */
+ * TPS_ERROR_ALREADY_EXISTS, TPS_ERROR_RESOURCE_EXHAUSTED (more than 64 kinds, with the built-in
+ * ones). Thread: any. */
 gboolean tps_server_kind_register (const TpsServerKind *kind, GError **error);
 
 /* Records the spans "param_index_straggler" and "param_index_batch" of a round in `metrics`. */
 void tps_server_kind_record (TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round);
 
-/* All kinds, the built-in ones first, then in the order of registration; NULL at the end. The
- * caller owns the array (g_free). Thread: any. */
+/* Returns all kinds, the built-in ones first and the others in the order of registration,
+ * NULL-terminated. The array is owned by the caller (g_free). Thread: any. */
 const TpsServerKind **tps_server_kind_list (void);
 
 G_END_DECLS

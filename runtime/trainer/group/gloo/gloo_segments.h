@@ -6,8 +6,8 @@
  * ranks. This all-reduce guarantees rank order, as the averaging server does, and moves as many
  * bytes as a ring. The segments of the data are distributed over the ranks. Every rank sends its
  * piece of a segment to the segment's owner, which adds all pieces in rank order and sends the sum
- * to every rank. Transfers and sums of different segments overlap in time. An average of half
- * floats uses the same method; the ranks exchange their weights meanwhile.
+ * to every rank. Transfers and sums of different segments overlap in time. An average uses the same
+ * method; the ranks exchange their weights meanwhile.
  */
 
 #pragma once
