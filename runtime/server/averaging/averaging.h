@@ -29,7 +29,7 @@
  *   - A push in any other older batch is STALE. So is the first push of a new round in one of
  *     these two batches.
  *
- * The machine does not decide whether a gradient is well formed: the caller must call
+ * The machine does not check that gradients are well formed: the caller must call
  * tps_gradient_check() before push(). Thread: one at a time, jobs excepted.
  */
 

@@ -24,7 +24,7 @@ typedef struct TpsDeviceSum TpsDeviceSum;
 
 /* Creates the set of sums on `device`, without lanes. Owned by the caller. `device` is borrowed. */
 TpsDeviceSums *tps_device_sums_new (TpsDevice *device);
-/* Returns the device, borrowed as long as the process lives. */
+/* Returns the device, borrowed for the life of the process. */
 TpsDevice *tps_device_sums_get_device (const TpsDeviceSums *sums);
 /* Frees the idle lanes. All sums must have been freed. */
 void tps_device_sums_free (TpsDeviceSums *sums);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks that the average of a bucket matches the bucket, because it comes from another process. */
+/* Checks that the average of a bucket matches the bucket, because the average comes from another
+ * process. */
 
 #pragma once
 

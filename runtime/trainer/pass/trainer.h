@@ -24,7 +24,9 @@ typedef struct TpsTrainer TpsTrainer;
  * within its server's block (runtime/trainer/pass/partition.h). */
 typedef struct
 {
+  /* Connects to the parameter servers that the plan names. */
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  /* Connects to the store through which process groups join. */
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   /* Connects to the embedding tables on the plan's servers. Results of lookups may lie in memory of
    * `lookup_device`; NULL = they must lie in host memory. */

@@ -28,6 +28,7 @@ typedef struct TpsHookState TpsHookState;
 typedef struct
 {
   const gchar *name;
+  /* Creates a state before its first step, owned by the caller. */
   TpsHookState *(*create) (void);
   void (*free) (TpsHookState *state);
   /* Called at the start of every step. */
@@ -60,7 +61,7 @@ typedef struct
   guint n_pieces;         /* >= 1 */
 } TpsRoute;
 
-/* The context of a hook, the same for all calls of a pass. All members are borrowed. */
+/* The context of a hook, shared by all calls of a pass. All members are borrowed. */
 typedef struct
 {
   TpsHookState *state;

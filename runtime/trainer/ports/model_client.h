@@ -45,8 +45,8 @@ typedef struct
   /* Cancels, and frees the client. */
   void (*free) (TpsModelClient *client);
 
-  /* Optional; NULL: there never is such memory. Returns host memory of `n_bytes` from which
-   * gradients are sent without a copy, by the rules of TpsExchangeOps.get_memory. */
+  /* Returns host memory of `n_bytes` from which gradients are sent without a copy. Optional;
+   * `current`, ownership and NULL as for TpsExchangeOps.get_memory(). */
   TpsBuffer *(*get_memory) (TpsModelClient *client, gsize n_bytes, TpsBuffer *current);
 } TpsModelClientOps;
 

@@ -122,8 +122,8 @@ typedef struct
   gpointer user_data;
 } TpsProcessGroupOptions;
 
-/* Returns TRUE if `backend` is a known name, even if this machine cannot use it. Errors: NOT_FOUND;
- * the message lists the known names. */
+/* Returns TRUE if `backend` is a known name, even if this machine cannot use the backend. Errors:
+ * NOT_FOUND; the message lists the known names. */
 gboolean tps_process_group_check_backend (const gchar *backend, GError **error);
 
 /* Returns TRUE if groups of `backend` with several ranks can be created on this machine. For

@@ -25,6 +25,7 @@ typedef struct
   /* Removes all keys that begin with `prefix`. Thread: any. */
   gboolean (*remove) (TpsStore *store, const gchar *prefix, GError **error);
 
+  /* Closes the connection and frees the store. */
   void (*free) (TpsStore *store);
 } TpsStoreOps;
 

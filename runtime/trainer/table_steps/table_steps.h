@@ -14,7 +14,7 @@
  * sent.
  *
  * Staleness. The rows of step k include this object's pushes of the steps before k - max_staleness.
- * With the bound 0 they include all earlier pushes: then lookups have the same bits as without
+ * With max_staleness 0 they include all earlier pushes, so lookups have the same bits as without
  * prefetch. If a push that must be included changes rows of a step after their prefetch, these rows
  * are fetched again when the push has ended. With tps_table_steps_note_changes(), a caller can
  * report ids that other trainers have changed; their rows are fetched again as well.
