@@ -5,10 +5,10 @@
  *   connection.c           events of the loop, closing, pausing, stalls
  *   connection_open.c      from the start to an open channel
  *   connection_send.c      queued writers, gathered into sendmsg(), corked
- *   connection_receive.c   reception into bodies; messages and descriptors are handed out
+ *   connection_receive.c   reception into bodies; delivery of messages and descriptors
  *
- * Every close ends in tear_down(), which runs once on the loop's thread. It closes the descriptor,
- * or leaves that to a thread that is sending at that time.
+ * Every close ends in tear_down(), which runs once on the loop's thread. It closes the descriptor.
+ * If another thread is sending, that thread closes the descriptor when it has finished.
  */
 
 #pragma once
@@ -24,22 +24,23 @@ G_BEGIN_DECLS
 /* Limit of the bytes that a connection receives or sends in one turn of the loop. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
-/* Limit of the time of a connection in one turn: messages may be costly, and so may bytes that the
- * scanner processes. It bounds the wait of a connection for each other connection of its loop. The
- * clock is read after every second message, after every 16 KiB that the scanner processes, and
- * after every 512 KiB of bodies. */
+/* Time limit of a connection in one turn, because messages and scanned bytes may be costly. It
+ * bounds the delay that a connection causes to the other connections of its loop. The clock is read
+ * after every second message, after every 16 KiB that the scanner processes, and after every 512
+ * KiB of bodies. */
 #define TPS_CONNECTION_FAIR_NS ((gint64) 200000)
 #define TPS_CONNECTION_LOOK_MESSAGES 2
 #define TPS_CONNECTION_LOOK_BYTES ((gsize) 16 << 10)
-#define TPS_CONNECTION_BODY_COST 32 /* so many body bytes take as long as one scanned byte */
+#define TPS_CONNECTION_BODY_COST 32 /* body bytes that take as long as one scanned byte */
 
-/* The charge of a queued writer in addition to its bytes. With it, a connection that does not take
- * its replies is no longer read when four thousand small ones are queued. */
+/* The charge of a queued writer in addition to its bytes. It limits the number of small replies
+ * that are queued for a peer that does not read them: about four thousand with a limit of 64
+ * MiB. */
 #define TPS_CONNECTION_WRITER_BYTES ((gsize) 16 << 10)
 
-/* Less progress than this within the patience is a stall, so that a slow trickle of bytes cannot
- * hold memory. A large message or queue must move by at least its size divided by the second
- * number. */
+/* A connection is stalled if it moves fewer bytes than this within the time limit, so a slow
+ * trickle of bytes cannot hold memory. A large body or queue must move by at least its size divided
+ * by TPS_CONNECTION_MIN_PROGRESS_PART. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
 #define TPS_CONNECTION_MIN_PROGRESS_PART 64
 
@@ -68,7 +69,7 @@ struct TpsConnection
   /* bytes of the turn that the scanner processed, plus a share of those of bodies */
   gsize n_turn_scanned;
   guint n_next_look;       /* number of messages in the turn before the clock is read */
-  gsize n_next_look_bytes; /* the same in scanned bytes */
+  gsize n_next_look_bytes; /* scanned bytes in the turn before the clock is read */
   gint64 turn_began_ns;    /* 0 = the clock has not been read yet */
   TpsProgress receive_progress;
   TpsProgress send_progress;
@@ -88,7 +89,7 @@ struct TpsConnection
   TpsWatch *watch;
   guint32 interest;
   gboolean opening;         /* the channel is not open yet */
-  guint32 opening_interest; /* events that the loop waits for meanwhile */
+  guint32 opening_interest; /* events to wait for while `opening` is set */
   gboolean paused;
   gboolean half_closed;  /* the peer sends no more */
   gboolean at_end;       /* all bytes of the peer have been read */
@@ -115,27 +116,31 @@ struct TpsConnection
 
 /* ---- connection.c --------------------------------------------------------------------------- */
 
-/* Must be called with the lock held after a change of any state that the lock guards. Leftover
- * bytes are processed before further bytes of the socket. */
+/* Watches the socket for the events that the current state needs, and posts the processing of
+ * leftover bytes, which precedes reads of the socket. Must be called, with the lock held, after
+ * every change of the state that the lock guards. */
 void tps_connection_update_interest (TpsConnection *connection);
 
-/* With the lock held. */
+/* Returns TRUE if received bytes may be processed now. The lock must be held. */
 gboolean tps_connection_is_reading_allowed (const TpsConnection *connection);
 
-/* With the lock held. */
+/* Returns TRUE if the queue exceeds its limit or the free bytes of `replies`. The lock must be
+ * held. */
 gboolean tps_connection_is_queue_full (const TpsConnection *connection);
 
+/* Returns TRUE if the socket may be read now; a snapshot. Thread: any. */
 static inline gboolean
 tps_connection_may_read (TpsConnection *connection)
 {
   return atomic_load_explicit (&connection->may_read, memory_order_relaxed);
 }
 
-/* Closes the connection from the loop; with the lock held. Takes ownership of `error`; the first
- * one is reported. */
+/* Posts the closing of the connection to the loop. Takes ownership of `error`; only the error of
+ * the first call is reported. The lock must be held. */
 void tps_connection_post_close (TpsConnection *connection, GError *error);
 
-/* Returns "connection lost while `doing`: …". */
+/* Returns the error CONNECTION_LOST, "connection lost while `doing`: …", with the text of `code`
+ * (an errno). The caller owns the error. */
 GError *tps_connection_lost_error (const gchar *doing, gint code);
 
 /* As tps_connection_lost_error(), for a failure of the channel, which may give a more precise
@@ -151,8 +156,8 @@ tps_connection_pop_writer (GQueue *queue)
   return link != NULL ? link->data : NULL;
 }
 
-/* Closes the socket and frees the writers; with the lock held, and while no thread sends. The
- * releases of the writers must not call back. */
+/* Closes the socket and frees the queued writers, whose release functions must not call back. The
+ * lock must be held, and no thread may be sending. */
 void tps_connection_drop_socket (TpsConnection *connection);
 
 /* ---- connection_open.c ---------------------------------------------------------------------- */
@@ -160,29 +165,31 @@ void tps_connection_drop_socket (TpsConnection *connection);
 /* Returns whether the channel must be opened before it can be used. */
 gboolean tps_connection_must_open (const TpsConnection *connection);
 
-/* Continues to open the channel, after the start or the event that it waited for. Thread: the
- * loop's. */
+/* Performs the next step of opening the channel, after the start or after the event for which the
+ * channel waited. Thread: the loop's. */
 void tps_connection_go_on_opening (TpsConnection *connection, guint32 epoll_events);
 
 /* ---- connection_send.c ---------------------------------------------------------------------- */
 
-/* Ends the time in which `sending` is set and the socket is used without the lock; with the lock
- * held. */
+/* Clears `sending`, which a thread sets while it uses the socket without the lock. If the
+ * connection was torn down meanwhile, drops the socket. The lock must be held. */
 void tps_connection_end_sending (TpsConnection *connection);
 
-/* Thread: the loop's. */
+/* Sends queued writers, because the socket is writable. Thread: the loop's. */
 void tps_connection_on_writable (TpsConnection *connection);
 
-/* While the loop's thread processes a received chunk, its replies are only queued (corked).
- * Uncorking sends them. */
+/* Ends the corking of the connection and sends the queued writers. The loop's thread corks the
+ * connection while it processes a received chunk, so replies are only queued meanwhile. Thread: the
+ * loop's. */
 void tps_connection_uncork (TpsConnection *connection);
 
 /* ---- connection_receive.c ------------------------------------------------------------------- */
 
-/* The function of the watch. */
+/* The callback of the watch; `data` is the connection. Thread: the loop's. */
 void tps_connection_on_ready (guint32 epoll_events, gpointer data);
 
-/* Continues with leftover bytes. Posted; `data` is a reference, which it releases. */
+/* Processes leftover bytes. Is posted to the loop; `data` is a reference to the connection, which
+ * the function releases. */
 void tps_connection_continue_reading (gpointer data);
 
 G_END_DECLS

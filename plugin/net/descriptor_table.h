@@ -2,9 +2,9 @@
 
 /* The size of the process's table of file descriptors.
  *
- * The kernel enlarges the table when a descriptor does not fit. In a process with several threads
- * it then waits for a grace period of RCU, in accept() or in any other call that opens a file. On a
- * busy machine this takes up to seconds, during which the thread does nothing else.
+ * The kernel enlarges the table when a descriptor does not fit. If the process has several threads,
+ * the system call that needs the descriptor, such as accept(), then waits for a grace period of
+ * RCU. On a busy machine this blocks the thread for up to seconds.
  */
 
 #pragma once
@@ -13,9 +13,9 @@
 
 G_BEGIN_DECLS
 
-/* Enlarges the table for `n_descriptors`, or for as many as the process may have open
- * (RLIMIT_NOFILE), at most 2^20. May block for a grace period. The table never shrinks. It stays as
- * it is if no descriptor is free. Thread: any. */
+/* Enlarges the table to `n_descriptors`, but not beyond the limit of the process (RLIMIT_NOFILE) or
+ * 2^20. May block for a grace period. The table never shrinks. If no descriptor is free, the table
+ * stays unchanged. Thread: any. */
 void tps_descriptor_table_enlarge (gsize n_descriptors);
 
 G_END_DECLS

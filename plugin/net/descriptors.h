@@ -3,14 +3,14 @@
 /* Unexpected file descriptors that a peer sends over a Unix socket.
  *
  * Closing such a descriptor may block for as long as the peer likes: the close of a TCP socket with
- * SO_LINGER waits for the acknowledgement of unsent bytes. The kernel closes descriptors in the
- * thread that receives their message without room for them, and in the thread that closes a socket
- * with such a message in its buffer. Event loops must therefore do neither:
+ * SO_LINGER waits for the acknowledgement of unsent bytes. If a thread receives a message without
+ * room for its descriptors, or closes a socket whose buffer contains such a message, the kernel
+ * closes the descriptors in that thread. Event loops must therefore do neither:
  *
- *   - On Linux 6.16 and later, the kernel refuses the peer's sendmsg() (SO_PASSRIGHTS), and the
- *     other functions here have no work.
- *   - On earlier versions, all descriptors are received, and a separate thread closes them and the
- *     sockets of Unix connections.
+ *   - On Linux 6.16 and later, the kernel refuses the peer's sendmsg() (SO_PASSRIGHTS), so no
+ *     descriptors need to be closed.
+ *   - On earlier versions, all descriptors are received. A separate thread closes them, and closes
+ *     the sockets of Unix connections.
  */
 
 #pragma once
@@ -19,20 +19,22 @@
 
 G_BEGIN_DECLS
 
-/* The maximum of one message (SCM_MAX_FD in the kernel). */
+/* The maximum number of descriptors in one message (SCM_MAX_FD in the kernel). */
 #define TPS_DESCRIPTORS_MAX 253
 
-/* Makes the kernel refuse descriptors that are sent to `fd`; accepted sockets inherit this from a
- * listening one. Returns FALSE if this kernel cannot refuse them and `fd` is a Unix socket, and
- * TRUE for other sockets. Thread: any. */
+/* Makes the kernel refuse descriptors that are sent to `fd`; accepted sockets inherit this option
+ * from the listening socket. Returns FALSE if `fd` is a Unix socket and this kernel cannot refuse
+ * descriptors, and TRUE otherwise. Thread: any. */
 gboolean tps_descriptors_refuse (gint fd);
 
-/* Closes `n` descriptors of a peer on a separate thread, without lingering. Never blocks. Thread:
- * any. */
+/* Closes `n` descriptors of a peer on a separate thread, without lingering. Takes ownership of the
+ * descriptors, but not of the array. Does not block, unless that thread cannot be created: the
+ * descriptors are then closed in place. Thread: any. */
 void tps_descriptors_discard (const gint *fds, gsize n);
 
-/* Closes a connected socket. If its buffer may contain descriptors, another thread discards these
- * first. Never blocks. Thread: any. */
+/* Closes a connected socket. If its buffer may contain descriptors, the separate thread discards
+ * these descriptors and then closes the socket. Blocks only as tps_descriptors_discard() does.
+ * Thread: any. */
 void tps_descriptors_close_socket (gint fd);
 
 G_END_DECLS

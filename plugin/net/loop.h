@@ -4,8 +4,9 @@
  *
  * Callbacks run on the loop's thread and must not block.
  *
- * If events come in quick succession, the loop spins for the next one before it sleeps (spin.h).
- * The environment variable THRIFTPS_SPIN_US is the limit of a spin in microseconds; 0 = never spin.
+ * If events come in quick succession, the loop spins for the next event before it sleeps (spin.h).
+ * The environment variable THRIFTPS_SPIN_US is the limit of a spin in microseconds; 0 = the loop
+ * never spins.
  */
 
 #pragma once
@@ -28,7 +29,7 @@ TpsLoop *tps_loop_new (const gchar *name, GError **error);
  * watches must have been removed. Must not be called on the loop's thread. */
 void tps_loop_free (TpsLoop *loop);
 
-/* Returns whether the caller is on the loop's thread. Thread: any. */
+/* Returns TRUE if the calling thread is the loop's thread. Thread: any. */
 gboolean tps_loop_is_current (const TpsLoop *loop);
 
 /* Posts a function to the loop; functions run in the order of their posts. Thread: any. */
@@ -38,33 +39,36 @@ void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
  * loop's thread. */
 void tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
-/* Watches `fd`, which remains the caller's, for EPOLLIN, EPOLLOUT and so on; level-triggered unless
- * EPOLLET is given. After the removal, `func` is not called. Errors: RESOURCE_EXHAUSTED if the
- * kernel refuses (ENOMEM; ENOSPC: fs.epoll.max_user_watches; …); the watch is then unchanged.
- * Thread: add and remove on the loop's; modify on any while the watch exists. */
+/* Watch `fd`, which the caller still owns, for EPOLLIN, EPOLLOUT and so on; level-triggered unless
+ * EPOLLET is given. The loop owns the watch. After its removal, `func` is not called. Errors:
+ * RESOURCE_EXHAUSTED if the kernel refuses (ENOMEM; ENOSPC: fs.epoll.max_user_watches; …); an
+ * existing watch is then unchanged. Thread: the loop's for add and remove; any for modify, while
+ * the watch exists. */
 TpsWatch *tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
                               gpointer user_data, GError **error);
 gboolean tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events,
                                 GError **error);
 void tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch);
 
-/* Adds a one-shot timer that fires at or soon after `deadline_ns` (monotonic). Ids are never 0 and
- * never reused. Thread: the loop's. */
+/* Adds a one-shot timer that fires at or soon after `deadline_ns` (monotonic), and returns its id;
+ * ids are never 0 and never reused. Cancelling a timer that has fired has no effect. Thread: the
+ * loop's. */
 guint64 tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func,
                             gpointer user_data);
 void tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id);
 
-/* Returns the time of the loop's last wake-up on the monotonic clock, without reading the clock. It
- * is not later than now. Thread: the loop's. */
+/* Returns the time of the loop's last wake-up or tps_loop_yield() on the monotonic clock, without
+ * reading the clock. Thread: the loop's. */
 gint64 tps_loop_get_event_ns (const TpsLoop *loop);
 
-/* Returns whether only the running watch had an event, and its next event is likely to come within
- * moments (spin.h). The watch may then try to receive it before it returns. Thread: the loop's. */
+/* Returns TRUE if only the running watch had an event and the next event is likely to come soon
+ * (spin.h). The callback of the watch may then try to receive that event before it returns. Thread:
+ * the loop's. */
 gboolean tps_loop_expects_more (TpsLoop *loop);
 
 /* Returns TRUE on the thread of a loop if its current wake-up brought a single event and no
- * function is posted. Longer work in the running watch then delays nothing that has arrived.
- * Thread: any. */
+ * function is posted. Longer work in the running callback then delays no other event that has
+ * arrived. Returns FALSE on other threads. Thread: any. */
 gboolean tps_loop_is_undisturbed (void);
 
 /* Yields the core to other threads for a moment. Returns FALSE if the yield took long: another

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The transport of a connection's bytes through its socket. A connection has one channel: the plain
- * one below, which is the socket itself, or one that encrypts (plugin/net/tls).
+ * channel below, which uses the socket directly, or a channel that encrypts (plugin/net/tls).
  *
  * A channel with `recognize` or `shake_hands` must be opened first (connection_open.c). `recognize`
- * chooses the final channel of the connection, and `shake_hands` is called until it is done. Until
- * then, `receive` and `send` are not called.
+ * chooses the final channel of the connection, and `shake_hands` is called until it returns DONE or
+ * FAILED. Until then, `receive` and `send` are not called.
  */
 
 #pragma once
@@ -29,18 +29,18 @@ typedef enum
 typedef struct
 {
   /* Receives into the pieces of `message` and sets its control data and flags, as recvmsg() does.
-   * Returns the number of bytes; 0 if the peer sends no more; -1 with errno. Fewer bytes than
-   * requested mean that the socket is empty, or `has_unread` is set. Never blocks. Thread: the
+   * Returns the number of bytes; 0 if the peer sends no more; -1 with errno. If it returns fewer
+   * bytes than requested, the socket is empty, or `has_unread` is set. Never blocks. Thread: the
    * loop's. */
   gssize (*receive) (TpsNetChannel *channel, gint fd, struct msghdr *message);
   /* Sends the pieces of `message` and its control data, as sendmsg() does. Returns the number of
    * bytes, or -1 with errno. After fewer bytes than requested, the caller must wait until the
    * socket is writable. After EAGAIN, the next call must begin with the same bytes. Never blocks.
-   * Thread: one at a time, which may differ from that of `receive`. */
+   * Thread: one at a time; another thread may run `receive` meanwhile. */
   gssize (*send) (TpsNetChannel *channel, gint fd, const struct msghdr *message);
   /* Optional. Reads the first bytes of the peer and leaves them in the socket. Returns the final
-   * channel, which the caller owns; NULL without an error if no byte has come yet. Never blocks.
-   * Thread: the loop's. */
+   * channel, which the caller owns; NULL without an error if no byte has come yet. Errors: the
+   * connection must be closed. Never blocks. Thread: the loop's. */
   TpsNetChannel *(*recognize) (TpsNetChannel *channel, gint fd, GError **error);
   /* Optional. Performs one step of the handshake; `error` is set if it FAILED. Never blocks, but
    * may compute for milliseconds. Thread: one of `workers`, or the loop's if there are none. */
@@ -48,11 +48,11 @@ typedef struct
   /* Returns the reason why `receive` or `send` failed with EPROTO: static text. Required if they
    * use EPROTO. Thread: any. */
   const gchar *(*get_failure) (TpsNetChannel *channel);
-  /* Optional. Returns the name in the peer's certificate, borrowed; NULL = none. Must be called
-   * after the handshake. */
+  /* Optional. Returns the name in the peer's certificate, borrowed; NULL = none. Must not be called
+   * before the handshake is done. */
   const gchar *(*get_peer_name) (TpsNetChannel *channel);
-  /* Frees the channel. The socket is still open, but other threads do not use it any more. Must not
-   * block. NULL: the connection does not own the channel. */
+  /* Frees the channel. The socket is still open, but no other thread uses it any more. Must not
+   * block. NULL = all connections share the channel, and it is not freed. */
   void (*free) (TpsNetChannel *channel, gint fd);
 } TpsNetChannelOps;
 
@@ -63,11 +63,11 @@ struct TpsNetChannel
   const TpsNetChannelOps *ops;
   /* For `shake_hands`; borrowed; must be freed before the loop; NULL = none. */
   TpsWorkerPool *workers;
-  gboolean may_idle; /* the time until the first byte has no limit */
-  gboolean encrypts; /* valid once it is open */
+  gboolean may_idle; /* the peer may wait with its first byte without limit */
+  gboolean encrypts; /* valid when the channel is open */
 
   /* Set by `receive` and by the last step of the handshake: */
-  gboolean has_unread; /* the channel holds bytes of the socket that it has not returned */
+  gboolean has_unread; /* the channel has read bytes that `receive` has not returned */
   /* Set by `receive`: */
   gboolean receive_needs_output; /* EAGAIN means that the socket must be writable first */
   gsize cost;                    /* cost in addition to the system call, in scanned bytes */
@@ -75,7 +75,8 @@ struct TpsNetChannel
   gboolean send_needs_input; /* EAGAIN means that the channel must receive first */
 };
 
-/* recvmsg() and sendmsg(). It has no state, and all plain connections share it. */
+/* The plain channel, which calls recvmsg() and sendmsg(). It has no state, and all unencrypted
+ * connections share it. */
 extern TpsNetChannel tps_plain_channel;
 
 G_END_DECLS

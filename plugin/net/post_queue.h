@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Functions that any thread posts to one loop. The loop runs them, and sleeps when there are none.
- * The check in every turn of the loop takes no lock. */
+ * The check for functions in every turn of the loop takes no lock. */
 
 #pragma once
 
@@ -25,16 +25,17 @@ typedef struct
   GArray *posted;
 } TpsPostQueue;
 
-/* The queue is empty at first. clear() drops functions that have not run. */
+/* Initialise an empty queue in the caller's storage, and free its memory. clear() drops functions
+ * that have not run. */
 void tps_post_queue_init (TpsPostQueue *queue);
 void tps_post_queue_clear (TpsPostQueue *queue);
 
-/* Adds a function; the functions run in the order of their posts. TRUE: the loop sleeps or is about
- * to sleep, and the caller must wake it. Thread: any. */
+/* Adds a function; the functions run in the order of their posts. Returns TRUE if the loop sleeps
+ * or is about to sleep; the caller must then wake the loop. Thread: any. */
 gboolean tps_post_queue_add (TpsPostQueue *queue, TpsPostedFunc func, gpointer user_data);
 
-/* Returns whether there are functions. It may miss a concurrent post; tps_post_queue_begin_sleep()
- * will see it. Thread: the loop's. */
+/* Returns TRUE if there are functions to run. May miss a concurrent post, which
+ * tps_post_queue_begin_sleep() then finds. Thread: the loop's. */
 static inline gboolean
 tps_post_queue_has_any (TpsPostQueue *queue)
 {
@@ -45,8 +46,8 @@ tps_post_queue_has_any (TpsPostQueue *queue)
  * the loop's. */
 void tps_post_queue_run (TpsPostQueue *queue);
 
-/* Returns FALSE if there is a function to run. TRUE: from now on, callers of tps_post_queue_add()
- * are told to wake the loop. Thread: the loop's. */
+/* Returns FALSE if there is a function to run. Otherwise returns TRUE, and marks the loop as
+ * asleep: the next tps_post_queue_add() returns TRUE. Thread: the loop's. */
 gboolean tps_post_queue_begin_sleep (TpsPostQueue *queue);
 
 /* Marks the loop as awake, so that posts need no wake-up. Thread: the loop's. */

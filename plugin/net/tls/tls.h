@@ -3,12 +3,14 @@
 /* The certificate of a process, its key and the authorities that it trusts, for encrypted TCP
  * connections.
  *
- *   TpsTlsOptions options = { .certificate = "node.pem", .key = "node.key", .authorities = "ca.pem" };
+ *   TpsTlsOptions options = { .certificate = "node.pem", .key = "node.key",
+ *                             .authorities = "ca.pem" };
  *   g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
  *
- * One TpsTls serves both roles: a server gives it to TpsServerOptions, a client to
- * TpsClientOptions. TLS 1.3 by OpenSSL, without tickets, resumption, early data, compression and
- * renegotiation. Unix sockets are never encrypted: the kernel keeps other users away from them.
+ * A TpsTls may be used in both roles, in TpsServerOptions and in TpsClientOptions. OpenSSL
+ * implements TLS 1.3, and TLS 1.2 if allowed, without tickets, resumption, early data, compression
+ * and renegotiation. Unix sockets are never encrypted, because the kernel denies other users access
+ * to them.
  */
 
 #pragma once
@@ -19,33 +21,37 @@ G_BEGIN_DECLS
 
 typedef struct TpsTls TpsTls;
 
-/* Names of PEM files, copied. They must be regular files, of at most 1 MiB; that of the authorities
- * of at most 16 MiB. */
+/* Names of PEM files, which are copied. They must be regular files of at most 1 MiB, or 16 MiB for
+ * `authorities`. */
 typedef struct
 {
-  /* The certificate of this process, then those between it and its authority. Must be given for
-   * servers. NULL = none. */
+  /* The certificate of this process, followed by the intermediate certificates up to its authority.
+   * NULL = none; servers must have one. */
   const gchar *certificate;
   const gchar *key; /* the private key, without a passphrase; NULL = it is in `certificate` */
-  /* Certificates of authorities, of which one must have issued the certificate of a peer. If the
-   * file has revocation lists, each certificate is looked for in the list of its issuer, which
-   * must be there. A server without it asks clients for no certificate; a client without it
-   * trusts the authorities of the system. */
+  /* Certificates of the authorities that may issue the certificates of peers. If the file contains
+   * revocation lists, it must contain the list of every issuer, and revoked certificates are
+   * refused. If NULL, a server does not request certificates from clients, and a client trusts the
+   * authorities of the system. */
   const gchar *authorities;
   gboolean allow_tls_1_2; /* FALSE: TLS 1.3 only */
 } TpsTlsOptions;
 
-/* Reads the files. Errors: INVALID_ARGUMENT, which names the file and the reason (it cannot be
- * read, is too large, the key is another certificate's, the certificate has expired). */
+/* Reads the files. The caller owns a reference. Errors: INVALID_ARGUMENT, with the file and the
+ * reason (the file cannot be read or is too large, the key does not match the certificate, the
+ * certificate has expired); RESOURCE_EXHAUSTED. */
 TpsTls *tps_tls_new (const TpsTlsOptions *options, GError **error);
+
+/* Take and release a reference. unref() accepts NULL. Thread: any. */
 TpsTls *tps_tls_ref (TpsTls *tls);
 void tps_tls_unref (TpsTls *tls);
 
-/* Reads the files again. Later connections use the new contents; open connections go on unchanged.
- * Errors: as tps_tls_new(); everything stays as it was then. Blocks. Thread: any. */
+/* Reads the files again. Later connections use the new contents; open connections are not affected.
+ * Errors: those of tps_tls_new(); the old contents then remain in use. Blocks. Thread: any. */
 gboolean tps_tls_reload (TpsTls *tls, GError **error);
 
-/* When the certificate expires, in seconds since 1970; 0 without one. Thread: any. */
+/* Returns the time at which the certificate expires, in seconds since 1970; 0 if there is no
+ * certificate. Thread: any. */
 gint64 tps_tls_get_expiry_s (TpsTls *tls);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTls, tps_tls_unref)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tells encrypted connections from plain ones, on the same port: a TLS handshake begins with the
- * byte 0x16. As the first byte of a frame's length it would announce 352 MiB or more, which no
- * client sends first. */
+/* Distinguishes encrypted from plain connections on the same port by their first byte: a TLS
+ * handshake begins with 0x16. At the beginning of a plain connection, this byte would announce a
+ * frame of 352 MiB or more, which no client sends first. */
 
 #pragma once
 
@@ -15,22 +15,23 @@ typedef struct TpsTlsAcceptor TpsTlsAcceptor;
 typedef struct
 {
   TpsTls *tls;            /* a reference is taken */
-  gboolean is_required;   /* plain connections are closed: PERMISSION_DENIED */
-  TpsWorkerPool *workers; /* of handshakes; borrowed, must be freed before the loops */
+  gboolean is_required;   /* plain connections are closed (PERMISSION_DENIED) */
+  TpsWorkerPool *workers; /* run the handshakes; borrowed, must be freed before the loops */
   TpsBudget *budget;      /* charged for encrypted connections; a reference is taken */
-  TpsCounters *counters;  /* borrowed, outlives the acceptor; NULL = none */
+  TpsCounters *counters;  /* borrowed, must outlive the acceptor; NULL = none */
 } TpsTlsAcceptorOptions;
 
-/* Counts tls_handshakes_total, with the label result, and tls_kernel_connections_total. The gauge
- * tls_handshakes_in_progress counts from the first byte of a connection on;
- * tls_certificate_expiry_timestamp_seconds is the time at which the certificate expires, in seconds
- * since 1970. */
+/* Creates an acceptor, which the caller owns. It maintains the counters tls_handshakes_total (with
+ * the label result) and tls_kernel_connections_total, the gauge tls_handshakes_in_progress, in
+ * which a handshake counts from the first byte of its connection, and the gauge
+ * tls_certificate_expiry_timestamp_seconds, in seconds since 1970. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
 
-/* All connections must have been opened or closed. NULL is fine. */
+/* Frees the acceptor, which may be NULL. No connection may still be waiting for its first byte. */
 void tps_tls_acceptor_free (TpsTlsAcceptor *acceptor);
 
-/* The channel that an accepted TCP connection begins with. Borrowed: all connections share it. */
+/* Returns the initial channel of accepted TCP connections, borrowed. All connections share this
+ * channel. */
 TpsNetChannel *tps_tls_acceptor_get_channel (TpsTlsAcceptor *acceptor);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One encrypted connection, as a channel of plugin/net/net_channel.h. */
+/* The channel of an encrypted connection (plugin/net/net_channel.h). */
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 G_BEGIN_DECLS
 
-/* Bytes that OpenSSL holds for a connection at most: a record each way, keys, the certificates of a
- * peer. */
+/* The maximum memory that OpenSSL uses for a connection: a record in each direction, keys, and the
+ * certificates of the peer. */
 #define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
 
-/* Each may be NULL. */
+/* Counters of encrypted connections; each may be NULL. */
 typedef struct
 {
   TpsCounter *done; /* handshakes */
@@ -24,16 +24,16 @@ typedef struct
   TpsCounter *kernel; /* connections whose sent bytes the kernel encrypts */
 } TpsTlsCounts;
 
-/* The client's side. `peer` must be named by the server's certificate: a host name, an IP address,
- * or a URI such as "spiffe://cluster/server". Both arguments are borrowed for the call. The caller
- * owns the channel. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT (`peer`). The handshake fails with
- * UNAUTHENTICATED if the certificate is refused. */
+/* Creates the channel of a client, which the caller owns. The server's certificate must contain
+ * `peer`: a host name, an IP address, or a URI such as "spiffe://cluster/server". Both arguments
+ * are borrowed for the call. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT (`peer`). If the
+ * certificate is refused, the handshake fails with UNAUTHENTICATED. */
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
-/* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long
- * as the channel lives. `workers` and the numbers of `counts` are borrowed, and must outlive the
- * channel. A handshake whose channel is freed before its end counts as failed. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Creates the channel of a server, which the caller owns. TPS_TLS_CONNECTION_BYTES are charged to
+ * `budget` (NULL = none) until the channel is freed. `workers` and the counters in `counts` are
+ * borrowed and must outlive the channel; `counts` itself is copied. If the channel is freed before
+ * the handshake ends, the handshake counts as failed. Errors: RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The OpenSSL side of a TpsTls. Inside plugin/net/tls only. */
+/* The OpenSSL objects of a TpsTls. Private to plugin/net/tls. */
 
 #pragma once
 
@@ -12,15 +12,16 @@ G_BEGIN_DECLS
 
 #define TPS_TLS_RECORD_BYTES ((gsize) SSL3_RT_MAX_PLAIN_LENGTH)
 
-/* A connection with the files that were read last; owned by the caller. NULL: no memory. Thread:
- * any. */
+/* Returns a new OpenSSL connection that uses the last contents of the files. The caller owns it.
+ * Returns NULL if there is no memory. Thread: any. */
 SSL *tps_tls_new_connection (TpsTls *tls);
 
-/* Whether servers ask clients for a certificate. */
+/* Returns TRUE if the options name authorities: servers then request certificates from clients.
+ * Thread: any. */
 gboolean tps_tls_has_authorities (const TpsTls *tls);
 
-/* Why the last call of OpenSSL on this thread failed: static text. Empties the thread's queue of
- * errors. */
+/* Returns the reason why the last call of OpenSSL on this thread failed, as static text, and clears
+ * the thread's error queue. */
 const gchar *tps_tls_take_reason (void);
 
 G_END_DECLS

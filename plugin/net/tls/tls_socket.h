@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The socket of an encrypted connection, as OpenSSL sees it: a BIO like its own for sockets,
- * which raises no SIGPIPE and asks an empty socket only once. Inside plugin/net/tls only.
+/* The socket of an encrypted connection as a BIO. Unlike OpenSSL's own BIO for sockets, it raises
+ * no SIGPIPE and does not read again from a socket that was empty. Private to plugin/net/tls.
  */
 
 #pragma once
@@ -14,19 +14,21 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  /* The last receive returned fewer bytes than requested. The user of the BIO sets it to FALSE. */
+  /* The last receive returned fewer bytes than requested, so the BIO does not read the socket
+   * again. The caller must set it to FALSE when the socket may be read. */
   gboolean is_empty;
   gboolean has_ended;     /* the peer sends no more */
-  gboolean has_more;      /* its user sends more at once: the kernel may keep bytes back */
-  gboolean holds_back;    /* the kernel keeps the last bytes back */
+  gboolean has_more;      /* set by the caller: more bytes follow, and the kernel may wait */
+  gboolean holds_back;    /* the kernel holds the last bytes back */
   gint code;              /* errno of a failure; 0 = none */
-  gboolean sends_control; /* the kernel encrypts, and the next bytes are no data */
+  gboolean sends_control; /* the kernel encrypts, and the next bytes are a control message */
 } TpsTlsSocket;
 
-/* Over `fd`, which stays the caller's; `peer` is borrowed. NULL: no memory. */
+/* Creates a BIO on `fd`, which the caller still owns. `peer` is borrowed and must outlive the BIO.
+ * The caller owns the result. Returns NULL if there is no memory. */
 BIO *tps_tls_socket_new_bio (TpsTlsSocket *peer, gint fd);
 
-/* Makes the kernel send the bytes that it holds back. */
+/* Makes the kernel send the bytes that it holds back (MSG_MORE). */
 void tps_tls_socket_flush (BIO *bio);
 
 G_END_DECLS
