@@ -9,7 +9,7 @@
  * connection keeps a reference while its client reads. A client that has mapped a segment can read
  * all later contents of it, so these segments must not be used where clients have different rights.
  *
- * Reference-counted: buffers and connections keep them. Thread: any.
+ * Both types are reference-counted, because buffers and connections keep segments. Thread: any.
  */
 
 #pragma once
@@ -21,39 +21,42 @@ G_BEGIN_DECLS
 typedef struct TpsCommonSegments TpsCommonSegments;
 typedef struct TpsCommonSegment TpsCommonSegment;
 
-/* Creates an object without segments. The caller owns a reference. */
+/* Creates an object without segments, and takes and releases references. The caller of new() owns a
+ * reference. */
 TpsCommonSegments *tps_common_segments_new (void);
 TpsCommonSegments *tps_common_segments_ref (TpsCommonSegments *self);
 void tps_common_segments_unref (TpsCommonSegments *self);
 
-/* TpsBufferSource.alloc, with the TpsCommonSegments as its user data. A segment has the size that a
- * client requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. The
- * source should therefore have `powers_of_two`. */
+/* Implements TpsBufferSource.alloc; `self` is the TpsCommonSegments. Creates a segment with a
+ * buffer of `n_bytes`, which the caller owns. The size of the segment is the size that a client
+ * requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. The source
+ * should therefore have `powers_of_two`. Errors: RESOURCE_EXHAUSTED. */
 TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **error);
 
-/* Returns whether there is any segment. Other threads may change that at any time. */
+/* Returns TRUE if there is a segment; a snapshot. */
 gboolean tps_common_segments_has_any (TpsCommonSegments *self);
 
-/* Returns the segment that contains the bytes; the caller owns a reference. NULL: no segment
- * contains them. */
+/* Returns the segment that contains the bytes; the caller owns a reference. Returns NULL if no
+ * segment contains them. */
 TpsCommonSegment *tps_common_segments_find (TpsCommonSegments *self, gconstpointer data,
                                             gsize n_bytes);
 
-/* Returns the segment with this number; the caller owns a reference. NULL: the segment is not used
- * any more. */
+/* Returns the segment with this number; the caller owns a reference. Returns NULL if the buffer of
+ * the segment has been freed. */
 TpsCommonSegment *tps_common_segments_find_number (TpsCommonSegments *self, guint64 number);
 
+/* Take and release a reference. The last one unmaps the segment. */
 TpsCommonSegment *tps_common_segment_ref (TpsCommonSegment *segment);
 void tps_common_segment_unref (TpsCommonSegment *segment);
 
 /* Returns the number of the segment, which is unique in the process and never 0. */
 guint64 tps_common_segment_get_number (const TpsCommonSegment *segment);
 
-/* Returns the mapped memory, borrowed. */
+/* Returns the mapped memory, borrowed from the segment. */
 TpsSegment *tps_common_segment_get (const TpsCommonSegment *segment);
 
-/* Returns a further descriptor of the file, owned by the caller. Errors: RESOURCE_EXHAUSTED
- * (-1). */
+/* Returns a new descriptor of the file, which the caller owns; -1 on error. Errors:
+ * RESOURCE_EXHAUSTED. */
 gint tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegments, tps_common_segments_unref)

@@ -10,11 +10,11 @@
 
 G_BEGIN_DECLS
 
-/* Both enums have the numbers of thrift/memory.thrift. */
+/* Both enums use the numbers of thrift/memory.thrift. */
 typedef enum
 {
   TPS_SEGMENT_MEMFD = 1,
-  TPS_SEGMENT_CUDA_IPC = 2, /* memory of a device, exported by its functions for that */
+  TPS_SEGMENT_CUDA_IPC = 2, /* exported memory of a device */
 } TpsSegmentKind;
 
 #define TPS_SEGMENT_N_KINDS 3 /* length of an array that is indexed by kind */
@@ -23,51 +23,56 @@ typedef enum
 {
   TPS_SEGMENT_REQUESTS = 1, /* the client writes, the server reads */
   TPS_SEGMENT_ANSWERS = 2,  /* the server writes, the client reads */
-  /* in requests only: as ANSWERS, and other connections may map the same segment */
+  /* only in requests to open a segment: as ANSWERS, but several connections may map the segment */
   TPS_SEGMENT_COMMON_ANSWERS = 3,
 } TpsSegmentUse;
 
 typedef struct TpsSegment TpsSegment;
 
-/* Rounds up to whole pages, or to the unit of a device's memory; G_MAXSIZE if that overflows. */
+/* Returns `n_bytes`, rounded up to whole pages or, for CUDA_IPC, to blocks of exported memory;
+ * G_MAXSIZE if the result overflows. */
 gsize tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes);
 
-/* The server's side: creates the file, fills it with zeros, seals and maps it. Filling allocates
- * all pages, so that later accesses cannot fail with SIGBUS. `fd` belongs to the caller and must be
- * closed after it has been sent. Errors: RESOURCE_EXHAUSTED. */
+/* The server's side: creates a file of zeros, maps and seals it, and returns the segment, which the
+ * caller owns. Allocates all pages, so later accesses cannot fail with SIGBUS. Sets `fd` to the
+ * descriptor, which belongs to the caller and must be closed after it has been sent. Errors:
+ * RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);
 
-/* The client's side: maps the file that it has received, after checks of its size and seals. `fd`
- * still belongs to the caller. Errors: INTERNAL for a file that violates memory.thrift,
- * RESOURCE_EXHAUSTED. */
+/* The client's side: checks the size and the seals of the received file `fd`, maps it, and returns
+ * the segment, which the caller owns. `n_bytes` must be the size of the file. The caller still owns
+ * `fd`. Errors: INTERNAL if the file violates memory.thrift, RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error);
 
-/* The server's side of memory of `device`, which must be able to export it. Fills it with zeros.
- * `handle` [TPS_EXPORT_HANDLE_BYTES] lets the client open it. May block. Errors:
+/* The server's side: allocates memory of `device`, which must be able to export it, fills the
+ * memory with zeros, and returns the segment, which the caller owns. Sets `handle`
+ * [TPS_EXPORT_HANDLE_BYTES], with which the client opens the memory. May block. Errors:
  * RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
 TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                          guint8 *handle, GError **error);
 
-/* The client's side; its device may be a peer of the server's. May block. Errors: UNAVAILABLE,
- * DEVICE_LOST. */
+/* The client's side: opens the exported memory of `handle`, and returns the segment, which the
+ * caller owns. `device` may be a different device than the server's, if it can access that device's
+ * memory. May block. Errors: UNAVAILABLE, DEVICE_LOST. */
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
 
-/* The kind, the use and the size with which the segment was created or opened. */
+/* Return the kind, the use and the rounded size of the segment. */
 TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
 TpsSegmentUse tps_segment_get_use (const TpsSegment *segment);
-gsize tps_segment_get_size (const TpsSegment *segment); /* rounded */
+gsize tps_segment_get_size (const TpsSegment *segment);
 
-/* Borrowed; mapped read-only on the side that reads. For kind CUDA_IPC it is an address of the
- * device. */
+/* Returns the memory, borrowed: an address of the host, mapped read-only on the side that reads, or
+ * for CUDA_IPC an address of the device. */
 guint8 *tps_segment_get_data (const TpsSegment *segment);
 
-/* Bytes [offset, offset + length) as a buffer that the peer may change at any time: shared host
- * memory, or memory of the device. */
+/* Returns a buffer of the bytes [offset, offset + length), which the caller owns. The peer may
+ * change them at any time. The segment must outlive the buffer; `free_func (user_data)` is called
+ * when the buffer is freed. */
 TpsBuffer *tps_segment_show (const TpsSegment *segment, gsize offset, gsize length,
                              GDestroyNotify free_func, gpointer user_data);
 
-/* Unmaps the segment, or closes the exported memory. The peer's mapping stays. */
+/* Unmaps the segment, or closes the exported memory. The peer's mapping is not affected. */
 void tps_segment_free (TpsSegment *segment);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegment, tps_segment_free)

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The limits of all segments of one connection: bytes, number, and the budget of the server. Inside
- * plugin/memory only. Reference-counted: charges may outlive the registry. Thread: any.
+/* The limits of all segments of one connection: bytes, number, and the budget of the server.
+ * Private to plugin/memory. Reference-counted, because charges may outlive the registry. Thread:
+ * any.
  */
 
 #pragma once
@@ -12,22 +13,22 @@ G_BEGIN_DECLS
 
 typedef struct TpsSegmentBudget TpsSegmentBudget;
 
-/* Copies `limits`. The caller owns a reference. */
+/* Creates a budget; copies `limits`. The caller owns a reference. */
 TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
 TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
 void tps_segment_budget_unref (TpsSegmentBudget *budget);
 
-/* Charges one more segment. The caller owns the charge, which has a reference of the budget.
- * Errors: RESOURCE_EXHAUSTED, which names the limit. */
+/* Charges a segment of `n_bytes`. The caller owns the charge, which holds a reference to the
+ * budget. Errors: RESOURCE_EXHAUSTED, with the limit. */
 TpsSegmentCharge *tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
 
-/* Borrowed; may be NULL. */
+/* Returns TpsSegmentLimits.copies, borrowed; NULL = the default pool. */
 TpsBufferPool *tps_segment_budget_get_copies (const TpsSegmentBudget *budget);
 
-/* The limit on the bytes of all segments of the connection. */
+/* Returns the limit on the bytes of all segments of the connection. */
 gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
 
-/* The bytes of all segments that are charged now. */
+/* Returns the bytes of all segments that are charged now. */
 gsize tps_segment_budget_get_bytes (TpsSegmentBudget *budget);
 
 G_END_DECLS

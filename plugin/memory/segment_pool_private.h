@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state shared by the parts of the pool; only they include this header. Each part calls those
- * below it only:
+/* The state that the files of the pool share. Private to them. Each file calls only functions of
+ * the files below it:
  *
  *   segment_requests.c   requests to the server
  *   segment_lease.c      the memory of calls
@@ -18,13 +18,13 @@
 G_BEGIN_DECLS
 
 #define TPS_POOL_SEGMENT_MIN_BYTES ((gsize) 1 << 20)
-#define TPS_POOL_FIRST_BACKOFF 16 /* demands to skip after a refusal; doubles each time */
+#define TPS_POOL_FIRST_BACKOFF 16 /* demands to ignore after a refusal; doubles each time */
 
 /* The state of a segment is
  *   FREE      REQUESTS: unused. ANSWERS: owned by the server, which may place a reply there
  *   LEASED    REQUESTS: used by one call, until it is answered
  *   CLAIMED   REQUESTS: owned by the user of a buffer, until that is released, and used by calls
- *             that send from it, until they are answered
+ *             that use its slices, until they are answered
  *   LENT      ANSWERS: used by one received reply, until that is released
  *   RETURNED  ANSWERS: unused; the server must be told
  *
@@ -35,9 +35,9 @@ G_BEGIN_DECLS
  *   DRAINING  (ANSWERS) the server has closed it, but replies to earlier calls may lie there: it is
  *             dropped when the last of these calls has ended. It does not count any more
  *
- * A call that was not answered leaves its segments DOOMED: the server may read them until they are
- * closed. All other segments that are closed were FREE. A CLAIMED segment stays mapped here until
- * its buffer is released, also after it has been closed.
+ * A call that was not answered leaves its segments DOOMED, because the server may read them until
+ * they are closed. All other segments are FREE when they become DOOMED. A CLAIMED segment stays
+ * mapped here until its buffer is released, even after it has been closed.
  *
  * A client must unmap the memory of a device before the server frees it. The pool therefore unmaps
  * such a segment before it sends the request to close it. Replies that are on their way could still
@@ -63,7 +63,7 @@ typedef enum
 typedef struct
 {
   gint64 id;
-  TpsSegment *segment; /* NULL: not mapped, here only to be closed */
+  TpsSegment *segment; /* NULL: not mapped, recorded only to be closed */
   TpsSegmentKind kind;
   TpsSegmentUse use;
   gsize n_bytes;
@@ -88,38 +88,39 @@ typedef enum
   TPS_OFFER_WANTED,
   TPS_OFFER_ASKED,
   TPS_OFFER_MADE,
-  TPS_OFFER_ENDED, /* no segment is opened any more */
+  TPS_OFFER_ENDED, /* no further segments are opened */
 } TpsOfferState;
 
-/* The largest demand since the last request for a segment of that use. */
+/* The largest demand for segments of one use since the last request for such a segment. */
 typedef struct
 {
-  gsize n_bytes;    /* of the largest message; 0 = nothing */
+  gsize n_bytes;    /* of the largest message; 0 = no demand */
   guint n_parallel; /* useful number of such segments at one time */
 } TpsSegmentDemand;
 
 typedef struct
 {
   gsize max_bytes;
-  gboolean is_ended;                                 /* none is opened any more */
+  gboolean is_ended;                                 /* no further segments are opened */
   TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
-  guint n_backoff;                                   /* demands to skip after the next refusal */
-  guint n_overlooked; /* demands that must still be skipped after the last refusal */
+  guint n_backoff;                                   /* demands to ignore after the next refusal */
+  guint n_overlooked; /* demands still to ignore after the last refusal */
 } TpsPoolKind;
 
 struct TpsSegmentPool
 {
   TpsRefcount refcount;
 
-  /* Guards all fields below. No other lock is taken under it, except that of the loop by `wake`. */
+  /* Guards all fields below. While it is held, no other lock is taken, except the loop's lock by
+   * `wake`. */
   TpsMutex lock;
   GDestroyNotify wake; /* NULL: the pool is shut down */
   gpointer user_data;
-  gboolean woken; /* since then tps_segment_pool_next () has not returned FALSE */
+  gboolean woken; /* `wake` was called since tps_segment_pool_next () last returned FALSE */
   TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
   /* The device of segments of kind CUDA_IPC; NULL: no tensor has missed one. */
   TpsDevice *device;
-  gboolean takes_lookups;      /* these segments are for results of lookups only; does not change */
+  gboolean takes_lookups;      /* its segments are for results of lookups only; does not change */
   gboolean has_common_answers; /* FALSE after the server has refused them */
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
@@ -136,56 +137,60 @@ struct TpsSegmentPool
   TpsSharingStats stats;
 };
 
-/* The lock must be held for all functions below. */
+/* The lock must be held during all functions below. */
 
-/* Whether tps_segment_pool_shut_down() has been called. */
+/* Returns TRUE if tps_segment_pool_shut_down() has been called. */
 gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
 
-/* Makes the owner of the pool call tps_segment_pool_next (). */
+/* Calls `wake`, so that the owner of the pool calls tps_segment_pool_next (). Has no effect if
+ * `wake` has been called before and the owner has not reacted yet, or after the shutdown. */
 void tps_segment_pool_wake (TpsSegmentPool *pool);
 
-/* Records that a message of `n_bytes` had no room, and that `n_parallel` segments of that size
+/* Records that a message of `n_bytes` found no room, and that `n_parallel` segments of that size
  * would have been useful at that time. */
 void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
                               gsize n_bytes, guint n_parallel);
 
-/* The size of the segment to open now, and its use; 0 = none. Drops a demand that is met, or that
- * cannot be met. */
+/* Returns the size of the segment to open now, and sets `use`; 0 = no segment. Drops a demand that
+ * is met or cannot be met, and may mark idle segments for closing. */
 gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
-/* The bytes of the segments that count against the limit of the kind, without a segment that is
- * being opened. */
+/* Returns the bytes of the segments that count against the limit of the kind. A segment that is
+ * being opened does not count. */
 gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
 
-/* The number of segments of the kind in that state. */
+/* Returns the number of segments of this kind in this state. */
 guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind,
                               TpsPoolSegmentState state);
 
-/* Returns the open segment with this use and id, borrowed; NULL = there is none. */
+/* Returns the mapped segment with this use and id, in any phase, borrowed; NULL = there is none. */
 TpsPoolSegment *tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id);
 
-/* Returns the smallest free segment for REQUESTS of at least `n_bytes`, borrowed; NULL = there is
- * none. */
+/* Returns the smallest OPEN and FREE segment for REQUESTS of at least `n_bytes`, borrowed; NULL =
+ * there is none. */
 TpsPoolSegment *tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind,
                                             gsize n_bytes);
 
-/* Returns the open CLAIMED segment that contains the bytes at an aligned offset, borrowed; NULL =
+/* Returns the OPEN CLAIMED segment that contains the bytes at an aligned offset, borrowed; NULL =
  * there is none. */
 TpsPoolSegment *tps_segment_pool_find_claim (const TpsSegmentPool *pool, gconstpointer data,
                                              gsize n_bytes);
 
-/* Ends the use of one slice by a call. `given_back` as in tps_segment_lease_end(). */
+/* Ends the use of one slice of a CLAIMED segment by a call. `given_back` as in
+ * tps_segment_lease_end(). */
 void tps_segment_claim_end_call (TpsSegmentPool *pool, TpsPoolSegment *held, gboolean given_back);
 
-/* Removes the segment, which the server has removed too, or whose connection has closed. */
+/* Unmaps and frees the segment. Must not be called before the server has closed the segment or the
+ * connection has closed. */
 void tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held);
 
-/* Drops the DRAINING segments in which no further reply can lie. */
+/* Drops the DRAINING segments to which no further reply can refer. */
 void tps_segment_pool_reap (TpsSegmentPool *pool);
 
 /* Closes the descriptor that was received for a segment, if there is one. */
 void tps_segment_pool_drop_descriptor (TpsSegmentPool *pool);
 
+/* Counts one tensor of `n_bytes`. */
 static inline void
 tps_sharing_count_add (TpsSharingCount *count, guint64 n_bytes)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state shared by segment_registry.c and segment_sharing.c; only they include this header. */
+/* The state that segment_registry.c and segment_sharing.c share. Private to them. */
 
 #pragma once
 
@@ -30,8 +30,8 @@ typedef enum
   TPS_SEGMENT_EVENT_CLOSE = 4,
 } TpsSegmentEvent;
 
-/* The largest number of common segments that a registry remembers because a reply had a tensor in
- * them and the client has not opened them. */
+/* Limit of the number of common segments that a registry records as missed: a reply had a tensor in
+ * them, but the client has not opened them. */
 #define TPS_SEGMENT_MAX_MISSED 8
 
 typedef struct
@@ -39,20 +39,21 @@ typedef struct
   TpsRefcount refcount;
   gint64 id;
   TpsSegment *segment;      /* borrowed from `common`, if that is set */
-  TpsCommonSegment *common; /* a reference; NULL: the segment is of this connection only */
-  TpsBuffer *lent;          /* common: the buffer that a reply names; guarded by the lock */
+  TpsCommonSegment *common; /* a reference; NULL: not a common segment */
+  TpsBuffer *
+      lent; /* of a common segment: the buffer that the last reply refers to; guarded by the lock */
   TpsSegmentCharge *charge;
   gboolean takes_lookups; /* results of lookups may be placed in it */
-  TpsSegmentState state;  /* guarded by the registry's lock, as is the next field */
+  TpsSegmentState state;  /* guarded by the lock, as is `is_known` */
   gboolean is_known;      /* the reply that names it to the client has been queued */
 } TpsSegmentEntry;
 
 struct TpsSegmentRegistry
 {
   TpsRefcount refcount;
-  TpsDevice *device;                              /* NULL: no segments of kind CUDA_IPC */
-  gboolean is_for_lookups_only;                   /* the segments of kind CUDA_IPC */
-  TpsCommonSegments *common;                      /* a reference; NULL: there are none */
+  TpsDevice *device;            /* NULL: no segments of kind CUDA_IPC */
+  gboolean is_for_lookups_only; /* segments of kind CUDA_IPC are for lookups only */
+  TpsCommonSegments *common;    /* a reference; NULL: there are none */
   TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for a kind that is not offered */
 
   TpsMutex lock;       /* guards all fields below, and the states of entries */
@@ -68,8 +69,8 @@ struct TpsSegmentRegistry
 /* Releases a reference; the last one unmaps the segment. */
 void tps_segment_entry_unref (TpsSegmentEntry *entry);
 
-/* The only function that changes the state. The lock must be held. FALSE: the event is not allowed
- * in this state, and nothing is changed. */
+/* Changes the state of the entry; no other function does. The lock must be held. Returns FALSE, and
+ * changes nothing, if the event is not allowed in the current state. */
 gboolean tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
                                     TpsSegmentEvent event);
 

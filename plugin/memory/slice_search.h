@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Finds the tensors of a reply of unknown type, or of a reply that is never decoded: one that came
- * too late, or without a request. */
+/* Finds the tensors of a reply without its type. The reply may never be decoded, because it came
+ * too late or without a request. */
 
 #pragma once
 
@@ -13,17 +13,17 @@ typedef struct
 {
   gboolean has_slice;
   TpsSharedSlice slice; /* the first one */
-  gsize n_shared_room;  /* bytes that these slices occupy in a segment, each rounded up */
-  /* Tensors that could have been shared; not counted if no binary is large enough. */
+  gsize n_shared_room;  /* bytes that the slices occupy in a segment, each rounded up */
+  /* Inline tensors that are large enough for shared memory. */
   guint n_inline;
   gsize n_inline_bytes;
   gsize n_inline_room; /* their bytes in a segment */
 } TpsSliceSearch;
 
-/* Identifies structs by their fields: a SharedSlice has exactly the i64 fields 1, 2 and 3; an
- * inline Tensor has a number as field 1, a list as field 2 and a binary as field 3. The contract
- * has no other such structs. The search may end with the first slice, unless `wants_all`. Thread:
- * any. */
+/* Fills in `found`. Identifies structs by their fields: a SharedSlice has exactly the i64 fields 1,
+ * 2 and 3; an inline Tensor has an i32 as field 1, a list as field 2 and a binary as field 3. No
+ * other structs of the contract have these fields. Unless `wants_all` is TRUE, the search may end
+ * at the first slice. Thread: any. */
 void tps_slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found);
 
 G_END_DECLS
