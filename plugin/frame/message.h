@@ -26,12 +26,13 @@ G_BEGIN_DECLS
 #define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
 /* Binaries of at least this size get a buffer of their own. */
 #define TPS_MESSAGE_BODY_THRESHOLD 4096
-/* The minimum charge of a message with its call: their structs, and the overhead of the
+/* The minimum charge of a message and its call, for their structs and the overhead of the
  * allocator. */
 #define TPS_MESSAGE_BYTES 1024
 #define TPS_MESSAGE_MAX_HEADER_BYTES 16384 /* limit of a THeader frame's header */
 #define TPS_MESSAGE_MAX_HEADERS 64         /* limit of its key/value pairs */
-/* The length prefix of a long binary in a transferred message: an i64 with its length follows. */
+/* The length prefix of a binary of 2^31 bytes or more in a transferred message; its length follows
+ * as an i64. */
 #define TPS_MESSAGE_LONG_LENGTH 0xffffffffu
 
 /* Thrift's wire types, with their numbers in the binary protocol. */
@@ -67,7 +68,7 @@ typedef enum
 
 typedef struct
 {
-  gsize head_offset; /* position in the head that the body's bytes would have */
+  gsize head_offset; /* position that the first byte of the body would have in the head */
   gsize n_bytes;
   TpsBuffer *buffer; /* a reference */
 } TpsBody;
@@ -81,35 +82,36 @@ typedef struct
   gboolean has_header;  /* came in a THeader frame, and so must its reply */
   gint32 header_seqid;  /* with has_header: the frame's sequence id, which the reply must repeat */
   gint32 seqid;
-  /* As sent, "Service:method" if multiplexed; NUL-terminated UTF-8; see tps_message_set_name(). */
+  /* The method name as sent: "Service:method" if multiplexed; NUL-terminated UTF-8; see
+   * tps_message_set_name(). */
   gchar *name;
   GByteArray *head;
   TpsBody *bodies; /* [n_bodies] */
   guint n_bodies;
   gsize n_bytes_bodies; /* the total size of all bodies, dropped ones included */
   /* The total size of the parts for which there was no memory. If it is not 0, these parts and all
-   * bodies were read and dropped, and the call must fail with RESOURCE_EXHAUSTED. */
+   * bodies were read and dropped, and the receiver must fail the call with RESOURCE_EXHAUSTED. */
   gsize n_bytes_refused;
   gboolean has_secret; /* the head contains a token, and is cleared before it is freed or reused */
-  GHashTable *context; /* pairs that replace missing headers; a reference, NULL = none */
+  GHashTable *context; /* pairs to use for missing headers; a reference; NULL = none */
   TpsSharing *sharing; /* a reference, set by the receiver; NULL: the connection shares no memory */
-  /* When the receiving thread learned of the last bytes, on the monotonic clock; set by the
-   * receiver. 0 = not known. */
+  /* The time at which the receiving thread noticed the last bytes, on the monotonic clock; set by
+   * the receiver. 0 = not known. */
   gint64 received_ns;
   /* If n_bytes_refused is not 0: the limit of the pool's budget, and the memory that all bodies
    * would take from that budget; G_MAXSIZE if their sum overflows. */
   gsize pool_limit;
   gsize n_bytes_dropped;
 
-  /* The message's charges in addition to its bodies, to the budget of the pool: see
+  /* The charges of the message to the budget of the pool, without its bodies; see
    * tps_message_charge(). */
-  TpsCharge charge;   /* with a reference of the budget; may exceed `n_bytes_held` */
+  TpsCharge charge;   /* with a reference to the budget; may exceed `n_bytes_held` */
   gsize n_bytes_head; /* the share of the head in `n_bytes_held`, as allocated */
-  gsize n_bytes_held; /* of the message, its head, and values decoded from it */
+  gsize n_bytes_held; /* bytes of the message, its head, and values decoded from it */
 
   guint n_bodies_room; /* private: `bodies` has memory for this number */
 
-  /* Private: memory of the name, kept from message to message. */
+  /* Private: memory of the name, reused by later messages. */
   gchar *name_memory;
   gsize n_name_memory;
 
@@ -124,35 +126,38 @@ typedef struct
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
 
-/* Returns a message without arguments and with the same attributes of the sender: kind, protocol,
- * framing, sequence ids, name and header pairs. The caller owns it. */
+/* Returns a message without arguments that has the kind, protocol, framing, sequence ids, name,
+ * header pairs and context of `message`. The caller owns the result. */
 TpsMessage *tps_message_new_like (const TpsMessage *message);
 
-/* Returns the value of `name` in the key/value pairs of the sender's THeader frame, or else in
- * those of the message's context; NULL if there is none. It is UTF-8 without NUL and borrowed while
- * the message lives. A message in another frame has no pairs of its own, and a message whose memory
- * was refused (n_bytes_refused) may have lost them. Keys are compared byte by byte. Thread: any. */
+/* Returns the value of the header `name` in the sender's THeader frame or, if it is not there, in
+ * the message's context; NULL if there is none. The value is UTF-8, and borrowed while the message
+ * lives. Messages in other frames have no headers of their own, and a message whose memory was
+ * refused (n_bytes_refused) may have lost its headers. Keys are compared byte by byte. Thread:
+ * any. */
 const gchar *tps_message_get_header (const TpsMessage *message, const gchar *name);
 
-/* Returns memory for `n_bytes` of headers, for the scanner. The message has no pairs until the
- * scanner sets `n_headers`. */
+/* Returns memory for `n_bytes` of headers, borrowed from the message; called by the scanner only.
+ * The message has no headers until the scanner sets `n_headers`. */
 gchar *tps_message_reserve_headers (TpsMessage *message, gsize n_bytes);
 
-/* Charges `n_bytes` more to the message until it is freed, for values that are made from it.
+/* Charges further `n_bytes` until the message is freed, for values that are created from it.
  * Errors: RESOURCE_EXHAUSTED, as tps_budget_charge(). Thread: one at a time. */
 gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error);
 
 /* Appends a body and takes ownership of its buffer. The list of bodies is charged as it grows.
- * FALSE: there is no memory, and the caller keeps the buffer. Errors: RESOURCE_EXHAUSTED. */
+ * Returns FALSE if there is no memory; the caller then still owns the buffer. Errors:
+ * RESOURCE_EXHAUSTED. */
 gboolean tps_message_add_body (TpsMessage *message, const TpsBody *body, GError **error);
 
 /* Releases all bodies. */
 void tps_message_drop_bodies (TpsMessage *message);
 
-/* Returns memory for a name of `n_bytes` and its NUL, which the caller must fill in. */
+/* Sets the name to memory for `n_bytes` and a NUL, and returns that memory, which the caller must
+ * fill in. Borrowed from the message. */
 gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);
 
-/* Copies `name`, which must not be the message's own. */
+/* Sets the name to a copy of `name`, which must not be memory of the message. */
 void tps_message_set_name (TpsMessage *message, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMessage, tps_message_free)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads the fields of a canonical message. A decoder reads like the layout:
+/* Reads the fields of a canonical message. The code of a decoder follows the layout:
  *
  *   tps_reader_struct_begin (in);
  *   while (tps_reader_field (in, &id, &type))
@@ -10,8 +10,9 @@
  *       tps_reader_skip (in, type);
  *   tps_reader_struct_end (in);
  *
- * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The scanner
- * has checked the message, so a reader only goes bad if a decoder reads a value as another type.
+ * After an error, a reader stays bad: values are 0, NULL or empty, and structs have no more fields.
+ * The scanner has checked the message, so a reader becomes bad only if a decoder reads a value as a
+ * different type, or reads a value that was dropped (TpsMessage.n_bytes_refused).
  */
 
 #pragma once
@@ -20,14 +21,14 @@
 
 G_BEGIN_DECLS
 
-/* In the caller's storage; borrows the message. */
+/* The state of a reader, in the caller's storage. It borrows the message. */
 typedef struct
 {
   const TpsMessage *message;
   gsize position;
   guint next_body;
   gboolean bad;
-  /* Tensors in shared memory must be copied, see plugin/wire/wire_tensor.h. */
+  /* The decoder must copy tensors in shared memory, see plugin/wire/wire_tensor.h. */
   gboolean copies_shared;
 } TpsReader;
 
@@ -40,17 +41,18 @@ typedef struct
   TpsBuffer *buffer;
 } TpsBytesView;
 
-/* Begins to read `message`, which is borrowed, at its first struct. */
+/* Initialises a reader at the first struct of `message`, which is borrowed. */
 void tps_reader_init (TpsReader *in, const TpsMessage *message);
 
 /* Begin and end a struct, whose fields are read with tps_reader_field(). */
 void tps_reader_struct_begin (TpsReader *in);
-/* Reads a field header. FALSE at the end of the struct, or if the reader is bad. */
+/* Reads the header of the next field. Returns FALSE at the end of the struct, or if the reader is
+ * bad. */
 gboolean tps_reader_field (TpsReader *in, gint16 *id, TpsWireType *type);
 void tps_reader_struct_end (TpsReader *in);
 
-/* Read one value of the type in their name. The caller must have checked the type of the field or
- * element. The bytes of a binary are borrowed from the message. */
+/* Each function reads one value of the type in its name. The caller must have checked the type of
+ * the field or element. The bytes of a binary are borrowed from the message. */
 gboolean tps_reader_bool (TpsReader *in);
 gint8 tps_reader_byte (TpsReader *in);
 gint16 tps_reader_i16 (TpsReader *in);
@@ -59,15 +61,17 @@ gint64 tps_reader_i64 (TpsReader *in);
 gdouble tps_reader_double (TpsReader *in);
 TpsBytesView tps_reader_binary (TpsReader *in);
 
-/* Begins a list or set: returns the element type and the count. */
+/* Begin a list or set, or a map, and set the types and the number of the elements or pairs, which
+ * the caller must read next. */
 void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
 void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type,
                            guint32 *n_elems);
 
-/* Charges values that are made from the message to it, see tps_message_charge(). */
+/* Charges `n_bytes` to the message, for values that are created from it; see
+ * tps_message_charge(). */
 gboolean tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error);
 
-/* Skips a value of that type, with any nesting. */
+/* Skips a value of this type and all values inside it. */
 void tps_reader_skip (TpsReader *in, TpsWireType type);
 
 G_END_DECLS

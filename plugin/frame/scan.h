@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The incremental scanner: it takes bytes of a connection and returns messages.
+/* The incremental scanner, which converts the bytes of a connection to messages.
  *
- * The scanner is the only code that parses the structure of hostile bytes. It owns no socket. The
- * caller receives bytes and feeds them; if the scanner needs a body, the caller receives straight
- * into the body's memory.
+ * The scanner is the only code that parses the structure of untrusted bytes. It uses no socket: the
+ * caller receives bytes and passes them to the scanner. If the next bytes belong to a body, the
+ * caller should receive them directly into the body's memory.
  *
  *   scanner = tps_scanner_new (&limits);
  *   loop:
@@ -15,17 +15,18 @@
  *     while ((message = tps_scanner_take (scanner)))
  *       handle it
  *
- * The first bytes of a connection distinguish framed from unframed, and the first bytes of each
- * message binary from compact protocol: 0x80 0x01 = binary, 0x82 = compact, a first byte below 0x80
- * = a frame length. Old binary messages without a version are refused. A frame that begins with
- * 0x0fff is a THeader frame, in which a header with key/value pairs (tps_message_get_header())
- * precedes the message. A connection may mix frames of both kinds.
+ * The first bytes of a connection determine whether it is framed, and the first bytes of each
+ * message determine its protocol: 0x80 0x01 = binary, 0x82 = compact, a first byte below 0x80 = a
+ * frame length. Old binary messages without a version are refused. A frame that begins with 0x0fff
+ * is a THeader frame, in which a header with key/value pairs (tps_message_get_header()) precedes
+ * the message. A connection may contain frames with and without a header.
  *
- * Limits come before memory. A frame longer than max_message_bytes is refused by its length prefix,
- * and an unframed message when its bytes or a declared length exceed it. Memory for a head grows
- * with the received bytes, not with announced lengths. A body's buffer is taken from the pool when
- * its length prefix has been read. The message itself and its head are charged, too. If there is no
- * memory for a message, it is read to its end, and everything but its name is dropped
+ * Limits are checked before memory is reserved. A frame longer than max_message_bytes is refused
+ * when its length prefix has been read, and an unframed message when its bytes or a declared length
+ * exceed max_message_bytes. Memory for a head grows with the received bytes, not with announced
+ * lengths. The buffer of a body is taken from the pool when the body's length prefix has been read.
+ * The message and its head are charged to the budget of the pool. If there is no memory for a
+ * message, it is read to its end, and everything but its name is dropped
  * (TpsMessage.n_bytes_refused). After an error the scanner stays bad. Not thread-safe.
  */
 
@@ -40,11 +41,12 @@ typedef struct TpsScanner TpsScanner;
 typedef struct
 {
   gsize max_message_bytes; /* limit of a frame, or of all bytes of an unframed message */
-  /* Limit of a message without its bodies; 0 = the smaller of 64 MiB and max_message_bytes. */
+  /* Limit of a message without its bodies, at most 1 GiB; 0 = the smaller of 64 MiB and
+   * max_message_bytes. */
   gsize max_head_bytes;
   TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */
-  /* For messages that come in chunks (thrift/chunks.thrift): they are unframed, and a binary of
-   * 2^31 bytes and more has the length -1, followed by its length as an i64. */
+  /* The messages come in chunks (thrift/chunks.thrift): they are unframed, and the length prefix of
+   * a binary of 2^31 bytes or more is -1, followed by the length as an i64. */
   gboolean transferred;
 } TpsScannerOptions;
 
@@ -53,25 +55,26 @@ TpsScanner *tps_scanner_new (const TpsScannerOptions *options);
 void tps_scanner_free (TpsScanner *scanner);
 
 /* Consumes bytes up to the end of a message or the start of a body, and sets `n_consumed`. The
- * caller must feed the rest again after tps_scanner_take() or after the body. Body bytes that are
- * already in the chunk may be fed, too (they are copied). Errors: TPS_ERROR_PROTOCOL, which
- * describes the defect, and TPS_ERROR_RESOURCE_EXHAUSTED (a frame exceeds the limit); after either
- * the connection must be closed. */
+ * caller must feed the remaining bytes again, after tps_scanner_take() at the end of a message.
+ * Bytes of a body that the caller has already received may be fed as well; they are copied. Errors:
+ * TPS_ERROR_PROTOCOL, with the defect, or TPS_ERROR_RESOURCE_EXHAUSTED if a message exceeds a
+ * limit; the connection must then be closed. */
 gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes,
                            gsize *n_consumed, GError **error);
 
-/* Returns TRUE if the next bytes of the connection belong to a body: `dest` (borrowed) is their
- * destination, and `n_missing` their number. For a refused body, `dest` is memory of the calling
- * thread, and `n_missing` is at most its size. */
+/* Returns TRUE if the next bytes of the connection belong to a body: sets `dest` (borrowed) to
+ * their destination, and `n_missing` to their number. For a refused body, `dest` is a buffer of the
+ * calling thread whose contents are ignored, and `n_missing` is at most the size of that buffer. */
 gboolean tps_scanner_get_body (TpsScanner *scanner, guint8 **dest, gsize *n_missing);
 
-/* Must be called when `n_bytes` were written to `dest`. */
+/* Records that the caller has written `n_bytes` to `dest` of tps_scanner_get_body(). Errors: those
+ * of tps_scanner_feed(). */
 gboolean tps_scanner_body_received (TpsScanner *scanner, gsize n_bytes, GError **error);
 
-/* Returns the finished message, which the caller owns, or NULL. */
+/* Returns the finished message, which the caller owns; NULL if no message is finished. */
 TpsMessage *tps_scanner_take (TpsScanner *scanner);
 
-/* Returns whether the connection could end here without a partial message. */
+/* Returns TRUE if the scanner is between messages, so that the connection may end here. */
 gboolean tps_scanner_is_idle (const TpsScanner *scanner);
 
 /* Returns the framing of the connection, known after the first bytes: -1 unknown, 0 unframed, 1

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state machine of the scanner, for which scan_binary.c and scan_compact.c are written. Private
- * to plugin/frame.
+/* The state machine of the scanner. scan_binary.c and scan_compact.c implement its steps for the
+ * two protocols. Private to plugin/frame.
  *
- * A scanner is always in one state, and each state has one step function per protocol. A step reads
- * the available bytes. It either consumes a whole token (a field header, a number, a length) and
- * sets the next state, or it returns TPS_STEP_MORE and consumes nothing. A step therefore never
+ * A scanner is always in one state, and each state has a step function for each protocol. A step
+ * reads the available bytes. It either consumes a whole token (a field header, a number, a length)
+ * and sets the next state, or it returns TPS_STEP_MORE and consumes nothing. A step therefore never
  * stores part of a token. If a chunk ends inside a token, scan.c keeps those few bytes and puts
  * them before the next chunk. Only the steps of RAW and NAME, whose bytes are not tokens, consume
  * all available bytes before they return TPS_STEP_MORE.
@@ -25,8 +25,8 @@
 
 G_BEGIN_DECLS
 
-/* Number of levels inside the scanner, and limit of a struct's field ids outside [0, 255]. No
- * service of ours has such ids. */
+/* FIRST_LEVELS is the number of levels in the scanner itself. MAX_ODD_IDS limits the field ids of a
+ * struct that are outside [0, 255]; no service of this project has such ids. */
 #define TPS_SCAN_FIRST_LEVELS 6
 #define TPS_SCAN_MAX_ODD_IDS 16
 #define TPS_SCAN_CARRY_BYTES 16     /* at least the longest token, a varint of 10 bytes */
@@ -52,9 +52,9 @@ typedef enum
   TPS_SCAN_NAME,
   TPS_SCAN_NEXT,  /* before a field, an element, a key or a value */
   TPS_SCAN_VALUE, /* before a value of scanner->type */
-  TPS_SCAN_RAW,   /* n_raw bytes are copied into the head */
-  TPS_SCAN_BODY,  /* bytes are copied into a body */
-  TPS_SCAN_DONE,  /* a message waits for tps_scanner_take() */
+  TPS_SCAN_RAW,   /* in n_raw bytes that are copied into the head */
+  TPS_SCAN_BODY,  /* in the bytes of a body */
+  TPS_SCAN_DONE,  /* a message is ready for tps_scanner_take() */
   TPS_SCAN_N_STATES,
 } TpsScanState;
 
@@ -62,11 +62,11 @@ typedef enum
 typedef struct
 {
   const guint8 *next;
-  const guint8 *end;  /* end of the available bytes or of the message, the nearer one */
+  const guint8 *end;  /* `stop`, or the end of the message if that comes first */
   const guint8 *stop; /* end of the available bytes */
   /* Binary protocol: bytes from here to `next` are copied into the head unchanged; else NULL. */
   const guint8 *span;
-  gsize n_tail; /* bytes of the message after `end`; if it is unframed, bytes up to its limit */
+  gsize n_tail; /* bytes of the message after `end`; of an unframed message, up to its limit */
 } TpsScanInput;
 
 typedef TpsScanStep (*TpsScanStepFunc) (TpsScanner *scanner, TpsScanInput *in);
@@ -75,20 +75,20 @@ typedef TpsScanStep (*TpsScanStepFunc) (TpsScanner *scanner, TpsScanInput *in);
 typedef struct
 {
   gboolean is_struct;
-  /* Container: [0] is the type of the next value if n_left is even (a map's keys), [1] if it is odd
-   * (a map's values). */
+  /* Container: the type of the next value is [0] if n_left is even (a map's keys), and [1] if it is
+   * odd (a map's values). */
   guint8 types[2];
-  guint32 n_left; /* container: values left, with a map's keys and values both counted */
+  guint32 n_left; /* container: values left; both keys and values of a map count */
   gint16 last_id; /* struct in compact protocol */
   guint8 n_odd_ids;
-  guint64 seen_ids[4]; /* struct: bit i = field i was there */
+  guint64 seen_ids[4]; /* struct: bit i = field i has occurred */
   gint16 odd_ids[TPS_SCAN_MAX_ODD_IDS];
 } TpsScanLevel;
 
 typedef struct
 {
   TpsProtocolKind protocol;
-  /* [16] minimum size of a value on this wire, by type; 0 = no such type */
+  /* [16] minimum encoded size of a value, by type; 0 = no such type */
   const guint8 *min_bytes;
   TpsScanStepFunc steps[TPS_SCAN_N_STATES];
 } TpsScanCodec;
@@ -111,12 +111,12 @@ struct TpsScanner
   guint8 carry[TPS_SCAN_CARRY_BYTES];
 
   TpsMessage *message;
-  gsize n_head;      /* used bytes of message->head, which is longer while the message grows */
+  gsize n_head;      /* used bytes of message->head, which may be longer */
   gsize n_raw;       /* TPS_SCAN_RAW, TPS_SCAN_NAME: missing bytes */
   gsize n_body;      /* TPS_SCAN_BODY: bytes of the last body, which may be refused */
-  gsize n_filled;    /* received bytes of these */
+  gsize n_filled;    /* received bytes of `n_body` */
   guint n_info;      /* TPS_SCAN_INFO: bytes of the header */
-  guint n_info_here; /* received bytes of these */
+  guint n_info_here; /* received bytes of `n_info` */
   guint n_name;      /* TPS_SCAN_NAME: received bytes of the name */
 
   guint8 type; /* TPS_SCAN_VALUE */
@@ -138,7 +138,7 @@ tps_scan_get_level (TpsScanner *scanner)
                                    : &scanner->deep_levels[i - TPS_SCAN_FIRST_LEVELS];
 }
 
-/* Returns the number of bytes of the input that are not read yet. */
+/* Returns the number of bytes of the input that have not been read. */
 static inline gsize
 tps_scan_n_here (const TpsScanInput *in)
 {
@@ -152,7 +152,7 @@ tps_scan_n_left (const TpsScanInput *in)
   return tps_scan_n_here (in) + in->n_tail;
 }
 
-/* Sets `end` and `n_tail` for a message of which `n_left` bytes are missing. */
+/* Sets `end` and `n_tail`, if `n_left` bytes of the message have not been read. */
 static inline void
 tps_scan_input_limit (TpsScanInput *in, gsize n_left)
 {
@@ -166,37 +166,40 @@ tps_scan_input_limit (TpsScanInput *in, gsize n_left)
 TpsScanStep tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* As tps_scan_refuse(), for a length beyond the rest of the message: a defect inside a frame, and a
- * limit without one. */
+/* As tps_scan_refuse(), for the length of `name`, which exceeds the rest of the message. The error
+ * is PROTOCOL in a frame, and RESOURCE_EXHAUSTED in an unframed message, whose limit it exceeds. */
 TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *name,
                                     guint64 n_bytes);
 
-/* Drops the message, because there is no memory for `n_bytes` of it. Its bytes are still read to
- * the end, so that the connection survives. */
+/* Drops the contents of the message, because there is no memory for `n_bytes` of it. Its bytes are
+ * still read to the end, so the connection can stay open. */
 void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
 
-/* Returns room for `n_bytes` more in the head, at most 256, which then count as used; NULL:
- * refused. */
+/* Appends `n_bytes`, at most 256, to the used bytes of the head, and returns their memory,
+ * borrowed. Sets scanner->error and returns NULL on failure. */
 guint8 *tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes);
 
-/* Copies the bytes since `span` into the head. FALSE: refused. */
+/* Copies the bytes from `span` to `next` into the head. Sets scanner->error and returns FALSE on
+ * failure. */
 gboolean tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in);
 
-/* Records the field id, and checks that the struct did not have it before. FALSE: refused. */
+/* Records the field id. Sets scanner->error and returns FALSE if the struct already has a field
+ * with this id, or too many ids outside [0, 255]. */
 gboolean tps_scan_mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level,
                               gint16 id);
 
-/* Parts of steps; each sets the next state. */
+/* Parts of steps. Each sets the next state. */
 TpsScanStep tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes);
 TpsScanStep tps_scan_begin_arguments (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in);
 
-/* Begins a string or binary of `n_bytes`, whose length prefix is in the head or the span. */
+/* Begins a string or binary of `n_bytes`. Its length prefix must already be in the head or the
+ * span. */
 TpsScanStep tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes);
 
-/* Checks types, count and depth of a container. `types` are those of key and value; a list has its
- * element type twice. FALSE: refused. */
+/* Checks types, count and depth of a container. `types` are the types of key and value; for a list
+ * or set, both are the element type. Sets scanner->error and returns FALSE if a check fails. */
 gboolean tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
                                    const guint8 types[2], gint64 n_elems);
 TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
@@ -205,7 +208,7 @@ TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, cons
 /* Creates the next message and charges for it. */
 void tps_scan_begin_message (TpsScanner *scanner);
 
-/* Steps for a THeader frame's header (scan_header.c). After them the codec is known. */
+/* Steps for the header of a THeader frame (scan_header.c). They set the codec. */
 TpsScanStep tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_step_info (TpsScanner *scanner, TpsScanInput *in);
 

@@ -16,10 +16,10 @@
 G_BEGIN_DECLS
 
 #define TPS_SHARING_MIN_BYTES ((gsize) 65536) /* smaller tensors travel inline */
-#define TPS_SHARING_ALIGNMENT 64              /* of a slice's offset */
+#define TPS_SHARING_ALIGNMENT 64              /* of the offset of a slice */
 
 /* Returns the bytes that a tensor of `n_bytes` uses in its segment, with the gap before the next
- * one. */
+ * tensor. */
 static inline gsize
 tps_sharing_round (gsize n_bytes)
 {
@@ -38,42 +38,44 @@ typedef struct TpsSharing TpsSharing;
 
 typedef struct
 {
-  /* Copies `n_bytes` into memory that the peer can read, and sets `slice`. FALSE: there is no room
-   * now, and the bytes must travel inline. NULL for an incoming message. Does not block. */
+  /* Copies `n_bytes` into memory that the peer can read, and sets `slice`. Returns FALSE if there
+   * is no room now; the bytes must then travel inline. Does not block. NULL in the sharing of an
+   * incoming message. */
   gboolean (*place) (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice);
 
-  /* Returns the bytes of a slice as a buffer, which the caller owns. It must not be written to, and
-   * the peer may change its contents at any time; tps_buffer_is_shared() is TRUE, or
-   * tps_buffer_get_device() returns the device whose memory it is. NULL with INVALID_ARGUMENT:
-   * there is no such segment, or the slice exceeds it or is not aligned. NULL for an outgoing
-   * message. Thread: any. */
+  /* Returns the bytes of a slice as a buffer, which the caller owns. The buffer must not be written
+   * to, and the peer may change its contents at any time; tps_buffer_is_shared() is TRUE, or
+   * tps_buffer_get_device() returns the device of the memory. Errors: INVALID_ARGUMENT if there is
+   * no such segment, or if the slice exceeds the segment or is not aligned. NULL in the sharing of
+   * an outgoing message. Thread: any. */
   TpsBuffer *(*resolve) (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error);
 
-  /* Thread: any. */
+  /* Take and release a reference. Thread: any. */
   void (*ref) (TpsSharing *sharing);
   void (*unref) (TpsSharing *sharing);
 
-  /* Optional: returns the pool for copies of slices, which counts them; borrowed. NULL: the default
-   * pool. Thread: any. */
+  /* Optional: returns the pool from which copies of slices must be allocated, borrowed. NULL = the
+   * default pool. Thread: any. */
   TpsBufferPool *(*get_pool) (TpsSharing *sharing);
 
-  /* Optional: as place, for bytes in memory of `device`, which are copied within the device; waits
-   * for the copy. FALSE: they must be copied to the host. */
+  /* Optional: as `place`, for bytes in memory of `device`, which are copied within the device.
+   * Waits for the copy. Returns FALSE if the caller must copy the bytes to the host instead. */
   gboolean (*place_device) (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
                             gsize n_bytes, TpsSharedSlice *slice);
 
-  /* Optional: as place, for bytes of `buffer`. The function may keep a reference to the buffer
+  /* Optional: as `place`, for bytes of `buffer`. The function may keep a reference to the buffer
    * instead of copying the bytes. */
   gboolean (*place_buffer) (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
                             TpsSharedSlice *slice);
 } TpsSharingOps;
 
-/* Implementations embed this as their first member. */
+/* The base of implementations, which embed it as their first member. */
 struct TpsSharing
 {
   const TpsSharingOps *ops;
 };
 
+/* Take and release a reference. Thread: any. */
 static inline TpsSharing *
 tps_sharing_ref (TpsSharing *sharing)
 {

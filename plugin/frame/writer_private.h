@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The struct that the writer's files share. Private to them. */
+/* The struct that the files of the writer share. Private to them. */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-#define TPS_WRITER_MAX_DEPTH 64 /* of structs in our own messages */
+#define TPS_WRITER_MAX_DEPTH 64 /* nesting of structs in written messages */
 
 struct TpsWriter
 {
@@ -18,14 +18,14 @@ struct TpsWriter
   gboolean compact;
   gboolean framed;
   gboolean too_long;   /* a length or count exceeds 31 bits */
-  gboolean impossible; /* and the protocol cannot express it */
+  gboolean impossible; /* a length or count that the protocol cannot express */
   GError *failure;     /* NULL = none */
 
   guint8 *head;
   gsize n_head;
   gsize n_allocated;
-  TpsCharge charge; /* for the head and copies; with a reference of the budget */
-  gsize n_copies;   /* bytes of copies outside the head, as charged */
+  TpsCharge charge; /* for the head and copies; with a reference to the budget */
+  gsize n_copies;   /* charged bytes of copies outside the head */
   gsize n_spliced_bytes;
   gsize n_prefix;  /* bytes of the head before the message: the frame's length and header */
   gsize n_skipped; /* bytes of the head that are not sent: the prefix, in a transfer */
@@ -47,12 +47,13 @@ struct TpsWriter
   gpointer released_data;
 };
 
-/* Reserves that many bytes at the end of the head. FALSE: there is no memory; the message has
- * failed, and later writes are dropped. */
+/* Reserves `n_bytes` at the end of the head. If there is no memory, the message fails, and later
+ * bytes overwrite the head from its beginning. Returns FALSE if the head then has no room for
+ * `n_bytes`. */
 gboolean tps_writer_grow (TpsWriter *out, gsize n_bytes);
 
-/* Returns room for that many bytes at the end of the head, at most 16; there is also room in a
- * failed message. */
+/* Appends `n_bytes`, at most 16, to the head, and returns their memory, which the caller must fill
+ * in. Returns memory even if the message has failed. */
 static inline guint8 *
 tps_writer_extend (TpsWriter *out, gsize n_bytes)
 {
@@ -62,6 +63,7 @@ tps_writer_extend (TpsWriter *out, gsize n_bytes)
   return out->head + out->n_head - n_bytes;
 }
 
+/* Appends a copy of `bytes` [n_bytes] to the head. If there is no memory, the message fails. */
 static inline void
 tps_writer_put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
 {
@@ -71,7 +73,8 @@ tps_writer_put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
   out->n_head += n_bytes;
 }
 
-/* Writes the length of a binary, which may exceed 31 bits in a transfer. */
+/* Writes the length prefix of a binary. A length of more than 31 bits is possible in a transfer
+ * only. */
 void tps_writer_put_binary_length (TpsWriter *out, gsize length);
 
 G_END_DECLS
