@@ -21,19 +21,20 @@
  *
  *   TPS_WIRE_PARAMETER_SERVER_HANDLER_CLASS (klass)->average_gradient = average;
  *
- * plugin/glib/wire_values.h converts values; the generated objects have their own functions. A
- * program may also call the methods directly, without a server:
+ * plugin/glib/wire_values.h converts values between the runtime and generated objects. A program
+ * may also call the methods directly, without a server:
  * tps_wire_parameter_server_if_average_gradient (handler, …).
  *
- * Semantics, limits and error messages are those of the services, because each call becomes a
- * message to them. If a call lacks an argument, the services refuse it, and the handler is not
- * called. (A processor that g_object_new() created does call the handler, with 0, an empty list or
- * a struct without fields in its place; a push id without a client counts as none.) If a call lacks
- * a required field inside an argument, generated code treats it as an error of the connection.
+ * Semantics, limits and error messages are the same as those of the services, because each call is
+ * sent to them as a message. If a call lacks an argument, the services refuse it, and the handler
+ * is not called. (A processor that was created with g_object_new() instead calls the handler, and
+ * passes 0, an empty list or a struct without fields for the argument; a push id without a client
+ * counts as no push id.) If an argument of a call lacks a required field, generated code treats the
+ * call as an error of the connection.
  *
- * Without overrides, tps_plugin_register() is faster: it copies a tensor once, and generated code
- * several times in each direction. Calls of Memory fail with UNAVAILABLE, as under any server but
- * TpsServer.
+ * If no method is overridden, tps_plugin_register() is faster: it copies a tensor once, whereas
+ * generated code copies it several times in each direction. Calls of the service Memory fail with
+ * UNAVAILABLE, as with every server other than TpsServer.
  */
 
 #pragma once
@@ -43,15 +44,16 @@
 
 G_BEGIN_DECLS
 
-/* Creates a handler of `type`, one of the TPS_TYPE_..._HANDLER or a subclass; the caller owns it.
- * Registers and repairs all generated types of the contract (plugin/host/library.h). The plugin
- * must outlive the handler's calls. Errors: INVALID_ARGUMENT (the plugin does not serve this
- * service). Thread: one, before the server starts; the methods may run on any. */
+/* Creates a handler of `type`, which must be a TPS_TYPE_..._HANDLER or a subclass of one. The
+ * caller owns the handler. Registers and repairs all generated types of the contract
+ * (plugin/host/library.h). The plugin must outlive the handler's calls. Errors: INVALID_ARGUMENT if
+ * the plugin does not have this service. Thread: one, before the server starts; the methods may run
+ * on any thread. */
 gpointer tps_handler_new (GType type, TpsPlugin *plugin, TpsHostKind kind, GError **error);
 
-/* Creates a processor for the handler's service; the caller owns it. Its class is a repaired
- * subclass of the generated one. It has a reference of the handler. Thread: one, before the server
- * starts. */
+/* Creates a processor for the handler's service, which the caller owns. Its class is a repaired
+ * subclass of the generated processor. The processor holds a reference to the handler. Thread: one,
+ * before the server starts. */
 ThriftProcessor *tps_handler_new_processor (gpointer handler);
 
 G_END_DECLS

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Subclasses of generated processors whose process() checks the whole call first. If a call lacks
- * an argument, or has one of another type, generated code would pass 0 to the handler. The plugin
- * refuses such a call instead, as it does without generated code, with an error that names the
- * argument. The bytes are checked before generated code reads them. */
+/* Subclasses of generated processors whose process() checks the whole call before generated code
+ * reads it. If a call lacks an argument, or has an argument of a different type, generated code
+ * would pass 0 to the handler. The plugin refuses such a call instead, with an error that names the
+ * argument, as it does without generated code. */
 
 #pragma once
 
@@ -13,7 +13,8 @@
 
 G_BEGIN_DECLS
 
-/* Returns the subclass of the service's generated processor. Thread: one. */
+/* Returns the subclass of the service's generated processor, and registers it at the first call.
+ * Thread: one. */
 GType tps_handler_processor_get_type (const TpsHandlerService *service);
 
 G_END_DECLS

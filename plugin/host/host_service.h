@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A host's own processor as one of our services (plugin/service/call.h): the reverse of
+/* A host's own processor as a TpsService (plugin/service/call.h), the reverse of
  * plugin/host/processor.h.
  *
- * A call is received and checked as a whole before the processor reads it, from a TpsHostProtocol,
- * on a worker. Bytes and objects that generated code creates from it are charged to the call's
- * budget until the handler has returned, and the reply until it has been sent. The processor is
- * hardened (plugin/host/harden.h).
+ * A call is received and checked as a whole before the processor reads it from a TpsHostProtocol,
+ * on a worker. The bytes and objects that generated code creates from the call are charged to its
+ * budget until the handler has returned. The reply is charged until it has been sent. The processor
+ * is hardened (plugin/host/harden.h).
  *
  * Failures outside the processor's contract are answered with TApplicationException: PROTOCOL_ERROR
  * if the arguments do not have the types of the contract, otherwise INTERNAL_ERROR with a message
- * that begins with the name of one of our codes, such as "RESOURCE_EXHAUSTED: ".
+ * that begins with the name of a TpsErrorCode, such as "RESOURCE_EXHAUSTED: ".
  */
 
 #pragma once
@@ -23,11 +23,12 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostService TpsHostService;
 
-/* Copies `name` and takes a reference of `processor`, whose process() must allow any thread. */
+/* Creates a service, which the caller owns. Copies `name` and takes a reference to `processor`,
+ * whose process() must be callable on any thread. */
 TpsHostService *tps_host_service_new (const gchar *name, ThriftProcessor *processor);
 void tps_host_service_free (TpsHostService *service);
 
-/* A service that borrows from `service`. */
+/* Returns the description of the service, which borrows from `service`. */
 TpsService tps_host_service_get (TpsHostService *service);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostService, tps_host_service_free)

@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Our services as a ThriftProcessor, for servers that are not ours.
+/* The services of this project as a ThriftProcessor, for servers other than TpsServer.
  *
- * It works with any transport and protocol of the library, below a ThriftMultiplexedProcessor or
- * alone (then it routes "Service:method" itself), on one connection or many at a time. With
- * TpsHostTransport and TpsHostProtocol tensors are not copied; with others they are copied once
- * more than by the library.
+ * The processor works with any transport and protocol of the library, and with one or many
+ * connections at a time. It may be registered with a ThriftMultiplexedProcessor or used alone; it
+ * then routes "Service:method" itself. With TpsHostTransport and TpsHostProtocol, tensors are not
+ * copied; with other transports and protocols, they are copied once in addition to the library's
+ * copies.
  *
- * A call that waits for others (average_gradient) blocks the thread that called process(). That
- * needs a server with a thread for each connection. A server that serves one connection at a time,
- * such as ThriftSimpleServer, would block the very clients for which the call waits: use
- * TPS_HOST_SINGLE_CONNECTION there, and such a call fails at once with UNAVAILABLE.
+ * A call that waits for other calls (average_gradient) blocks the thread that called process(), so
+ * the server must have a thread for each connection. A server that serves one connection at a time,
+ * such as ThriftSimpleServer, would block the clients whose calls are awaited. Such a server must
+ * use TPS_HOST_SINGLE_CONNECTION: calls that would wait then fail at once with UNAVAILABLE.
  */
 
 #pragma once
@@ -28,28 +29,29 @@ G_BEGIN_DECLS
 
 typedef struct TpsProcessor TpsProcessor;
 
-/* The GType of TpsProcessor. Thread: any. */
+/* Returns the GType of TpsProcessor. Thread: any. */
 GType tps_processor_get_type (void);
 
-/* How the host serves its connections. */
+/* The connections that a host's server serves at a time. */
 typedef enum
 {
   TPS_HOST_THREADED,          /* one thread for each connection: calls may wait */
   TPS_HOST_SINGLE_CONNECTION, /* one connection at a time: calls cannot wait */
 } TpsHostKind;
 
-/* Takes a reference of `dispatcher`. Only the limits of messages and the pool of `options` (NULL =
- * defaults) apply, and only to messages that come through the library's own transports. Thread:
- * process() any. */
+/* Creates a processor, which the caller owns, and takes a reference to `dispatcher`. Only the
+ * limits of messages and the pool of `options` (NULL = defaults) apply, and only to messages that
+ * come through the library's own transports. Thread: any, for process() as well. */
 ThriftProcessor *tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind,
                                     const TpsHostOptions *options);
 
-/* Reads one call as process() does. NULL with an error: the connection must not be read any
- * further. */
+/* Reads one call as process() does, and returns its message, which the caller owns. After an error,
+ * the connection must not be read any further. Errors: those of the protocol, and of
+ * tps_transcode_read(). */
 TpsMessage *tps_processor_receive (TpsProcessor *processor, ThriftProtocol *in, GError **error);
 
-/* Runs one call as process() does, without protocols. Takes over `message`, whose form the reply
- * has. Returns the finished reply, owned by the caller; NULL for a oneway call. May block as
+/* Runs one call as process() does, without protocols. Takes ownership of `message`, and returns the
+ * finished reply in the same form, which the caller owns; NULL for a oneway call. May block as
  * process() does. Thread: any. */
 TpsWriter *tps_processor_call (TpsProcessor *processor, TpsMessage *message);
 

@@ -3,13 +3,13 @@
 /* The messages of one connection of a host, read and written with blocking calls.
  *
  * A host's server creates two transports for every accepted socket, one to read and one to write.
- * Both are views of one stream, because the form of a request (protocol, framing) decides on the
- * form of its reply. The stream of a transport is found through the transport beneath it.
+ * Both use the same stream, because the form of a request (protocol, framing) determines the form
+ * of its reply. The stream is attached to the underlying transport of the socket.
  *
  * All bytes go through the scanner (plugin/frame/scan.h), so a message is either well-formed and
  * complete, or an error. A plain ThriftSocket is read and written through its descriptor, with
  * timeouts and without SIGPIPE. Other transports (TLS, pipes, memory) are used through their own
- * read and write, which have neither.
+ * read and write functions, without these timeouts and this protection.
  *
  * Not thread-safe: a connection belongs to one thread at a time.
  */
@@ -23,12 +23,12 @@
 
 G_BEGIN_DECLS
 
-/* All fields zero = the defaults, which are given in brackets. */
+/* A field that is 0 or NULL has its default, which is given in brackets. */
 typedef struct
 {
-  /* Limits of a received message: all of it [256 MiB]; without its large binaries [16 MiB];
-   * strings, structs and containers inside containers [1,048,576], for each of which generated code
-   * creates an object of some hundred bytes. */
+  /* Limits of a received message: its size [256 MiB]; its size without large binaries [16 MiB]; its
+   * number of strings, structs and containers inside containers [1,048,576], for each of which
+   * generated code creates an object of some hundred bytes. */
   gsize max_message_bytes;
   gsize max_head_bytes;
   guint max_elements;
@@ -43,39 +43,42 @@ typedef struct
   TpsProtocolKind protocol;
   gboolean unframed;
 
-  /* For large binaries; borrowed here, referenced by the objects that use it [the default pool]. */
+  /* The pool for large binaries; borrowed here, but objects that use it take a reference [the
+   * default pool]. */
   TpsBufferPool *bodies;
 } TpsHostOptions;
 
-/* The limits for a scanner, with defaults; `options` may be NULL. `bodies` is borrowed. */
+/* Sets `limits` to the limits for a scanner, with defaults. `options` may be NULL. The `bodies` of
+ * the result is borrowed. */
 void tps_host_options_get_limits (const TpsHostOptions *options, TpsScannerOptions *limits);
 
-/* The limit of elements, or its default. */
+/* Returns the limit of elements, or its default. `options` may be NULL. */
 guint tps_host_options_get_max_elements (const TpsHostOptions *options);
 
 typedef struct TpsHostStream TpsHostStream;
 
-/* The stream of the connection beneath; created with `options` (NULL = defaults) if there is none
- * yet. The caller must have a reference of `inner` at least as long as of the stream. Thread: the
- * connection's. */
+/* Returns the stream of the connection of `inner`, and creates it with `options` (NULL = defaults)
+ * if there is none. The caller owns a reference, and must hold a reference to `inner` at least as
+ * long. Thread: the connection's. */
 TpsHostStream *tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options);
 TpsHostStream *tps_host_stream_ref (TpsHostStream *stream);
 void tps_host_stream_unref (TpsHostStream *stream);
 
-/* Waits for bytes to read: TRUE, or FALSE at the end of the connection (no error) or after the idle
- * timeout (DEADLINE_EXCEEDED). */
+/* Waits for bytes to read, and returns TRUE if there are some. Returns FALSE without an error at
+ * the end of the connection, and if the stream has failed before. Errors: DEADLINE_EXCEEDED after
+ * the idle timeout, CONNECTION_LOST; those of the transport if it is not a plain socket. */
 gboolean tps_host_stream_peek (TpsHostStream *stream, GError **error);
 
-/* The next message, owned by the caller. NULL with a final error: CONNECTION_LOST at the end of the
- * connection, DEADLINE_EXCEEDED after a timeout, PROTOCOL or RESOURCE_EXHAUSTED from the
- * scanner. */
+/* Receives the next message, which the caller owns. Blocks. Errors: CONNECTION_LOST at the end of
+ * the connection, DEADLINE_EXCEEDED after a timeout, PROTOCOL or RESOURCE_EXHAUSTED from the
+ * scanner. After an error, the stream cannot be used any more. */
 TpsMessage *tps_host_stream_receive (TpsHostStream *stream, GError **error);
 
-/* Sends a finished writer, which still belongs to the caller. Final errors: CONNECTION_LOST,
- * DEADLINE_EXCEEDED. */
+/* Sends a finished writer, which the caller still owns. Blocks. Errors: CONNECTION_LOST,
+ * DEADLINE_EXCEEDED. After an error, the stream cannot be used any more. */
 gboolean tps_host_stream_send (TpsHostStream *stream, TpsWriter *out, GError **error);
 
-/* The form of the next message that is written; borrowed, without a budget. */
+/* Returns the form that the next written message must have, borrowed, without a budget. */
 const TpsWriterForm *tps_host_stream_get_form (const TpsHostStream *stream);
 
 /* Returns the limit of TpsHostOptions on the elements of one message. */

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A ThriftTransport for hosts that survives hostile bytes. It accepts peers with and without
- * framing, and carries whole messages only.
+/* A ThriftTransport for hosts that protects them from malformed bytes. It accepts peers with and
+ * without framing, and transfers whole messages only.
  *
- * It must be used with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and
- * passes finished replies to it; flush sends them. It carries messages, not bytes: read and write
- * of other protocols fail with a clear error.
+ * It must be used with TpsHostProtocol (plugin/host/protocol.h), which receives messages from it
+ * and passes finished replies to it; flush() sends them. read() and write(), which other protocols
+ * call, fail with INVALID_ARGUMENT.
  *
  *   ThriftTransportFactory *transports = tps_host_transport_factory_new (NULL);
  *   ThriftProtocolFactory *protocols = tps_host_protocol_factory_new ();
@@ -13,8 +13,9 @@
  *                 "input_transport_factory", transports, "output_transport_factory", transports,
  *                 "input_protocol_factory", protocols, "output_protocol_factory", protocols, NULL);
  *
- * Unlike the library's wrapping transports, it holds a reference to the underlying transport. Not
- * thread-safe, like every ThriftTransport: it belongs to its connection's thread.
+ * Unlike the library's wrapping transports, the transport holds a reference to the underlying
+ * transport. Like every ThriftTransport, it is not thread-safe: only the thread of its connection
+ * may use it.
  */
 
 #pragma once
@@ -33,37 +34,40 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostTransport TpsHostTransport;
 
-/* The GType of TpsHostTransport. Thread: any. */
+/* Returns the GType of TpsHostTransport. Thread: any. */
 GType tps_host_transport_get_type (void);
 
-/* Creates a transport on `inner` (usually a ThriftSocket; a reference is taken). `options` NULL =
- * defaults. */
+/* Creates a transport on `inner`, usually a ThriftSocket, to which a reference is taken. The caller
+ * owns the result. `options` NULL = defaults. */
 ThriftTransport *tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options);
 
-/* Creates a transport without a connection, a box: there are no messages to read, and a message
- * that is written stays until tps_host_transport_steal_reply(). A reference of the budget is
- * taken. */
+/* Creates a box, a transport without a connection: there are no messages to read, and a written
+ * message is kept until tps_host_transport_steal_reply(). The caller owns the box. Copies `form`,
+ * and takes a reference to its budget. */
 ThriftTransport *tps_host_transport_new_box (const TpsWriterForm *form);
 
-/* Removes and returns the last message that was written and finished; NULL = there is none. */
+/* Removes and returns the finished message that a box keeps, or that has not been flushed. The
+ * caller owns it. NULL = there is none. */
 TpsWriter *tps_host_transport_steal_reply (TpsHostTransport *transport);
 
-/* A box for messages that are dropped. */
+/* Creates a box for messages that are to be dropped. The caller owns it. */
 ThriftTransport *tps_host_transport_new_sink (void);
 
-/* A factory that creates a TpsHostTransport on every accepted transport. `options` is copied. */
+/* Returns a factory that creates a TpsHostTransport on every accepted transport. The caller owns
+ * it. `options` (NULL = defaults) is copied. */
 ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *options);
 
 /* For TpsHostProtocol. */
 
-/* Borrowed; NULL for a box. */
+/* Returns the stream of the connection, borrowed; NULL for a box. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
 /* Sets `form` to the form that the next written message must have. */
 void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
 
-/* Takes over a finished message, which the next flush sends. If an earlier message was not
- * flushed, it is sent first; a box drops the earlier message. */
+/* Takes ownership of a finished message, which the next flush sends. If an earlier message has not
+ * been flushed, it is sent first; a box drops the earlier message. Errors: those of
+ * tps_host_stream_send(). */
 gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
                                         GError **error);
 
