@@ -1,18 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* An HTTP server beside the Thrift server of a TpsPlugin: health, metrics, and reports in JSON, for
- * monitors, programs and people. API.md has its answers.
+ * monitoring, programs and people. API.md documents its responses.
  *
  *   TpsHttpOptions options = { .plugin = plugin, .server = server };
  *
  *   http = tps_http_new (&options);
- *   tps_http_add_endpoint (http, &endpoint);                 more paths
+ *   tps_http_add_endpoint (http, &endpoint);                 further paths
  *   tps_http_listen (http, "127.0.0.1:8080", &error) && tps_http_start (http, &error);
  *   ...
- *   tps_server_stop (server);                                /readyz reports it as draining
+ *   tps_server_stop (server);                                /readyz reports "draining"
  *   tps_http_free (http);                                    before `server` and `plugin`
  *
- * It has one thread, with a main context of its own: neither loops nor workers carry its requests.
+ * The HTTP server has one thread with its own main context. Its requests run neither on event loops
+ * nor on workers.
  */
 
 #pragma once
@@ -25,43 +26,48 @@ G_BEGIN_DECLS
 
 typedef struct TpsHttp TpsHttp;
 
-/* Zero = the default of a number. Copied; the objects that the pointers name are borrowed and must
- * outlive the server. */
+/* A number that is 0 has its default, which the comment gives. The options are copied; the objects
+ * and strings to which they point are borrowed and must outlive the HTTP server. */
 typedef struct
 {
   TpsPlugin *plugin;
-  TpsServer *server; /* NULL: the plugin is served otherwise */
-  TpsTracer *tracer; /* keeps the slowest calls; NULL = nothing does */
-  /* Of this host, that Host may have besides its addresses; ended by NULL; NULL = none. */
+  TpsServer *server; /* NULL = the plugin has no TpsServer */
+  TpsTracer *tracer; /* records the slowest calls; NULL = none */
+  /* Names of this host that a Host header may have, in addition to IP addresses and localhost;
+   * ended by NULL. NULL = none. */
   const gchar *const *names;
   TpsAccess *access;      /* rules and tokens; a path is the method "Http:PATH"; NULL = none */
-  gboolean serves_others; /* peers on other machines too, as far as rules allow */
+  gboolean serves_others; /* also serves peers on other machines, if the rules allow */
   guint max_connections;  /* 64 */
-  guint max_streams;      /* 16; of these connections */
-  guint request_ms;       /* 10000; for a request to come */
-  guint answer_ms;        /* 30000; for an answer to be taken */
-  guint sample_ms;        /* 1000; from one event of /events to the next */
-  guint stuck_ms;         /* 10000; after which /healthz calls a thread stuck */
+  guint max_streams;      /* 16; event streams among these connections */
+  guint request_ms;       /* 10000; timeout for receiving a request */
+  guint answer_ms;        /* 30000; timeout for sending a response */
+  guint sample_ms;        /* 1000; interval between events of /events */
+  guint stuck_ms;         /* 10000; time after which /healthz reports a thread as stuck */
 } TpsHttpOptions;
 
-/* Creates a server, owned by the caller, which serves nothing before tps_http_start(). */
+/* Creates a server, which the caller owns. It serves no requests before tps_http_start(). */
 TpsHttp *tps_http_new (const TpsHttpOptions *options);
 
-/* Ends all requests and the thread. NULL is fine. */
+/* Ends all requests, stops the thread, and frees the server, which may be NULL. Waits for up to
+ * two seconds for connections to end. */
 void tps_http_free (TpsHttp *http);
 
-/* One more path; the entry is copied, its text is borrowed. A path of the server itself is
- * replaced. Before the start. */
+/* Adds a path. Copies `endpoint`; its strings are borrowed. Replaces an endpoint that has the same
+ * path and method, even one of the server itself. Must be called before tps_http_start(). */
 void tps_http_add_endpoint (TpsHttp *http, const TpsHttpEndpoint *endpoint);
 
-/* One more address: HOST:PORT, where 0 picks a port. Before the start. Errors: those of
+/* Listens on a further address: `text` is HOST:PORT; if the port is 0, the kernel chooses one. Must
+ * be called before tps_http_start(). Errors: INVALID_ARGUMENT (not a TCP address), and those of
  * tps_address_listen(). */
 gboolean tps_http_listen (TpsHttp *http, const gchar *text, GError **error);
 
-/* "http://127.0.0.1:8080", in the order of listen; ended by NULL, borrowed. */
+/* Returns the addresses, such as "http://127.0.0.1:8080", in the order of the calls of
+ * tps_http_listen(); ended by NULL. Borrowed until the next such call. */
 const gchar *const *tps_http_get_addresses (TpsHttp *http);
 
-/* Once. Errors: RESOURCE_EXHAUSTED (no thread), INVALID_ARGUMENT (an endpoint without a right). */
+/* Starts the thread. Must be called at most once. Errors: RESOURCE_EXHAUSTED (no thread),
+ * INVALID_ARGUMENT (an endpoint without a right). */
 gboolean tps_http_start (TpsHttp *http, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHttp, tps_http_free)

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A path of the HTTP server and the function that answers it.
+/* A path of the HTTP server, and the function that handles its requests.
  *
- * A handler runs on the HTTP thread. It must answer before it returns, and should not take longer
- * than some milliseconds: other requests wait meanwhile, but no call of a Thrift client does.
+ * A handler runs on the HTTP thread, as do all functions below. It must respond before it returns,
+ * and should not take longer than some milliseconds: it delays other HTTP requests, but no calls of
+ * Thrift clients.
  */
 
 #pragma once
@@ -17,42 +18,44 @@ typedef struct TpsHttpRequest TpsHttpRequest;
 
 typedef struct
 {
-  const gchar *path;    /* "/tables"; the whole path of a request */
+  const gchar *path;    /* the whole path of a request: "/tables" */
   gboolean is_post;     /* POST; otherwise GET, and HEAD with it */
-  TpsRight right;       /* that callers need: one of ADMIN, READ and OPEN */
+  TpsRight right;       /* that callers must have: ADMIN, READ or OPEN */
   gboolean is_unlisted; /* not in the list of paths at "/" */
   void (*handle) (TpsHttpRequest *request, gpointer user_data);
-  gpointer user_data; /* borrowed, outlives the server */
+  gpointer user_data; /* borrowed, must outlive the server */
 } TpsHttpEndpoint;
 
-/* A parameter of the query; NULL = it is not there. Borrowed. */
+/* Returns a parameter of the query, borrowed; NULL = the query does not have it. */
 const gchar *tps_http_request_get_parameter (TpsHttpRequest *request, const gchar *name);
 
-/* A number of the query in [min, max], or `initial` where there is none. FALSE: the request was
- * answered with 400. */
+/* Sets `number` to a parameter of the query, or to `initial` if the query does not have it. If it
+ * is not a number in [min, max], responds with 400 and returns FALSE. */
 gboolean tps_http_request_get_number (TpsHttpRequest *request, const gchar *name, guint64 min,
                                       guint64 max, guint64 initial, guint64 *number);
 
-/* NULL = there is none. Borrowed. */
+/* Returns a header of the request, borrowed; NULL = the request does not have it. */
 const gchar *tps_http_request_get_header (TpsHttpRequest *request, const gchar *name);
 
-/* Of a POST: at most TPS_HTTP_MAX_BODY_BYTES of application/json, ended by a NUL. Borrowed. */
+/* Returns the body of a POST request, borrowed: at most TPS_HTTP_MAX_BODY_BYTES of
+ * application/json, ended by a NUL. */
 #define TPS_HTTP_MAX_BODY_BYTES 4096
 const gchar *tps_http_request_get_body (TpsHttpRequest *request);
 
-/* Answers, once. `body` is taken over. `content_type` is static. */
+/* Responds to the request; must be called once. Takes ownership of `body`. `content_type` must be
+ * static. If there is no memory for `body`, the response is 503 instead. */
 void tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *content_type,
                              GString *body);
 
-/* The same with the text of `json`, which is empty afterwards. */
+/* As tps_http_request_reply(), with the text of `json`, which is empty afterwards. */
 void tps_http_request_reply_json (TpsHttpRequest *request, guint status, TpsJsonWriter *json);
 
-/* The same with bytes that live as long as the server, and their entity tag in quotes: a client
- * that has them is answered with 304. */
+/* As tps_http_request_reply(), with status 200 and `bytes`, which must outlive the server. `etag`
+ * is their entity tag, in quotes; if the client has the bytes already, the response is 304. */
 void tps_http_request_reply_file (TpsHttpRequest *request, const gchar *content_type,
                                   const gchar *etag, gconstpointer bytes, gsize n_bytes);
 
-/* The same with {"error": ...}. */
+/* As tps_http_request_reply(), with the JSON object {"error": {"status": ..., "message": ...}}. */
 void tps_http_request_fail (TpsHttpRequest *request, guint status, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 

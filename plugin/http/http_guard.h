@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Decisions about foreign requests, without a socket. Thread: any. */
+/* Checks of requests that may come from other sites or hosts. No function uses a socket. Thread:
+ * any. */
 
 #pragma once
 
@@ -9,20 +10,22 @@
 
 G_BEGIN_DECLS
 
-/* Whether a Host header may name this server. A page of another site can make a browser send
- * requests here by letting its own name resolve to this host ("DNS rebinding"); the header then
- * holds that name. IP addresses, localhost and the names in `names` (NULL = none, ended by
- * NULL) are accepted, each with or without a port. */
+/* Returns TRUE if the Host header `host` may refer to this server. A page of another site can make
+ * a browser send requests to this server if the name of that site resolves to this host ("DNS
+ * rebinding"); the header then contains that name. Accepts IP addresses, localhost, and the names
+ * in `names` (ended by NULL; NULL = none), each with or without a port. */
 gboolean tps_http_guard_accepts_host (const gchar *host, const gchar *const *names);
 
-/* Whether `origin`, which browsers send with requests that change something, is the page of
- * `host`. */
+/* Returns TRUE if the Origin header `origin` belongs to a page of `host`. Browsers send this header
+ * with requests that may change state. */
 gboolean tps_http_guard_is_same_origin (const gchar *origin, const gchar *host);
 
-/* Whether a peer is on this machine: a Unix socket or a loopback address. */
+/* Returns TRUE if the peer is on this machine: its address is a Unix socket or a loopback
+ * address. */
 gboolean tps_http_guard_is_local (const struct sockaddr_storage *peer);
 
-/* The token of an Authorization header: "Bearer TOKEN". NULL = it has none. Borrowed. */
+/* Returns the token of the Authorization header "Bearer TOKEN", borrowed from `authorization` (may
+ * be NULL). NULL = the header has no such token. */
 const gchar *tps_http_guard_find_token (const gchar *authorization);
 
 G_END_DECLS

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One request, from libsoup's message to the endpoint that answers it:
+/* One request, from libsoup's message to the handler of its endpoint:
  *
- *   tps_http_request_begin()   when libsoup has started to read it: its body is bounded
- *   tps_http_request_serve()   when it has come: Host -> right -> path -> method -> origin ->
- *                              handler
+ *   tps_http_request_begin()   when libsoup starts to read the request: limits its body
+ *   tps_http_request_serve()   when the request has been received: checks Host -> right -> path ->
+ *                              method -> body, origin and content type of a POST -> handler
  *
- * Thread: the HTTP thread alone.
+ * Thread: the HTTP thread.
  */
 
 #pragma once
@@ -16,26 +16,27 @@
 
 G_BEGIN_DECLS
 
-/* The rules that all requests share; borrowed. */
+/* The rules for all requests. All members are borrowed. */
 typedef struct
 {
   GArray *endpoints;         /* of TpsHttpEndpoint */
-  const gchar *const *names; /* besides addresses and localhost, that Host may have; NULL = none */
+  const gchar *const *names; /* that Host may have; see tps_http_guard_accepts_host() */
   TpsAccess *access;         /* NULL = none */
-  gboolean serves_others;    /* peers on other machines */
+  gboolean serves_others;    /* also serves peers on other machines */
 } TpsHttpRules;
 
-/* Thread: the HTTP thread. */
+/* Prepares a message that libsoup has started: limits the size of its body. */
 void tps_http_request_begin (SoupServerMessage *message);
 
-/* Answers the message, now. `query` may be NULL. */
+/* Checks the request and calls the handler, so the message has its response on return. `query` may
+ * be NULL. */
 void tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message,
                              const gchar *path, GHashTable *query);
 
-/* For handlers inside this folder. */
+/* Returns the message, borrowed. For handlers in this folder. */
 SoupServerMessage *tps_http_request_get_message (TpsHttpRequest *request);
 
-/* The handler has begun an answer of its own on the message. */
+/* Records that the handler has begun a response on the message without tps_http_request_reply(). */
 void tps_http_request_set_answered (TpsHttpRequest *request);
 
 G_END_DECLS

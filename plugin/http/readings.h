@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Numbers of a reading of the server's counters, by the names of their families. */
+/* Access to the numbers in a reading of the server's counters, by the names of their families. */
 
 #pragma once
 
@@ -8,10 +8,12 @@
 
 G_BEGIN_DECLS
 
-/* NULL: nothing of this family has been counted. Borrowed. */
+/* Returns the family with this name, borrowed from `reading`. NULL = the reading has no such
+ * family. */
 const TpsFamilyReading *tps_readings_find (const TpsReading *reading, const gchar *name);
 
-/* A family that is counted for each method or each table, and its member in answers. */
+/* A family that is counted for each method or each table, and the name of its member in JSON
+ * responses. */
 typedef struct
 {
   const gchar *family;
@@ -37,11 +39,13 @@ typedef enum
 extern const TpsCountName tps_method_counts[TPS_N_METHOD_COUNTS];
 extern const TpsCountName tps_table_counts[TPS_N_TABLE_COUNTS];
 
-/* The samples of a family by the value of its first label, borrowed from `reading`; owned by the
- * caller (g_hash_table_unref()). NULL: nothing of this family has been counted. */
+/* Returns a table from the values of the first label of a family to TpsSample, for families with a
+ * single label. The caller owns the table (g_hash_table_unref()); its contents are borrowed from
+ * `reading`. NULL = the reading has no such family. */
 GHashTable *tps_readings_index (const TpsReading *reading, const gchar *name);
 
-/* Over all series of a family of counters or gauges. */
+/* Returns the sum over all series of a family of counters or gauges; 0 if it is negative, or if the
+ * reading has no such family. */
 guint64 tps_readings_sum (const TpsReading *reading, const gchar *name);
 
 G_END_DECLS

@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The answers in JSON, whose shapes are in API.md. Reports read the state of the server and must
- * not change it; they hold a lock that calls take for some 100 us at most.
+/* The JSON responses, whose structure API.md documents, and /metrics. Reports must not change the
+ * state of the server, and must not hold a lock that calls need for longer than about 100 us.
  *
  *   report_node.c      /healthz /readyz /version /status
  *   report_lists.c     /connections /tables
  *   report_rounds.c    /rounds
  *   report_slow.c      /slow
  *   report_metrics.c   /metrics
- *   report_state.c     parts that several of them share; report_quotas.c one of /status
+ *   report_state.c     shared parts of reports
+ *   report_quotas.c    the quotas in /status
  *
- * Thread: the HTTP thread alone.
+ * Thread: the HTTP thread.
  */
 
 #pragma once
@@ -26,29 +27,31 @@ typedef struct
   TpsServer *server; /* NULL = none */
   TpsTracer *tracer; /* NULL = none */
   gint64 started_us; /* since 1970 */
-  gint64 stuck_ns;   /* after which a thread is stuck */
+  gint64 stuck_ns;   /* time after which a thread is reported as stuck */
   const TpsHttpConnections *connections;
 } TpsReports;
 
-/* All of them, ended by a NULL path; their `user_data` must become the TpsReports. */
+/* Returns the endpoints of all reports, ended by a NULL path; static. In its copies, the caller
+ * must set `user_data` to the TpsReports. */
 const TpsHttpEndpoint *tps_reports_get_endpoints (void);
 
 /* ---- parts that answers share --------------------------------------------------------------- */
 
-/* Whether the server is ready, and the reasons if it is not: the members "state" (`name`),
- * "reasons", and "warnings". */
+/* Adds the state of the server: the members `name` ("ready" or "not ready"), "reasons" (why it is
+ * not ready), and "warnings". Returns TRUE if the server is ready. */
 gboolean tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, const gchar *name);
 
-/* The member "durability"; `is_brief` leaves out the members that seldom change. */
+/* Adds the member "durability". If `is_brief` is TRUE, members that seldom change are omitted. */
 void tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboolean is_brief);
 
-/* The member "quotas". */
+/* Adds the member "quotas". */
 void tps_reports_add_quotas (const TpsReports *reports, TpsJsonWriter *json);
 
-/* Answers call the root "process"; borrowed from the budget. */
+/* Returns the name of a budget in responses, borrowed from the budget. The root is called
+ * "process". */
 const gchar *tps_reports_get_budget_name (TpsBudget *budget);
 
-/* The oldest open rounds, and the model's. */
+/* The state of averaging, with its oldest open rounds, and of the model. */
 #define TPS_REPORTS_MAX_ROUNDS 100
 
 typedef struct
@@ -59,11 +62,11 @@ typedef struct
   TpsOpenRound rounds[TPS_REPORTS_MAX_ROUNDS];
 } TpsRoundsReport;
 
-/* Owned by the caller; g_free(). */
+/* Returns the current state of all rounds. The caller owns the result (g_free()). */
 TpsRoundsReport *tps_reports_get_rounds (const TpsReports *reports);
 
-/* The handlers of the paths of API.md, for TpsHttpEndpoint; `data` is the TpsReports. Each answers
- * `request` before it returns. */
+/* The handlers of the paths, for TpsHttpEndpoint.handle. `data` is the TpsReports. Each handler
+ * responds to `request` before it returns. */
 void tps_report_healthz (TpsHttpRequest *request, gpointer data);
 void tps_report_readyz (TpsHttpRequest *request, gpointer data);
 void tps_report_version (TpsHttpRequest *request, gpointer data);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The data of events: numbers of the time since the event before. Thread: one at a time. */
+/* The data of server-sent events: counts since the previous event. Thread: one at a time. */
 
 #pragma once
 
@@ -10,17 +10,18 @@ G_BEGIN_DECLS
 
 typedef struct TpsSampler TpsSampler;
 
-/* `reports` is borrowed. */
+/* Creates a sampler, which the caller owns. `reports` is borrowed. */
 TpsSampler *tps_sampler_new (const TpsReports *reports);
 void tps_sampler_free (TpsSampler *sampler);
 
-/* The data of "hello"; owned by the caller. */
+/* Returns the data of the event "hello". The caller owns it. */
 GString *tps_sampler_greet (TpsSampler *sampler);
 
-/* The first sample counts from now on. */
+/* Begins an interval: the next sample counts from `now_ns`. */
 void tps_sampler_begin (TpsSampler *sampler, gint64 now_ns);
 
-/* The data of "sample", and the beginning of the next one; owned by the caller. */
+/* Returns the data of the event "sample", and begins the next interval. The caller owns the
+ * data. */
 GString *tps_sampler_take (TpsSampler *sampler, gint64 now_ns);
 
 G_END_DECLS

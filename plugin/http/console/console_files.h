@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of the web console, which are part of the program. embed.py writes the table.
+/* Files of the web console, which are embedded in the program. embed.py generates their table.
  *
- * They must be served without a token (TPS_RIGHT_OPEN): a browser sends none for a page, for
- * styles and for scripts. The files hold nothing of this server: the page asks for the token, and
- * sends it with each request for figures. */
+ * The files must be served without a token (TPS_RIGHT_OPEN), because browsers send no token when
+ * they load a page, its styles and its scripts. The files contain no data of the server: the page
+ * prompts for the token, and sends it with each request for data. */
 
 #pragma once
 
@@ -14,14 +14,14 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  const gchar *path;         /* of the URL: "/" for the page, else "/console/..." */
+  const gchar *path;         /* of the URL: "/" for the page, otherwise "/console/..." */
   const gchar *content_type; /* with its charset */
   const gchar *etag;         /* in quotes, as the header has it; changes with the bytes */
   const guint8 *bytes;       /* static memory */
   gsize n_bytes;
 } TpsConsoleFile;
 
-/* Returns the file that belongs to the path of a URL, NULL if there is none. The file is static
+/* Returns the file with this path of a URL; NULL if there is none. The file is static
  * and must not be freed. Thread: any. */
 const TpsConsoleFile *tps_console_find_file (const gchar *path);
 

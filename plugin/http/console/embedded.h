@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The table that embed.py writes into embedded.c. */
+/* The table of files, which embed.py generates in embedded.c. */
 
 #pragma once
 
