@@ -152,7 +152,7 @@ tps_scan_n_left (const TpsScanInput *in)
   return tps_scan_n_here (in) + in->n_tail;
 }
 
-/* Sets `end` and `n_tail`, if `n_left` bytes of the message have not been read. */
+/* Sets `end` and `n_tail`. `n_left` is the number of unread bytes of the message. */
 static inline void
 tps_scan_input_limit (TpsScanInput *in, gsize n_left)
 {

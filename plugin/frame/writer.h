@@ -40,7 +40,7 @@ void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed
  * Takes a reference to `budget`. Borrowed and referenced bytes are not charged here. The memory
  * that the writer has at the time of the call is charged only if there is room, because a small
  * reply must be sent even if the budget is exhausted. If a message then needs memory beyond the
- * budget, it fails; see tps_writer_fail(). */
+ * budget, the message fails; see tps_writer_fail(). */
 void tps_writer_set_budget (TpsWriter *out, TpsBudget *budget);
 
 /* Makes the writer send the framed message in a THeader frame with this sequence id. Must be called
@@ -129,8 +129,7 @@ void tps_writer_fail (TpsWriter *out, GError *error);
  * follow it, or when the writer is freed or reset without being queued. The connection calls it
  * with its lock held, so it must not block or call back. */
 void tps_writer_set_queued (TpsWriter *out, GDestroyNotify func, gpointer user_data);
-void tps_writer_queued (
-    TpsWriter *out); /* called by the connection; only the first call has an effect */
+void tps_writer_queued (TpsWriter *out); /* for the connection; only the first call has an effect */
 
 /* Sends a file descriptor to the peer with the message's first byte (Unix sockets). Takes
  * ownership: the descriptor is closed when the writer is freed or reset. */

@@ -144,8 +144,8 @@ gboolean tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buff
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
 /* Ends the lease; must be called once when the call has ended. `given_back` must be TRUE if the
- * call was answered or never sent; if it is FALSE, the segments of the lease are closed. Otherwise
- * the release of the last reference ends the lease with `given_back` FALSE. */
+ * call was answered or never sent; if it is FALSE, the segments of the lease are closed. Without
+ * this call, the release of the last reference ends the lease as if `given_back` were FALSE. */
 void tps_segment_lease_end (TpsSharing *sharing, gboolean given_back);
 
 /* ---- answers -------------------------------------------------------------------------------- */

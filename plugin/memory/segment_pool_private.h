@@ -118,7 +118,7 @@ struct TpsSegmentPool
   gpointer user_data;
   gboolean woken; /* `wake` was called since tps_segment_pool_next () last returned FALSE */
   TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
-  /* The device of segments of kind CUDA_IPC; NULL: no tensor has missed one. */
+  /* The device of segments of kind CUDA_IPC; NULL = no tensor has needed such a segment yet. */
   TpsDevice *device;
   gboolean takes_lookups;      /* its segments are for results of lookups only; does not change */
   gboolean has_common_answers; /* FALSE after the server has refused them */

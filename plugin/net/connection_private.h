@@ -143,11 +143,12 @@ void tps_connection_post_close (TpsConnection *connection, GError *error);
  * (an errno). The caller owns the error. */
 GError *tps_connection_lost_error (const gchar *doing, gint code);
 
-/* As tps_connection_lost_error(), for a failure of the channel, which may give a more precise
- * error. */
+/* As tps_connection_lost_error(), for a failure of the channel. If `code` is EPROTO and the channel
+ * has a reason, the error is PROTOCOL, with that reason. */
 GError *tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code);
 
-/* Removes the first writer from the queue and returns it; NULL = the queue is empty. */
+/* Removes the first writer from the queue and returns it; NULL = the queue is empty. The caller
+ * owns the writer. */
 static inline TpsWriter *
 tps_connection_pop_writer (GQueue *queue)
 {
@@ -162,7 +163,7 @@ void tps_connection_drop_socket (TpsConnection *connection);
 
 /* ---- connection_open.c ---------------------------------------------------------------------- */
 
-/* Returns whether the channel must be opened before it can be used. */
+/* Returns TRUE if the channel must be opened before it can be used. */
 gboolean tps_connection_must_open (const TpsConnection *connection);
 
 /* Performs the next step of opening the channel, after the start or after the event for which the
