@@ -4,8 +4,8 @@
  *
  * A handler has three steps: it decodes the arguments, makes one runtime call and encodes the
  * result. It must answer its call exactly once, now or later, on any thread, with one of the
- * functions tps_call_reply_*(). Calls are carried by a connection of our server or by a
- * ThriftProcessor of a host; the functions below are the same for both.
+ * functions tps_call_reply_*(). Calls are carried by a connection of TpsServer or by a
+ * ThriftProcessor of a host; the functions below work for both.
  */
 
 #pragma once
@@ -24,120 +24,126 @@ G_BEGIN_DECLS
 
 typedef struct TpsCall TpsCall;
 
-/* Writes the success value of a result: the field with id 0, including tps_writer_field(); nothing
- * for void. */
+/* Writes the success value of a result: the field with id 0, with its header (tps_writer_field()).
+ * Writes nothing for void. */
 typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
 
-/* Sets `in` to the start of the arguments struct. Valid until the call is answered. */
+/* Sets `in` to the start of the arguments struct. The reader is valid until the call is
+ * answered. */
 void tps_call_get_arguments (TpsCall *call, TpsReader *in);
 
 /* Reads the arguments with the method's descriptor. Errors: INVALID_ARGUMENT. */
 gboolean tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error);
 
-/* Charges memory of the handler to the call, until it is answered. Errors: RESOURCE_EXHAUSTED. */
+/* Charges `n_bytes` of memory that the handler uses to the call, until the call is answered.
+ * Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 
-/* The tenant of the caller, borrowed; NULL = the carrier has no limits for it. */
+/* Returns the tenant of the caller, borrowed; NULL = the call has no limits. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
 
-/* For the service Chunks: slows down the connection, because the call that was transferred in
- * chunks was refused with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called
- * before the answer. */
+/* For the Chunks service: slows down the connection after a call that came in chunks was refused
+ * with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called before the
+ * answer. */
 void tps_call_throttle (TpsCall *call, gint wait_ms);
 
-/* Charges the tenant for rows that the handler is about to read or change. Does nothing without a
- * tenant. Errors: RESOURCE_EXHAUSTED. */
+/* Charges the tenant for `n_rows` that the handler is about to read or change. Does nothing if the
+ * call has no tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);
 
-/* Whether the call may be answered later. FALSE in servers where a wait would block all clients: a
- * handler that would have to wait for other calls must then answer with UNAVAILABLE. */
+/* Returns TRUE if the call may be answered later. Returns FALSE in servers where a wait would block
+ * all clients. If a handler would then have to wait for other calls, it must answer with
+ * UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);
 
-/* The peer, for the log; NULL = not known. Borrowed until the call is answered. */
+/* Returns the peer, for the log; NULL = unknown. Borrowed until the call is answered. */
 const gchar *tps_call_get_peer (TpsCall *call);
 
-/* The principal of the caller, never NULL: anonymous if the carrier does not identify peers.
- * Borrowed until the call is answered; later changes of the connection's identity do not affect
- * it. */
+/* Returns the principal of the caller, never NULL: the anonymous principal if the carrier does not
+ * identify peers. Borrowed until the call is answered; later changes of the connection's identity
+ * do not affect it. */
 const TpsPrincipal *tps_call_get_principal (TpsCall *call);
 
 /* Authenticates the connection: later calls have the rights of the owner of `token`. Errors:
- * UNAUTHENTICATED (no such token), UNAVAILABLE (this server or this connection accepts no
- * tokens). */
+ * UNAUTHENTICATED (no such token), UNAVAILABLE (the server or the connection accepts no tokens). */
 gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **error);
 
-/* Checks the right of the caller for `table`; the method has been checked before. Handlers must
- * call this for each name of a table before they look up the table. NULL `table` = every table,
- * now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not depend on the existence of
- * the table. */
+/* Checks that the caller has `right` for `table`; the right to call the method has been checked
+ * before. Handlers must call this for each name of a table before they look up the table. NULL
+ * `table` = every table, now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not
+ * depend on the existence of the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
 
-/* Returns whether a list of names may contain `table`; lists must leave out tables that the caller
+/* Returns TRUE if a list of names may contain `table`. Lists must leave out tables that the caller
  * may not use. */
 gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
 
-/* The rights of the caller, borrowed until the call is answered; NULL = all. */
+/* Returns the rights of the caller, borrowed until the call is answered; NULL = all rights. */
 const TpsGrant *tps_call_get_grant (TpsCall *call);
-/* The time of arrival of the call (tps_clock_now_ns()); 0 if calls are not counted. */
+/* Returns the time of arrival of the call (tps_clock_now_ns()); 0 if calls are not counted. */
 gint64 tps_call_get_began_ns (const TpsCall *call);
 
-/* Sets the context of the connection. If a later call lacks a header that the context has, the
+/* Sets the context of the connection. If a later call lacks a header that the context contains, the
  * entry of the context is used. Takes a reference to `context`, which must not change any more;
- * NULL = none. Errors: UNAVAILABLE (this server does not keep connections). */
+ * NULL = no context. Errors: UNAVAILABLE (the server keeps no contexts). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
 /* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions of
- * this header record the phases of decoding, of the queue of workers, and of writing the result. A
+ * this header record the phases of decoding, of waiting for a worker, and of writing the result. A
  * handler must record the wait for other calls itself, before it passes the call on. */
 void tps_call_enter_phase (TpsCall *call, TpsPhase phase);
 
-/* The times of the call, for functions that note phases themselves; NULL = the call is not timed.
- * Borrowed until the call is answered. */
+/* Returns the times of the call, for functions that record phases themselves; NULL = the call is
+ * not timed. Borrowed until the call is answered. */
 TpsPhases *tps_call_get_phases (TpsCall *call);
 
-/* The memory that the connection shares with its client, borrowed until the call is answered. NULL
- * with an error if none is offered: UNAVAILABLE, PERMISSION_DENIED. */
+/* Returns the memory that the connection shares with its client, borrowed until the call is
+ * answered. Errors (NULL): UNAVAILABLE, PERMISSION_DENIED (no shared memory is offered). */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 
-/* Reserves `n_bytes` for the result of the call in memory of `device` (NULL: of the host) that the
+/* Reserves `n_bytes` for the result of the call in memory of `device` (NULL = the host) that the
  * connection shares with its client; see tps_segment_registry_reserve(). Tensors in the buffer are
- * sent without a copy. The caller must not write to it after the reply. Owned by the caller. NULL:
- * there is no room. */
+ * sent without a copy. The caller owns the buffer and must not write to it after the reply. Returns
+ * NULL if there is no room, or no shared memory. */
 TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
 
-/* Identifies the connection of the call among the open ones; NULL = the call has no connection that
- * may close before it is answered. */
+/* Returns a pointer that identifies the connection of the call among the open ones; NULL = the call
+ * has no connection that may close before it is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
-/* Returns FALSE if the connection of the call has closed, even if TpsService.connection_closed has
- * not been called yet. */
+/* Returns FALSE if the connection of the call has closed, which may be before
+ * TpsService.connection_closed is called. */
 gboolean tps_call_is_connected (TpsCall *call);
 
 /* Returns TRUE if the carrier knows that no other connection waits for the calling thread, and
  * FALSE if one waits or the carrier does not know. */
 gboolean tps_call_is_alone (TpsCall *call);
 
-/* Runs `func (call, user_data)` on a worker. Needed for functions that may block, or that process
- * more than TpsTuning.inline_bytes while other connections may wait. Functions that may take more
- * than about 10 ms belong to the long lane (runtime/base/worker_pool.h). If the call's connection
- * closes before `func` has begun, the call is cancelled: a worker calls `release (user_data)` (NULL
- * = nothing to release) instead, and the call ends. */
+/* Runs `func (call, user_data)` on a worker. Functions that may block must run on a worker, and so
+ * must functions that process more than TpsTuning.inline_bytes while other connections may wait.
+ * Functions that may take more than about 10 ms must use the long lane
+ * (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun, the call
+ * is cancelled: a worker calls `release (user_data)` instead (NULL = nothing to release), and the
+ * call ends. */
 void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
                              void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
                              GDestroyNotify release);
 
-/* The same without cancellation, for functions that also work for other calls. */
+/* As tps_call_run_on_worker(), but the call is never cancelled: for functions that also work for
+ * other calls. */
 void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
                                     void (*func) (TpsCall *call, gpointer user_data),
                                     gpointer user_data);
 
-/* Answers the call. `write` is called before this returns, or never if the peer has gone. NULL
- * `write` = void. Large tensors are placed in memory shared with the client if there is room. The
- * reply returns the slices of shared memory in the arguments to the client, so it is sent only when
- * all of them have been released. Thread: any. */
+/* Answers the call with the result that `write` writes (NULL = void). `write` is called before this
+ * function returns: once, twice if a reply with shared memory cannot be completed, or never if no
+ * reply is sent, because the call is oneway or its connection has closed. Large tensors are placed
+ * in memory shared with the client if there is room. The reply returns the slices of shared memory
+ * in the arguments to the client, so it is sent only when all of them have been released. Thread:
+ * any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
-/* The same with a result that the method's descriptor writes. */
+/* As tps_call_reply(), but the method's descriptor writes the result from `value`. Thread: any. */
 void tps_call_reply_value (TpsCall *call, gconstpointer value);
 
 /* An object from which a result borrows. `ref` returns its argument; `unref` must not block. */
@@ -148,26 +154,28 @@ typedef struct
   GDestroyNotify unref;
 } TpsLender;
 
-/* The same; keeps a reference to the lender's object until the reply has been sent. */
+/* As tps_call_reply_value(), but also keeps a reference to the lender's object until the reply has
+ * been sent. Thread: any. */
 void tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender);
 
-/* Answers with an error: the only conversion from GError to the wire's ServiceError. Thread:
- * any. */
+/* Answers with an error, which is converted to the wire's ServiceError. Handlers must not convert
+ * errors themselves. Thread: any. */
 void tps_call_reply_error (TpsCall *call, const GError *error);
 
 /* Answers a method without a result: NULL `error` = success. Thread: any. */
 void tps_call_reply_done (TpsCall *call, const GError *error);
 
-/* For TpsService.handle_other: the whole message, owned by the caller, with the name of the method
- * without its service. After this the call has no arguments. */
+/* For TpsService.handle_other: takes the whole message out of the call. The name of its method then
+ * lacks the service. The caller owns the message. Afterwards the call has no arguments. */
 TpsMessage *tps_call_take_message (TpsCall *call);
 
-/* The form of the reply to a call after tps_call_take_message(). The budget is borrowed until the
- * call is answered. */
+/* Sets `form` to the form of the reply that must follow tps_call_take_message(). The budget in it
+ * is borrowed until the call is answered. */
 void tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form);
 
-/* Answers such a call with a message that was ended with tps_writer_message_end(), which is taken
- * over. NULL: there is no reply. Thread: any. */
+/* Answers a call after tps_call_take_message() with a reply that was ended with
+ * tps_writer_message_end(). Takes over `reply`. NULL = the service wrote no reply, which is an
+ * INTERNAL_ERROR unless the call is oneway. Thread: any. */
 void tps_call_reply_message (TpsCall *call, TpsWriter *reply);
 
 /* The thread that handles the calls of a method. Calls with long arguments are always handled on a
@@ -182,45 +190,46 @@ typedef enum
 /* The right is the first field, so that a method without one does not compile. */
 typedef struct
 {
-  TpsRight right; /* that callers need */
+  TpsRight right; /* callers need it */
   const TpsRpc *rpc;
   void (*handle) (TpsCall *call, gpointer service);
   TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
-  /* TRUE: the carrier may serve it even if the tenant of the caller is at a limit, so that a flood
-   * of anonymous peers cannot keep other peers from authenticating. */
+  /* TRUE: the carrier may serve the method even if the tenant of the caller is at a limit, so that
+   * a flood of anonymous peers cannot keep other peers from authenticating. */
   gboolean is_login;
 } TpsMethod;
 
-/* A service: its name in the multiplexed protocol, its methods (ended by one without a right) and
- * their object. */
+/* A service: its name in the multiplexed protocol, its methods and their object. The last entry of
+ * `methods` has no right. */
 typedef struct
 {
   const gchar *name;
   const TpsMethod *methods;
   gpointer object; /* borrowed; must outlive the server */
-  /* Optional: ends pending calls with UNAVAILABLE, and refuses later calls with it. Must not
-   * block. */
+  /* Optional: ends pending calls with UNAVAILABLE, and refuses later calls with the same code. Must
+   * not block. */
   void (*shut_down) (gpointer object);
-  /* Optional: ends the pending calls of that connection (tps_call_get_connection()). Must not
+  /* Optional: ends the pending calls of `connection` (tps_call_get_connection()). Must not
    * block. */
   void (*connection_closed) (gpointer object, gconstpointer connection);
-  /* Optional, for one service only: keeps a reply that no frame can hold, ended for a transfer, and
-   * sets the name under which clients fetch it. Takes over `answer` unless it fails. Must not
-   * block. Thread: any. */
+  /* Optional; at most one service may have it. Keeps a reply that no frame can hold and that was
+   * ended for a transfer, and sets the name under which clients fetch the reply. Takes over
+   * `answer` unless it fails. Must not block. Thread: any. */
   gboolean (*keep_answer) (gpointer object, TpsCall *call, TpsWriter *answer, gchar **name,
                            GError **error);
-  /* Optional: whether calls are served now. FALSE: each is refused with the error. Must not block.
-   * Thread: any. */
+  /* Optional: returns TRUE if calls are served now. FALSE: each call is refused with the error.
+   * Must not block. Thread: any. */
   gboolean (*may_serve) (gpointer gate, GError **error);
   gpointer gate;
-  /* TRUE: arguments of commands must not change until the call is answered. Those in memory shared
-   * with the client are copied when they are read. */
+  /* TRUE: arguments of commands must not change until the call is answered, so arguments in memory
+   * shared with the client are copied when they are read. */
   gboolean has_log;
   /* Optional: handles calls of methods that are not in `methods`, on a worker, in the long lane.
-   * Their contract is not known here, so failures are answered with TApplicationException. */
+   * The contract of these methods is unknown here, so failures are answered with
+   * TApplicationException. */
   void (*handle_other) (TpsCall *call, gpointer object);
-  TpsRight other_right; /* that callers of these methods need; not UNSET with handle_other */
+  TpsRight other_right; /* needed by callers of these methods; not UNSET with handle_other */
 } TpsService;
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The metrics of the calls of one method: OPERATING.md, "Metrics". For the dispatcher and calls
- * only. */
+/* The metrics of the calls of one method: OPERATING.md, "Metrics". Only the dispatcher and calls
+ * may use them. */
 
 #pragma once
 
@@ -13,23 +13,24 @@ G_BEGIN_DECLS
 
 typedef struct TpsMethodMetrics TpsMethodMetrics;
 
-/* Metrics of `method`, "Service:method", in `counters`, which are borrowed. Owned by the caller.
- * Several objects for one method change the same metrics. */
+/* Creates the metrics of `method`, "Service:method", in `counters`, which are borrowed. The caller
+ * owns the object; the counts outlive it. Several objects for one method change the same
+ * metrics. */
 TpsMethodMetrics *tps_method_metrics_new (TpsCounters *counters, const gchar *method);
 void tps_method_metrics_free (TpsMethodMetrics *metrics);
 
 /* Counts the start of a call. Thread: any. */
 void tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts the end of a call and records its duration, `elapsed_ns`, also in `others`, the histogram
- * of its caller (NULL = none). `reply` NULL = there is none. Thread: any. */
+/* Counts the end of a call and records its duration, `elapsed_ns`, here and in `others`, the
+ * histogram of its caller (NULL = none). `reply` NULL = there is no reply. Thread: any. */
 void tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
                              TpsWriter *reply);
 
 /* Keeps the trace of a call that has ended as an exemplar of its duration. */
 void tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar);
 
-/* Counts a failure; `code` is the wire's, 0 = TApplicationException. */
+/* Counts a failure; `code` is the code on the wire, 0 = TApplicationException. */
 void tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code);
 
 /* Counts a cancellation. */

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of a call; only they include this header. Each part calls those below it only:
+/* The parts of a call; no other file may include this header. Each part calls only parts below it:
  *
  *   call_rights.c   the rights of the caller, and refusals for lack of them
  *   call.c          the way of a call: arguments, work on workers, its reply and its end
@@ -20,7 +20,7 @@ struct TpsCall
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
-  const TpsRpc *rpc;              /* NULL: a method of another contract, or none */
+  const TpsRpc *rpc;              /* NULL: a method of a different contract, or none */
   const TpsCallContext *context;  /* borrowed */
   const TpsGuardedMethod *method; /* of the dispatcher; NULL = not known yet */
   const TpsGrant *grant;          /* borrowed from the carrier; NULL = everything is allowed */
@@ -28,7 +28,7 @@ struct TpsCall
   gint64 arrived_ns;              /* on the monotonic clock */
   gboolean copies_shared;
   gboolean is_admin;      /* the end is logged for the audit, with the next two fields */
-  gint code;              /* the wire's code of the failure; -1 = none */
+  gint code;              /* of the failure, on the wire; -1 = none */
   gchar *object;          /* the table that the call named; NULL = none */
   gboolean is_admitted;   /* the tenant counts the call until it ends */
   TpsTenant *tenant;      /* borrowed; NULL = none */
@@ -45,13 +45,14 @@ struct TpsCall
   TpsCallSpan own_span; /* the memory of `span` */
 };
 
-/* FALSE: a reply would not be sent. */
+/* Returns FALSE if a reply would not be sent: the call is oneway, or its connection has closed. */
 static inline gboolean
 tps_call_wants_reply (TpsCall *call)
 {
   return call->message->kind != TPS_MESSAGE_ONEWAY && tps_call_is_connected (call);
 }
 
+/* Returns the budget for replies, borrowed; NULL = no limit. */
 static inline TpsBudget *
 tps_call_get_reply_budget (const TpsCall *call)
 {
@@ -60,55 +61,58 @@ tps_call_get_reply_budget (const TpsCall *call)
 
 /* ---- call_caller.c -------------------------------------------------------------------------- */
 
-/* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, which is no longer
- * in flight. `now_ns` 0 = not known. */
+/* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, and ends the call
+ * there. `now_ns` 0 = unknown. */
 void tps_call_leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns);
 
 /* ---- call_records.c ------------------------------------------------------------------------- */
 
-/* Records a failure in the log, the metrics and the span. `code` is the wire's; 0 = a
- * TApplicationException, which has no name. */
+/* Records a failure in the log, the metrics and the span. `code` is the code on the wire; 0 = a
+ * TApplicationException, which has no code. */
 void tps_call_record_failure (TpsCall *call, gint code, const gchar *text);
 
-/* The same for an error. */
+/* As tps_call_record_failure(), with the code and the text of `error`. */
 void tps_call_record_error (TpsCall *call, const GError *error);
 
-/* Counts and logs that the caller lacks a right. `object` is a table; NULL = the method. */
+/* Counts and logs that the caller lacks a right. `object` is the table; NULL = the method. */
 void tps_call_record_refusal (TpsCall *call, const gchar *object, const GError *error);
 
-/* Completes the records when the call ends. `reply` NULL = there is none. Returns the time of the
- * end; 0 = no record needed it. */
+/* Completes the records when the call ends. `reply` NULL = there is no reply. Returns the time of
+ * the end; 0 = no record needed the time. */
 gint64 tps_call_end_records (TpsCall *call, TpsWriter *reply);
 
 /* ---- call_replies.c ------------------------------------------------------------------------- */
 
-/* The name without its service, as Thrift's multiplexed processors pass it on and reply with. */
+/* Returns the name of the method without its service, as Thrift's multiplexed processors pass it on
+ * and use it in replies. Borrowed. */
 const gchar *tps_call_get_method_name (const TpsCall *call);
 
-/* A reply with the result that `write` writes (NULL = void), or with an error, which is recorded,
- * if there is no room for the result. Owned by the caller. */
+/* Creates a reply with the result that `write` writes (NULL = void). If the result is too long, or
+ * there is no room for it, the reply is a failure, which is recorded, or refers to a transfer. The
+ * caller owns the reply. */
 TpsWriter *tps_call_write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
-/* A TApplicationException; owned by the caller. */
+/* Creates a TApplicationException, owned by the caller. */
 TpsWriter *tps_call_write_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);
 
-/* A failure: a ServiceError, or a TApplicationException if the method belongs to another contract.
- * Owned by the caller. */
+/* Creates the reply to a failed call: a ServiceError, or a TApplicationException if the method
+ * belongs to a different contract. The caller owns the reply. */
 TpsWriter *tps_call_write_failure (TpsCall *call, const GError *failure);
 
-/* The same for a call that its caller may not make. The form depends on the name of the method
- * alone, so it does not tell whether this server has the method. */
+/* As tps_call_write_failure(), for a call that its caller may not make. The form depends on the
+ * name of the method only, so it does not reveal whether this server has the method. */
 TpsWriter *tps_call_write_refusal (TpsCall *call, const GError *failure);
 
-/* Whether the connection has room for the reply `out` among its unread replies. */
+/* Returns TRUE if the connection has room for the reply `out` in addition to its unread replies. */
 gboolean tps_call_has_room (TpsCall *call, TpsWriter *out);
 
-/* Replaces `out`, for which there is no room, by a failure, which is recorded. */
+/* Replaces `out`, for which there is no room, by a failure, which is recorded. Takes over `out`;
+ * the caller owns the result. */
 TpsWriter *tps_call_refuse_unread (TpsCall *call, TpsWriter *out);
 
 /* ---- call.c --------------------------------------------------------------------------------- */
 
-/* Ends the call. `reply`, which is taken over, is sent; NULL = there is none. */
+/* Ends and frees the call. Takes over and sends `reply`; NULL = there is no reply. */
 void tps_call_end (TpsCall *call, TpsWriter *reply);
 
 G_END_DECLS

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The carrier of calls to the services and of their replies: a connection of our server, or a
+/* The carrier of calls to the services and of their replies: a connection of TpsServer, or a
  * ThriftProcessor of a host.
  *
- * A carrier passes a received message to a dispatcher, with the functions below. The dispatcher
+ * A carrier passes each received message to a dispatcher, with the functions below. The dispatcher
  * finds the method, runs its handler, and passes the finished reply to the carrier, exactly once,
  * now or later.
  */
@@ -18,90 +18,94 @@
 
 G_BEGIN_DECLS
 
-/* `carried` is the argument of tps_dispatcher_handle(): one object for each call. No function may
- * block, except `run_on_worker` of a carrier without workers. Thread: any. */
+/* The functions of a carrier. `carried` is the argument of tps_dispatcher_handle(): one object for
+ * each call. No function may block, except `run_on_worker` of a carrier without workers. Thread:
+ * any. */
 typedef struct
 {
-  /* Whether a call may wait for other calls, so that its reply comes after tps_dispatcher_handle()
-   * has returned. FALSE if waiting would block those calls. */
+  /* Returns TRUE if a call may wait for other calls, so that its reply comes after
+   * tps_dispatcher_handle() has returned. Returns FALSE if waiting would block those calls. */
   gboolean (*may_wait) (gpointer carried);
 
-  /* Optional, NULL = yes: whether the reply can still be sent. If not, it is not encoded. */
+  /* Optional: returns FALSE if the reply can no longer be sent; it is then not encoded. NULL = all
+   * replies can be sent. */
   gboolean (*is_wanted) (gpointer carried);
 
-  /* Runs `func (user_data)`: on a worker, when that lane's turn comes, or (a carrier without
-   * workers) at once on the calling thread. If the connection of the call closes before `func` has
-   * begun, a worker calls `cancel (user_data)` instead. NULL `cancel` = `func` always runs. */
+  /* Runs `func (user_data)` on a worker, in the order of the lane. A carrier without workers runs
+   * it at once on the calling thread. If the connection of the call closes before `func` has begun,
+   * a worker calls `cancel (user_data)` instead. NULL `cancel` = `func` always runs. */
   void (*run_on_worker) (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
                          gpointer user_data);
 
-  /* The last use of `carried`, exactly once. `reply` is finished (message_end was called), has the
-   * protocol and framing of the request, and is taken over. NULL = nothing is sent, because the
-   * message was oneway or the reply is not wanted. */
+  /* Sends the reply. Called exactly once, as the last use of `carried`. `reply` is finished
+   * (message_end was called), has the protocol and framing of the request, and is taken over. NULL
+   * `reply` = nothing is sent, because the message was oneway or the reply is not wanted. */
   void (*finish) (gpointer carried, TpsWriter *reply);
 
-  /* Optional, NULL = FALSE: TRUE if, as far as known, no other connection waits for the calling
-   * thread. */
+  /* Optional: returns TRUE if, as far as known, no other connection waits for the calling thread.
+   * NULL = always FALSE. */
   gboolean (*is_alone) (gpointer carried);
 
-  /* Optional, NULL = not known: the peer, for the log; borrowed until the call ends. */
+  /* Optional: returns the peer, for the log, borrowed until the call ends. NULL = unknown. */
   const gchar *(*get_peer) (gpointer carried);
 
-  /* Optional, NULL = anonymous: the principal of the caller, borrowed until the call ends. Not
-   * called if there is a grant. */
+  /* Optional: returns the principal of the caller, borrowed until the call ends. Not called if
+   * there is a grant. NULL = anonymous. */
   const TpsPrincipal *(*get_principal) (gpointer carried);
 
-  /* Optional, NULL = all rights: the rights of the caller, borrowed until the call ends. */
+  /* Optional: returns the rights of the caller, borrowed until the call ends. NULL = all rights. */
   const TpsGrant *(*get_grant) (gpointer carried);
 
-  /* Optional: the tenant that limits the call; it must live as long as the dispatcher's server.
-   * Without a function, or if it returns NULL, the call has no limits. Called once for each
-   * call. */
+  /* Optional: returns the tenant that limits the call, which must live as long as the dispatcher's
+   * server. Called once for each call. If the function is missing or returns NULL, the call has no
+   * limits. */
   TpsTenant *(*get_tenant) (gpointer carried);
 
-  /* Optional: the call is refused because its tenant is at a limit, and a repeat would be refused
-   * for `wait_ms`. The carrier may stop reading from its connection until then. Called before
-   * `finish`. Does not block. */
+  /* Optional: called before `finish` of a call that is refused because its tenant is at a limit; a
+   * repeat would be refused for `wait_ms`. The carrier may stop reading from its connection until
+   * then. Must not block. */
   void (*throttle) (gpointer carried, gint wait_ms);
 
-  /* Optional, NULL = no: whether a call of a method that logs in is served without being charged to
-   * the tenant. The carrier must bound the number of such calls of each connection. Called by
-   * tps_dispatcher_handle(). Does not block. */
+  /* Optional: returns TRUE if a call of a method that logs in is served without being charged to
+   * the tenant. The carrier must limit the number of such calls of each connection. Called by
+   * tps_dispatcher_handle(). Must not block. NULL = such calls are charged. */
   gboolean (*may_log_in) (gpointer carried);
 
-  /* Optional, NULL = the carrier accepts no tokens: tps_call_authenticate(). */
+  /* Optional: implements tps_call_authenticate(). NULL = the carrier accepts no tokens. */
   gboolean (*authenticate) (gpointer carried, const gchar *token, GError **error);
 
-  /* Optional, NULL = the carrier keeps no context: tps_call_set_context(). Takes a reference to
-   * `context`, which must not change any more; NULL = none. */
+  /* Optional: implements tps_call_set_context(). Takes a reference to `context`, which must not
+   * change any more; NULL `context` = none. Without this function, the carrier keeps no context. */
   void (*set_context) (gpointer carried, GHashTable *context);
 
-  /* Optional, NULL = none: the memory that the call's connection shares with its client, borrowed.
-   * NULL with an error if there is none: UNAVAILABLE, PERMISSION_DENIED; `error` may be NULL. */
+  /* Optional: returns the memory that the call's connection shares with its client, borrowed.
+   * Errors (NULL): UNAVAILABLE, PERMISSION_DENIED; `error` may be NULL. Without this function, no
+   * memory is shared. */
   TpsSegmentRegistry *(*get_segments) (gpointer carried, GError **error);
 
-  /* Optional, NULL = no limit: the budget that is charged for replies until they are sent;
-   * borrowed. */
+  /* Optional: returns the budget that is charged for replies until they are sent, borrowed. NULL =
+   * no limit. */
   TpsBudget *(*get_reply_budget) (gpointer carried);
 
-  /* Optional, NULL = yes: whether the connection has room for a reply of `n_bytes`, which has been
+  /* Optional: returns TRUE if the connection has room for a reply of `n_bytes`, which has been
    * charged, in addition to its unsent replies. FALSE: the call fails with RESOURCE_EXHAUSTED. Not
-   * called for small replies. */
+   * called for small replies. NULL = there is always room. */
   gboolean (*has_room) (gpointer carried, gsize n_bytes);
 
-  /* Optional, NULL = none: identifies the call's connection among the open ones, for
-   * TpsService.connection_closed. */
+  /* Optional: returns a pointer that identifies the call's connection among the open ones, for
+   * TpsService.connection_closed. NULL = none. */
   gconstpointer (*get_connection) (gpointer carried);
 } TpsCarrierOps;
 
 /* Finds methods by name. Immutable after its creation. Thread: any. */
 typedef struct TpsDispatcher TpsDispatcher;
 
-/* Copies the `n_services` entries; the objects that they refer to are borrowed. Names without
- * "Service:" belong to `default_service`. If that is NULL, they belong to the only service, or are
- * unknown if there are several. If the `methods` of a service are NULL, its calls go to its
- * `handle_other`; without that, they are answered like calls of unknown methods. Errors:
- * TPS_ERROR_INVALID_ARGUMENT (a service twice, a method without a right, no such default). */
+/* Creates a dispatcher, owned by the caller. Copies the `n_services` entries; the objects that they
+ * refer to are borrowed. Names without "Service:" belong to `default_service`. If `default_service`
+ * is NULL, these names belong to the only service; if there are several services, they are unknown.
+ * If the `methods` of a service are NULL, its calls go to its `handle_other`. If that is NULL too,
+ * its calls are answered like calls of unknown methods. Errors: TPS_ERROR_INVALID_ARGUMENT (a
+ * service twice, a method without a right, no such default). */
 TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
                                    const gchar *default_service, GError **error);
 /* Traces calls with `tracer` (NULL = none, the default), which is borrowed and must outlive the
@@ -112,17 +116,17 @@ void tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer);
  * called once, before the first message. */
 void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
 
-/* Gives the list of methods to `access`, which decides about each method once when it makes a
- * grant, and not for each call. Must be called before the first message. */
+/* Registers the methods with `access`, which then decides about each method once for each grant
+ * instead of at each call. Must be called before the first message. */
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
 /* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, and
- * takes a reference to `transferred`. The default is that of tps_chunks_set_services(). Must be
- * called before the first message. */
+ * takes a reference to `transferred`. The default is the dispatcher of tps_chunks_set_services().
+ * Must be called before the first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
-/* For Chunks: returns the dispatcher that tps_dispatcher_set_transferred() has set for the
- * dispatcher of this call; borrowed until the call is answered. NULL = none was set. */
+/* For Chunks: returns the dispatcher that was set with tps_dispatcher_set_transferred() for the
+ * dispatcher of this call, borrowed until the call is answered. NULL = none was set. */
 TpsDispatcher *tps_call_get_transferred (const TpsCall *call);
 
 /* Takes and releases a reference. Thread: any. */
@@ -142,9 +146,9 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  *                                               retry_after_ms if the message fits into an empty
  *                                               pool
  * The reply carries the name without its "Service:", as Thrift's own multiplexed processors do. A
- * carrier that shuts down sets `refuse`, which is then the reply instead of the handler's; it may
- * be NULL. The dispatcher must live until `finish` is called, because the call may wait for a
- * worker. */
+ * carrier that refuses the call, for example because it shuts down, sets `refuse`, which is then
+ * the reply instead of the handler's; NULL = the call is not refused. The dispatcher must live
+ * until `finish` is called, because the call may wait for a worker. */
 void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
                             const TpsCarrierOps *ops, gpointer carried);
 

@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* `durable` is borrowed and must outlive the server. */
+/* Returns the service for a dispatcher. `durable` is borrowed and must outlive the server. */
 TpsService tps_durability_service (TpsDurable *durable);
 
 G_END_DECLS

@@ -12,15 +12,16 @@ G_BEGIN_DECLS
 
 typedef struct TpsEmbeddingTables TpsEmbeddingTables;
 
-/* `store` is borrowed. */
+/* Creates the object of the service. `store` is borrowed. The caller owns the result. */
 TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store);
-/* The server must have stopped. */
+/* Frees the object. The server must have stopped. */
 void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 
 /* Returns the service for a dispatcher. It borrows `tables`. */
 TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
 
-/* For TpsNode: the bytes of the store, and their limit. `data`: TpsEmbeddingTables *. */
+/* TpsNode.get_table_bytes: sets `held` to the bytes of the store, and `max` to their limit. `data`
+ * is a TpsEmbeddingTables *. */
 void tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)

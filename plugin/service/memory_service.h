@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Memory service: segments of the connection of each call. It has no state of its own. Its
- * methods answer UNAVAILABLE or PERMISSION_DENIED if the connection shares no memory.
+/* The Memory service: opens and closes segments of shared memory for the connection of each call.
+ * It has no state of its own. Its methods answer with UNAVAILABLE or PERMISSION_DENIED if the
+ * connection shares no memory.
  */
 
 #pragma once

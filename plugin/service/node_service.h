@@ -18,9 +18,9 @@ typedef struct
   const gchar *name;            /* "server2" */
   gint64 max_frame_bytes;       /* 0 = not reported */
   const gchar *const *services; /* ended by NULL; NULL = not reported */
-  const gchar *const *devices;  /* the same */
+  const gchar *const *devices;  /* as `services` */
   TpsMetrics *metrics;          /* NULL = no metrics */
-  /* The bytes of embedding tables and their limit; NULL = there are no tables. Thread: any. */
+  /* Sets the bytes of embedding tables and their limit. NULL = there are no tables. Thread: any. */
   void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
   gpointer tables;
   TpsDurable *durable; /* NULL = the server has no data directory */

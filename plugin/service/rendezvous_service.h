@@ -13,18 +13,19 @@ G_BEGIN_DECLS
 
 typedef struct TpsRendezvous TpsRendezvous;
 
-/* `workers` (borrowed, must outlive the object) runs the timers of pending calls. `budgets` as for
+/* Creates the service's object, owned by the caller. `workers`, which runs the timers of pending
+ * calls, is borrowed and must outlive the object. `budgets` are as in
  * tps_rendezvous_store_new(). */
 TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets);
 
-/* Replaces the monotonic clock, by which the deadlines of waits are set and compared. Their timers
- * still run by the monotonic clock. For tests; must be called before the first request. */
+/* Replaces the clock that sets and compares the deadlines of waits. Timers still use the monotonic
+ * clock. For tests; must be called before the first request. */
 void tps_rendezvous_set_clock (TpsRendezvous *rendezvous, TpsClockFunc clock, gpointer user_data);
 
-/* Ends pending calls with UNAVAILABLE. */
+/* Ends pending calls with UNAVAILABLE, and frees the object. */
 void tps_rendezvous_free (TpsRendezvous *rendezvous);
 
-/* The numbers of keys and of pending calls. Thread: any. */
+/* Sets the numbers of keys and of pending calls. Thread: any. */
 void tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters);
 
 /* Returns the service for a dispatcher. It borrows `rendezvous`. */

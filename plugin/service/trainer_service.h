@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* `trainer` is borrowed and must outlive the server. */
+/* Returns the service for a dispatcher. `trainer` is borrowed and must outlive the server. */
 TpsService tps_trainer_service (TpsTrainer *trainer);
 
 G_END_DECLS

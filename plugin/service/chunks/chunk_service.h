@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service: requests that are sent in chunks and replies that are fetched in chunks, with
- * the store of plugin/chunks/transfer_store.h.
+/* The Chunks service: receives requests in chunks and sends replies in chunks, with the store of
+ * plugin/chunks/transfer_store.h.
  */
 
 #pragma once
@@ -20,11 +20,11 @@ typedef struct TpsChunks TpsChunks;
 typedef struct
 {
   TpsWorkerPool *workers; /* borrowed until the service is shut down; runs the expiry timer */
-  /* The limit for all transfers, announced or kept; 0 = four fifths of their budget. */
+  /* The limit on the bytes of all transfers, announced or kept; 0 = four fifths of their budget. */
   gsize max_bytes;
-  const TpsBudgets *budgets; /* `transfers` is charged; a reference is taken; NULL = no limits */
+  const TpsBudgets *budgets; /* only `transfers` is charged, and referenced; NULL = no limits */
   guint max_transfers;       /* 0 = 256 */
-  gint64 idle_ns;            /* a transfer without progress for so long is forgotten; 0 = 60 s */
+  gint64 idle_ns;            /* after this time without progress a transfer is dropped; 0 = 60 s */
   /* Counts the calls that come in chunks; a reference is taken; NULL = none are counted. */
   TpsMetrics *metrics;
   TpsAccess *access;        /* a reference is taken; NULL = rights are checked for each call */
@@ -34,21 +34,23 @@ typedef struct
 /* Copies `options`. The caller owns the result. */
 TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
 
-/* The server must have stopped, and every call must have been answered. */
+/* Frees the object. The server must have stopped, and every call must have been answered. */
 void tps_chunks_free (TpsChunks *chunks);
 
-/* Creates a dispatcher of calls in chunks, as tps_dispatcher_new() does, without Chunks itself. The
- * caller owns it. */
+/* Creates a dispatcher of calls in chunks, as tps_dispatcher_new() does, but leaves out the Chunks
+ * service itself. The caller owns the dispatcher. */
 TpsDispatcher *tps_chunks_dispatcher_new (const TpsService *services, guint n_services,
                                           const gchar *default_service, GError **error);
 
-/* Sets the services that calls in chunks reach if the dispatcher of a run_transfer call does not
- * say so (tps_dispatcher_set_transferred()). Must be called at least once before such a dispatcher
- * serves Chunks. If it fails, the services set before stay. Thread: any. */
+/* Sets the services that calls in chunks reach by default, unless tps_dispatcher_set_transferred()
+ * was called for the dispatcher of the run_transfer call. Must be called at least once before a
+ * dispatcher without its own setting serves Chunks. If it fails, the previous services stay.
+ * Errors: those of tps_dispatcher_new(). Thread: any. */
 gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
                                   const gchar *default_service, GError **error);
 
-/* The number of transfers that are incomplete, running, or kept for their clients. Thread: any. */
+/* Returns the number of transfers that are incomplete, running, or kept for their clients. Thread:
+ * any. */
 guint tps_chunks_get_n_transfers (TpsChunks *chunks);
 
 /* Returns the service for a dispatcher. It borrows `chunks`. */
