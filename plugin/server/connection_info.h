@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* A snapshot of one connection. The list owns `peer` and the reference of `principal`. */
+/* A snapshot of one connection. Its owner owns `peer` and the reference in `principal`. */
 typedef struct
 {
   guint64 id; /* > 0, unique in this server */
@@ -16,7 +16,7 @@ typedef struct
   TpsPrincipal *principal; /* a reference */
   gboolean is_unix;
   gboolean is_encrypted;
-  const gchar *protocol; /* "binary" or "compact", static; NULL = no message has come */
+  const gchar *protocol; /* "binary" or "compact", static; NULL = no message yet */
   gboolean is_framed;    /* of the last message */
   gint64 age_ns;
   guint64 n_calls;

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* See tps_server_list_connections(). */
+/* Implements tps_server_list_connections(). */
 GArray *tps_connection_report_new (TpsServerCore *core, guint64 after, guint n_max);
 
 G_END_DECLS

@@ -38,13 +38,13 @@ typedef struct
   gint64 check_ns; /* between two checks of a connection's progress */
 } TpsServerLimits;
 
-/* All NULL if the server has no metrics. */
+/* Counts of the server; all NULL if it has no metrics. */
 typedef struct
 {
   TpsCounter *accepted;
   TpsCounter *refused;
   TpsGauge *open;
-  TpsCounter *received_bytes; /* before encryption, both */
+  TpsCounter *received_bytes; /* like sent_bytes, without the bytes of encryption */
   TpsCounter *sent_bytes;
 } TpsServerCounts;
 
@@ -55,7 +55,7 @@ typedef struct
   TpsMetrics *metrics; /* NULL = none */
   TpsServerCounts counts;
   TpsDispatcher *dispatcher; /* set before the first connection */
-  TpsChunks *chunks;         /* the same; NULL if a service of that name was given */
+  TpsChunks *chunks;         /* as `dispatcher`; NULL if a service of this name was added */
   GPtrArray *host_services;  /* of TpsHostService; the dispatcher borrows from them */
   TpsBufferPool *bodies;
   TpsCommonSegments *common_segments; /* a reference; NULL = none */
@@ -67,7 +67,7 @@ typedef struct
   TpsAccess *access;      /* a reference, set before the first connection; NULL = no checks */
   TpsQuotas *quotas;      /* a reference, set before the first connection; NULL = no limits */
   TpsFaultPlan *faults;   /* borrowed; NULL = none. Set before the first connection */
-  TpsTracer *tracer;      /* the same */
+  TpsTracer *tracer;      /* borrowed; NULL = none. Set before the first connection */
   GError *stopping_error; /* refuses calls while `stopping` */
   atomic_bool stopping;
 
@@ -79,22 +79,23 @@ typedef struct
   TpsCond changed;           /* signalled while stopping when one of the counts becomes zero */
 } TpsServerCore;
 
-/* Takes references of the budgets. Bodies are allocated so that copies to `device` are fast; NULL =
- * no device. `metrics` may be NULL. */
+/* Creates a core with one reference. Takes references to the budgets. Bodies are allocated so that
+ * copies to `device` are fast; NULL = no device. `metrics` may be NULL. */
 TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets,
                                     TpsDevice *device, TpsMetrics *metrics);
+/* Takes and releases a reference. Thread: any. */
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
 
-/* Whether the limit of connections is reached. Half-closed connections do not count, because a peer
- * that has left must not occupy a place until its calls have ended. They have a limit of their
- * own. */
+/* Returns TRUE if the limit of connections is reached. Half-closed connections do not count,
+ * because a peer that has left must not occupy a place until its calls have ended. Half-closed
+ * connections have a limit of their own. */
 gboolean tps_server_core_is_full (TpsServerCore *core);
 
-/* Decrements a count, which must be one of this core. */
+/* Decrements `count`, which must be `n_calls` or `n_connections` of this core. */
 void tps_server_core_drop (TpsServerCore *core, atomic_uint *count);
 
-/* Waits until the count is zero. FALSE: `deadline_ns` has passed. Must be called only while
+/* Waits until `count` is zero. Returns FALSE if `deadline_ns` has passed. Must be called only while
  * stopping. */
 gboolean tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count,
                                         gint64 deadline_ns);

@@ -2,7 +2,7 @@
 
 /* TpsServer, a ThriftServer that serves many connections on a few threads: TCP and Unix sockets,
  * framed and unframed, binary and compact protocol, multiplexed and plain. The first bytes of a
- * connection tell which.
+ * connection select the protocol.
  *
  *   server = tps_server_new (&options);
  *   service = tps_parameter_server_service (…);
@@ -15,9 +15,9 @@
  *
  * Every server also serves Memory (thrift/memory.thrift), Session and Chunks.
  *
- * thrift_server_serve() starts the server and returns when another thread stops it. The processor,
- * transports and factories of a ThriftServer are not used: the server serves TpsServices and the
- * processors that are added.
+ * thrift_server_serve() starts the server and returns when a different thread stops it. The
+ * processor, transports and factories of a ThriftServer are not used: the server serves TpsServices
+ * and the processors that are added.
  */
 
 #pragma once
@@ -54,24 +54,25 @@ typedef struct
   TpsWorkerPool *workers; /* borrowed, must outlive the server; NULL = a pool of its own */
   gsize max_frame_bytes;  /* 0 = 256 MiB */
   /* The budgets charged for memory that peers make the server use: borrowed, must outlive the
-   * server. NULL = budgets of its own, with the default limits. */
+   * server. NULL = the server creates its own, with `max_pending_bytes` and the default limits. */
   const TpsBudgets *budgets;
-  /* The limit of requests in flight, if the server has budgets of its own; 0 = a quarter of the
-   * memory. */
+  /* The limit on the memory of requests in flight, in bytes, if `budgets` is NULL; 0 = a quarter of
+   * the memory. */
   gsize max_pending_bytes;
-  /* The device to which bodies are copied. Bodies of 64 KiB and more are received into page-locked
-   * memory, which the device reads directly. The server keeps page-locked memory for reuse, up to
-   * half of the limit of pending requests. It also shares memory of the device with clients if
-   * possible. Shared memory of the device has limits of its own, as large as those of shared host
-   * memory. NULL = none. */
+  /* The device to which bodies are copied; NULL = none. Bodies of 64 KiB and more are received into
+   * page-locked memory, which the device reads directly. The server keeps page-locked memory for
+   * reuse, up to half of the limit of pending requests. It also shares memory of the device with
+   * clients if possible. Shared memory of the device has limits of its own, as large as those of
+   * shared host memory. */
   TpsDevice *device;
-  /* The shared memory of the device holds results of lookups only, because gradients are averaged
-   * in host memory or on another device. */
+  /* TRUE: the shared memory of the device holds results of lookups only, because gradients are
+   * averaged in host memory or on a different device. */
   gboolean device_for_lookups_only;
   guint max_in_flight;   /* calls of one connection; 0 = 64 */
   guint max_connections; /* 0 = 1024 */
   /* The limit of the memory shared with one client; 0 = 1 GiB. Shared memory counts towards the
-   * limit of pending requests; the memory shared with all clients is limited to half of that. */
+   * limit of pending requests; the memory shared with all clients together is limited to half of
+   * that limit. */
   gsize max_shared_bytes;
   gboolean no_shared_memory;
   /* Segments that several clients may map; a reference is taken. NULL = none. Must be NULL if
@@ -80,23 +81,23 @@ typedef struct
   /* Receives the counts of requests and connections; a reference is taken; NULL = nothing is
    * counted. */
   TpsMetrics *metrics;
-  gint64 patience_ns; /* for a peer that stops within a message, or does not read; 0 = 60 s */
-  /* For a peer that has shut down its sending side, or has vanished without a reset, while calls
-   * are pending: the connection is closed if nothing has been sent to the peer for this time; 0 =
-   * 30 s. */
+  gint64 patience_ns; /* timeout of a peer that stops in a message, or does not read; 0 = 60 s */
+  /* The timeout of a connection with pending calls whose peer has shut down its sending side, or
+   * has vanished without a reset: the connection is closed if nothing has been sent to the peer for
+   * this time; 0 = 30 s. */
   gint64 half_closed_ns;
   /* Encrypts TCP connections whose peers begin a TLS handshake; must have a certificate. A
    * reference is taken. NULL = no connection is encrypted. Unix sockets are never encrypted. */
   TpsTls *tls;
   gboolean tls_required; /* TCP connections without encryption are closed */
-  gint64 handshake_ns;   /* for a TLS handshake; 0 = 10 s */
+  gint64 handshake_ns;   /* the timeout of a TLS handshake; 0 = 10 s */
   /* The rights of callers; a reference is taken. NULL = every peer may call every method.
    * Callers of processors that are added need the right "push". */
   TpsAccess *access;
   /* The tenants of principals and their limits; a reference is taken. NULL = there are no
    * limits. */
   TpsQuotas *quotas;
-  const gchar *default_service; /* NULL = the only service, if there is one only */
+  const gchar *default_service; /* NULL = the service, if exactly one was added */
   TpsTracer *tracer;            /* times calls; borrowed, must outlive the server; NULL = none */
   TpsFaultPlan *faults; /* injected into messages; borrowed, must outlive the server; NULL = none */
 } TpsServerOptions;
@@ -104,30 +105,30 @@ typedef struct
 /* The GType of TpsServer. Thread: any. */
 GType tps_server_get_type (void);
 
-/* `options` NULL = the defaults; they are copied. The server is a GObject: the last
+/* Creates a server. `options` are copied; NULL = the defaults. The server is a GObject: the last
  * g_object_unref() stops and frees it. */
 TpsServer *tps_server_new (const TpsServerOptions *options);
 
-/* The pool for the long work of handlers; borrowed, and valid as long as the server. */
+/* Returns the pool for the long work of handlers; borrowed, and valid as long as the server. */
 TpsWorkerPool *tps_server_get_workers (TpsServer *server);
 
-/* The pool of received bodies, borrowed; charged to `pending`. */
+/* Returns the pool of received bodies, borrowed; it is charged to the budget `pending`. */
 TpsBufferPool *tps_server_get_bodies (TpsServer *server);
 
-/* The limit of a frame, as given in the options or by default. */
+/* Returns the limit of a frame, as given in the options or by default. */
 gsize tps_server_get_max_frame_bytes (TpsServer *server);
 
-/* Must be called before the start. The entry is copied; the objects that it refers to are borrowed
- * and must outlive the server. */
+/* Adds a service. The entry is copied; the objects that it refers to are borrowed and must outlive
+ * the server. Must be called before the start. */
 void tps_server_add_service (TpsServer *server, const TpsService *service);
 
-/* Serves a processor of the application, generated or any other, as `name`: "Name:method" in the
- * multiplexed protocol, and names without a service if `name` is the default service. Its calls run
- * on workers, several at a time, also those of one connection. Some threads stay reserved for short
- * calls of other services. Calls larger than a frame reach it in chunks (thrift/chunks.thrift). For
- * bounds, failures and repairs see plugin/host/host_service.h.
+/* Serves a processor of the application, generated or not, as `name`: "Name:method" in the
+ * multiplexed protocol, and names without a service if `name` is the default service. Calls of the
+ * processor run on workers, several at a time, even calls of one connection. Some threads stay
+ * reserved for short calls of other services. Calls larger than a frame reach the processor in
+ * chunks (thrift/chunks.thrift). For limits, failures and repairs see plugin/host/host_service.h.
  *
- * Takes a reference of `processor`. Must be called before the start, on the thread that owns the
+ * Takes a reference to `processor`. Must be called before the start, on the thread that owns the
  * server, and after tps_register_types() for the types of the processor's contract. */
 void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProcessor *processor);
 
@@ -135,34 +136,34 @@ void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProce
  * be called before the start. */
 gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);
 
-/* The same for a listening socket that another process has opened, such as one from systemd. Takes
- * over `fd`; after an error, `fd` still belongs to the caller. Errors: INVALID_ARGUMENT. Must be
- * called before the start. */
+/* As tps_server_listen(), for a listening socket that a different process has opened, such as
+ * systemd. Takes over `fd`; after an error, `fd` still belongs to the caller. Errors:
+ * INVALID_ARGUMENT. Must be called before the start. */
 gboolean tps_server_take_socket (TpsServer *server, gint fd, GError **error);
 
-/* The addresses for clients, in the order of the calls of listen, with the ports that the system
- * has chosen; ended by NULL, borrowed. */
+/* Returns the addresses for clients, in the order in which the sockets were added, with the ports
+ * that the system has chosen; ended by NULL, borrowed. */
 const gchar *const *tps_server_get_addresses (TpsServer *server);
 
 /* Starts to serve, on threads of its own. Must be called only once. Errors: INVALID_ARGUMENT (a
  * service twice, no such default service, started before), RESOURCE_EXHAUSTED. */
 gboolean tps_server_start (TpsServer *server, GError **error);
 
-/* Stops to serve. No more connections are accepted, pending calls fail with UNAVAILABLE, and
- * running calls have 3 s to end. Connections close after their last replies. Returns within 5 s.
- * TRUE: every call was answered. FALSE: some calls are still running, and the release of the last
- * reference waits for them. May be called again. Must not be called by a handler or a callback.
+/* Stops serving. No more connections are accepted, pending calls fail with UNAVAILABLE, and running
+ * calls have 3 s to end. Connections close after their last replies. Returns within 5 s: TRUE if
+ * every call was answered; FALSE if some calls are still running, so that the release of the last
+ * reference will wait for them. May be called again. Must not be called by a handler or a callback.
  * Thread: any. */
 gboolean tps_server_stop (TpsServer *server);
 
-/* Detects stuck threads, for watchdogs and health checks, which must call it every few seconds.
- * Each call sends a beat through each I/O thread, and one through the timers and the queue of the
- * workers, unless earlier beats have not returned yet. FALSE: a beat has not returned for
- * `patience_ns`, and `missing` (g_free) names its thread. TRUE otherwise, also before the start.
- * Never blocks. Thread: any. */
+/* Detects stuck threads, for watchdogs and health checks, which must call this function every few
+ * seconds. Each call sends a beat through each I/O thread, and one through the timers and the queue
+ * of the workers, unless earlier beats have not returned yet. Returns FALSE if a beat has not
+ * returned for `patience_ns`; `missing` (g_free) then names its thread. Returns TRUE otherwise,
+ * even before the start. Never blocks. Thread: any. */
 gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
-/* The numbers of open connections, and of calls without a reply. Thread: any; a snapshot. */
+/* Return the numbers of open connections, and of calls without a reply: a snapshot. Thread: any. */
 guint tps_server_get_n_connections (TpsServer *server);
 guint tps_server_get_n_calls (TpsServer *server);
 
@@ -172,17 +173,18 @@ typedef struct
   guint n_io_threads;
   guint n_connections, max_connections;
   guint n_calls;        /* without a reply */
-  gboolean is_running;  /* after the start */
+  gboolean is_running;  /* since the start; stays TRUE after the stop */
   gboolean is_draining; /* during and after the stop */
 } TpsServerStatus;
 
-/* Thread: any. */
+/* Sets `status`. Thread: any. */
 void tps_server_get_status (TpsServer *server, TpsServerStatus *status);
 
-/* An array of TpsConnectionInfo that clears its elements: at most `n_max` connections with ids
- * above `after` (0 = all ids), in ascending order. If there are fewer than `n_max`, the list is
- * complete. Requests never wait for this function. A connection that begins or ends may wait while
- * the function takes references of 256 connections. Owned by the caller. Thread: any. */
+/* Lists at most `n_max` connections with ids above `after` (0 = all ids), in ascending order. If
+ * the list has fewer than `n_max` elements, it is complete. Returns an array of TpsConnectionInfo
+ * that clears its elements, owned by the caller. Requests never wait for this function. A
+ * connection that begins or ends may wait while the function takes references to 256 connections.
+ * Thread: any. */
 GArray *tps_server_list_connections (TpsServer *server, guint64 after, guint n_max);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServer, g_object_unref)

@@ -23,21 +23,20 @@ typedef struct
 } TpsIoThread;
 
 /* Takes over `fd` and starts a session on the loop. The session is freed when its connection has
- * closed and all its calls have been answered. The caller must have counted it in
+ * closed and all its calls have been answered. The caller must have counted the connection in
  * core->n_connections. `peer` names the peer in the log. The connection owns `channel` (TLS or
- * plain) and uses it from the first byte.
- * Thread: any. */
+ * plain) and uses it from the first byte. Thread: any. */
 void tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel);
 
-/* Thread: any. */
+/* Takes and releases a reference. Thread: any. */
 TpsSession *tps_session_ref (TpsSession *session);
 void tps_session_unref (TpsSession *session);
 
-/* Sets `info`, whose text belongs to the caller. Thread: any. */
+/* Sets `info`. The caller owns its `peer` and the reference in its `principal`. Thread: any. */
 void tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *info);
 
-/* Close a session: if it makes no progress for too long; when its queued replies have been sent; at
- * once. The session must be in io->sessions. Thread: the loop's. */
+/* Close a session: if it makes no progress for too long; when its queued replies have been sent; or
+ * at once. The session must be in io->sessions. Thread: the loop's. */
 void tps_session_check_progress (TpsSession *session, gint64 now_ns);
 void tps_session_close_when_sent (TpsSession *session);
 void tps_session_close (TpsSession *session);

@@ -17,19 +17,22 @@ typedef struct
 
 /* Makes an empty list in the caller's storage. */
 void tps_session_list_init (TpsSessionList *list);
-/* The list must be empty. */
+/* Releases the memory. The list must be empty. */
 void tps_session_list_clear (TpsSessionList *list);
 
-/* Returns the id of `session`, which is greater than those of all earlier sessions. */
+/* Adds `session`, which is borrowed until its removal. Returns its id, which is greater than the
+ * ids of all earlier sessions. */
 guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
+/* Removes the session with this id. */
 void tps_session_list_remove (TpsSessionList *list, guint64 id);
 
-/* The number of sessions. */
+/* Returns the number of sessions. */
 guint tps_session_list_count (TpsSessionList *list);
 
-/* Sets `sessions` to the sessions with the next ids above `after`, and returns their number. If it
- * is below `n_max`, these are the last ones. `ref` is called for each, with the lock held.
- * Connections that begin or end wait meanwhile, so `n_max` should be some hundreds. */
+/* Sets `sessions`, [n_max], to the sessions with the next ids above `after`, and returns their
+ * number. If the number is below `n_max`, there are no more sessions. `ref` is called for each
+ * session, with the lock held. Connections that begin or end wait meanwhile, so `n_max` should not
+ * exceed some hundreds. */
 guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
                                  guint n_max, void (*ref) (gpointer session));
 

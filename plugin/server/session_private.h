@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of a session; only they include this header. Each part calls those below it only:
+/* The parts of a session; no other file may include this header. Each part calls only parts below
+ * it:
  *
  *   session_events.c   the begin of a session, and the events of its connection
  *   session_carrier.c  the functions that a call offers to the services
@@ -25,13 +26,13 @@ struct TpsSession
   TpsConnection *connection;
   gchar *peer;
   TpsTenant *tenant;       /* of later calls; NULL = no limits. The loop's thread only */
-  TpsPrincipal *tenant_of; /* the principal of that tenant; a reference */
+  TpsPrincipal *tenant_of; /* the principal that has `tenant`; a reference */
   TpsSharingOffer offer;
   TpsSegmentRegistry *segments;   /* NULL: shared memory is not offered */
   TpsJobQueue *jobs[TPS_N_LANES]; /* of calls, on the server's workers */
   atomic_bool closed;
   atomic_bool has_context; /* `context` is not NULL */
-  gboolean half_closed;    /* counted as such; the loop's thread only */
+  gboolean half_closed;    /* counted in core->n_half_closed; the loop's thread only */
   guint64 throttle_timer;  /* 0 = none; the loop's thread only */
   guint n_free_logins;     /* calls that were not charged to the tenant; the loop's thread only */
   guint64 id;
@@ -47,11 +48,11 @@ struct TpsSession
   gboolean framed;          /* of the last call */
   TpsIdentity identity;
   gboolean is_identified; /* the name in the certificate has been read */
-  gboolean refused;       /* after too many wrong tokens: nothing more is read */
+  gboolean refused;       /* after too many wrong tokens */
   gboolean crowded;       /* there are too many calls */
-  gboolean throttled;     /* until the timer */
-  gboolean paused;        /* one of these three is set: the connection is not read */
-  gboolean ended;         /* no call will come: the connection closes after the last reply */
+  gboolean throttled;     /* until `throttle_timer` */
+  gboolean paused;        /* refused, crowded or throttled: the connection is not read */
+  gboolean ended;         /* no more calls: the connection closes after the last reply */
 };
 
 typedef enum
@@ -67,9 +68,9 @@ typedef struct
   TpsSession *session;
   GList link;
   gint32 seqid;
-  gboolean ordered; /* has a reply for which others may have to wait */
-  /* Conditions of the reply: the handler has finished, and slices of shared memory in the arguments
-   * have been released. */
+  gboolean ordered; /* replies to other calls may have to wait for its reply */
+  /* The number of open conditions of the reply: the handler has finished, and slices of shared
+   * memory in the arguments have been released. */
   guint n_awaited;
   TpsSessionCallState state;
   TpsWriter *reply;
@@ -79,13 +80,14 @@ typedef struct
 
 /* ---- session.c ------------------------------------------------------------------------------ */
 
-/* A session without a connection. The caller must set `connection` and `id`. */
+/* Creates a session without a connection. The caller must set `connection` and `id`. */
 TpsSession *tps_session_new (TpsIoThread *io, const gchar *peer);
 
-/* Stops or resumes reading. The lock is held. */
+/* Stops or resumes reading. The lock must be held. */
 void tps_session_set_paused (TpsSession *session, gboolean paused);
 
-/* Must follow each change of `refused`, `crowded` and `throttled`. The lock is held. */
+/* Applies `refused`, `crowded` and `throttled`; must be called after each change. The lock must be
+ * held. */
 static inline void
 tps_session_update_reading (TpsSession *session)
 {
@@ -97,24 +99,25 @@ tps_session_update_reading (TpsSession *session)
 
 /* ---- session_caller.c ----------------------------------------------------------------------- */
 
-/* Identifies a peer on a Unix socket by its user, as it was when the peer connected. Before the
- * connection begins. */
+/* Identifies a peer on a Unix socket by its user at the time when the peer connected. Must be
+ * called before the connection begins. */
 void tps_session_show_user (TpsSession *session, gint fd);
 
 /* Identifies the sender of `message` by its certificate and the message's header, and sets the
- * tenant of its calls. Returns a reference of the grant of the call; NULL = nothing is checked. If
- * `error` is set, the call must be refused: UNAUTHENTICATED, UNAVAILABLE. The lock is held. Thread:
- * the loop's. */
+ * tenant of its calls. Returns a reference to the grant of the call; NULL = nothing is checked. If
+ * `error` is set, the call must be refused: UNAUTHENTICATED, UNAVAILABLE. The lock must be held.
+ * Thread: the loop's. */
 TpsGrant *tps_session_identify (TpsSession *session, const TpsMessage *message, GError **error);
 
-/* Makes later calls those of the owner of `token`. After too many wrong tokens the connection
+/* Gives later calls the rights of the owner of `token`. After too many wrong tokens the connection
  * closes. Errors: UNAUTHENTICATED, UNAVAILABLE. Thread: any. */
 gboolean tps_session_authenticate (TpsSession *session, const gchar *token, GError **error);
 
-/* Replaces the context; a reference of `context` is taken, NULL = none. Thread: any. */
+/* Replaces the context of the connection. Takes a reference to `context`; NULL = none. Thread:
+ * any. */
 void tps_session_set_context (TpsSession *session, GHashTable *context);
 
-/* A reference of the context; NULL = none. Thread: any. */
+/* Returns a reference to the context of the connection; NULL = none. Thread: any. */
 GHashTable *tps_session_dup_context (TpsSession *session);
 
 /* ---- session_calls.c ------------------------------------------------------------------------ */
@@ -123,13 +126,13 @@ GHashTable *tps_session_dup_context (TpsSession *session);
  * the call must be refused with it. Thread: the loop's. */
 TpsSessionCall *tps_session_enter_call (TpsSession *session, TpsMessage *message, GError **error);
 
-/* TpsCarrierOps.finish of a TpsSessionCall: sends the reply when no earlier one may be confused
- * with it. */
+/* TpsCarrierOps.finish of a TpsSessionCall: sends the reply as soon as no earlier reply is
+ * outstanding with which the peer could confuse it. Thread: any. */
 void tps_session_finish_call (gpointer carried, TpsWriter *reply);
 
 /* ---- session_carrier.c ---------------------------------------------------------------------- */
 
-/* Of TpsSessionCall. */
+/* The carrier whose `carried` is a TpsSessionCall. */
 extern const TpsCarrierOps tps_session_carrier_ops;
 
 G_END_DECLS

@@ -16,10 +16,12 @@ typedef enum
   TPS_SHARING_OTHER_USER = 3,
 } TpsSharingOffer;
 
-/* `fd`: a connected socket. `max_bytes`: 0 = shared memory is disabled. */
+/* Decides about the connection of `fd`, a connected socket. `max_bytes` 0 = shared memory is
+ * disabled. */
 TpsSharingOffer tps_sharing_offer_find (gint fd, gsize max_bytes);
 
-/* Sets `error` to the reason of a refusal: UNAVAILABLE or PERMISSION_DENIED. Not for OFFERED. */
+/* Sets `error` to the reason for a refusal: UNAVAILABLE or PERMISSION_DENIED. `offer` must not be
+ * OFFERED. */
 void tps_sharing_offer_refuse (TpsSharingOffer offer, GError **error);
 
 G_END_DECLS

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Ends with NULL. */
+/* All methods, ended by NULL. */
 extern const TpsRpc *const tps_contract[];
 
 G_END_DECLS

@@ -4,8 +4,10 @@
  * for writing.
  *
  *   static const TpsField push_fields[] = {
- *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name, .offset = G_STRUCT_OFFSET (TpsPushId, client) },
- *     { "sequence", 2, TPS_FIELD_REQUIRED, &tps_kind_i64, .offset = G_STRUCT_OFFSET (TpsPushId, sequence) },
+ *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name,
+ *       .offset = G_STRUCT_OFFSET (TpsPushId, client) },
+ *     { "sequence", 2, TPS_FIELD_REQUIRED, &tps_kind_i64,
+ *       .offset = G_STRUCT_OFFSET (TpsPushId, sequence) },
  *     { NULL },
  *   };
  *   const TpsStruct tps_push_id_struct = { "PushId", push_fields };
@@ -16,10 +18,11 @@
  * The field numbers of the contract occur only in these tables; //tests/plugin/wire:contract_test
  * compares them with thrift/. value_kinds.h has the kinds of values; a file may define its own.
  *
- * Reading. Errors are TPS_ERROR_INVALID_ARGUMENT and begin with the path of the value:
- * "gradient.dense.shape is missing". Unknown fields are skipped, since a newer peer may send them.
- * The C struct must be zero before, or contain the values of fields that may be missing. The caller
- * must clear it, also after a failure. Writing never fails. Thread: any.
+ * Reading. Errors: TPS_ERROR_INVALID_ARGUMENT, beginning with the path of the value:
+ * "gradient.dense.shape is missing"; TPS_ERROR_RESOURCE_EXHAUSTED, if there is no memory for a
+ * list. Unknown fields are skipped, since a newer peer may send them. Before the call, the C struct
+ * must be zero, or contain the values of fields that may be missing. The caller must clear it, even
+ * after a failure. Writing never fails. Thread: any.
  */
 
 #pragma once
@@ -43,10 +46,10 @@ typedef struct
                     GError **error);
   void (*write) (TpsWriter *out, const TpsField *field, gconstpointer object);
 
-  /* Returns whether an optional value must be written. NULL: always. */
+  /* Returns TRUE if an optional value must be written. NULL: always. */
   gboolean (*is_set) (const TpsField *field, gconstpointer object);
 
-  /* Optional: sets the value of a missing field, if that is not zero or the previous value. */
+  /* Optional: sets the value of a missing field, if it is neither zero nor the previous value. */
   void (*set_missing) (const TpsField *field, gpointer object);
 } TpsValueKind;
 
@@ -67,8 +70,8 @@ struct TpsField
   gconstpointer of; /* a parameter of the kind: a TpsStruct, TpsEnum, TpsList, TpsLimit, … */
   gsize offset;     /* of the value in the C struct */
 
-  /* Offset of a gboolean in the C struct: whether an optional field is set. 0: the kind derives it
-   * from the value. */
+  /* Offset of a gboolean in the C struct that is TRUE if an optional field is set. 0: the kind
+   * derives this from the value. */
   gsize has;
 };
 
@@ -81,27 +84,28 @@ typedef struct
   const gchar *name; /* in thrift/ */
   const TpsField *fields;
 
-  /* Optional: for a C struct whose form differs from the wire's. These functions convert through a
-   * struct that has it. */
+  /* Optional, for a C struct whose form differs from the form on the wire: these functions convert
+   * through a struct that has the wire's form. */
   gboolean (*read) (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error);
   void (*write) (TpsWriter *out, gconstpointer object);
 
-  /* Optional: returns whether an optional field of this struct must be written. */
+  /* Optional: returns TRUE if an optional field of this struct must be written. */
   gboolean (*is_set) (gconstpointer object);
 } TpsStruct;
 
-/* Read and write a struct, with its begin and end. `path` names it in errors; NULL is the arguments
- * struct. */
+/* Read and write a struct, with its begin and end. `path` names the struct in errors; NULL = the
+ * arguments struct. */
 gboolean tps_struct_read (const TpsStruct *type, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, GError **error);
 void tps_struct_write (const TpsStruct *type, TpsWriter *out, gconstpointer object);
 
-/* As tps_struct_read(), by fields. `seen` (may be NULL): bit i is set if fields[i] was present. */
+/* As tps_struct_read(), for a table of fields. `seen` (may be NULL): bit i is set if fields[i] was
+ * present. */
 gboolean tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, guint64 *seen, GError **error);
 
-/* Reads all valid fields; values of another type, and those that their kind refuses, count as
- * missing. For failures that a peer reports, which must not be lost because of a detail. */
+/* Reads all valid fields. Values of a different type, and values that their kind refuses, count as
+ * missing. For failures that a peer reports: a wrong detail must not hide the failure. */
 void tps_fields_read_leniently (const TpsField *fields, TpsReader *in, gpointer object);
 
 /* Writes the fields without the begin and end of the struct. */

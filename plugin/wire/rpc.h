@@ -3,9 +3,9 @@
 /* One method of the contract: its name, its arguments and its result, for both server and client.
  * wire_*.h declare the methods, and contract.h lists them.
  *
- * Each declaration gives the C types of the arguments and the result. A struct that is read into
- * must be zero before, and the caller must clear it, also after a failure. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, which names the value. Thread: any.
+ * Each declaration gives the C types of the arguments and the result. A struct must be zero before
+ * it is read, and the caller must clear it, even after a failure. Errors: as in descriptor.h.
+ * Thread: any.
  */
 
 #pragma once
@@ -26,8 +26,8 @@ typedef struct
 gboolean tps_rpc_read_arguments (const TpsRpc *rpc, TpsReader *in, gpointer arguments,
                                  GError **error);
 
-/* Writes the fields, without the begin and end of the arguments struct. The writer borrows values
- * as writer.h describes. */
+/* Writes the fields of the arguments, without the begin and end of the struct. The writer borrows
+ * values as described in writer.h. */
 void tps_rpc_write_arguments (const TpsRpc *rpc, TpsWriter *out, gconstpointer arguments);
 
 /* A method and its arguments as one pointer, for callbacks that write. */
@@ -40,12 +40,12 @@ typedef struct
 /* A TpsWriteArguments for a TpsRpcValue: writes the arguments. */
 void tps_rpc_value_write_arguments (TpsWriter *out, gconstpointer rpc_value);
 
-/* Reads the value of field 0, which is of `type`; STOP: there is none. */
+/* Reads the value of field 0, whose type on the wire is `type`; STOP: the field is missing. */
 gboolean tps_rpc_read_result (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
                               GError **error);
 
-/* As tps_rpc_read_result(), for a client, where a bad result is the server's fault. Errors:
- * INTERNAL, which names the method. */
+/* As tps_rpc_read_result(), for a client: a bad result is the server's fault. Errors: INTERNAL,
+ * which names the method. */
 gboolean tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
                               GError **error);
 

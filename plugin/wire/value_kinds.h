@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 /* -- numbers; optional ones are set if they are not 0 -- */
 
-/* The minimum, and its text in errors: "is -1, expected >= 0". */
+/* The minimum, and its text in errors: "PATH is -1, expected >= 0". */
 typedef struct
 {
   gint64 min;
@@ -46,28 +46,28 @@ extern const TpsValueKind tps_kind_open_enum; /* the same, for values that are c
 /* -- texts and bytes; optional ones are set if they are not NULL -- */
 
 extern const TpsValueKind tps_kind_string; /* gchar *, newly allocated: UTF-8 without NUL */
-extern const TpsValueKind tps_kind_name;   /* the same: [A-Za-z0-9_.:/-]{1,255} */
+extern const TpsValueKind tps_kind_name;   /* as tps_kind_string: [A-Za-z0-9_.:/-]{1,255} */
 
-/* GBytes *: a reference of the body, or a copy if the value is small. A writer borrows it until it
- * releases it. */
+/* GBytes *: a reference to the body, or a copy if the value is small. A writer borrows the bytes
+ * until it releases them. */
 extern const TpsValueKind tps_kind_bytes;
 
-/* An array of exactly that many bytes. Of a gsize. */
+/* An array of exactly as many bytes as the gsize says. Of a gsize. */
 extern const TpsValueKind tps_kind_array;
 
-/* Returns whether `n_bytes` at `name` are a valid name of a table, parameter, key or client. */
+/* Returns TRUE if the `n_bytes` at `name` are a valid name of a table, parameter, key or client. */
 gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
 
 /* -- structs -- */
 
-/* The struct itself, or the type that its own `read` and `write` use. Of a TpsStruct. */
+/* The C struct itself, or the type that its own `read` and `write` use. Of a TpsStruct. */
 extern const TpsValueKind tps_kind_struct;
 
 /* -- lists -- */
 
 typedef enum
 {
-  /* A guint, their number, followed by the pointer to the elements; not optional. */
+  /* A guint, the number of elements, followed by a pointer to the elements; not optional. */
   TPS_LIST_COUNTED,
   TPS_LIST_PTR_ARRAY, /* GPtrArray * of separately allocated elements; created if it is NULL */
   TPS_LIST_STRV,      /* gchar ** */
@@ -82,8 +82,8 @@ typedef struct
 } TpsList;
 
 /* A list grows with the elements that are read, never by the announced count, because a struct of
- * one byte on the wire may have hundreds of bytes here. After a failure it contains the elements
- * read so far. Optional lists are set if they are not NULL. Of a TpsList. */
+ * one byte on the wire may have hundreds of bytes in memory. After a failure the list contains the
+ * elements read so far. Optional lists are set if they are not NULL. Of a TpsList. */
 extern const TpsValueKind tps_kind_list;
 
 G_END_DECLS

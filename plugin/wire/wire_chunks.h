@@ -10,10 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* Bytes in one of two forms, or none. A writer borrows both until it releases them. */
+/* Bytes in one of two forms, or none. A writer borrows either form until it releases the bytes. */
 typedef struct
 {
-  GBytes *received;           /* a reference of the body, or a copy if it is small */
+  GBytes *received;           /* a reference to the body, or a copy if it is small */
   const struct iovec *pieces; /* outgoing bytes in their own memory */
   guint n_pieces;
 } TpsChunkData;
@@ -38,6 +38,8 @@ typedef struct
   gint32 index; /* get_chunk */
 } TpsTransferArguments;
 
+/* The result of run_transfer: the reply itself, or its size if it must be fetched in `count`
+ * chunks. */
 typedef struct
 {
   gint64 bytes;
@@ -45,7 +47,7 @@ typedef struct
   TpsChunkData message;
 } TpsLargeAnswer;
 
-/* Clears a chunk that was read. */
+/* Free the members of structs that were read. */
 void tps_chunk_clear (TpsChunk *chunk);
 void tps_transfer_arguments_clear (TpsTransferArguments *arguments);
 void tps_large_answer_clear (TpsLargeAnswer *answer);

@@ -33,7 +33,7 @@ typedef struct
 typedef struct
 {
   gchar *log;
-  GBytes *records; /* a writer borrows it until it releases it */
+  GBytes *records; /* a writer borrows them until it releases them */
   gint64 next_lsn;
   gint64 durable_lsn;
   gint64 oldest_lsn;

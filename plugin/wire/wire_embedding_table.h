@@ -80,8 +80,8 @@ typedef struct
 {
   guint n_gradients;
   TpsBagGradient *gradients;
-  TpsPushId push;
-  TpsOwnedBuffers *owned; /* as above */
+  TpsPushId push;         /* client NULL = no push id */
+  TpsOwnedBuffers *owned; /* as in TpsLookupBagsArguments */
 } TpsApplyBagGradientsArguments;
 
 typedef struct

@@ -3,8 +3,8 @@
 /* Failures of calls: ServiceError of thrift/node.thrift, and Thrift's own TApplicationException.
  *
  * Reading is lenient (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096 bytes,
- * and a transfer that is not a valid name becomes NULL. The caller must clear both structs. Thread:
- * any.
+ * and a transfer that is not a valid name becomes NULL. The caller must clear structs that were
+ * read. Thread: any.
  */
 
 #pragma once
@@ -26,7 +26,7 @@ typedef struct
 extern const TpsField tps_failure_field;
 extern const TpsEnum tps_error_code_enum;
 
-/* Reads the exception; the caller must clear it. */
+/* Read and clear a ServiceError. */
 void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
 void tps_service_error_clear (TpsServiceError *failure);
 
@@ -36,7 +36,7 @@ typedef struct
   gint32 kind;
 } TpsApplicationException;
 
-/* Read and write the exception. The caller must clear one that was read. */
+/* Read, write and clear a TApplicationException. */
 void tps_application_exception_read (TpsReader *in, TpsApplicationException *exception);
 void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
 void tps_application_exception_clear (TpsApplicationException *exception);

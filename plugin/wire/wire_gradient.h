@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The checks of a gradient's structure, for readers of messages and of generated objects. Errors:
- * TPS_ERROR_INVALID_ARGUMENT; `path` names the struct. Thread: any. */
+ * TPS_ERROR_INVALID_ARGUMENT. `path` names the struct in errors. Thread: any. */
 
 #pragma once
 

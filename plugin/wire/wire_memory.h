@@ -31,6 +31,7 @@ typedef struct
   gint64 *ids; /* owned; a writer only reads them */
 } TpsSegmentIds;
 
+/* Frees the ids. */
 static inline void
 tps_segment_ids_clear (TpsSegmentIds *ids)
 {
@@ -42,7 +43,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentIds, tps_segment_ids_clear)
 
 extern const TpsRpc tps_open_segment_rpc;        /* TpsOpenSegmentArguments -> TpsSegmentInfo */
 extern const TpsRpc tps_release_segments_rpc;    /* TpsSegmentIds */
-extern const TpsRpc tps_close_segments_rpc;      /* as above */
+extern const TpsRpc tps_close_segments_rpc;      /* TpsSegmentIds */
 extern const TpsRpc tps_open_lookup_segment_rpc; /* gint64 above 0 -> TpsSegmentInfo */
 
 G_END_DECLS

@@ -12,7 +12,8 @@
 
 G_BEGIN_DECLS
 
-/* The phases have the numbers of the wire and of TpsDurablePhase. */
+/* The state of durability. `phase` has the numbers of the wire, which are those of
+ * TpsDurablePhase. */
 typedef struct
 {
   gint32 phase;
@@ -33,9 +34,9 @@ typedef struct
   gint64 table_bytes;         /* memory of the embedding tables */
   gint64 max_table_bytes;     /* 0 = unknown */
   gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
-  gboolean has_shared_device; /* segments may lie in memory of the device of that UUID */
+  gboolean has_shared_device; /* segments may lie in memory of the device with this UUID */
   guint8 shared_device[TPS_DEVICE_UUID_BYTES];
-  gboolean has_lookup_device; /* the same for segments of results of lookups */
+  gboolean has_lookup_device; /* as above, for segments of results of lookups */
   guint8 lookup_device[TPS_DEVICE_UUID_BYTES];
   gboolean has_durability; /* the server has a data directory */
   TpsDurabilityInfo durability;
@@ -46,8 +47,8 @@ void tps_node_info_clear (TpsNodeInfo *info);
 
 extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */
 
-/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, created if it is NULL; frees its
- * elements. A writer borrows the samples until it releases them. */
+/* gboolean (with samples) -> GPtrArray * of TpsMetricSummary, which frees its elements; created if
+ * it is NULL. A writer borrows the samples until it releases them. */
 extern const TpsRpc tps_get_metrics_rpc;
 extern const TpsRpc tps_clear_metrics_rpc;
 extern const TpsRpc tps_reload_certificates_rpc;

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /* gchar *, UTF-8 without NUL. It is a secret. */
 extern const TpsRpc tps_authenticate_rpc;
 
-/* GHashTable * of gchar * to gchar *, which owns both; created if it is NULL. */
+/* GHashTable * of gchar * to gchar *; it owns keys and values, and is created if it is NULL. */
 extern const TpsRpc tps_set_context_rpc;
 
 G_END_DECLS

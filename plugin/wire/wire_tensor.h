@@ -3,15 +3,15 @@
 /* thrift/tensor.thrift: Tensor, SparseTensor, Gradient, PushId and Optimizer.
  *
  * Decoding. The reader must be positioned before the struct; `path` names the struct in errors. The
- * output must be zero before, and the caller must clear it, also after a failure. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, which names the value. A large tensor keeps a reference of its
+ * output must be zero before the call, and the caller must clear it, even after a failure. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, which names the value. A large tensor keeps a reference to its
  * receive buffer; a small one is copied into a buffer of its own. A floating-point tensor in shared
  * memory stays there, where its sender may change it. Integers are copied, and so is every tensor
- * if the reader's `copies_shared` is set. The functions that accept tensors in memory of a device
- * say so; all others refuse them.
+ * if the reader's `copies_shared` is set. Functions refuse tensors in memory of a device unless
+ * their comments say otherwise.
  *
  * Encoding. The functions write the struct without a field header. Elements are not copied: the
- * writer keeps references of their buffers. Elements in a device's memory for which its segments
+ * writer keeps references to their buffers. Elements in a device's memory for which its segments
  * have no room are copied to the host. If that fails, the message cannot be ended.
  *
  * Elements are little-endian on the wire and in memory: this code is for little-endian machines.
@@ -27,17 +27,16 @@
 
 G_BEGIN_DECLS
 
-/* Decode and encode a Tensor, see above. */
+/* Decode and encode a Tensor, as described above. */
 gboolean tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor,
                             GError **error);
 void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);
 
-/* As tps_tensor_encode(), but the writer borrows the elements until it releases them, see
- * writer.h. */
+/* As tps_tensor_encode(), but the writer borrows the elements until it releases them (writer.h). */
 void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
 
-/* As tps_tensor_decode(), for one dtype and number of dimensions: "PATH is FLOAT32 [3], expected
- * INT64 [nnz]". */
+/* As tps_tensor_decode(), but refuses a tensor with a different dtype or number of dimensions:
+ * "PATH is FLOAT32 [3], expected INT64 [nnz]", where `expected` is the end of the text. */
 gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype,
                                guint n_dims, const gchar *expected, TpsTensor *tensor,
                                GError **error);
@@ -45,13 +44,13 @@ gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType
 /* Tensors in C structs: TpsTensor. */
 extern const TpsStruct tps_tensor_struct;
 extern const TpsStruct tps_kept_tensor_struct; /* outlives its call: copied from shared memory */
-/* Floating point only: may be in a device's memory. */
+/* Floating point only; the elements may lie in a device's memory. */
 extern const TpsStruct tps_device_tensor_struct;
 extern const TpsStruct tps_indices_struct; /* INT64 [nnz] */
 
 extern const TpsEnum tps_dtype_enum;
 
-/* n_dims and dims of a TpsShape. */
+/* The n_dims and dims of a TpsShape. */
 extern const TpsValueKind tps_kind_dims;
 
 typedef struct
@@ -63,9 +62,9 @@ typedef struct
 /* Frees the tensors and the array. */
 void tps_tensor_list_clear (TpsTensorList *list);
 
-/* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
+/* A list in the form of TpsTensorList: a guint and a TpsTensor *. */
 extern const TpsList tps_tensors;
-/* The same for tensors of tps_device_tensor_struct. */
+/* As tps_tensors, for tensors of tps_device_tensor_struct. */
 extern const TpsList tps_device_tensors;
 
 /* Decodes a gradient and checks its structure: shapes against bytes, [rows, dim] against the
@@ -74,7 +73,7 @@ extern const TpsList tps_device_tensors;
 gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
-extern const TpsStruct tps_gradient_struct; /* as a descriptor */
+extern const TpsStruct tps_gradient_struct; /* the descriptor of TpsGradient */
 
 /* Decodes a SparseTensor as a SPARSE gradient of weight 1. */
 gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
@@ -82,7 +81,7 @@ gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, Tp
 void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
 extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
 
-/* The id of a push; see tensor.thrift. An optional one is set if it has a client. */
+/* The id of a push; see tensor.thrift. An optional id is set if it has a client. */
 typedef struct
 {
   gchar *client;
