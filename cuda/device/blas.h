@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* cuBLAS, loaded at the first product. Its libraries are far larger than everything else, so the
- * installed ones are used. */
+/* cuBLAS, loaded at the first product. Its libraries are far larger than this one, so they are not
+ * bundled: the installed libraries are used. */
 
 #pragma once
 
@@ -12,14 +12,15 @@
 G_BEGIN_DECLS
 
 /* Creates a handle that enqueues on `stream`. `device` must be the current device. If memory runs
- * out, unused memory of the pool is returned to the GPU, and the handle is created once more. Owned
- * by the caller. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, whose message names the missing
- * library. */
+ * out, unused memory of the pool is returned to the GPU, and the handle is created once more. The
+ * caller owns the handle. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, even if a library is
+ * missing, which the message names. */
 cublasHandle_t tps_cuda_blas_handle_new (TpsCudaDevice *device, cudaStream_t stream,
                                          GError **error);
 void tps_cuda_blas_handle_free (cublasHandle_t handle);
 
-/* The gemm slot of the backend; m, n and k must be > 0. Errors: DEVICE_LOST. */
+/* Implements the gemm slot of the backend; m, n and k must be > 0. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
 gboolean tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error);
 
 G_END_DECLS

@@ -2,14 +2,14 @@
 
 /* A GPU as a device of runtime/device/backend.h.
  *
- * A device is started by the first entry that needs it: CUDA's context takes some hundred MB of the
- * GPU, which a process must not take on devices that it does not use. Every entry makes the device
- * the current one of the calling thread and leaves it current, because switching back to another
- * device would make CUDA create a context there.
+ * The first entry that needs a device starts it: CUDA's context takes some hundred MB of the GPU,
+ * which a process must not take on devices that it does not use. Every entry makes the device the
+ * current one of the calling thread and leaves it current, because switching back to another device
+ * would make CUDA create a context there.
  *
- * A failure puts the stream into an error state. If CUDA then returns the same error from every
- * call, the device is lost, and with it all of its streams: TPS_ERROR_DEVICE_LOST. The process and
- * its other devices continue.
+ * A failure puts the stream into an error state. If CUDA does not recover from the failure
+ * (cuda/device/failure.h), the device is lost, and with it all of its streams:
+ * TPS_ERROR_DEVICE_LOST. The process and its other devices continue.
  */
 
 #pragma once
@@ -51,12 +51,12 @@ typedef struct
 /* -- device.c -- */
 
 /* Creates a device without starting it: only its properties are read. Devices are never freed.
- * Errors (NULL): this library has no code for the device, or the driver does not respond; the
- * message gives the reason. */
+ * Errors (NULL): UNAVAILABLE (this library has no code for the device), DEVICE_LOST (the driver
+ * does not respond); the message gives the reason. */
 TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error);
 
-/* Makes the device the current one of this thread, and starts it if necessary. If starting fails in
- * a way that may pass, the next call tries again. Errors: DEVICE_LOST if the device is lost or does
+/* Makes the device the current one of this thread, and starts it if necessary. If the start fails
+ * and CUDA recovers, the next call tries again. Errors: DEVICE_LOST if the device is lost or does
  * not start. Thread: any. */
 gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
 
@@ -64,13 +64,13 @@ gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
  * device that may be lost. */
 void tps_cuda_device_enter_lost (TpsCudaDevice *device);
 
-/* Makes a started device the current one, if the current one is not started. Calls that could
- * otherwise create a context on the current device must use this. Returns FALSE if no device is
- * started. Thread: any. */
+/* Makes a started device the current one, unless the current one is started. Calls that could
+ * otherwise create a context on the current device must be preceded by this call. Returns FALSE if
+ * no device is started. Thread: any. */
 gboolean tps_cuda_device_enter_any (void);
 
 /* Returns TRUE for cudaSuccess. Otherwise sets DEVICE_LOST; `what` names the operation in the
- * message. Marks the device as lost if CUDA will not recover. Thread: any. */
+ * message. Marks the device as lost if CUDA does not recover. Thread: any. */
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
 
@@ -79,9 +79,12 @@ gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const g
 /* Sets the policy of the device's pool, as part of starting the device. */
 cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
 
-/* Returns unused memory to the GPU, before a second attempt after cudaErrorMemoryAllocation. */
+/* Returns unused memory to the GPU. Must be called before a second attempt after
+ * cudaErrorMemoryAllocation. */
 void tps_cuda_memory_trim (TpsCudaDevice *device);
 
+/* Slots of TpsDeviceOps; see runtime/device/backend.h. So are the functions without comments
+ * below. */
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
 TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
 

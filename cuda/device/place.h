@@ -15,7 +15,7 @@ typedef enum
   TPS_CUDA_PLACE_DEVICE,
 } TpsCudaPlace;
 
-/* Thread: any. */
+/* Returns the kind of memory at `memory`; managed memory counts as DEVICE. Thread: any. */
 TpsCudaPlace tps_cuda_place_of (gconstpointer memory);
 
 G_END_DECLS

@@ -14,17 +14,17 @@ typedef struct
 {
   const gchar *name;
   gpointer function; /* the address of a function pointer */
-  gsize n_bytes;     /* size of that pointer */
+  gsize n_bytes;     /* size of the function pointer */
 } TpsCudaFunction;
 
-/* Loads `name`, which is never unloaded, and finds the functions. Errors: UNAVAILABLE; the message
- * names the missing library or function and the places searched. Thread: any. */
+/* Loads the library `name`, which is never unloaded, and sets `functions`. Errors: UNAVAILABLE; the
+ * message names the missing library or function and the places searched. Thread: any. */
 gboolean tps_cuda_search_library (const gchar *name, const TpsCudaFunction *functions,
                                   gsize n_functions, GError **error);
 
-/* Returns the patterns (glob) of the directories that are searched after those of the dynamic
- * linker, in order. The arguments are values of the environment and may be NULL. The array is
- * NULL-terminated and owned by the caller. */
+/* Returns the glob patterns of the directories that are searched after those of the dynamic linker,
+ * in order. The arguments are values of the environment variables CUDA_PATH and VIRTUAL_ENV, and
+ * may be NULL. The array is NULL-terminated and owned by the caller. */
 GStrv tps_cuda_search_folders (const gchar *cuda_path, const gchar *virtual_env);
 
 G_END_DECLS

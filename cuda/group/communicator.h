@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A communicator of NCCL without unbounded waits, and the stream of its work.
+/* A communicator of NCCL with bounded waits only, and the stream of its work.
  *
  * NCCL is used in non-blocking mode. If a call returns ncclInProgress, the communicator must not be
- * used until the call is complete; settle() waits for that. The work of a call is done when an
- * event recorded after it is reached; wait() waits for that. Both fail when the deadline has
- * passed, when the group is cancelled, or when NCCL reports a lost peer or network. Then only
- * abort() may be called, which also ends the work on the device.
+ * used until the call is complete; settle() waits for the call. The work of a call is done when an
+ * event recorded after the call is reached; wait() waits for the event. Both fail when the deadline
+ * has passed, when the group is cancelled, or when NCCL reports a lost peer or network. Then
+ * abort() must be called next, which also ends the work on the device.
  *
  * Thread: one at a time.
  */
@@ -33,13 +33,13 @@ typedef struct
   gpointer user_data;
 } TpsCommunicator;
 
-/* Joins `size` ranks, which must all use the same id. First returns unused memory of the device's
- * pool to the GPU, because NCCL does not allocate from the pool. Blocks. Errors: DEADLINE_EXCEEDED,
- * ABORTED (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only clear() may be
- * called. */
+/* Joins `size` ranks, which must all use the same id. Blocks. First returns unused memory of the
+ * device's pool to the GPU, because NCCL does not allocate from the pool. Errors:
+ * DEADLINE_EXCEEDED, ABORTED (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only
+ * abort() and clear() may be called. */
 gboolean tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error);
 
-/* Checks `code`, the result of a call of NCCL, and waits while the call is in progress. `what`
+/* Checks `code`, the result of a call to NCCL, and waits while the call is in progress. `what`
  * names the operation in messages. Errors: as join(). */
 gboolean tps_communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *what,
                                   GError **error);
@@ -52,8 +52,8 @@ gboolean tps_communicator_wait (TpsCommunicator *self, TpsEvent *event, const gc
  * memory of callers any more. */
 void tps_communicator_abort (TpsCommunicator *self);
 
-/* Waits, until the deadline, for sent data to reach the other ranks, otherwise aborts. Releases
- * everything. */
+/* Waits, until the deadline, until sent data have reached the other ranks; otherwise aborts. Then
+ * releases everything. */
 void tps_communicator_clear (TpsCommunicator *self);
 
 G_END_DECLS

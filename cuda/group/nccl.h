@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* NCCL, loaded for the first process group. Its library is far larger than everything else, so the
- * installed one is used (cuda/device/search.h). */
+/* NCCL, loaded for the first process group. Its library is far larger than this one, so it is not
+ * bundled: the installed library is used (cuda/device/search.h). */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* The functions in use, with the types of their header. */
+/* The functions in use, with the types in nccl.h. */
 typedef struct
 {
   gint version; /* of the library, in the encoding of NCCL_VERSION() */
@@ -28,13 +28,13 @@ typedef struct
   __typeof__ (&ncclBroadcast) broadcast;
 } TpsNccl;
 
-/* Loads `name` and fills `nccl`. Errors: UNAVAILABLE (the message names the missing library or
- * function and the places searched), also for a version without non-blocking communicators. Thread:
- * any. */
+/* Loads the library `name` and fills `nccl`. Errors: UNAVAILABLE, also for a version without
+ * non-blocking communicators; if the library or a function is missing, the message names it and the
+ * places searched. Thread: any. */
 gboolean tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error);
 
-/* Returns the process's NCCL, loaded at the first call and kept. Borrowed. Errors (NULL):
- * UNAVAILABLE, at every call. Thread: any. */
+/* Returns the NCCL of the process, borrowed; it is loaded at the first call and kept. Errors
+ * (NULL): UNAVAILABLE, then at every call. Thread: any. */
 const TpsNccl *tps_nccl_get (GError **error);
 
 G_END_DECLS

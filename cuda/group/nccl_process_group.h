@@ -8,6 +8,7 @@
 
 G_BEGIN_DECLS
 
+/* See TpsDeviceGroups for the contract of each function. */
 extern const TpsDeviceGroups tps_nccl_groups;
 
 G_END_DECLS

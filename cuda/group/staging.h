@@ -4,8 +4,8 @@
  * the host.
  *
  * Data are moved in segments: take a slot, copy a segment to the slot's device memory, process it
- * on the device, copy it out. There are two slots, so that the host copies one segment while the
- * device works on the other. The output of the last slots is complete after drain(). All work is
+ * on the device, copy it out. There are two slots, so that the host can copy one segment while the
+ * device processes the other. The output of the last slots is complete after drain(). All work is
  * queued on the communicator's stream.
  *
  * Errors: those of the communicator's wait(); RESOURCE_EXHAUSTED.
@@ -23,11 +23,10 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsBuffer *room; /* TPS_STAGING_BYTES of device memory */
-  TpsBuffer *host; /* the same, page-locked */
+  TpsBuffer *host; /* TPS_STAGING_BYTES of page-locked host memory */
   TpsEvent *event; /* after the last work on the slot */
 
-  gpointer
-      to; /* pageable: destination of `n_bytes` of `host` once the event is reached; NULL = none */
+  gpointer to; /* pageable memory for `n_bytes` of `host` after the event; NULL = none */
   gsize n_bytes;
 } TpsStagingSlot;
 
@@ -38,24 +37,26 @@ typedef struct
   guint next;
 } TpsStaging;
 
-/* A value that is zero except for `communicator` is a staging without memory; take() allocates
- * it. */
+/* Releases the memory. A TpsStaging that is zero except for `communicator` has no memory yet;
+ * take() allocates it. */
 void tps_staging_clear (TpsStaging *self);
 
-/* Returns the next slot when it is free; NULL with an error. */
+/* Waits until the next slot is free, and returns it. NULL with an error. */
 TpsStagingSlot *tps_staging_take (TpsStaging *self, GError **error);
 
-/* Queues a copy to byte `offset` of the slot's device memory. `from` lies in `place`. */
+/* Queues a copy of `n_bytes` to byte `offset` of the slot's device memory. `from` lies in
+ * `place`. */
 void tps_staging_bring_in (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gconstpointer from,
                            TpsCudaPlace place, gsize n_bytes);
-/* Queues a copy from the slot's device memory, and ends the use of the slot. */
+/* Queues a copy of `n_bytes` from byte `offset` of the slot's device memory to `to` in `place`, and
+ * ends the use of the slot. */
 void tps_staging_bring_out (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gpointer to,
                             TpsCudaPlace place, gsize n_bytes);
 
 /* Waits for all work and completes the remaining copies. */
 gboolean tps_staging_drain (TpsStaging *self, GError **error);
 
-/* Discards pending output: its destinations are not written to any more. */
+/* Discards pending output: its destinations will not be written to. */
 void tps_staging_drop (TpsStaging *self);
 
 G_END_DECLS

@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 #define TPS_CUDA_MAX_BLOCKS G_MAXINT32
 
 /* Computes the number of blocks for `n_items` with `per_block` items each; 0 if there are no items.
- * Returns FALSE if a grid cannot have that many. */
+ * Returns FALSE if a grid cannot have so many blocks. */
 static inline gboolean
 tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
 {
@@ -31,8 +31,8 @@ tps_cuda_geometry_columns (gsize dim, gconstpointer a, gconstpointer b, gconstpo
   return (dim % 4 | ((gsize) a | (gsize) b | (gsize) c) % 16) == 0 ? 4 : 1;
 }
 
-/* Returns the number of low bits that distinguish the ids of [0, n) and -1 and that sort -1 last:
- * 2^bits is greater than n. */
+/* Returns the number of low bits that distinguish -1 and the ids of [0, n), and by which -1 sorts
+ * last: 2^bits is greater than n. */
 static inline gint
 tps_cuda_geometry_id_bits (gint64 n)
 {

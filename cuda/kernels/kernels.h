@@ -15,8 +15,8 @@
 
 G_BEGIN_DECLS
 
-/* Returns TRUE if this library has code for devices of a generation, judging by its numbers. Needs
- * no context. */
+/* Returns TRUE if this library has code for devices of the generation major.minor. Needs no
+ * context. */
 gboolean tps_cuda_has_code_for (gint major, gint minor);
 /* Checks with CUDA that this library has code for the current device. */
 cudaError_t tps_cuda_probe (void);
@@ -69,8 +69,8 @@ cudaError_t tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_
 
 cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
                           const gfloat *gradient, gfloat *velocity, gsize n_elems);
-/* The state of a row is its velocity; NULL if momentum is 0. `step` is the number of the step; it
- * is used by stochastic rounding only. */
+/* The state of a row is its velocity; NULL if momentum is 0. `step` is the number of the step,
+ * which only stochastic rounding uses. */
 cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors, gint64 step,
                                const TpsRowUpdate *update);
 

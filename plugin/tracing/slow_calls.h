@@ -3,8 +3,8 @@
 /* The slowest calls of the last minutes.
  *
  * Each minute keeps its own `n` slowest calls, and the last TPS_SLOW_CALLS_MINUTES minutes are
- * kept. A call that is not among them costs two atomic loads; only the few others take the
- * lock. The object has no clock: callers must pass the time. Thread: any.
+ * kept. A call that is not among the slowest costs two atomic loads; only the few slowest calls
+ * take the lock. The object has no clock: callers must pass the time. Thread: any.
  */
 
 #pragma once
@@ -25,7 +25,7 @@ typedef struct
   gchar table[TPS_CALL_TEXT];
   gchar peer[TPS_CALL_TEXT];
   gchar principal[TPS_CALL_TEXT];
-  const gchar *code;                 /* of the error, static; NULL = it succeeded */
+  const gchar *code;                 /* of the error, static; NULL = success */
   gchar trace_id[TPS_TRACE_ID_TEXT]; /* in hex */
   gint64 began_ns;                   /* monotonic clock */
   gint64 total_ns;
@@ -34,21 +34,22 @@ typedef struct
 
 typedef struct TpsSlowCalls TpsSlowCalls;
 
-/* Keeps `n` calls of each minute, 1 to TPS_SLOW_CALLS_MAX. */
+/* Creates an object that keeps `n` calls of each minute, 1 to TPS_SLOW_CALLS_MAX. The caller owns
+ * it. */
 TpsSlowCalls *tps_slow_calls_new (guint n);
 void tps_slow_calls_free (TpsSlowCalls *slow);
 
-/* Whether a call of `total_ns` that ends at `now_ns` would be kept. */
+/* Returns TRUE if a call of `total_ns` that ends at `now_ns` would be kept. */
 gboolean tps_slow_calls_wants (TpsSlowCalls *slow, gint64 total_ns, gint64 now_ns);
 
 /* Keeps a copy of `call`, which ends at `now_ns`, if it is still among the slowest. */
 void tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns);
 
-/* Copies the slowest calls of the minutes up to `now_ns` to `calls`, slowest first. Returns how
- * many, at most `n_max`. */
+/* Copies the slowest calls of the minutes up to `now_ns` to `calls`, slowest first. Returns their
+ * number, at most `n_max`. */
 guint tps_slow_calls_list (TpsSlowCalls *slow, gint64 now_ns, TpsSlowCall *calls, guint n_max);
 
-/* The phase that took longest. */
+/* Returns the phase that took longest. */
 TpsPhase tps_slow_call_find_phase (const TpsSlowCall *call);
 
 /* Copies `text` (NULL = "") to `field`, cut at a whole character. */

@@ -52,7 +52,7 @@ extern const TpsValueKind tps_kind_name;   /* as tps_kind_string: [A-Za-z0-9_.:/
  * until it releases them. */
 extern const TpsValueKind tps_kind_bytes;
 
-/* An array of exactly as many bytes as the gsize says. Of a gsize. */
+/* An array with a fixed number of bytes. Of a gsize, that number. */
 extern const TpsValueKind tps_kind_array;
 
 /* Returns TRUE if the `n_bytes` at `name` are a valid name of a table, parameter, key or client. */

@@ -24,8 +24,7 @@ typedef struct
 void tps_rendezvous_arguments_clear (TpsRendezvousArguments *arguments);
 
 extern const TpsRpc tps_rendezvous_put_rpc;
-extern const TpsRpc
-    tps_rendezvous_get_rpc; /* -> GBytes *: read as a new reference, borrowed by writers */
+extern const TpsRpc tps_rendezvous_get_rpc; /* -> GBytes *, a new reference; a writer borrows it */
 extern const TpsRpc tps_rendezvous_add_rpc; /* -> gint64 */
 extern const TpsRpc tps_rendezvous_remove_rpc;
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptions of servers, tables and rounds, as JSON. Private to this folder. */
+/* Descriptions of servers, metrics, tables, snapshots and batches of the log, as JSON. Private to
+ * this folder. */
 
 #pragma once
 
@@ -9,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* All functions return a new string, which the caller owns. */
+/* Convert to JSON. All functions return a new string, which the caller owns. */
 GString *tps_python_node_info_to_json (const TpsNodeInfo *info);
 GString *tps_python_metrics_to_json (const GPtrArray *summaries);
 GString *tps_python_tables_to_json (const GArray *specs);

@@ -5,8 +5,8 @@
  * Each function that talks to a server starts a call and returns it, never NULL. Memory that
  * arguments point to is borrowed until the call has ended, unless stated otherwise. The caller must
  * wait for the end, read the reply, and free the call. Structs are passed as in C.
- * thriftps/_native.py declares them again, and compares their sizes with tps_python_get_sizes().
- * This is not a public interface: every version may change it.
+ * thriftps/_native.py declares the structs again, and compares their sizes with
+ * tps_python_get_sizes(). This is not a public interface: every version may change it.
  *
  * Thread: any. No function calls back into Python, so no I/O thread needs Python's interpreter
  * lock.
@@ -19,7 +19,8 @@
 
 G_BEGIN_DECLS
 
-/* Returns the sizes of the structs below, in the order of _native.py; 0 ends the array. Static. */
+/* Returns the sizes of the structs that are passed, in the order of _native.py; 0 ends the array.
+ * Static. Thread: any. */
 const gsize *tps_python_get_sizes (void);
 
 /* -- calls -- */
@@ -33,17 +34,17 @@ typedef struct
   gint32 code;           /* TpsErrorCode; 0 = success */
   gint32 retry_after_ms; /* -1 = unknown */
   const gchar *message;  /* NULL on success */
-  gint64 number;         /* a version, a sum or an LSN, by function */
-  const gchar *text;     /* JSON; NULL = none */
-  gconstpointer bytes;   /* a value; NULL = none */
+  gint64 number;         /* a version, a sum, an LSN or a number of rows, by function */
+  const gchar *text;     /* JSON, or levels of the log; NULL = none */
+  gconstpointer bytes;   /* a value, or records of the log; NULL = none */
   gsize n_bytes;
-  TpsTensorView *tensors; /* may be read-only memory */
+  TpsTensorView *tensors; /* the memory of their elements may be read-only */
   gchar **names;          /* of the tensors; NULL = none */
   guint n_tensors;
 } TpsPythonReply;
 
-/* Waits for the end of the call for `timeout_ns` nanoseconds; 0 = does not wait. Returns the reply,
- * borrowed; NULL: the call has not ended. */
+/* Waits up to `timeout_ns` nanoseconds for the end of the call; 0 = does not wait. Returns the
+ * reply, borrowed until the call is freed; NULL: the call has not ended. */
 const TpsPythonReply *tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns);
 
 /* Frees a call, which must have ended. */
@@ -54,17 +55,18 @@ void tps_python_call_free (TpsPythonCall *call);
 void tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token);
 
 /* A queue of tokens of ended calls, with a file descriptor (an eventfd) that is readable while
- * there may be tokens. */
+ * there may be tokens. The caller owns the queue. NULL: the process has no free descriptor. The
+ * descriptor is borrowed. */
 TpsPythonQueue *tps_python_queue_new (void);
 gint tps_python_queue_get_fd (const TpsPythonQueue *queue);
 
 /* Takes up to `n_max` tokens and returns their number. Does not wait. */
 guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max);
 
-/* Releases the queue. Calls that will notify it keep it until they end. */
+/* Releases the queue. Calls that have yet to notify the queue keep it until they end. */
 void tps_python_queue_unref (TpsPythonQueue *queue);
 
-/* Encryption of TCP connections: names of PEM files and so on, as in TpsTlsOptions. */
+/* Encryption of TCP connections: names of PEM files and options, as in TpsTlsOptions. */
 typedef struct
 {
   const gchar *certificate;
@@ -75,8 +77,8 @@ typedef struct
 
 /* -- tables on any number of servers: plugin/client/remote_tables.h -- */
 
-/* Creates tables; the caller owns the result. NULL: `*failed` is a call with the error, which the
- * caller owns. `tls` NULL = plain connections. */
+/* Creates the tables of a client; the caller owns the result. On failure returns NULL and sets
+ * `*failed` to a call with the error, which the caller owns. `tls` NULL = plain connections. */
 TpsRemoteTables *tps_python_tables_new (const gchar *const *addresses, guint n_addresses,
                                         const gchar *client, gboolean exact,
                                         const TpsPythonTls *tls, TpsPythonCall **failed);
@@ -95,10 +97,11 @@ typedef struct
   const gchar *place; /* "cpu", "cuda:0/host"; NULL = the server's default */
   gint32 durability;  /* TpsDurability; 0 = the server's default */
   gint32 shard_kind;  /* TpsShardKind */
-  guint32 server;     /* of a table on one server */
+  guint32 server;     /* the server of a table on one server */
 } TpsPythonTable;
 
-/* These four wait: the call has ended when they return. list: `text` is a list of objects. */
+/* Create a table, drop a table, discover the tables of the servers, and list them. These four
+ * functions wait: the call has ended when they return. tables_list: `text` is a list of objects. */
 TpsPythonCall *tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table,
                                          gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_drop (TpsRemoteTables *tables, const gchar *name,
@@ -106,13 +109,15 @@ TpsPythonCall *tps_python_tables_drop (TpsRemoteTables *tables, const gchar *nam
 TpsPythonCall *tps_python_tables_discover (TpsRemoteTables *tables, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns);
 
-/* The reply is one tensor per query, FLOAT32 [bags, dim]. */
+/* Look up bags, and apply gradients of bags. The reply to a lookup has one tensor per query,
+ * FLOAT32 [bags, dim]. */
 TpsPythonCall *tps_python_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                               guint n_queries, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_apply_bags (TpsRemoteTables *tables,
                                              const TpsBagGradient *gradients, guint n_gradients,
                                              gint64 timeout_ns);
-/* The reply is one tensor, [n, dim] of the table's dtype. */
+/* Look up rows, and apply gradients of rows. The reply to a lookup has one tensor, [n, dim] of the
+ * table's dtype. */
 TpsPythonCall *tps_python_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name,
                                               const TpsTensorView *indices, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
@@ -121,17 +126,17 @@ TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gcha
 
 /* -- one server -- */
 
-/* Creates a client; the result is as in tps_python_tables_new(). */
+/* Creates a client of one server; result and errors are as in tps_python_tables_new(). */
 TpsClient *tps_python_client_new (const gchar *address, gboolean no_shared_memory,
                                   const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_client_cancel (TpsClient *client);
 void tps_python_client_free (TpsClient *client);
 
-/* Node. `text` is an object, or a list of objects. */
+/* Methods of Node. describe: `text` is an object. get_metrics: `text` is a list of objects. */
 TpsPythonCall *tps_python_describe (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_get_metrics (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns);
-/* `text`: the previous levels. */
+/* Sets the levels of the server's log. `text` has the previous levels. */
 TpsPythonCall *tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns);
 
 /* ParameterServer. */
@@ -145,8 +150,8 @@ typedef struct
   gint64 rows;
 } TpsPythonGradient;
 
-/* The reply of a dense average is one tensor; that of a sparse one is indices and values, with the
- * number of rows in `number`. */
+/* Methods of ParameterServer. The reply to average_gradient has one tensor for a dense gradient.
+ * For a sparse gradient it has the indices and the values, and `number` is the number of rows. */
 TpsPythonCall *tps_python_average_gradient (TpsClient *client, gint32 trainer, gint64 batch,
                                             gint32 param_loc, const TpsPythonGradient *gradient,
                                             gint64 timeout_ns);
@@ -155,14 +160,15 @@ TpsPythonCall *tps_python_init_model (TpsClient *client, const gchar *const *nam
                                       const TpsTensorView *parameters, guint n_parameters,
                                       const TpsOptimizerSpec *optimizer, gint64 timeout_ns);
 
-/* Both replies: `number` is the model's version, and the tensors have names. */
+/* Return the model. In both replies, `number` is the model's version, and the tensors have
+ * names. */
 TpsPythonCall *tps_python_get_model (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_update_model (TpsClient *client, gint32 trainer,
                                         const TpsTensorView *gradients, guint n_gradients,
                                         gint64 version, const gchar *push_client,
                                         gint64 push_sequence, gint64 timeout_ns);
 
-/* Rendezvous. get: `bytes`. add: `number` is the sum. */
+/* Methods of Rendezvous. get: `bytes` is the value. add: `number` is the sum. */
 TpsPythonCall *tps_python_put (TpsClient *client, const gchar *key, gconstpointer value,
                                gsize n_bytes, gint64 timeout_ns);
 TpsPythonCall *tps_python_get (TpsClient *client, const gchar *key, gint32 wait_ms,
@@ -171,8 +177,8 @@ TpsPythonCall *tps_python_add (TpsClient *client, const gchar *key, gint64 amoun
                                const gchar *push_client, gint64 push_sequence, gint64 timeout_ns);
 TpsPythonCall *tps_python_remove (TpsClient *client, const gchar *prefix, gint64 timeout_ns);
 
-/* Durability. flush: `number` is the LSN. The next three: `text` is an object that describes the
- * snapshot. */
+/* Methods of Durability. flush: `number` is the LSN. snapshot, restore and import_table: `text` is
+ * an object that describes the snapshot. */
 TpsPythonCall *tps_python_flush (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_snapshot (TpsClient *client, gboolean is_incremental, gint64 timeout_ns);
 TpsPythonCall *tps_python_restore (TpsClient *client, const gchar *const *snapshots,
@@ -180,7 +186,8 @@ TpsPythonCall *tps_python_restore (TpsClient *client, const gchar *const *snapsh
 TpsPythonCall *tps_python_import_table (TpsClient *client, const TpsPythonTable *table,
                                         const gchar *const *files, const gchar *tensor,
                                         gint64 timeout_ns);
-/* `text` is an object, and `bytes` the records. */
+/* Reads records of the log. `text` is an object that describes the batch, and `bytes` are the
+ * records. */
 TpsPythonCall *tps_python_read_log (TpsClient *client, gint64 cursor, gint32 max_bytes,
                                     gint32 wait_ms, gint64 timeout_ns);
 

@@ -23,39 +23,42 @@ struct TpsPythonCall
   TpsTensor *tensors; /* [reply.n_tensors] */
   gchar **names;
 
-  TpsMutex lock; /* guards the next lines */
+  TpsMutex lock; /* guards all fields below */
   TpsCond ended;
   gboolean has_ended;
-  TpsPythonQueue *queue; /* will be notified; NULL = none */
+  TpsPythonQueue *queue; /* to be notified; a reference; NULL = none */
   guint64 token;
 };
 
-/* Creates a call; tps_python_call_end() must end it. */
+/* Creates a call with two references: of the caller, and of the sender, which must call
+ * tps_python_call_end(). */
 TpsPythonCall *tps_python_call_new (void);
 
-/* Ends the call, and releases the reference of its sender: then it belongs to Python alone. `error`
- * (NULL = success) is copied. */
+/* Ends the call, and releases the reference of its sender, so that only Python still owns the call.
+ * `error` (NULL = success) is copied. */
 void tps_python_call_end (TpsPythonCall *call, const GError *error);
 
-/* Creates a call that has ended. `error_taken` may be NULL. */
+/* Creates a call that has ended. Takes over `error_taken`; NULL = success. */
 TpsPythonCall *tps_python_call_new_ended (GError *error_taken);
 
-/* Moves `n` tensors into the call; must be called before its end. */
+/* Move the tensors, the text or the bytes of the reply into the call. Must be called before its
+ * end. */
 void tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n);
 void tps_python_call_take_text (TpsPythonCall *call, GString *json_taken);
 void tps_python_call_take_bytes (TpsPythonCall *call, GBytes *bytes_taken);
 
-/* Sets the parameters and the version. */
+/* Sets the parameters and the version of the reply. Must be called before the end of the call. */
 void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model);
 
 /* Initializes a tensor that refers to borrowed elements. */
 void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
 
-/* Returns a monotonic deadline. */
+/* Returns the monotonic deadline of a timeout that begins now. */
 gint64 tps_python_deadline (gint64 timeout_ns);
 
-/* Adds the `token` of an ended call. Consumes a reference of the queue. */
+/* Adds the `token` of an ended call. Takes over a reference to the queue. */
 void tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token);
+/* Takes a reference, which tps_python_queue_unref() releases. */
 TpsPythonQueue *tps_python_queue_ref (TpsPythonQueue *queue);
 
 G_END_DECLS

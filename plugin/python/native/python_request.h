@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 /* The struct for the result of a method, and its conversion to a reply. */
 typedef struct
 {
-  gsize n_bytes; /* of the result, which is zero before */
+  gsize n_bytes; /* of the result, which is zero before it is read */
   void (*take) (TpsPythonCall *call, gpointer result);
   void (*clear) (gpointer result); /* NULL: nothing to clear */
 } TpsPythonAnswer;
@@ -35,11 +35,12 @@ typedef struct
   TpsPythonRetry retry;
 } TpsPythonRequest;
 
-/* Sends the call. Memory that the arguments borrow stays borrowed until the call has ended. */
+/* Sends the call and returns it, owned by the caller. Memory that the arguments borrow stays
+ * borrowed until the call has ended. */
 TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsPythonRequest *request,
                                         gint64 timeout_ns);
 
-/* Results of several methods. */
+/* For methods that return a number. */
 extern const TpsPythonAnswer tps_python_number_answer; /* gint64 */
 
 G_END_DECLS

@@ -7,8 +7,9 @@
 
 G_BEGIN_DECLS
 
-/* Reads the files of `files` into `*tls`, which the caller owns; NULL gives NULL. Errors: those of
- * tps_tls_new(); `*tls` stays NULL. Thread: any. */
+/* Reads the files named in `files` into `*tls`, which must be NULL before the call and belongs to
+ * the caller. `*tls` stays NULL if `files` is NULL, or after an error. Errors: those of
+ * tps_tls_new(). Thread: any. */
 gboolean tps_python_read_tls (const TpsPythonTls *files, TpsTls **tls, GError **error);
 
 G_END_DECLS
