@@ -47,8 +47,8 @@ TpsTenant *tps_call_get_tenant (TpsCall *call);
  * answer. */
 void tps_call_throttle (TpsCall *call, gint wait_ms);
 
-/* Charges the tenant for `n_rows` that the handler is about to read or change. Does nothing if the
- * call has no tenant. Errors: RESOURCE_EXHAUSTED. */
+/* Charges the tenant for `n_rows` rows that the handler is about to read or change. Does nothing if
+ * the call has no tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);
 
 /* Returns TRUE if the call may be answered later. Returns FALSE in servers where a wait would block
@@ -174,8 +174,9 @@ TpsMessage *tps_call_take_message (TpsCall *call);
 void tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form);
 
 /* Answers a call after tps_call_take_message() with a reply that was ended with
- * tps_writer_message_end(). Takes over `reply`. NULL = the service wrote no reply, which is an
- * INTERNAL_ERROR unless the call is oneway. Thread: any. */
+ * tps_writer_message_end(). Takes over `reply`. NULL = the service wrote no reply, which is
+ * answered with the TApplicationException INTERNAL_ERROR, unless the call is oneway. Thread:
+ * any. */
 void tps_call_reply_message (TpsCall *call, TpsWriter *reply);
 
 /* The thread that handles the calls of a method. Calls with long arguments are always handled on a
@@ -200,8 +201,8 @@ typedef struct
   gboolean is_login;
 } TpsMethod;
 
-/* A service: its name in the multiplexed protocol, its methods and their object. The last entry of
- * `methods` has no right. */
+/* A service: its name in the multiplexed protocol, its methods and their object. `methods` ends
+ * with an entry of zeros. */
 typedef struct
 {
   const gchar *name;

@@ -8,10 +8,10 @@
  *     tps_tracer_end (tracer, span, &facts, now_ns);
  *
  * If a caller sends a traceparent, its flag decides about the sampling of the call, up to
- * `max_per_second` such calls. Of the calls without a traceparent, a random part is sampled. If the
- * slowest calls are kept, every call is timed. A call that need be neither sampled nor timed has no
- * span (NULL). The user of the tracer provides the times of the begin and the end of a call, which
- * metrics need too, so only changes of phases read a clock.
+ * `max_per_second` such calls per second. Of the calls without a traceparent, a random part is
+ * sampled. If the slowest calls are kept, every call is timed. A call that need be neither sampled
+ * nor timed has no span (NULL). The user of the tracer provides the times of the start and the end
+ * of a call, which metrics need too, so only changes of phases read a clock.
  */
 
 #pragma once
@@ -80,9 +80,8 @@ void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *f
 TpsPhases *tps_call_span_get_phases (TpsCallSpan *span);
 const TpsTraceContext *tps_call_span_get_context (const TpsCallSpan *span); /* NULL = none */
 gboolean tps_call_span_is_sampled (const TpsCallSpan *span);                /* for the exporter */
-void tps_call_span_set_table (TpsCallSpan *span,
-                              const gchar *table); /* only the first call has an effect */
-void tps_call_span_set_code (TpsCallSpan *span, const gchar *code); /* static */
+void tps_call_span_set_table (TpsCallSpan *span, const gchar *table); /* the first table counts */
+void tps_call_span_set_code (TpsCallSpan *span, const gchar *code);   /* static */
 
 /* Takes the next span for the exporter. Returns FALSE if there is none. Thread: one at a time. */
 gboolean tps_tracer_take (TpsTracer *tracer, TpsSpan *span);

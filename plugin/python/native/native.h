@@ -191,8 +191,9 @@ TpsPythonCall *tps_python_import_table (TpsClient *client, const TpsPythonTable 
 TpsPythonCall *tps_python_read_log (TpsClient *client, gint64 cursor, gint32 max_bytes,
                                     gint32 wait_ms, gint64 timeout_ns);
 
-/* EmbeddingTable, for tables that are whole on this server: a lookup of rows with their LSNs, and
- * an assignment of rows. */
+/* Methods of EmbeddingTable, for tables that are whole on this server: look up rows with their
+ * LSNs, and assign rows. The reply to the lookup has two tensors: the rows [n, dim], and INT64
+ * [n]. */
 TpsPythonCall *tps_python_lookup_rows_with_lsns (TpsClient *client, const gchar *table,
                                                  const TpsTensorView *indices, gint64 timeout_ns);
 TpsPythonCall *tps_python_assign_rows (TpsClient *client, const gchar *table,
