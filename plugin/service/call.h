@@ -104,7 +104,7 @@ TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 /* Reserves `n_bytes` for the result of the call in memory of `device` (NULL = the host) that the
  * connection shares with its client; see tps_segment_registry_reserve(). Tensors in the buffer are
  * sent without a copy. The caller owns the buffer and must not write to it after the reply. Returns
- * NULL if there is no room, or no shared memory. */
+ * NULL if there is no room or no shared memory, or if the call already has a reservation. */
 TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
 
 /* Returns a pointer that identifies the connection of the call among the open ones; NULL = the call

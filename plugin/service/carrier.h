@@ -116,8 +116,8 @@ void tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer);
  * called once, before the first message. */
 void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
 
-/* Registers the methods with `access`, which then decides about each method once for each grant
- * instead of at each call. Must be called before the first message. */
+/* Registers the listed methods of all services with `access`, which then decides about each method
+ * once for each grant instead of at each call. Must be called before the first message. */
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
 /* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, and
