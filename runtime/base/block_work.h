@@ -22,11 +22,12 @@ typedef struct
   gpointer user_data;
 } TpsBlockWork;
 
-/* The greatest number of threads that such work occupies at a time, including the calling one. */
+/* Returns the greatest number of threads that tps_block_work_run() occupies at a time, including
+ * the calling one. */
 guint tps_block_work_get_n_threads (TpsWorkerPool *pool, guint n_blocks, guint blocks_per_helper);
 
-/* Takes part until no range is left. Other threads may still run the last ranges when this returns.
- * `work` is copied. Thread: any. */
+/* Runs `work`, which is copied, on the calling thread and on idle workers of `pool`. Returns when
+ * no range is left; other threads may still run the last ranges then. Thread: any. */
 void tps_block_work_run (TpsWorkerPool *pool, const TpsBlockWork *work);
 
 G_END_DECLS

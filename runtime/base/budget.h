@@ -48,22 +48,22 @@ void tps_budget_set_flag (TpsBudget *budget, const gchar *flag);
  * new limit. Thread: any. */
 void tps_budget_set_max (TpsBudget *budget, gsize max_bytes);
 
-/* Charges to `budget` of more than `max_small_bytes` must leave `n_bytes` of its parent free, for
- * its siblings and for small charges. At first 0. Must be called before the budget is used by
- * another thread. */
+/* Sets the headroom, which is 0 at first: a charge to `budget` of more than `max_small_bytes` is
+ * refused unless it leaves `n_bytes` of the parent free, for siblings and for small charges. Must
+ * be called before the budget is used by another thread. */
 void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes);
 
-/* Charges `n_bytes`. FALSE: nothing is charged. Errors: RESOURCE_EXHAUSTED, which names the full
- * budget. The error has retry_after_ms, unless the charge would exceed a limit even if nothing else
- * were charged. */
+/* Charges `n_bytes`. Returns FALSE if nothing was charged. Errors: RESOURCE_EXHAUSTED, which names
+ * the full budget. The error has retry_after_ms, unless the charge would exceed a limit even if
+ * nothing else were charged. */
 gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
-/* Moves a charge to another budget; the charges of common ancestors do not change. FALSE: it
- * does not fit, and nothing is moved. Takes no lock and reclaims nothing. Either budget may be
- * NULL. */
+/* Moves a charge of `n_bytes` to a different budget; the charges of common ancestors do not change.
+ * Returns FALSE if the charge does not fit; nothing is moved then. Takes no lock and reclaims
+ * nothing. Either budget may be NULL. */
 gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
 
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
@@ -76,8 +76,8 @@ typedef struct
   gsize n_bytes;
 } TpsCharge;
 
-/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(), and then the charge is
- * unchanged. A charge that becomes smaller never fails. */
+/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(); the charge is unchanged then. A
+ * change to a smaller charge never fails. */
 gboolean tps_charge_set (TpsCharge *charge, gsize n_bytes, GError **error);
 
 /* Adds `n_bytes`. Errors: as tps_budget_charge(). */
@@ -94,35 +94,35 @@ void tps_charge_clear (TpsCharge *charge);
  * charges under such a lock. Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
-/* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit
- * `budget` or one above it. Returns a number for tps_budget_remove_reclaimer(); the reclaimer is
- * not called any more after that. */
+/* Adds a reclaimer for memory that is charged to `budget`. The reclaimer is called when a charge
+ * does not fit `budget` or a budget above it. Returns a number for tps_budget_remove_reclaimer();
+ * the reclaimer is not called after its removal. */
 guint tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer user_data);
 void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
-/* Frees memory that is kept below `budget`, at least `n_bytes` if possible. Returns its size. */
+/* Frees memory that is kept for reuse and charged to `budget` or a budget below it, at least
+ * `n_bytes` if possible. Returns the number of bytes that were freed. */
 gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 
 /* ---- present use ----------------------------------------------------------------------------- */
 
-/* Borrowed. */
+/* Return the name and the parent, both borrowed. The parent of the root is NULL. */
 const gchar *tps_budget_get_name (TpsBudget *budget);
-/* Borrowed; NULL for the root. */
 TpsBudget *tps_budget_get_parent (TpsBudget *budget);
 
-/* Values at one moment: the bytes that are charged now; the greatest such number so far; and the
- * smallest limit on the way to the root, which no charge can exceed (G_MAXSIZE if there is none).
- */
+/* Return, as values at one moment: the number of bytes that are charged; the greatest such number
+ * so far; and the smallest limit on the way to the root, which no charge can exceed (G_MAXSIZE if
+ * there is none). */
 gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
-/* The number of charges that this budget has refused because it was full itself, and not a budget
- * above it. */
+/* Returns the number of charges that were refused because this budget, and not a budget above it,
+ * was full. */
 guint64 tps_budget_get_n_refused (TpsBudget *budget);
 
-/* The number of bytes up to its own limit, regardless of the budgets above it; G_MAXSIZE if it has
- * no limit. */
+/* Returns the number of bytes that are free up to the budget's own limit, regardless of the budgets
+ * above it; G_MAXSIZE if the budget has no limit. */
 gsize tps_budget_get_free (TpsBudget *budget);
 
 /* Calls `visit` for every budget of the tree in the order of creation, so that parents precede

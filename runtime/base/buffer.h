@@ -5,8 +5,8 @@
  * A pool hands out buffers and takes them back when their last reference is released, so that the
  * data path uses memory that is already mapped (a page fault costs more than the copy). Buffers in
  * use are charged to the pool's budget; a buffer that does not fit is refused at once. Buffers that
- * are kept for reuse are charged to a second budget, and are freed when a charge elsewhere in its
- * tree would be refused otherwise (budget.h).
+ * are kept for reuse are charged to a second budget, and are freed when a charge elsewhere in that
+ * budget's tree would be refused otherwise (budget.h).
  */
 
 #pragma once
@@ -21,9 +21,10 @@ typedef struct TpsBuffer TpsBuffer;
 typedef struct TpsBufferPool TpsBufferPool;
 typedef struct TpsDevice TpsDevice; /* runtime/device/backend.h */
 
-/* A pool that charges `budget` for buffers in use, and `kept` for buffers that it keeps for reuse,
- * at most `keep_bytes`. Either may be NULL: no limit. References are taken. Buffers may outlive the
- * caller's reference to the pool. */
+/* Creates a pool, to which the caller owns a reference. The pool charges `budget` for buffers in
+ * use, and `kept` for buffers that it keeps for reuse, at most `keep_bytes`. Either budget may be
+ * NULL, which means no limit. References to them are taken. Buffers may outlive the caller's
+ * reference to the pool. */
 TpsBufferPool *tps_buffer_pool_new (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes);
 
 /* A source of memory for the larger buffers of a pool, instead of the heap. */
@@ -35,14 +36,14 @@ typedef struct
   TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;     /* must outlive the pool's last buffer */
   gsize min_bytes;        /* smaller buffers come from the heap */
-  gboolean powers_of_two; /* block sizes are; a buffer is charged for its whole block */
+  gboolean powers_of_two; /* block sizes are powers of two; a buffer is charged for its block */
 } TpsBufferSource;
 
 /* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.
- * Such memory is freed only with the pool and its last buffer, or when its budget is short. The
- * source provides at most `keep_bytes`, in use or kept; beyond that, and after the source has
- * refused, memory comes from the heap. The first refusal of a pool is logged. The pool does not
- * request that size or more again. `source` is copied. */
+ * Such memory is freed only with the pool and its last buffer, or when a charge would be refused
+ * otherwise. The source provides at most `keep_bytes`, in use or kept. Beyond this limit, and after
+ * the source has refused, memory comes from the heap. Only the first refusal is logged. `source` is
+ * copied. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
@@ -50,26 +51,27 @@ TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsi
 TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
 void tps_buffer_pool_unref (TpsBufferPool *pool);
 
-/* The pool of the process, borrowed, never freed. It has no budget until
- * tps_buffer_pool_set_budgets() is called. */
+/* Returns the pool of the process, which is borrowed and never freed. It has no budget until
+ * tps_buffer_pool_set_budgets() is called. Thread: any. */
 TpsBufferPool *tps_buffer_pool_get_default (void);
 
-/* A buffer of `n_bytes` with undefined contents. NULL: nothing is charged. Errors:
- * RESOURCE_EXHAUSTED, as tps_budget_charge() or because the system has no memory. The caller must
- * not hold a lock under which another thread reclaims (budget.h). Thread: any. */
+/* Returns a buffer of `n_bytes` with undefined contents, to which the caller owns a reference. NULL
+ * means that nothing was charged. Errors: RESOURCE_EXHAUSTED, as tps_budget_charge() or because the
+ * system has no memory. The caller must not hold a lock under which another thread reclaims
+ * (budget.h). Thread: any. */
 TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error);
 
-/* As tps_buffer_pool_get(), without an error: NULL if the budget or the memory does not suffice. */
+/* As tps_buffer_pool_get(), but returns NULL without an error. */
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
 /* Frees all buffers that are kept for reuse. Thread: any. */
 void tps_buffer_pool_trim (TpsBufferPool *pool);
 
-/* Sets the budgets of a pool without budgets, once; for the default pool. Buffers in use stay
- * without a charge. Must be called before other threads use the pool. */
+/* Sets the budgets of a pool that has none, such as the default pool. Buffers in use stay without a
+ * charge. Must be called at most once, before other threads use the pool. */
 void tps_buffer_pool_set_budgets (TpsBufferPool *pool, TpsBudget *budget, TpsBudget *kept);
 
-/* Returns the budget of the pool, borrowed; NULL = none. */
+/* Returns the budget of the pool, borrowed; NULL if it has none. */
 TpsBudget *tps_buffer_pool_get_budget (TpsBufferPool *pool);
 
 /* The bytes in use. Thread: any; a value at one moment. */
@@ -78,32 +80,35 @@ gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
 /* The bytes that the source has provided, in use or kept. Thread: any; a value at one moment. */
 gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
 
-/* The charge for a buffer of `n_bytes`; G_MAXSIZE if no buffer is that large. */
+/* Returns the charge for a buffer of `n_bytes` from the heap; G_MAXSIZE if no buffer is that
+ * large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);
 
-/* A buffer from the default pool, without a charge if its budget is full. Aborts if there is no
- * memory, as g_malloc() does. Must not be used for sizes that a peer chooses. */
+/* Return a buffer from the default pool, to which the caller owns a reference. It is not charged if
+ * the pool's budget is full. Abort if there is no memory, as g_malloc() does. Must not be used for
+ * sizes that a peer chooses. */
 TpsBuffer *tps_buffer_new (gsize n_bytes);
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 
-/* A copy of `n_bytes`, possibly 0. Up to TPS_BUFFER_MAX_SMALL a buffer is not much larger than its
- * contents, comes from no pool, and is kept for reuse by the thread that releases it. Aborts as
- * tps_buffer_new() does. */
+/* Returns a copy of `n_bytes`, possibly 0. A copy of at most TPS_BUFFER_MAX_SMALL bytes is not much
+ * larger than its contents, comes from no pool, and is kept for reuse by the thread that releases
+ * it. Aborts as tps_buffer_new() does. */
 #define TPS_BUFFER_MAX_SMALL 4096
 TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
 
-/* The memory of such a copy, including its header and rounding. */
+/* Returns the bytes of memory that such a copy takes, including its header and rounding. */
 gsize tps_buffer_get_copy_cost (gsize n_bytes);
 
-/* Wraps foreign memory; `free_func` (may be NULL) is called with `user_data` when the last
- * reference is released. `device` is the place of the memory; NULL = host memory. */
+/* Wraps foreign memory of `device` (NULL = host memory). `free_func` (may be NULL) is called with
+ * `user_data` when the last reference is released. */
 TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
                                    GDestroyNotify free_func, gpointer user_data);
 
-/* Wraps memory that another process maps too. It may change at any time. It may be written to here
- * only if the other process has offered it for results. Never exclusive. The owner of the memory
- * waits while such a buffer has a reference, so references must be released as soon as the request
- * has been served. Data that are needed for longer must be copied. */
+/* Wraps memory that another process maps too, and that may change at any time. This process must
+ * not write to it, unless the other process has offered it for results. The buffer is never
+ * exclusive. The owner of the memory waits while the buffer has a reference, so references must be
+ * released as soon as the request has been served. Data that are needed for longer must be
+ * copied. */
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 
@@ -118,10 +123,10 @@ guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
 gsize tps_buffer_get_size (const TpsBuffer *buffer);
 TpsDevice *tps_buffer_get_device (const TpsBuffer *buffer);
 
-/* Whether the caller has the only reference, and the memory may be written to. */
+/* Returns TRUE if the caller has the only reference and no other process maps the memory. */
 gboolean tps_buffer_is_exclusive (TpsBuffer *buffer);
 
-/* Whether it came from tps_buffer_new_shared(). */
+/* Returns TRUE if the buffer came from tps_buffer_new_shared(). */
 gboolean tps_buffer_is_shared (const TpsBuffer *buffer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBuffer, tps_buffer_unref)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cells: numbers that many threads add to all the time, and that are read now and then.
+/* Cells: numbers that many threads increase all the time, and that are read now and then.
  *
  * Each thread adds to a copy of its own, without an atomic read-modify-write and on cache lines
  * that no other thread writes. A reader adds the copies up. Cells of one thread lie side by side,
@@ -34,7 +34,8 @@ typedef guint32 TpsCell;
 TpsCell tps_cell_new (void);
 TpsCell tps_cell_block_new (void);
 
-/* No thread may add to the cells during or after this call. The cell may be 0. */
+/* Free one cell, or the block that begins with `first`. The cell may be 0. No thread may add to the
+ * cells during or after this call. */
 void tps_cell_free (TpsCell cell);
 void tps_cell_block_free (TpsCell first);
 
@@ -55,10 +56,11 @@ typedef struct
 /* The copies of this thread, if no other thread adds to them; else NULL. */
 extern __thread TpsCellShard *tps_cell_own_shard;
 
-/* Adds in any case: also for a thread that shares its copies, or that has none of this cell yet. */
+/* As tps_cell_add(), but not inline: for a thread that shares its copies, or that has no copy of
+ * this cell yet. */
 void tps_cell_add_anywhere (TpsCell cell, guint64 n);
 
-/* Inline, because a call adds to a dozen cells. */
+/* Adds `n` to the cell. Inline, because a call adds to a dozen cells. */
 static inline void
 tps_cell_add (TpsCell cell, guint64 n)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Named arguments of registered classes: a GVariant dictionary (a{sv}) with INT64 'x', double 'd',
- * boolean 'b' and string 's' values, as they come from a JSON object. JSON itself is parsed outside
- * the runtime.
+ * boolean 'b' and string 's' values, as in a JSON object. JSON itself is parsed outside the
+ * runtime.
  *
- * A class reads the arguments that it knows and then requires that there are no others:
+ * A class reads its arguments and then requires that there are no others:
  *
  *   ok = tps_config_get_int (&config, "num_embeddings", 1, G_MAXINT32, &n)
  *        && tps_config_get_bool (&config, "sparse", &sparse)
@@ -28,26 +28,26 @@ typedef struct
   GError **error;
 } TpsConfig;
 
-/* Begins to read `values`, which are borrowed. `what` names their owner in errors, which are set in
- * `error`. */
+/* Begins to read `values`, which are borrowed; NULL means no arguments. `what` names their owner in
+ * the errors that later calls set in `error`. */
 void tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error);
 
-/* Required arguments. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type, out of [min, max]),
- * naming the key. */
+/* Read the required argument `key`. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type,
+ * outside [min, max]), naming the key. */
 gboolean tps_config_get_int (TpsConfig *config, const gchar *key, gint64 min, gint64 max,
                              gint64 *value);
 gboolean tps_config_get_bool (TpsConfig *config, const gchar *key, gboolean *value);
-/* A double, or an integer as a double. */
+/* As above. An integer is read as a double. */
 gboolean tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble max,
                                 gdouble *value);
-/* The caller owns `value`. */
+/* As above. The caller owns `value`. */
 gboolean tps_config_get_string (TpsConfig *config, const gchar *key, gchar **value);
 
-/* Whether the key exists; for optional arguments. */
+/* Returns TRUE if the key exists. Must be called before an optional argument is read. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);
 
-/* TRUE if every entry of the dictionary was read; otherwise INVALID_ARGUMENT that lists the unknown
- * keys. */
+/* Returns TRUE if every entry of the dictionary was read. Errors: INVALID_ARGUMENT, which lists
+ * unknown keys. */
 gboolean tps_config_finish (TpsConfig *config);
 
 G_END_DECLS

@@ -3,9 +3,9 @@
 /* The numbers of a server: counters, gauges and histograms in families, which an exporter may read
  * at any time (exposition.h).
  *
- * A counter only grows; a gauge is a level that rises and falls; a histogram holds durations. All
- * numbers of one meaning are a family, and its series are told apart by the values of up to two
- * labels. A series is found once and then changed through its pointer, without a lock:
+ * A counter only grows; a gauge is a level that rises and falls; a histogram holds durations. A
+ * family contains all numbers of one meaning. Its series differ in the values of up to two labels.
+ * A series is found once and then changed through its pointer, without a lock:
  *
  *   static const TpsFamily rows_pushed = {
  *     .name = "table_pushed_rows_total",
@@ -18,8 +18,9 @@
  *   tps_counters_end_use (counters, rows);
  *
  * Bounds. A family has at most `max_series` series; for further values of the first label there is
- * one series whose value is TPS_OTHER_VALUES. A value is cut after TPS_LABEL_MAX_BYTES. Names that
- * peers choose therefore cannot make memory grow without a limit. A series ends with its last use.
+ * one series whose value is TPS_OTHER_VALUES. A value is truncated to TPS_LABEL_MAX_BYTES. Names
+ * that peers choose therefore cannot make memory grow without a limit. A series ends with its last
+ * use.
  *
  * NULL counters, gauges, histograms and TpsCounters are valid and count nothing.
  *
@@ -38,8 +39,8 @@ G_BEGIN_DECLS
 #define TPS_MAX_LABELS 2
 #define TPS_LABEL_MAX_BYTES 128
 #define TPS_FAMILY_MAX_SERIES 1000
-/* The parentheses distinguish it from values that peers choose: names of tables, principals and
- * methods have none. */
+/* The parentheses distinguish this value from values that peers choose: names of tables, principals
+ * and methods have none. */
 #define TPS_OTHER_VALUES "(other)"
 
 typedef struct TpsCounters TpsCounters;
@@ -74,10 +75,10 @@ void tps_counters_unref (TpsCounters *counters);
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
-/* The series with these values of the labels (NULL for a label that the family does not have),
- * which is made if it is new. `value` may be TPS_OTHER_VALUES, whose series does not count towards
- * the bound. Borrowed until as many uses have ended as have begun; a series that is never ended
- * lives as long as `counters`. */
+/* Begin a use of the series with these values of the labels (NULL for a label that the family does
+ * not have), which is made if it does not exist. `value` may be TPS_OTHER_VALUES, whose series does
+ * not count towards the bound. The result is borrowed until the use has ended; a series with a use
+ * that never ends lives as long as `counters`. */
 TpsCounter *tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family,
                                       const gchar *value, const gchar *value2);
 TpsGauge *tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family,
@@ -88,37 +89,41 @@ TpsHistogram *tps_counters_use_histogram (TpsCounters *counters, const TpsFamily
 /* Ends one use of a counter, gauge or histogram that one of the functions above returned. */
 void tps_counters_end_use (TpsCounters *counters, gconstpointer number);
 
-/* Thread: any. Readers may see the changes of one call at different times. */
+/* Adds to a counter, and returns its number. Readers may see the changes of one call at different
+ * times. Thread: any. */
 void tps_counter_add (TpsCounter *counter, guint64 n);
 guint64 tps_counter_get (const TpsCounter *counter);
 
-/* The same for a gauge; a gauge may also be set to a level. */
+/* As above, for a gauge, which may also be set to a level. */
 void tps_gauge_add (TpsGauge *gauge, gint64 delta);
 void tps_gauge_set (TpsGauge *gauge, gint64 level);
 gint64 tps_gauge_get (const TpsGauge *gauge);
 
 /* ---- numbers that are computed at each reading ----------------------------------------------- */
 
-/* Adds a gauge or counter whose number `read` computes at each reading; an existing one gets the
- * new function. `read` runs on the reading thread: it must not block, nor take a lock that is held
- * for long, nor use `counters`. `release` (may be NULL) is called with `user_data` when `counters`
- * are freed or the function is replaced, and at once for NULL `counters`. */
+/* Adds a gauge or counter whose number `read` computes at each reading; an existing series gets the
+ * new function. In a full family nothing is added. `read` runs on the reading thread: it must not
+ * block, nor take a lock that is held for long, nor use `counters`. `release` (may be NULL) is
+ * called with `user_data` when `counters` are freed or the function is replaced, and at once if
+ * nothing was added or `counters` are NULL. */
 typedef gint64 (*TpsGaugeRead) (gpointer user_data);
 void tps_counters_add_reader (TpsCounters *counters, const TpsFamily *family, const gchar *value,
                               const gchar *value2, TpsGaugeRead read, gpointer user_data,
                               GDestroyNotify release);
 
-/* The same for many numbers of one object: `collect` adds them one by one. */
+/* Computes many numbers of one object at each reading, and adds each with tps_reading_add(). The
+ * rules for a TpsGaugeRead apply. */
 typedef struct TpsReading TpsReading;
 typedef void (*TpsCollect) (TpsReading *reading, gpointer user_data);
 
-/* Adds a sample; text is copied. Beyond the bound of the family, numbers are added up in the
- * sample of TPS_OTHER_VALUES. */
+/* Adds a sample; its values of labels are copied. Beyond the bound of the family, numbers are added
+ * up in the sample of TPS_OTHER_VALUES. */
 void tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *value,
                       const gchar *value2, gint64 number);
 
-/* Returns a number for tps_counters_remove_collector(). After the removal, `collect` is not running
- * and is not called any more. The number may be 0, and `counters` may be NULL. */
+/* Adds a collector, and returns a number for tps_counters_remove_collector(). After the removal,
+ * `collect` is not running and is not called again. The number may be 0, and `counters` may be
+ * NULL. */
 guint tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer user_data);
 void tps_counters_remove_collector (TpsCounters *counters, guint id);
 
@@ -138,8 +143,8 @@ typedef struct
   GArray *samples; /* of TpsSample, at least one; in the order of their creation */
 } TpsFamilyReading;
 
-/* All numbers, by families in the order of their names; the caller owns the reading. Series that
- * end meanwhile stay until it is freed. */
+/* Reads all numbers, by families in the order of their names. The caller owns the reading, and the
+ * families are borrowed from it. Series that end meanwhile live until the reading is freed. */
 TpsReading *tps_counters_read (TpsCounters *counters);
 void tps_reading_free (TpsReading *reading);
 const TpsFamilyReading *tps_reading_get_families (const TpsReading *reading, guint *n_families);
@@ -160,8 +165,8 @@ typedef struct
   gdouble seconds[TPS_MAX_BOUNDS];
 } TpsBounds;
 
-/* Parses bounds such as "0.001,0.01,0.1": seconds above 0, ascending. FALSE: `text` is invalid, and
- * `bounds` are undefined. */
+/* Parses bounds such as "0.001,0.01,0.1": seconds above 0, ascending. Returns FALSE if `text` is
+ * invalid; `bounds` are undefined then. */
 gboolean tps_bounds_parse (const gchar *text, TpsBounds *bounds);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCounters, tps_counters_unref)

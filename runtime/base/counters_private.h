@@ -58,8 +58,8 @@ struct TpsCounters
   TpsRefcount refcount;
   GArray *bounds; /* of gdouble */
 
-  /* Held while functions of the program are called or replaced, so that a removed function is not
-   * running. Taken before `lock`. */
+  /* Held while functions of the program (readers, collectors) are called or replaced, so that a
+   * removed function is not running. Taken before `lock`. */
   TpsMutex call_lock;
   GArray *collectors; /* of TpsCollector */
   guint last_collector;
@@ -70,7 +70,7 @@ struct TpsCounters
   GHashTable *by_number; /* TpsCounter, TpsGauge or TpsHistogram -> TpsSeries, both borrowed */
 };
 
-/* Ends one use. The lock is held. */
+/* Ends one use of a series, and frees the series with its last use. The lock must be held. */
 void tps_series_end_use (TpsCounters *counters, TpsSeries *series);
 
 G_END_DECLS

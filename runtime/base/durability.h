@@ -13,19 +13,19 @@ G_BEGIN_DECLS
 typedef enum
 {
   TPS_DURABILITY_NONE = 1, /* a restart may lose a change although it keeps later ones */
-  /* A crash loses at most the requests of the last `interval`, and no request before one that it
-   * keeps. */
+  /* A crash loses at most the changes of the last `interval`, and no change that precedes a kept
+   * one. */
   TPS_DURABILITY_INTERVAL = 2,
   TPS_DURABILITY_COMMIT = 3, /* the change is on the disk before it is acknowledged */
 } TpsDurability;
 
 #define TPS_DURABILITY_INTERVAL_NS ((gint64) 100 * 1000000)
 
-/* "none", "interval", "commit"; static. */
+/* Returns "none", "interval" or "commit"; static. */
 const gchar *tps_durability_name (TpsDurability durability);
 
 /* Parses "none", "interval", "interval:MS" (1 to 60000) or "commit". Sets `interval_ns` for
- * "interval:MS" only. FALSE: `text` is invalid, and nothing is set. */
+ * "interval:MS" only. Returns FALSE if `text` is invalid; nothing is set then. */
 gboolean tps_durability_parse (const gchar *text, TpsDurability *durability, gint64 *interval_ns);
 
 G_END_DECLS

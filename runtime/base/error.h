@@ -4,7 +4,7 @@
  *
  * Codes are grouped by the extent of the damage; callers must decide by tps_error_damage(), not by
  * lists of codes. The codes of the first group are those of the wire's ErrorCode plus
- * TPS_ERROR_WIRE_BASE. The function that decides an error sets it, once; all other functions pass
+ * TPS_ERROR_WIRE_BASE. The function that detects an error sets it, once; all other functions pass
  * it on.
  */
 
@@ -52,15 +52,15 @@ typedef enum
   TPS_DAMAGE_DEVICE = 4,
 } TpsDamage;
 
-/* The domain TPS_ERROR. */
+/* Returns the domain TPS_ERROR. */
 GQuark tps_error_quark (void);
 
-/* The extent of the damage of an error. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread:
- * any. */
+/* Returns the extent of the damage of an error. An error of a different domain counts as
+ * TPS_DAMAGE_REQUEST. Thread: any. */
 TpsDamage tps_error_damage (const GError *error);
 
-/* The wire's ErrorCode number (1..12) for `error`: UNAVAILABLE for lost connections, groups and
- * devices, INTERNAL for a foreign domain. Thread: any. */
+/* Returns the wire's ErrorCode number (1..12) for `error`: UNAVAILABLE for lost connections, groups
+ * and devices, INTERNAL for an error of a different domain. Thread: any. */
 gint tps_error_to_wire_code (const GError *error);
 
 /* The TpsErrorCode for a wire number; TPS_ERROR_INTERNAL for an unknown one. Thread: any. */
@@ -69,12 +69,12 @@ TpsErrorCode tps_error_from_wire_code (gint wire_code);
 /* The wire's name of a code, e.g. "DEADLINE_EXCEEDED"; static. Thread: any. */
 const gchar *tps_error_code_name (gint code);
 
-/* Milliseconds to wait before the same request should be tried again; -1 = not given. `error` must
- * be of the domain TPS_ERROR. Thread: one at a time. */
+/* Return and set the milliseconds after which the request should be tried again; -1 = not given.
+ * `error` must be of the domain TPS_ERROR. Thread: one at a time. */
 gint tps_error_get_retry_after_ms (const GError *error);
 void tps_error_set_retry_after_ms (GError *error, gint retry_after_ms);
 
-/* The delay if other requests hold the memory that a request needs. */
+/* The delay for a request that was refused because other requests hold the memory it needs. */
 #define TPS_RETRY_AFTER_MS 100
 
 G_END_DECLS

@@ -12,9 +12,10 @@
  *   send (tps_exposition_get_content_type (format), body->str, body->len);
  *   g_string_free (body, TRUE);
  *
- * Names begin with "thriftps_". In the text formats, histograms have one bucket for each bound of
- * tps_counters_get_bounds(), which is moved by up to 1.1 % to a bound of the histogram. OpenMetrics
- * has the newest exemplar of each bucket.
+ * Names begin with "thriftps_", except those that all exporters of Prometheus use (process_*). In
+ * the text formats, histograms have one bucket for each bound of tps_counters_get_bounds(), which
+ * is rounded by up to 1.1 % to a bound of the histogram. OpenMetrics has the newest exemplar of
+ * each bucket.
  */
 
 #pragma once
@@ -30,16 +31,16 @@ typedef enum
   TPS_EXPOSITION_PROTOBUF = 2,
 } TpsExpositionFormat;
 
-/* The format that a client prefers, by the value of its HTTP header Accept (NULL = it has none).
- * Text if it accepts none of them. */
+/* Returns the format that a client prefers, by the value of its HTTP header Accept (NULL = the
+ * header is missing); TPS_EXPOSITION_TEXT if the client accepts none of the formats. */
 TpsExpositionFormat tps_exposition_choose (const gchar *accept);
 
-/* The value of the HTTP header Content-Type; static. */
+/* Returns the value of the HTTP header Content-Type; static. */
 const gchar *tps_exposition_get_content_type (TpsExpositionFormat format);
 
-/* The body of a response, which the caller owns. Its size is bounded, since the number of series
- * is. It takes the locks of sequencer, log, push windows and similar objects, each for the time of
- * reading a number, but none that lookups take. Thread: any. */
+/* Returns the body of a response, which the caller owns. Its size is bounded, because the number of
+ * series is bounded. The call takes the locks of the sequencer, the log, push windows and similar
+ * objects, each while it reads a number, but no lock that lookups take. Thread: any. */
 GString *tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format);
 
 G_END_DECLS

@@ -8,15 +8,15 @@
 
 G_BEGIN_DECLS
 
-/* "thriftps_" and the name, or the name alone if it is one that all exporters have (process_*). The
- * caller owns it. */
+/* Returns "thriftps_" and the name, or the name alone if all exporters use it (process_*). The
+ * caller owns the text. */
 gchar *tps_exposition_dup_name (const TpsFamily *family);
 
-/* Text or OpenMetrics. */
+/* Appends all numbers of `reading` to `body`, as text or as OpenMetrics. */
 void tps_exposition_write_text (GString *body, TpsCounters *counters, const TpsReading *reading,
                                 gboolean is_openmetrics);
 
-/* Length-delimited protobuf messages. */
+/* Appends all numbers of `reading` to `body`, as length-delimited protobuf messages. */
 void tps_exposition_write_protobuf (GString *body, TpsCounters *counters,
                                     const TpsReading *reading);
 

@@ -8,10 +8,11 @@
  *   POINT:ACTION[,p=PROBABILITY][,after=N][,count=N][,on=TEXT]
  *   seed=N
  *
- * `after`: the first N events have no fault; `count`: at most N faults; `on`: only if the name
- * contains the text (the name of the method for requests and replies, the path for files). If
- * several specifications apply to an event, the first one is used. The same seed and order of
- * events give the same faults.
+ * POINT and ACTION are named as in the enums below, in lower case; a delay has milliseconds:
+ * "reply:delay=20". `after`: the first N events have no fault; `count`: at most N faults; `on`:
+ * only if the name contains the text (the name of the method for requests and replies, the path for
+ * files). If several specifications apply to an event, the first one is used. The same seed and
+ * order of events give the same faults.
  */
 
 #pragma once
@@ -55,13 +56,14 @@ typedef struct TpsFaultPlan TpsFaultPlan;
  * syntax. */
 gboolean tps_fault_check (const gchar *spec, GError **error);
 
-/* `specs` ends with NULL. Errors: those of tps_fault_check(). */
+/* Creates a plan of the specifications `specs`, which end with NULL. The caller owns the plan.
+ * Errors: as tps_fault_check(). */
 TpsFaultPlan *tps_fault_plan_new (const gchar *const *specs, GError **error);
 void tps_fault_plan_free (TpsFaultPlan *plan);
 
-/* Returns the fault of one event at this point, TPS_FAULT_NONE if there is none; `name` may be
- * NULL. TPS_FAULT_KILL is carried out here. Every fault is written to the log (fault_injected).
- * Thread: any. */
+/* Returns the fault for one event at `point`, with the action TPS_FAULT_NONE if there is none.
+ * `name` may be NULL. The caller must carry out the fault, except TPS_FAULT_KILL, which this
+ * function carries out. Every fault is written to the log (fault_injected). Thread: any. */
 TpsFault tps_fault_plan_draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFaultPlan, tps_fault_plan_free)
