@@ -14,8 +14,8 @@
  * quantile is the geometric middle of its bucket: off by at most 1.1 %. Every duration from 1 ns to
  * 292 years has a bucket; shorter ones count as 1 ns.
  *
- * Memory: 256 bytes for each power of two that durations fall into, in each thread that recorded
- * some, and as much for the histogram itself (runtime/base/cells.h).
+ * Memory: 256 bytes for each power of two that contains recorded durations, in each thread that
+ * recorded some (runtime/base/cells.h), and about 256 bytes for the histogram itself.
  */
 
 #pragma once
@@ -32,21 +32,22 @@ typedef struct TpsHistogram TpsHistogram;
 
 /* Creates an empty histogram, owned by the caller. */
 TpsHistogram *tps_histogram_new (void);
-/* No thread may record any more. NULL is fine. */
+/* Frees a histogram, which may be NULL. No thread may record during or after this call. */
 void tps_histogram_free (TpsHistogram *histogram);
 
-/* `histogram` may be NULL. Thread: any. */
+/* Records a duration. `histogram` may be NULL. Thread: any. */
 void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 
-/* Records the duration in both, which may be NULL, and finds its bucket once. Thread: any. */
+/* Records a duration in two histograms, and computes its bucket only once. Either may be NULL.
+ * Thread: any. */
 void tps_histogram_record_twice (TpsHistogram *one, TpsHistogram *other, gint64 duration_ns);
 
-/* The number of recorded durations. Thread: any. */
+/* Returns the number of recorded durations. Thread: any. */
 guint64 tps_histogram_get_count (const TpsHistogram *histogram);
 
 /* ---- exemplars ------------------------------------------------------------------------------- */
 
-/* A duration of which more is known: the trace of its call. */
+/* A recorded duration, with the trace of its call. */
 typedef struct
 {
   gint64 duration_ns;
@@ -54,13 +55,14 @@ typedef struct
   gchar trace_id[33]; /* in hex; a reader writes it without escapes */
 } TpsExemplar;
 
-/* Keeps `exemplar`, which is copied, as the newest one of its power of two; the duration itself is
- * recorded by tps_histogram_record(). Takes a lock, so it must be called for sampled durations
- * only. Memory: 4 KiB for a histogram that has exemplars. NULL `histogram` is fine. Thread: any. */
+/* Keeps `exemplar`, which is copied, as the newest one of its power of two. The duration must also
+ * be recorded with tps_histogram_record(). Takes a lock, so this must be called for sampled
+ * durations only. Memory: 4 KiB for a histogram that has exemplars. `histogram` may be NULL.
+ * Thread: any. */
 void tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar);
 
-/* The newest exemplar whose duration is in (`above_s`, `up_to_s`]. FALSE: there is none, and
- * `exemplar` is undefined. Thread: any. */
+/* Finds the newest exemplar whose duration is in (`above_s`, `up_to_s`]. Returns FALSE if there is
+ * none; `exemplar` is undefined then. Thread: any. */
 gboolean tps_histogram_find_exemplar (const TpsHistogram *histogram, gdouble above_s,
                                       gdouble up_to_s, TpsExemplar *exemplar);
 
@@ -75,34 +77,34 @@ typedef struct
   guint64 buckets[TPS_HISTOGRAM_BUCKETS]; /* by index: see tps_histogram_get_bound_s() */
 } TpsHistogramCounts;
 
-/* Empty; the caller owns it (g_free). */
+/* Makes empty counts, which the caller owns and must free with g_free(). clear() empties them. */
 TpsHistogramCounts *tps_histogram_counts_new (void);
 void tps_histogram_counts_clear (TpsHistogramCounts *counts);
 
-/* Adds the numbers of `histogram`. Durations that are recorded meanwhile may be missed. Thread:
- * any. */
+/* Adds the numbers of `histogram` to `counts`. Durations that are recorded meanwhile may be missed.
+ * Thread: any. */
 void tps_histogram_read (const TpsHistogram *histogram, TpsHistogramCounts *counts);
 
-/* Adds `other`. The order of additions does not matter. */
+/* Adds `other` to `counts`. The order of additions does not matter. */
 void tps_histogram_counts_merge (TpsHistogramCounts *counts, const TpsHistogramCounts *other);
 
 /* Returns the duration, in nanoseconds, that the fraction `quantile` (in [0, 1]) of all durations
  * does not exceed, with an error of at most 1.1 %; NAN if there are no durations. */
 gdouble tps_histogram_counts_get_quantile (const TpsHistogramCounts *counts, gdouble quantile);
 
-/* The number of durations that do not exceed `bound_s`, which is rounded to the nearest bound of a
- * bucket: by at most 1.1 %. Grows with `bound_s`. */
+/* Returns the number of durations that do not exceed `bound_s`, which is rounded by at most 1.1 %,
+ * to the nearest bound of a bucket. The result never decreases as `bound_s` grows. */
 guint64 tps_histogram_counts_get_below (const TpsHistogramCounts *counts, gdouble bound_s);
 
-/* The last bucket up to that bound. */
+/* Returns the index of the last bucket up to `bound_s`, rounded as above. */
 guint tps_histogram_find_bound (gdouble bound_s);
 
-/* The number in Prometheus' native histograms of the bucket `index`, and its upper bound in
+/* Return the number of bucket `index` in Prometheus' native histograms, and its upper bound in
  * seconds. */
 gint tps_histogram_get_native_number (guint index);
 gdouble tps_histogram_get_bound_s (guint index);
 
-/* The bucket of a duration. */
+/* Returns the index of the bucket of a duration. */
 guint tps_histogram_get_index (gint64 duration_ns);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHistogram, tps_histogram_free)

@@ -8,12 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* The memory of the machine in bytes, or the limit of the process's control groups if that is
- * smaller. Reads files. Thread: any. */
+/* Returns the memory of the machine in bytes, or the limit of the process's control groups if the
+ * limit is smaller. Reads files. Thread: any. */
 gsize tps_host_memory_get_total (void);
 
-/* The smallest memory limit of the process's control groups, version 1 or 2, and of their parents;
- * G_MAXSIZE if there is none. `root` is a prefix of "/proc" and "/sys" for tests, otherwise "". */
+/* Returns the smallest memory limit of the process's control groups, version 1 or 2, and of their
+ * parents; G_MAXSIZE if there is none. `root` is put before "/proc" and "/sys" in tests, and is ""
+ * otherwise. Reads files. Thread: any. */
 gsize tps_host_memory_get_group_limit (const gchar *root);
 
 G_END_DECLS

@@ -3,9 +3,9 @@
 /* The order of jobs. Internal to worker_pool.c.
  *
  * A lane has the pool's own queue and a ring of groups. A group has, for each lane, a ring of its
- * queues with jobs. A worker takes the first job of the lane's own queue, or of the first queue of
- * the first group, in turn. Group and queue then join the ends of their rings if they have more
- * jobs. Every step takes constant time.
+ * queues with jobs. A worker takes jobs alternately from the lane's own queue and from the first
+ * queue of the first group. If that group and queue have more jobs, each then joins the end of its
+ * ring. Every step takes constant time.
  *
  * The functions are inline because each job passes through them twice, when it is submitted and
  * when it is taken. The pool's lock must be held.
@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* Takes ownership of `job`. */
+/* Appends `job`, of which the list takes ownership. */
 static inline void
 tps_job_list_append (TpsJobList *list, TpsJob *job)
 {
@@ -26,7 +26,8 @@ tps_job_list_append (TpsJobList *list, TpsJob *job)
   list->last = &job->next;
 }
 
-/* The first job of the list, which the caller owns; NULL if the list is empty. */
+/* Removes and returns the first job of the list, which the caller then owns; NULL if the list is
+ * empty. */
 static inline TpsJob *
 tps_job_list_pop (TpsJobList *list)
 {
@@ -52,7 +53,8 @@ tps_job_group_join_lane (TpsWorkerPool *pool, TpsLane lane, TpsJobGroup *group)
   pool->lanes[lane].tail = &ring->next;
 }
 
-/* Removes the first group from the lane's ring, which must not be empty. */
+/* Removes the first group from the lane's ring, which must not be empty, and returns it,
+ * borrowed. */
 static inline TpsJobGroup *
 tps_job_group_leave_lane (TpsWorkerPool *pool, TpsLane lane)
 {
@@ -80,7 +82,7 @@ tps_job_queue_update_group (TpsJobQueue *queue)
   return queue->group != NULL ? queue->group : &queue->pool->group;
 }
 
-/* Appends the queue to the ring of its group. Takes over a reference of the queue. */
+/* Appends the queue to the ring of its group. The ring takes over a reference to the queue. */
 static inline void
 tps_job_queue_join_ring (TpsJobQueue *queue)
 {
@@ -95,8 +97,8 @@ tps_job_queue_join_ring (TpsJobQueue *queue)
     tps_job_group_join_lane (queue->pool, queue->lane, group);
 }
 
-/* Removes the first queue of the first group. The group becomes the last one of the lane if it has
- * more queues. The caller takes over the reference of the ring. */
+/* Removes and returns the first queue of the first group. If the group has more queues, it becomes
+ * the last group of the lane. The caller takes over the ring's reference to the queue. */
 static inline TpsJobQueue *
 tps_job_queue_leave_ring (TpsWorkerPool *pool, TpsLane lane)
 {
@@ -113,8 +115,8 @@ tps_job_queue_leave_ring (TpsWorkerPool *pool, TpsLane lane)
   return queue;
 }
 
-/* Wakes an idle worker for a new job. A lane at its bound needs no further thread: a worker takes
- * the next job when its own ends. */
+/* Wakes an idle worker, if there is one, for a new job. A lane that already runs as many jobs as it
+ * may needs no further thread: a worker takes the next job when its own job ends. */
 static inline void
 tps_job_lane_wake (TpsWorkerPool *pool, TpsLane lane)
 {
@@ -147,8 +149,9 @@ tps_job_lane_push (TpsJobQueue *queue, TpsJob *job)
   tps_job_lane_wake (pool, queue->lane);
 }
 
-/* Takes the next job of a lane that has a queue with jobs. Returns NULL if the jobs of that queue
- * have been cancelled. The caller must unref the queue `done` (NULL = none) without the lock. */
+/* Takes the next job of a lane with jobs; the caller owns the job. Returns NULL if the jobs of the
+ * queue whose turn it is have been cancelled. The caller must release the lock and then the
+ * reference to the queue `*done` (NULL = none). */
 static inline TpsJob *
 tps_job_lane_take (TpsWorkerPool *pool, TpsLaneJobs *lane, TpsJobQueue **done)
 {
@@ -174,7 +177,7 @@ tps_job_lane_take (TpsWorkerPool *pool, TpsLaneJobs *lane, TpsJobQueue **done)
   return job;
 }
 
-/* The lane of the next job; NULL if no lane has a job that may run now. */
+/* Returns the lane of the next job; NULL if no lane has a job that may run now. */
 static inline TpsLaneJobs *
 tps_job_lane_find (TpsWorkerPool *pool)
 {

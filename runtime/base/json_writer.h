@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes JSON sequentially, without a tree in memory: an answer may contain 10,000 connections.
+/* Writes JSON sequentially, without a tree in memory, because an answer may describe 10,000
+ * connections.
  *
  *   TpsJsonWriter json;
  *
@@ -13,7 +14,8 @@
  *   tps_json_close (&json, '}');
  *   text = tps_json_writer_take (&json);
  *
- * `name` is that of a member, and NULL in an array and at the top. Names are not escaped.
+ * `name` is the name of a member, and must be NULL in an array and at the top. Names are not
+ * escaped.
  * Thread: one at a time.
  */
 
@@ -31,29 +33,30 @@ typedef struct
 
 /* Makes an empty writer in the caller's storage. clear() frees a text that was not taken. */
 void tps_json_writer_init (TpsJsonWriter *json);
-/* The text, owned by the caller; the writer is empty afterwards. */
+/* Returns the text, which the caller owns; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);
 void tps_json_writer_clear (TpsJsonWriter *json);
 
-/* `bracket` is '{' or '[', and '}' or ']' at the end. */
+/* Begin and end an object ('{', '}') or an array ('[', ']'). */
 void tps_json_open (TpsJsonWriter *json, const gchar *name, gchar bracket);
 void tps_json_close (TpsJsonWriter *json, gchar bracket);
 
-/* NULL becomes null; bytes that are not UTF-8 are replaced. */
+/* Add a member or an element. NULL becomes null; bytes that are not UTF-8 are replaced. */
 void tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value);
 void tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value);
 void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
-/* With at most `n_decimals` decimals. NaN and infinities become null. */
+/* Adds a number with at most `n_decimals` decimals. NaN and infinities become null. */
 void tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals);
-/* With all digits: a reader gets the same double. NaN and infinities become null. */
+/* Adds a number with so many digits that a reader gets the same double. NaN and infinities become
+ * null. */
 void tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value);
-/* The same for readers that take 1e999, which is out of the range of a double, for infinity, as
- * Python does: infinities become 1e999 and -1e999. NaN becomes null. */
+/* As tps_json_add_double(), but infinities become 1e999 and -1e999, which are outside the range of
+ * a double. Python, for example, reads them as infinities. */
 void tps_json_add_unbounded (TpsJsonWriter *json, const gchar *name, gdouble value);
 void tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value);
 void tps_json_add_null (TpsJsonWriter *json, const gchar *name);
 
-/* Seconds with milliseconds: of a duration, and of a moment since 1970. */
+/* Add a duration, and a moment since 1970, in seconds with three decimals. */
 void tps_json_add_seconds (TpsJsonWriter *json, const gchar *name, gint64 duration_ns);
 void tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us);
 

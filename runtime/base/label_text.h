@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Labels of a series as text, the same in Prometheus' text format and in OpenMetrics:
+/* Labels of a series as text, in a form that Prometheus' text format and OpenMetrics share:
  *
  *   method="EmbeddingTable:lookup_bags",code="NOT_FOUND"
  *
@@ -15,10 +15,11 @@
 
 G_BEGIN_DECLS
 
-/* Returns `value` as valid UTF-8 and truncated, but not escaped. The caller owns the text. */
+/* Returns `value` truncated and as valid UTF-8, but not escaped. The caller owns the text. */
 gchar *tps_label_dup_value (const gchar *value);
 
-/* The caller owns the text. `values` [TPS_MAX_LABELS] of the labels of `family`; NULL = "". */
+/* Returns the labels of `family` with `values` [TPS_MAX_LABELS]; a value of NULL becomes "". The
+ * caller owns the text. */
 gchar *tps_label_text_new (const TpsFamily *family, const gchar *const *values);
 
 G_END_DECLS

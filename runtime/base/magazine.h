@@ -3,9 +3,9 @@
 /* Keeps objects of one kind, which are made and freed with every call, for reuse.
  *
  * Each thread has a magazine, a few objects that no other thread uses. Some threads only free
- * objects (a worker that answers) and others only allocate them (one that receives). The former
- * pass their surplus to the latter through the kind's depot, half a magazine at a time, so that the
- * depot's lock is rarely taken. Objects that do not fit into the depot are destroyed.
+ * objects (a worker that answers) and others only allocate them (a thread that receives). The
+ * former pass their surplus to the latter through the kind's depot, half a magazine at a time, so
+ * that the depot's lock is rarely taken. Objects that do not fit into the depot are destroyed.
  *
  *   static TpsDepot depot = TPS_DEPOT_INIT (release);
  *   static _Thread_local TpsMagazine magazine;
@@ -14,9 +14,9 @@
  *   tps_magazine_put (&magazine, &depot, object);        instead of release (object)
  *
  * At most TPS_MAGAZINE_OBJECTS are kept for each thread that frees objects of the kind, and
- * TPS_DEPOT_OBJECTS in the depot, so large objects should not be kept. The objects of a thread are
- * destroyed when it ends. Under the address sanitizer no object is kept, so that it still detects
- * uses after free.
+ * TPS_DEPOT_OBJECTS in the depot, so large objects should not be kept. The objects in the magazine
+ * of a thread are destroyed when the thread ends. Under the address sanitizer no object is kept, so
+ * that the sanitizer still detects uses after free.
  */
 
 #pragma once
@@ -52,10 +52,11 @@ struct TpsMagazine
   TpsMagazine *next; /* of the same thread */
 };
 
-/* Returns an object as it was put in, by any thread; NULL if there is none. */
+/* Returns a kept object with unchanged contents, which the caller then owns; NULL if there is none.
+ * The magazine must be the calling thread's. */
 gpointer tps_magazine_take (TpsMagazine *magazine, TpsDepot *depot);
 
-/* Keeps `object`, or destroys it. */
+/* Takes ownership of `object`, and keeps or destroys it. */
 void tps_magazine_put (TpsMagazine *magazine, TpsDepot *depot, gpointer object);
 
 G_END_DECLS

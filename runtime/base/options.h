@@ -18,9 +18,10 @@
  *   tps_arguments_apply (arguments, &flags, &error)            checks, and fills in defaults
  *   tps_options_clear (options, &flags)
  *
- * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are equivalent. Of
- * several values the last one counts, except for TPS_OPTION_TEXTS. Errors are
- * TPS_ERROR_INVALID_ARGUMENT, one line that names the option, its value and the expected values.
+ * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are equivalent. A
+ * TPS_OPTION_FLAG takes a value only after "=". If an option has several values, the last one
+ * counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT, with one line that
+ * names the option, its value and the expected values.
  * Thread: one at a time.
  */
 
@@ -34,7 +35,7 @@ G_BEGIN_DECLS
 /* The type of the text, and of the field at `offset`. */
 typedef enum
 {
-  TPS_OPTION_FLAG = 1, /* gboolean; no value is true */
+  TPS_OPTION_FLAG = 1, /* gboolean; TRUE if the option has no value */
   TPS_OPTION_UINT,     /* guint */
   TPS_OPTION_INT,      /* gint64 */
   TPS_OPTION_REAL,     /* gdouble */
@@ -55,10 +56,11 @@ typedef struct
   const gchar *initial; /* the default in the syntax of a value; NULL = the field is zero */
   /* The default in words, for help: "a quarter of the memory"; NULL = `initial`. */
   const gchar *meaning;
-  /* Numbers must be in [min, max]; max 0 = only the limit of the type. */
+  /* Numbers must be in [min, max]; max 0 = only the limit of the type (2^31 - 1 for
+   * TPS_OPTION_UINT). */
   gdouble min, max;
-  /* For TPS_OPTION_TEXT and _TEXTS, optional: whether a value is valid. If it sets no error, the
-   * message has `expected`. */
+  /* For TPS_OPTION_TEXT and _TEXTS, optional: returns TRUE if a value is valid. If it returns FALSE
+   * without an error, the message has `expected`. */
   gboolean (*check) (const gchar *text, GError **error);
   /* For TPS_OPTION_OTHER: fills in the field; returns FALSE for an invalid value. */
   gboolean (*parse) (const gchar *text, gpointer field);
@@ -69,7 +71,8 @@ typedef struct
 
 typedef struct TpsArguments TpsArguments;
 
-/* `options` is borrowed and ends with a NULL name. */
+/* Creates an empty list of arguments, which the caller owns. `options` is borrowed and must end
+ * with a NULL name. */
 TpsArguments *tps_arguments_new (const TpsOption *options);
 void tps_arguments_free (TpsArguments *arguments);
 
@@ -82,36 +85,37 @@ gboolean tps_arguments_add_line (TpsArguments *arguments, const gchar *const *ar
 gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
                             const gchar *value, GError **error);
 
-/* The last value so far; NULL = none. Borrowed. */
+/* Returns the last value so far, borrowed; NULL if there is none. */
 const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name);
 
-/* All values so far, in the order in which they were given, as an array of borrowed texts that the
- * caller frees (g_ptr_array_unref()). Also returns whether the last one came from a file. The
- * option must be in the table. */
+/* Returns all values so far, in the order in which they were given, as an array of borrowed texts.
+ * The caller must free the array with g_ptr_array_unref(). Sets `is_from_file` to TRUE if the last
+ * value came from a file. `option` must be in the table. */
 GPtrArray *tps_arguments_list (const TpsArguments *arguments, const TpsOption *option,
                                gboolean *is_from_file);
 
-/* Fills in the fields of `values`, which must be zero before; options without a value get their
- * defaults. After an error the values must be cleared as well. */
+/* Checks all values and fills in the fields of `values`, which must be zero before; options without
+ * a value get their defaults. The caller must clear the fields with tps_options_clear(), even after
+ * an error. */
 gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
 
 /* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */
 void tps_options_clear (const TpsOption *options, gpointer values);
 
-/* Refuses a value that conflicts with other options: "--NAME=VALUE: expected ...". Returns
- * FALSE. */
+/* Sets the error for a value that conflicts with other options: "--NAME=VALUE: expected ...".
+ * Always returns FALSE. */
 gboolean tps_arguments_refuse (const TpsArguments *arguments, const gchar *name,
                                const gchar *expected, GError **error);
 
 /* ---- text (options_text.c); the caller owns it ----------------------------------------------- */
 
-/* Lines for --help, at most 100 columns; ASCII if the table is. */
+/* Returns lines for --help, of at most 100 columns; in ASCII if the table is. */
 gchar *tps_options_to_help (const TpsOption *options);
 
-/* A Markdown table: option, default, values, description. */
+/* Returns a Markdown table: option, default, values, description. */
 gchar *tps_options_to_markdown (const TpsOption *options);
 
-/* The expected values, for messages after "expected". */
+/* Returns the expected values, for messages after "expected". */
 gchar *tps_option_to_expected (const TpsOption *option);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsArguments, tps_arguments_free)

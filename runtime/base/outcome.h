@@ -6,7 +6,8 @@
  *   ... another thread calls tps_outcome_set (&outcome, error), once ...
  *   ok = tps_outcome_wait (&outcome, &error);
  *
- * A variable of the caller. The other thread does not use it after tps_outcome_wait() has returned.
+ * An outcome is a variable of the caller. The other thread does not use it after tps_outcome_wait()
+ * has returned.
  */
 
 #pragma once
@@ -26,10 +27,12 @@ typedef struct
 /* Initialises an outcome that is not set, in the caller's storage. */
 void tps_outcome_init (TpsOutcome *outcome);
 
-/* `error` is copied; NULL: success. Thread: any. */
+/* Sets the outcome: success if `error` is NULL. `error` is copied. Must be called once. Thread:
+ * any. */
 void tps_outcome_set (TpsOutcome *outcome, const GError *error);
 
-/* Waits and clears `outcome`. FALSE with the error that was set. */
+/* Waits until `outcome` is set, and clears it. Returns FALSE with the error that was set, if
+ * any. */
 gboolean tps_outcome_wait (TpsOutcome *outcome, GError **error);
 
 G_END_DECLS
