@@ -8,10 +8,10 @@
  *   tps_phases_end (&phases, now_ns);
  *
  * Each phase ends where the next one begins, so all times come from one clock and add up to the
- * total. The caller passes the times of the beginning and the end, which it mostly knows already.
- * Most work is short and has no phase that justifies a clock read: all of its time counts as APPLY.
- * Work is timed in detail from the beginning if tps_phases_begin() is told so, otherwise from the
- * first phase that was entered with tps_phases_enter_long().
+ * total. The caller passes the times of the beginning and the end, which it has mostly read
+ * already. Most work is short and has no phase that justifies a clock read: all of its time counts
+ * as APPLY. Work is timed in detail from the beginning if `is_detailed` is TRUE, otherwise from the
+ * first call of tps_phases_enter_long(); all time before that counts as APPLY.
  *
  * NULL phases are valid everywhere and measure nothing. Thread: one at a time.
  */
@@ -32,7 +32,7 @@ typedef enum
   TPS_N_PHASES,
 } TpsPhase;
 
-/* The number of separate phases; further ones count for the last one. */
+/* The number of separate phases. The time of further phases counts for the last one. */
 #define TPS_PHASES_MAX 10
 
 typedef gint64 (*TpsPhasesClock) (void); /* monotonic, in nanoseconds; tps_clock_now_ns() */
@@ -51,27 +51,31 @@ typedef struct
   TpsPhase current;
 } TpsPhases;
 
-/* Begins with `phase` at `began_ns`, a time of the clock `get_now_ns`. */
+/* Begins at `began_ns`, a time of the clock `get_now_ns`, with `phase` if the work is timed in
+ * detail, otherwise with APPLY. */
 void tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns,
                        gint64 began_ns, gboolean is_detailed);
 
-/* Ends the current phase and begins `phase`. One clock read if the work is timed in detail. */
+/* Ends the current phase and begins `phase`, with one clock read. Has no effect unless the work is
+ * timed in detail. */
 void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
 
-/* The same for phases that may be long: after this call, the work is timed in detail. */
+/* As tps_phases_enter(), for phases that may be long: from this call on, the work is timed in
+ * detail. */
 void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
 
-/* Changes the kind of the current phase since its beginning to `phase`. No clock read. */
+/* Counts the current phase, from its beginning, as `phase`. Does not read the clock. */
 void tps_phases_rename (TpsPhases *phases, TpsPhase phase);
 
 /* Ends the last phase at `end_ns`. */
 void tps_phases_end (TpsPhases *phases, gint64 end_ns);
 
-/* After the end: the time from the beginning to the end, and the sum of each phase. */
+/* Return the time from the beginning to the end, and the sum of each phase, in nanoseconds. Must
+ * not be called before the end. */
 gint64 tps_phases_get_total_ns (const TpsPhases *phases);
 void tps_phases_sum (const TpsPhases *phases, gint64 sums_ns[TPS_N_PHASES]);
 
-/* "decode", "queue", "apply", "wait", "reply"; static. */
+/* Returns "decode", "queue", "apply", "wait" or "reply"; static. */
 const gchar *tps_phase_name (TpsPhase phase);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bugs that tests plant into the product, to verify that other tests find them.
+/* Bugs that are planted into the product, to verify that tests find them.
  *
  *   TPS_PLANT ("write-without-sync", is_sync = FALSE);
  *
@@ -12,7 +12,7 @@
 
 #include <glib.h>
 
-/* Whether this process has the bug `name`. Defined in builds with the flag only. */
+/* Returns TRUE if this process has the bug `name`. Defined only in builds with the flag. */
 gboolean tps_planted_bug_is (const gchar *name);
 
 #ifdef TPS_PLANTED_BUGS

@@ -2,8 +2,8 @@
 
 /* Named entries: built-in ones in one static list, and those that an embedding program adds.
  *
- * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry
- * begins with its name (const gchar *), and must never be moved or freed.
+ * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry must
+ * begin with its name (const gchar *), and must never be moved or freed.
  */
 
 #pragma once
@@ -24,20 +24,22 @@ typedef struct
   GPtrArray *added; /* under `lock`; NULL while there is none */
 } TpsRegistry;
 
-/* For static storage. `entries`: an array of pointers. */
+/* Initialises a static registry. `entries` is an array of pointers to the built-in entries. */
 #define TPS_REGISTRY_INIT(what_, entries)                                         \
   {                                                                               \
     .what = (what_), .built_in = (entries), .n_built_in = G_N_ELEMENTS (entries), \
     .lock = TPS_MUTEX_INIT                                                        \
   }
 
-/* NULL with TPS_ERROR_NOT_FOUND: the message lists the known names. Thread: any. */
+/* Returns the entry `name`, borrowed. Errors: TPS_ERROR_NOT_FOUND; the message lists the known
+ * names. Thread: any. */
 gconstpointer tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error);
 
-/* An entry replaces an existing one with the same name. Thread: any. */
+/* Adds `entry`, which replaces an existing entry of the same name. Thread: any. */
 void tps_registry_add (TpsRegistry *registry, gconstpointer entry);
 
-/* Static names in a NULL-terminated array, which the caller owns (g_free). Thread: any. */
+/* Returns the names, which are static, in a NULL-terminated array. The caller must free the array
+ * with g_free(). Thread: any. */
 const gchar **tps_registry_list (TpsRegistry *registry);
 
 G_END_DECLS

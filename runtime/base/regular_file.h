@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 
 /* Opens a regular file for reading, and returns its descriptor, which the caller must close.
  * Symbolic links are followed, so that /dev/stdin is a regular file if stdin is one.
- * Errors: INVALID_ARGUMENT (the file cannot be opened, or is not a regular file); -1 is returned.
+ * Errors: -1 with INVALID_ARGUMENT (the file cannot be opened, or is not a regular file).
  * The message is the reason alone; the caller must add the name of the file.
  * Thread: any; never waits for another process. */
 gint tps_regular_file_open (const gchar *path, GError **error);

@@ -4,7 +4,8 @@
  *
  * The C allocator gives a page back to the system when all blocks in the page are free. A small
  * block that lives for hours keeps the page of its short-lived neighbours, and no budget counts
- * that. Records of a slab have no such neighbours, and a chunk is freed with its last record.
+ * this memory. Records of a slab have no such neighbours. A chunk is freed with its last record,
+ * unless it is the only chunk with a free record.
  *
  * A slab charges no budget: its user must charge the records. The number of chunks never exceeds
  * the number that was needed when the slab held the most records.
@@ -25,12 +26,12 @@ typedef struct
   gsize n_chunks;
 } TpsSlab;
 
-/* Records have `n_bytes` and are aligned to 8 bytes. */
+/* Initialises an empty slab of records of `n_bytes`, aligned to 8 bytes. */
 void tps_slab_init (TpsSlab *slab, gsize n_bytes);
-/* All records must have been given back. */
+/* Frees the chunks. All records must have been given back. */
 void tps_slab_clear (TpsSlab *slab);
 
-/* A record, all zero. */
+/* Takes a record, which is all zero, and gives it back. */
 gpointer tps_slab_take (TpsSlab *slab);
 void tps_slab_give (TpsSlab *slab, gpointer record);
 

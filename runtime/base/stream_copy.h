@@ -8,10 +8,10 @@
 
 G_BEGIN_DECLS
 
-/* Like memcpy(): any alignment, any size, no overlap. Copies of `stream_bytes` and more bypass the
- * caches, and other cores help with `shared_stream_bytes` and more if they are idle
- * (runtime/machine/tuning.h). Any reader that is notified after this has
- * returned sees the bytes, by any means of notification. Thread: any. */
+/* Copies as memcpy() does: any alignment, any size, no overlap. Copies of `stream_bytes` and more
+ * bypass the caches, and idle cores help with copies of `shared_stream_bytes` and more
+ * (runtime/machine/tuning.h). A reader that is notified after the call has returned, by any means,
+ * sees the bytes. Thread: any. */
 void tps_stream_copy (gpointer to, gconstpointer from, gsize n_bytes);
 
 G_END_DECLS

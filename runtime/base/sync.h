@@ -2,9 +2,9 @@
 
 /* Locks, conditions, threads and reference counts on pthreads and C11 atomics.
  *
- * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so it
- * would report false races. All functions abort on misuse (a lock that was never initialised), as
- * GLib's do.
+ * GLib's locks are not used: they are built on futexes, which the thread sanitizer does not see, so
+ * it would report false races. All functions abort on misuse (a lock that was never initialised),
+ * as GLib's do.
  */
 
 #pragma once
@@ -90,7 +90,7 @@ tps_rw_lock_unlock (TpsRwLock *lock)
   tps_sync_check (pthread_rwlock_unlock (lock));
 }
 
-/* Conditions wait on the monotonic clock. */
+/* Initialises a condition, which waits on the monotonic clock. */
 static inline void
 tps_cond_init (TpsCond *cond)
 {
@@ -114,7 +114,8 @@ tps_cond_wait (TpsCond *cond, TpsMutex *mutex)
   tps_sync_check (pthread_cond_wait (cond, mutex));
 }
 
-/* Returns FALSE when `deadline_ns` (monotonic clock, see tps_clock_now_ns()) has passed. */
+/* Waits as tps_cond_wait() does, but returns FALSE once `deadline_ns` (monotonic clock, see
+ * tps_clock_now_ns()) has passed. */
 static inline gboolean
 tps_cond_wait_until (TpsCond *cond, TpsMutex *mutex, gint64 deadline_ns)
 {
@@ -140,8 +141,8 @@ tps_cond_broadcast (TpsCond *cond)
   tps_sync_check (pthread_cond_broadcast (cond));
 }
 
-/* Nanoseconds on the monotonic clock. State machines must not call this; their callers pass
- * `now_ns`. */
+/* Returns the time of the monotonic clock in nanoseconds. State machines must not call this
+ * function; their callers pass `now_ns`. */
 static inline gint64
 tps_clock_now_ns (void)
 {

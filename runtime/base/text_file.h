@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Small text files of an operator: options, rules, tokens. */
+/* Small text files that an operator writes: options, rules, tokens. */
 
 #pragma once
 
@@ -13,7 +13,7 @@ G_BEGIN_DECLS
  * read cannot exhaust memory. Errors: INVALID_ARGUMENT if the file cannot be read, is not a regular
  * file, is larger than `max_bytes`, or contains bytes of value 0. The message is the reason alone;
  * the caller must add the name of the file. A signal during the read is an error, so that a program
- * that reads a slow file system can be stopped. Thread: any; blocks. */
+ * that reads from a slow file system can be stopped. Thread: any; blocks. */
 gchar *tps_text_file_read (const gchar *path, gsize max_bytes, GError **error);
 
 G_END_DECLS

@@ -28,7 +28,7 @@ typedef struct
   gboolean stops;
 } TpsTimers;
 
-/* Initialises timers without a deadline; run() must be called by one thread. */
+/* Initialises an empty set of timers, in the caller's storage. One thread must call run(). */
 void tps_timers_init (TpsTimers *timers);
 
 /* Frees timers that have not begun; they never run. run() must have returned. */
@@ -39,15 +39,15 @@ void tps_timers_clear (TpsTimers *timers);
 guint64 tps_timers_add (TpsTimers *timers, gint64 deadline_ns, TpsTimerFunc func,
                         gpointer user_data);
 
-/* TRUE if the timer had not begun; then it never runs. FALSE if it has run or is running. Thread:
- * any. */
+/* Returns TRUE if the timer had not begun; it never runs then. Returns FALSE if it has run or is
+ * running. Does not wait. Thread: any. */
 gboolean tps_timers_cancel (TpsTimers *timers, guint64 id);
 
 /* Runs timers until stop(). Thread: one. */
 void tps_timers_run (TpsTimers *timers);
 
 /* Ends run() after the timer that is running, if any. Timers may still be added and cancelled, but
- * no other timer runs. Does not wait. Thread: any. */
+ * no more timers run. Does not wait. Thread: any. */
 void tps_timers_stop (TpsTimers *timers);
 
 G_END_DECLS

@@ -6,12 +6,13 @@
  *   ...
  *   tps_trace (&round_expired, tps_field_int ("batch", batch), tps_field_text ("missing", ids));
  *
- * emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink.
+ *   emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink
  *
  * Emitting an event copies its fields into the queue and returns. The sink runs on the writer
  * thread, so a slow or stopped sink does not delay the caller. If the queue is full, records are
- * dropped and counted. Each event has a rate of its own; the next record of the event contains the
- * number of suppressed ones. The writer thread starts with the first record.
+ * dropped and counted. Each event has a rate of its own. Records above this rate are suppressed,
+ * and the next record of the event contains their number. The writer thread starts with the first
+ * record.
  *
  * Text of a field may come from a peer: it is copied up to TPS_TRACE_MAX_TEXT bytes and escaped by
  * the formatter (runtime/base/trace_sinks.h). Names of events and keys are static, in snake_case.
@@ -127,8 +128,8 @@ tps_field_bool (const gchar *key, gboolean flag)
   return field;
 }
 
-/* Emits `event` with one or more fields. Evaluates the fields only if the event is wanted. Never
- * blocks. */
+/* Emits `event` with one or more fields, which are evaluated only if records of the event reach the
+ * sink. Never blocks. */
 #define tps_trace(event, ...)                                                          \
   G_STMT_START                                                                         \
   {                                                                                    \
@@ -141,14 +142,14 @@ tps_field_bool (const gchar *key, gboolean flag)
   }                                                                                    \
   G_STMT_END
 
-/* Whether records of `event` reach the sink: its level is enabled in its area. */
+/* Returns TRUE if records of `event` reach the sink: its level is enabled in its area. */
 gboolean tps_trace_is_wanted (TpsTraceEvent *event);
 
-/* Whether records of `level` reach the sink from any area. */
+/* Returns TRUE if records of `level` reach the sink from at least one area. */
 gboolean tps_trace_is_enabled (TpsTraceLevel level);
 
-/* The function behind tps_trace(). At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if
- * there are none. */
+/* Emits `event` for tps_trace(), without a check of its level. At most TPS_TRACE_MAX_FIELDS fields;
+ * `fields` may be NULL if there are none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
 
 /* Disables records above `level` in all areas. The default is TPS_TRACE_WARNING. */
@@ -158,13 +159,13 @@ void tps_trace_set_level (TpsTraceLevel level);
  * Errors: INVALID_ARGUMENT, which names the item; the levels do not change then. */
 gboolean tps_trace_set_levels (const gchar *text, GError **error);
 
-/* The levels in the syntax of tps_trace_set_levels(). The caller owns the text. */
+/* Returns the levels in the syntax of tps_trace_set_levels(). The caller owns the text. */
 gchar *tps_trace_dup_levels (void);
 
-/* "error", "warning", "info", "debug"; FALSE for anything else. */
+/* Parses "error", "warning", "info" or "debug". Returns FALSE for any other text. */
 gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
 
-/* Static, lower case. */
+/* Returns the name of a level in lower case; static. */
 const gchar *tps_trace_level_name (TpsTraceLevel level);
 
 /* A record, as a sink receives it; valid during the call. */
@@ -189,8 +190,8 @@ typedef void (*TpsTraceSink) (const TpsTraceRecord *record, gpointer user_data);
  * the former sink is running. After it returns, the former sink is not called again. */
 void tps_trace_set_sink (TpsTraceSink sink, gpointer user_data);
 
-/* Waits until the sink has taken every record emitted before the call. FALSE if `deadline_ns`
- * (monotonic clock) passes first. Must not be called from a sink. */
+/* Waits until the sink has taken every record emitted before the call. Returns FALSE if
+ * `deadline_ns` (monotonic clock) passes first. Must not be called from a sink. */
 gboolean tps_trace_flush (gint64 deadline_ns);
 
 typedef struct
@@ -200,7 +201,7 @@ typedef struct
   guint64 n_dropped;    /* the queue was full, or no writer thread could be started */
 } TpsTraceStats;
 
-/* Since the start of the process. */
+/* Returns the numbers of records since the start of the process. */
 void tps_trace_get_stats (TpsTraceStats *stats);
 
 G_END_DECLS

@@ -6,8 +6,9 @@
  *    "area":"plugin/service","process":"thriftps_server","pid":4711,"host":"ps0","node":"server0",
  *    "fields":{"method":"EmbeddingTable:drop_table","code":"NOT_FOUND"},"suppressed":2}
  *
- * Fields of the event are in an object of their own, because their keys may equal those of the
- * head. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become U+FFFD,
+ * Fields of the event are in an object of their own, because their keys may equal those of other
+ * members. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become
+ * U+FFFD,
  * and characters that do not print are escaped. Numbers that JSON cannot represent (infinite, not a
  * number) are null.
  */
@@ -27,7 +28,7 @@ typedef struct
   gint64 pid;
 } TpsTraceOrigin;
 
-/* Appends the object without a newline. `origin` may be NULL. Thread: any. */
+/* Appends the record as an object, without a newline. `origin` may be NULL. Thread: any. */
 void tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origin,
                             GString *line);
 

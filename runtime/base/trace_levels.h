@@ -2,12 +2,13 @@
 
 /* Levels of the log by area, as operators write them: "info,net=debug,log=warning".
  *
- * An item without a name is the level of all areas that no other item names. If there is no such
- * item, that level is "info". The area of an event is the folder of the source file that declares
- * it, and an item applies to all areas whose path contains its name: "net" to plugin/net and
- * plugin/net/tls. If several items apply, the one that names the innermost folder wins.
+ * An item without a name is the level of all areas to which no other item applies. If there is no
+ * such item, this level is "info". The area of an event is the folder of the source file that
+ * declares the event. An item applies to all areas whose path contains its name: "net" to
+ * plugin/net and plugin/net/tls. If several items apply, the item that names the innermost folder
+ * takes precedence.
  *
- * Immutable. Thread: any.
+ * Levels are immutable. Thread: any.
  */
 
 #pragma once
@@ -22,24 +23,24 @@ G_BEGIN_DECLS
 
 typedef struct TpsTraceLevels TpsTraceLevels;
 
-/* The caller owns the levels. Errors: INVALID_ARGUMENT, which names the item: an unknown level, a
- * name that is empty, too long, given twice, or has characters other than a-z, 0-9 and _; too many
- * names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
+/* Parses levels, which the caller owns. Errors: INVALID_ARGUMENT, which names the item: an unknown
+ * level; a name that is empty, too long, given twice, or has characters other than a-z, 0-9 and _;
+ * too many names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
 TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
 
-/* The same level for all areas. */
+/* Returns one level for all areas, in an object that the caller owns. */
 TpsTraceLevels *tps_trace_levels_new (TpsTraceLevel level);
 
-/* NULL is fine. */
+/* Frees levels, which may be NULL. */
 void tps_trace_levels_free (TpsTraceLevels *levels);
 
-/* The level of the area of `file`, a path with slashes. */
+/* Returns the level of the area of `file`, a path with slashes. */
 TpsTraceLevel tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file);
 
-/* The greatest level of any area. More detailed events are disabled everywhere. */
+/* Returns the greatest level of any area. More detailed events are disabled in all areas. */
 TpsTraceLevel tps_trace_levels_get_max (const TpsTraceLevels *levels);
 
-/* In the syntax of tps_trace_levels_parse(). The caller owns the text. */
+/* Returns the levels in the syntax of tps_trace_levels_parse(). The caller owns the text. */
 gchar *tps_trace_levels_to_text (const TpsTraceLevels *levels);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceLevels, tps_trace_levels_free)

@@ -25,7 +25,7 @@ typedef enum
   TPS_TRACE_JSON = 1, /* runtime/base/trace_json.h */
 } TpsTraceFormat;
 
-/* Copied. */
+/* Options of a stream, which are copied. */
 typedef struct
 {
   TpsTraceFormat format;
@@ -36,24 +36,24 @@ typedef struct
 
 typedef struct TpsTraceStream TpsTraceStream;
 
-/* The caller owns the stream. The file is made with mode 0640 if it does not exist. Errors:
- * INVALID_ARGUMENT, naming the file. Thread: any. */
+/* Opens a stream, which the caller owns. A file that does not exist is created with mode 0640.
+ * Errors: INVALID_ARGUMENT, naming the file. Thread: any. */
 TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
 
-/* Another sink must have been set before. */
+/* Closes and frees a stream. A different sink must have been set before. */
 void tps_trace_stream_free (TpsTraceStream *stream);
 
-/* A sink, whose `user_data` is the stream. It waits for a descriptor that is not ready; a line that
- * cannot be written is lost. */
+/* A sink that writes to the stream `user_data`. It waits for a descriptor that is not ready. A line
+ * that cannot be written is lost. */
 void tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data);
 
-/* Opens the path again, so that the log continues in a new file if the former one was renamed or
+/* Opens the path again, so that the log continues in a new file if the former file was renamed or
  * deleted. Has no effect without a path. Errors: INVALID_ARGUMENT; the log then continues in the
  * former file. Thread: any, one at a time. */
 gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
 
-/* Whether `fd` is connected to the journal, according to the value of the environment variable
- * JOURNAL_STREAM (systemd.exec(5)); it may be NULL. */
+/* Returns TRUE if `fd` is connected to the journal. `journal_stream` is the value of the
+ * environment variable JOURNAL_STREAM (systemd.exec(5)), and may be NULL. */
 gboolean tps_trace_stream_is_journal (gint fd, const gchar *journal_stream);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceStream, tps_trace_stream_free)

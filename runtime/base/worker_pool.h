@@ -6,8 +6,8 @@
  * (connections). Workers alternate between the pool's queue and the owners' queues, which they
  * visit round robin, one job at a time. An owner with many jobs thus delays its own jobs, but
  * neither those of other owners nor those of open rounds. Queues may form groups (tenants). Groups
- * take turns, and in the turn of a group its next queue gets one job. A group with many queues thus
- * delays its own queues, but not those of other groups.
+ * take turns, and in the turn of a group one job of its next queue runs. A group with many queues
+ * thus delays its own queues, but not those of other groups.
  *
  * Jobs that may take more than about 10 ms must be submitted to the long lane. A pool of n threads
  * runs at most n - 1 long jobs at the same time, so long jobs never occupy all threads, unless
@@ -34,12 +34,12 @@ typedef enum
 } TpsLane;
 #define TPS_N_LANES 2
 
-/* Creates a pool of `n_threads` >= 1 threads, which the caller owns. The name, of at most 15
- * characters, appears in lists of threads. Ends the process if the system refuses a thread. */
+/* Creates a pool of `n_threads` >= 1 threads. The caller owns the pool. The first 15 characters of
+ * the name appear in lists of threads. Ends the process if the system refuses a thread. */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* The same, but fails if the system refuses a thread. Pools that are made while requests are served
- * must use this function. Errors: RESOURCE_EXHAUSTED. */
+/* As tps_worker_pool_new(), but fails if the system refuses a thread. Pools that are made while
+ * requests are served must be made with this function. Errors: RESOURCE_EXHAUSTED. */
 TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
 /* Ends the timers (a timer that is not due yet never runs), runs all queued jobs, and joins the
@@ -47,13 +47,13 @@ TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GErr
  * called from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
-/* Waits until no job is queued or running. A service that jobs use may be freed afterwards, if
- * no more jobs are submitted for it: a job may still be in a function of the service after the
- * call for which it runs has been answered. Must not be called from a job. Thread: any. */
+/* Waits until no job is queued or running. A service must not be freed before this wait, because a
+ * job may still be in a function of the service after the call for which it runs has been answered.
+ * No more jobs may be submitted for the service. Must not be called from a job. Thread: any. */
 void tps_worker_pool_settle (TpsWorkerPool *pool);
 
-/* The number of threads with which the pool was created. Dividing a job into more parts has no
- * benefit. */
+/* Returns the number of threads with which the pool was created. Dividing a job into more parts
+ * than threads has no benefit. */
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
 
 /* The present work of a pool. */
@@ -64,17 +64,18 @@ typedef struct
   guint64 n_ended; /* since the pool was made */
 } TpsWorkerLoad;
 
-/* Values at one moment; takes no lock. Thread: any. */
+/* Reads the present work, as values at one moment. Takes no lock. Thread: any. */
 void tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load);
 
 /* Appends a short job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* The same for a part of the caller's work: a long job if the caller is a long job of this pool. */
+/* As tps_worker_pool_submit(), for a part of the caller's work: the job is long if the caller is a
+ * long job of this pool. */
 void tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* The number of jobs of a lane that have not begun. Takes the pool's lock for a moment. Thread:
- * any. */
+/* Returns the number of jobs of a lane that have not begun. Takes the pool's lock for a moment.
+ * Thread: any. */
 guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 
-/* Queued jobs run nevertheless. Thread: any. */
+/* Releases a reference. Queued jobs run even after the last reference. Thread: any. */
 void tps_job_queue_unref (TpsJobQueue *queue);
 
 /* Appends a job. A worker calls either `func` or, if the queue was cancelled before the job began,
@@ -93,7 +94,7 @@ void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cance
 
 /* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are not
  * affected. Never blocks, and calls no `cancel` function itself: workers call them. May be called
- * again, also after the pool has been freed. Thread: any. */
+ * again, even after the pool has been freed. Thread: any. */
 void tps_job_queue_cancel (TpsJobQueue *queue);
 
 /* ---- groups of queues ----------------------------------------------------------------------- */
@@ -106,21 +107,22 @@ TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
 TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);
 
-/* Moves the queue to a group of its pool, to which it takes a reference; NULL = the group of all
- * queues without one, which is the default. A queue that waits for its turn takes this turn in its
- * old group. Thread: any. */
+/* Moves the queue to `group`, a group of the same pool, to which the queue takes a reference. NULL,
+ * the default, is the group of all queues without a group of their own. A queue that waits for its
+ * turn takes this turn in its old group. Thread: any. */
 void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
-/* One-shot timers: `func` runs on the pool's timer thread at or soon after `deadline_ns`
- * (monotonic). All timers share that thread, so `func` must be short: it must not block, and
- * must leave long work to a job. Returns an id for tps_worker_pool_cancel_timer(), never 0.
- * Thread: any. */
+/* Adds a one-shot timer: `func` runs once, on the pool's timer thread, at or soon after
+ * `deadline_ns` (monotonic). All timers share this thread, so `func` must be short: it must not
+ * block, and must submit long work as a job. Returns an id for tps_worker_pool_cancel_timer(),
+ * never 0. Thread: any. */
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 
-/* TRUE: the timer has not begun and never will. FALSE: it has run or is running. Thread: any. */
+/* Returns TRUE if the timer had not begun; it never runs then. Returns FALSE if it has run or is
+ * running. Thread: any. */
 gboolean tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWorkerPool, tps_worker_pool_free)

@@ -35,7 +35,7 @@ struct TpsJobQueue
 
   /* Under the pool's lock. */
   TpsJobList jobs;
-  TpsJobGroup *group;        /* of its ring; a reference. NULL = the pool's */
+  TpsJobGroup *group;        /* whose ring the queue joins; a reference. NULL = the pool's */
   TpsJobGroup *wanted_group; /* joined when the queue next enters a ring; a reference, or NULL */
   TpsJobQueue *next;         /* in the ring */
   gboolean in_ring;          /* from the first job to the turn that finds or leaves no job */
@@ -60,10 +60,10 @@ struct TpsJobGroup
 
 typedef struct
 {
-  TpsJobList own;     /* of the pool; in the short lane cancellations too */
+  TpsJobList own;     /* the pool's own queue; in the short lane, also cancellations */
   TpsJobGroup *ring;  /* groups with jobs, in the order of their turns */
   TpsJobGroup **tail; /* where the next group is linked */
-  gboolean own_next;  /* the own queue is next, if it has a job */
+  gboolean own_next;  /* the pool's own queue is next, if it has a job */
   guint n_queued;     /* jobs of all these queues */
   guint n_running;
   guint max_running;
@@ -71,7 +71,7 @@ typedef struct
 
 struct TpsWorkerPool
 {
-  TpsRefcount refcount; /* one of the creator, and of each queue and group */
+  TpsRefcount refcount; /* references of the creator and of each queue and group */
   gchar *name;
   guint n_parallel;   /* jobs at the same time */
   TpsThread *threads; /* [n_parallel], of which n_started have been started */
