@@ -8,9 +8,8 @@
  *
  * Fields of the event are in an object of their own, because their keys may equal those of other
  * members. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become
- * U+FFFD,
- * and characters that do not print are escaped. Numbers that JSON cannot represent (infinite, not a
- * number) are null.
+ * U+FFFD, and characters that do not print are escaped. Numbers that JSON cannot represent
+ * (infinite, not a number) are null.
  */
 
 #pragma once

@@ -47,9 +47,10 @@ TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GErr
  * called from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
-/* Waits until no job is queued or running. A service must not be freed before this wait, because a
- * job may still be in a function of the service after the call for which it runs has been answered.
- * No more jobs may be submitted for the service. Must not be called from a job. Thread: any. */
+/* Waits until no job is queued or running. A service that jobs use may be freed after this call,
+ * provided that no more jobs are submitted for it. Without the wait, a job could still be in a
+ * function of the service after its call has been answered. Must not be called from a job. Thread:
+ * any. */
 void tps_worker_pool_settle (TpsWorkerPool *pool);
 
 /* Returns the number of threads with which the pool was created. Dividing a job into more parts

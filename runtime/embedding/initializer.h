@@ -9,9 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* Fills in the defaults and checks the initializer for rows of elements of `dtype`: no value that
- * can be drawn may be infinite. Fields that the kind does not use must be unset or 0, and are NAN
- * afterwards; the seed of ZEROS becomes 0. `what` is the prefix of error messages. Errors:
+/* Fills in the defaults and checks the initializer for rows with elements of `dtype`: the values
+ * that it can draw must be finite in `dtype`. Fields that the kind does not use must be unset or 0,
+ * and become NAN; the seed of ZEROS becomes 0. `what` is the prefix of error messages. Errors:
  * TPS_ERROR_INVALID_ARGUMENT, "`what`.stdev: …". */
 gboolean tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *what,
                                   GError **error);
@@ -20,8 +20,8 @@ gboolean tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, c
  * they are equal. The caller must free the string with g_free(). */
 gchar *tps_initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b);
 
-/* Returns the name on the wire, such as "NORMAL". The string is static. NULL for an unknown
- * kind. */
+/* Returns the name on the wire, such as "NORMAL", or NULL for an unknown kind. The string is
+ * static. */
 const gchar *tps_initializer_kind_name (TpsInitializerKind kind);
 
 G_END_DECLS

@@ -4,8 +4,8 @@
  * rows that a hash assigns to one of `shard_count` shards.
  *
  * Hash sharding needs no index, because the hash is a bijection of [0, rows). Row r has number p =
- * permute (r, rows). It lies in shard p mod shard_count, where it is row p / shard_count. So the
- * sizes of shards differ by one row at most.
+ * permute (r, rows). It lies in shard p mod shard_count, in slot p / shard_count. The sizes of
+ * shards therefore differ by at most one row.
  *
  * permute (r, rows), rows >= 1: let k be the number of bits of rows - 1 (1 at least), mask = 2^k -
  * 1, h = max (k / 2, 1). Mix x within k bits,
@@ -52,7 +52,7 @@ gboolean tps_shard_init_range (TpsShard *shard, gint64 rows, gint64 first_row, g
 gboolean tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count,
                               GError **error);
 
-/* Returns TRUE if both shards have the same rows and the same division. */
+/* Returns TRUE if the two shards are equal in all fields. */
 gboolean tps_shard_equal (const TpsShard *a, const TpsShard *b);
 
 /* Returns the slot of `row`, which must be in [0, rows), or -1 if the row lies in another shard. */
@@ -65,12 +65,13 @@ gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
  * rows). */
 void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride);
 
-/* The bijection and its inverse. */
+/* Return the image of a row or number in [0, rows) under the bijection above, and under its
+ * inverse. */
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);
 
-/* Division of a table by range into `count` shards: shard i has rows [i * rows / count, (i + 1) *
- * rows / count), rounded down. */
+/* Divide a table by range into `count` shards: shard i has rows [i * rows / count, (i + 1) * rows /
+ * count), rounded down. Return the first row of shard `index`, and the shard of `row`. */
 gint64 tps_shard_range_begin (gint64 rows, gint32 index, gint32 count);
 gint32 tps_shard_range_of (gint64 row, gint64 rows, gint32 count);
 

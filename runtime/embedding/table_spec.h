@@ -62,16 +62,17 @@ typedef struct
   TpsTablePlace place;
   TpsDurability durability; /* 0 means not specified */
   gchar *tenant; /* charged with the table's memory, or NULL for none; set by servers only */
-  gint64 bytes;  /* in replies: memory of the table with optimizer state and overhead */
+  gint64 bytes;  /* in replies: memory of the table, including optimizer state and overhead */
 } TpsTableSpec;
 
 /* Initialises a specification with the defaults: normal (0, 1) with seed 0, SGD with learning rate
- * 0.01, FLOAT32, the whole table. Copies the name. */
+ * 0.01, FLOAT32, the whole table. Copies the name. copy() initialises `spec` with a copy of
+ * `other`. */
 void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim);
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
-/* An array of specifications, whose length a peer may choose. Zeroed means empty; must be cleared
+/* An array of specifications, whose length a peer may choose. All zero means empty. Must be cleared
  * with tps_table_specs_clear(). */
 typedef struct
 {
@@ -79,18 +80,18 @@ typedef struct
   TpsTableSpec *specs;
 } TpsTableSpecs;
 
-/* Appends a copy, whose texts are its own. Errors: TPS_ERROR_RESOURCE_EXHAUSTED. */
+/* Appends a copy of `spec`, including its texts. Errors: TPS_ERROR_RESOURCE_EXHAUSTED. */
 gboolean tps_table_specs_add (TpsTableSpecs *specs, const TpsTableSpec *spec, GError **error);
 void tps_table_specs_clear (TpsTableSpecs *specs);
 
-/* Fills in the defaults and checks all fields: name, dim > 0, dtype, rounding, initializer,
- * optimizer, and that the number of bytes does not overflow. The place must be well-formed, but its
- * device need not exist: "cuda" becomes "cuda:0", and unset fields stay unset. Errors:
+/* Fills in the defaults and checks all fields: name, dim > 0, dtype, rounding, initializer and
+ * optimizer. The number of bytes must not overflow. The place must be well-formed, but its device
+ * need not exist: "cuda" becomes "cuda:0", and an unset place stays unset. Errors:
  * TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Compares two resolved specifications. `bytes` and `tenant` are ignored. So are place and
- * durability if they are not specified in one of the two. */
+/* Returns TRUE if two resolved specifications are equal. `bytes` and `tenant` are ignored, and so
+ * are place and durability if one of the two specifications leaves them unspecified. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
 /* Names the first field that differs between two resolved specifications, "dim: 64, not 32"; NULL
@@ -103,19 +104,19 @@ const gchar *tps_rounding_name (TpsRounding rounding);
 /* Describes a place: "cpu", "cuda:0", or "cuda:0/host" for a device that works on host memory.
  * Owned by the caller. */
 gchar *tps_table_place_to_string (const TpsTablePlace *place);
-/* Parses such a description; "cuda" means "cuda:0". Returns FALSE if the text is not valid. Does
- * not check that the device exists. */
+/* Parses the description of a place; "cuda" means "cuda:0". Returns FALSE if the text is not valid;
+ * `place` does not change then. Does not check that the device exists. */
 gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 
-/* Returns the bytes of rows and optimizer state. `spec` must be resolved. */
+/* Returns the number of bytes of rows and optimizer state. `spec` must be resolved. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
 
-/* Returns how updated rows of a table are rounded. The rounding numbers the rows by their slots.
- * `spec` must be resolved. */
+/* Returns the rounding of updated rows. It derives the numbers of rows from their slots, as
+ * tps_shard_get_numbers() does. `spec` must be resolved. */
 TpsRowRounding tps_table_spec_get_rounding (const TpsTableSpec *spec);
 
 /* Writes the initial values of row `row` (global id) to `values` [dim] of `dtype`, each rounded
- * once. They depend on the seed and the row only. */
+ * once. The values depend only on the initializer and the row. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
                                gpointer values, gsize dim);
 

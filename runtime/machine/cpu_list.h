@@ -8,11 +8,11 @@
 
 G_BEGIN_DECLS
 
-/* Numbers of processors must be below this. */
+/* Numbers of processors must be below this limit. */
 #define TPS_CPU_LIST_LIMIT 65536
 
-/* Returns the numbers (of guint) in the order of the list, or NULL if `text` is no such list, or an
- * empty one. Owned by the caller. */
+/* Returns the numbers (an array of guint) in the order of the list; NULL if `text` is not a list or
+ * is empty. The caller owns the array. */
 GArray *tps_cpu_list_parse (const gchar *text);
 
 G_END_DECLS

@@ -2,12 +2,12 @@
 
 /* All values that depend on the machine, each derived by a rule from its cores and caches.
  *
- * The rules are one table (tuning.c). `thriftps_server --tuning` prints it with the values, and
- * OPERATING.md explains them. Code must read these values and must not have constants of its own
- * for them. The bounds of a rule are values that were measured: a larger cache than that of the
- * measured machines changes nothing.
+ * The rules form one table (tuning.c). `thriftps_server --tuning` prints the table with the values,
+ * and OPERATING.md explains the values. Code must read these values instead of having constants of
+ * its own. The bounds of a rule are measured values: a cache larger than those of the measured
+ * machines changes nothing.
  *
- * Reading a value is a load, with one comparison for the first use of the process.
+ * Reading a value takes a load, and a comparison that detects the first use.
  */
 
 #pragma once
@@ -22,22 +22,22 @@ typedef struct
   gsize io_threads;
   gsize workers;
   gsize tls_threads;
-  gsize max_helpers; /* of one computation, besides the thread that began it */
+  gsize max_helpers; /* of one computation, in addition to the thread that began it */
 
   /* waiting */
   gsize spin_us;        /* of an event loop before it sleeps; 0 = never */
   gsize spinning_loops; /* at a time */
-  gsize lock_spins;     /* looks at a short lock before the core is yielded; >= 1 */
+  gsize lock_spins;     /* attempts on a short lock before the core is yielded; >= 1 */
 
   /* the size of work, for the decision on the thread that does it */
-  gsize wake_bytes;           /* read in about the time of waking a thread */
+  gsize wake_bytes;           /* can be read in about the time of waking a thread */
   gsize inline_bytes;         /* the most that an I/O thread works on while others may wait */
   gsize part_bytes;           /* of work that is shared with idle workers */
   gsize short_step_bytes;     /* the most that one thread updates alone */
   gsize reply_worker_bytes;   /* the least for which a reply gets a worker of its own */
   gsize average_range_bytes;  /* of an average, taken by a thread at a time */
   gsize average_helper_bytes; /* of an average, that justify one more helper */
-  gsize model_range_bytes;    /* the same of an update of the model */
+  gsize model_range_bytes;    /* these two are as above, for an update of the model */
   gsize model_helper_bytes;
   gsize skinny_products;   /* the most multiplications of a product of matrices on one thread */
   gsize pack_rows_bytes;   /* rows of a short sum from this size on are packed */
@@ -54,12 +54,12 @@ typedef struct
   gsize digest_block_bytes; /* of a gradient that is hashed and added up in one visit */
   gsize row_ahead_bytes;    /* prefetched while rows are copied */
   gsize pool_ahead_bytes;   /* prefetched while rows are pooled */
-  gsize fetch_bytes;        /* one prefetch fetches so many; a power of two */
+  gsize fetch_bytes;        /* fetched by one prefetch; a power of two */
   gsize row_version_bytes;  /* the most of a table's versions of rows */
   gsize row_presences;      /* the most counters of a table's readers; a power of two */
 } TpsTuning;
 
-/* A row of the list. */
+/* A row of the table of rules, with its value. */
 typedef struct
 {
   const gchar *name;
@@ -69,25 +69,26 @@ typedef struct
   const gchar *purpose; /* the reason for the rule */
 } TpsTuningRow;
 
-/* Fills `tuning` for `machine`, without any file or clock. Thread: any. */
+/* Fills in `tuning` for `machine`. Reads no file and no clock. Thread: any. */
 void tps_tuning_derive (const TpsMachine *machine, TpsTuning *tuning);
 
-/* The number of rows; all fields of TpsTuning are among them. */
+/* Returns the number of rows. Each field of TpsTuning has a row. */
 guint tps_tuning_count_rows (void);
 
 /* Describes row `i` of `tuning`. The caller must clear `row`. Thread: any. */
 void tps_tuning_get_row (const TpsTuning *tuning, guint i, TpsTuningRow *row);
 void tps_tuning_row_clear (TpsTuningRow *row);
 
-/* The number of I/O threads of a server whose creator may run on `n_cores` cores. */
+/* Returns the number of I/O threads of a server whose creator may run on `n_cores` cores. */
 gsize tps_tuning_count_io_threads (guint n_cores);
 
-/* NULL until the first use; for tps_tuning_get() only. */
+/* The values of this process, NULL until their first use; for tps_tuning_get() only. */
 extern const TpsTuning *tps_tuning_chosen;
 /* Computes the values at the first use; for tps_tuning_get() only. Thread: any. */
 const TpsTuning *tps_tuning_choose (void);
 
-/* The values for the machine of this process (tps_machine_get()). Never freed. Thread: any. */
+/* Returns the values for the machine of this process (tps_machine_get()), which are never freed.
+ * Thread: any. */
 static inline const TpsTuning *
 tps_tuning_get (void)
 {

@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradients of one push, from the checks up to the steps of the tables. Internal to this
- * folder.
+/* The gradients of one push, from their checks to the steps of the tables. Internal to this folder.
  *
  *   init()   checks everything, finds the tables, reserves all temporary space, and groups the ids
- *            by row: all work that may fail and does not depend on the rows. Other pushes may run
- *            meanwhile
+ *            by row: all work that may fail and does not depend on the contents of rows. Other
+ *            pushes may run meanwhile
  *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
  *   clear()
  */
@@ -19,20 +18,20 @@
 
 G_BEGIN_DECLS
 
-/* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), the
- * same divided by the number of ids (MEAN), or the cells of which the row was the maximum (MAX).
- * Offsets are in the scratch. */
+/* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), its
+ * gradient divided by the number of ids (MEAN), or the cells in which the row was the maximum
+ * (MAX). `places` are offsets in the scratch. */
 typedef struct
 {
   TpsOpenQuery open;
   gconstpointer gradient;  /* [bags, dim] */
   TpsDType dtype;          /* of the gradient */
-  guint step;              /* its step among those of the push */
+  guint step;              /* the index of its step in TpsApply.steps */
   gfloat *scaled;          /* MEAN: [bags, dim] */
   gint64 *maxima;          /* MAX: slots of the maxima [bags, dim], -1 for none */
-  gboolean has_maxima;     /* from a record; they need not be found */
+  gboolean has_maxima;     /* `maxima` come from a record, and need not be found */
   gboolean reports_maxima; /* `maxima` has space for those that run() finds */
-  gsize n_parts;           /* MAX: those whose maxima must be found */
+  gsize n_parts;           /* MAX: shares of the bags whose maxima must be found; else 0 */
   struct
   {
     gsize scaled, maxima, pooled, stages, ids, cells, groups;
@@ -46,7 +45,7 @@ typedef struct
   gsize n_contributions;
   gboolean has_weights;
   gsize max_bags;   /* of a MAX gradient */
-  gboolean has_max; /* contributions are known only in the push's turn */
+  gboolean has_max; /* a gradient is MAX: its contributions are known only in the push's turn */
   /* On replay: the record says that the table did not take its step, or the table already contains
    * the step. */
   gboolean is_left_out;
@@ -77,25 +76,26 @@ tps_apply_part_is_max (const TpsApplyPart *part)
   return part->open.bags.pooling == TPS_POOLING_MAX;
 }
 
-/* The number of values of its gradient. */
+/* Returns the number of values of the part's gradient. */
 static inline gsize
 tps_apply_part_count_cells (const TpsApplyPart *part)
 {
   return part->open.bags.n_bags * part->open.table->dim;
 }
 
-/* `push` is borrowed until clear(), which must follow in any case. Errors: see
- * tps_table_store_push(). */
+/* Prepares a push (see above). `push` is borrowed until clear(), which must follow even after an
+ * error. Errors: as tps_table_store_push(). */
 gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
                          GError **error);
 void tps_apply_clear (TpsApply *apply);
 
-/* Whether the push may run while the push before it still runs: it is one short step in memory, and
- * its rows do not depend on their contents. */
+/* Returns TRUE if the push may run while the previous push still runs: it is one short step in the
+ * host's memory, and the contents of rows do not determine the changed rows (no MAX). */
 gboolean tps_apply_may_follow (const TpsApply *apply);
 
-/* Takes the steps of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices;
- * tables without their step are marked in `tables`. Blocks if tables are on devices. */
+/* Takes the steps of command `lsn`. Errors, only for tables on devices: DEVICE_LOST,
+ * RESOURCE_EXHAUSTED; tables that did not take their step are marked in `apply->tables`. Blocks if
+ * tables are on devices. */
 gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
 
 G_END_DECLS

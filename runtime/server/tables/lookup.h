@@ -10,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Parts [first_part, first_part + n_parts) of the lookup are even shares of the bags of one query.
- * A query on a device has no parts. */
+/* One query. Parts [first_part, first_part + n_parts) of the lookup are equal shares of its bags. A
+ * query on a device has no parts. */
 typedef struct
 {
   TpsOpenQuery open;
@@ -24,15 +24,15 @@ typedef struct
 typedef struct
 {
   TpsTableStore *store;
-  const TpsLookupPlace *place; /* NULL: none */
+  const TpsLookupPlace *place; /* the caller's; NULL = results are in memory of the store */
   TpsScratch scratch;
   TpsLookupQuery *queries; /* [n_queries] */
   guint n_queries;
-  guint n_in[TPS_N_ROW_STORES]; /* queries of each row store */
+  guint n_in[TPS_N_ROW_STORES]; /* the number of queries of each row store */
   /* of the host */
-  TpsScratch stages; /* for each part of tables with wide rows */
+  TpsScratch stages; /* of each part of queries for wide rows */
   gsize n_parts;
-  gboolean is_shared; /* with workers */
+  gboolean is_shared; /* workers take parts, too */
   /* of devices */
   TpsDeviceQuery *on_devices; /* [n_queries] */
   TpsDeviceLookup *running;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The row store of the host's memory, whose functions fill several files; see row_store.h. Internal
- * to this folder. */
+/* The row store of the host's memory, whose functions are in several files. Their contracts are
+ * those of the members of TpsRowStore (row_store.h). Internal to this folder. */
 
 #pragma once
 
