@@ -1,24 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Devices: one table of functions for each device, with the same meaning on all of them (checked by
- * tests/conformance).
+/* Devices: one table of functions for each device. The functions have the same meaning on all
+ * devices (checked by tests/conformance).
  *
  * Typical use: tps_device_find(), stream_new, memory from alloc (or the caller's own memory if the
  * device reads host memory), operations on the stream, and then stream_sync, which reports success
  * or failure.
  *
  * Operations only enqueue work. They return before the work is done (on the CPU, after), and they
- * never fail at the call. Only `copy` may block. Their memory, and the memory behind pointers in
- * `args`, stays borrowed and must not change until the stream has passed the operation; the args
- * struct itself is copied. A failed operation puts its stream into an error state: the stream skips
- * all later operations, and stream_sync, event_sync and stream_wait_event report the first failure
- * as TPS_ERROR_DEVICE_LOST.
+ * never fail at the call. Only `copy` and `copy_rows` may block. An operation borrows its memory,
+ * including the memory to which a struct argument points, which must not change until the stream
+ * has passed the operation; the struct itself is copied. A failed operation puts its stream into an
+ * error state: the stream skips all later operations, and stream_sync, event_sync and
+ * stream_wait_event report the first failure as TPS_ERROR_DEVICE_LOST.
  *
- * Callers must check arguments. An index or target out of range, arrays that overlap where that is
- * not allowed, or a dtype that a slot does not list is a bug in the caller. Shapes may be empty;
- * then the operation does nothing and pointers may be NULL.
+ * Callers must check arguments. An index or target out of range, a forbidden overlap of arrays, or
+ * a dtype that a slot does not list is a bug in the caller. Shapes may be empty; then the operation
+ * does nothing and pointers may be NULL.
  *
- * Reproducibility: given the same inputs, every device gives the same bits, except for gemm,
+ * Reproducibility: given the same inputs, every device returns the same bits, except for gemm,
  * softmax, losses (other than L1's gradient) and embeddings with `is_any_order`. Each element is
  * computed in the order that its slot states, each operation rounds once, and nothing is contracted
  * to a fused multiply-add. The payload of a NaN is unspecified.
@@ -28,7 +28,8 @@
  * form a new list, which is added in the same way until one sum is left. So a list of one chunk is
  * added sequentially, and a longer list can be added by many threads with the same bits everywhere.
  *
- * Thread: a stream must be used by one thread at a time; devices and everything else by any thread.
+ * Thread: a stream must be used by one thread at a time. Devices and everything else may be used by
+ * any thread.
  */
 
 #pragma once
@@ -51,9 +52,9 @@ typedef enum
   TPS_POOLING_MAX = 3,
 } TpsPooling; /* the numeric values are part of the wire format */
 
-/* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the
- * last bag ends at n_indices. If offsets is NULL, every bag has n_indices / n_bags indices. An
- * empty bag gives zeros. */
+/* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the last bag
+ * ends at n_indices. If offsets is NULL, every bag has n_indices / n_bags indices. The output of an
+ * empty bag is 0. */
 typedef struct
 {
   gint64 rows, dim;
@@ -61,7 +62,7 @@ typedef struct
   gsize n_indices;
   const gint64 *offsets; /* [n_bags], ascending from 0, at most n_indices; or NULL */
   gsize n_bags;
-  const gfloat *weights; /* [n_indices], a factor for each row, SUM only; or NULL */
+  const gfloat *weights; /* [n_indices], a factor for each index, SUM only; or NULL */
   TpsPooling pooling;
   /* Equal ids may be combined and rows may be added in any order. This is faster, but the bits then
    * differ between devices. */
@@ -86,7 +87,7 @@ typedef struct
   gdouble learning_rate, momentum, weight_decay;
 } TpsSgdFactors;
 
-/* How an updated row of FLOAT16 or BFLOAT16 is rounded: once, from FLOAT32.
+/* The rounding of an updated row of FLOAT16 or BFLOAT16, which is rounded once, from FLOAT32.
  *
  * To nearest: ties to even, overflow to infinity, as `cast` does.
  *
@@ -94,19 +95,20 @@ typedef struct
  * nearer to 0, becomes b if r + floor (2^32 * (x - a) / (b - a)) >= 2^32, where r are 32 random
  * bits, and a otherwise. So random bits are added below the precision of the type, with carry, and
  * the sum is truncated. The expectation of the result is x, except for tiny values of FLOAT16,
- * whose probability is truncated to a multiple of 2^-32. Values of the type never change, and zeros
- * keep their signs. The largest finite value of the type has no finite neighbour above it, so
- * larger magnitudes are rounded to nearest, as are infinities and NaN.
+ * whose rounding probability is truncated to a multiple of 2^-32. A value that the type can
+ * represent never changes, and zeros keep their signs. The largest finite value of the type has no
+ * finite neighbour above it, so larger magnitudes are rounded to nearest, as are infinities and
+ * NaN.
  *
- * The random bits of column c are a pure function of `seed`, the number of the optimizer's step,
- * the number of the row, `first` + i * `stride` for row i, and c. With the finalizer mix() and the
- * increment G of SplitMix64 [Steele, Lea, Flood: Fast splittable pseudorandom number generators,
- * 2014], they are the upper half of output number c (from 0) of a SplitMix64 generator whose state
- * is
+ * The random bits of column c are a pure function of c, `seed`, the number of the optimizer's step
+ * and the number of the row, which is `first` + i * `stride` for row i. With the finalizer mix()
+ * and the increment G of SplitMix64 [Steele, Lea, Flood: Fast splittable pseudorandom number
+ * generators, 2014], they are the upper half of output number c (from 0) of a SplitMix64 generator
+ * whose state is
  *
  *   mix ((mix ((mix (seed + G) ^ step) + G) ^ number) + G)
  *
- * runtime/device/cpu/kernels/stochastic_bits.h is the reference. */
+ * runtime/device/cpu/kernels/stochastic_bits.h is the reference implementation. */
 typedef struct
 {
   gboolean is_stochastic; /* FALSE: to nearest, and the other fields are not used */
@@ -123,8 +125,8 @@ typedef struct
   gpointer values;         /* [rows, dim] of `dtype` */
   gfloat *state;           /* [rows, tps_optimizer_state_per_row()]; NULL if that is 0 */
   const gfloat *gradients; /* [n_rows, dim] */
-  /* [1] in memory that the device can read: only the first *n_used rows are updated, at most
-   * n_rows. NULL: all of them. */
+  /* [1] in memory that the device can read: only the first *n_used rows, at most n_rows, are
+   * updated. NULL: all rows are updated. */
   const gint64 *n_used;
   TpsDType dtype;          /* FLOAT32, FLOAT16 or BFLOAT16 */
   TpsRowRounding rounding; /* not used for FLOAT32 */
@@ -142,21 +144,22 @@ typedef struct
   /* Allocates a buffer in the device's memory with undefined contents, aligned to 64 bytes at
    * least. Owned by the caller. May block. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST (NULL). */
   TpsBuffer *(*alloc) (TpsDevice *device, gsize n_bytes, GError **error);
-  /* Allocates a buffer in host memory that `copy` of this device transfers without staging, and
-   * that all operations of this device access in place over the bus. Otherwise as alloc. */
+  /* As alloc, but in host memory, which `copy` of this device transfers without staging and which
+   * all operations of this device can access in place, over the bus. */
   TpsBuffer *(*alloc_host) (TpsDevice *device, gsize n_bytes, GError **error);
 
   /* -- memory shared with other processes of this machine; all NULL on devices without it -- */
 
-  /* As alloc, for memory that another process can open by `handle` [TPS_EXPORT_HANDLE_BYTES], an
-   * output. Every process that knows the handle may read and write all of the memory, and must
-   * release it before the last reference to this buffer is dropped. Errors: also UNAVAILABLE (this
-   * machine does not let processes share memory). */
+  /* As alloc, but other processes can open the memory by `handle` [TPS_EXPORT_HANDLE_BYTES], an
+   * output. Every process that has the handle can read and write all of the memory. It must release
+   * the memory before the last reference to this buffer is dropped. Errors: as alloc, and
+   * UNAVAILABLE (processes cannot share memory on this machine). */
   TpsBuffer *(*alloc_exported) (TpsDevice *device, gsize n_bytes, guint8 *handle, GError **error);
-  /* Opens memory that another process has exported, as memory of `device`; it may lie on a peer of
-   * the device. `n_bytes` must be the exported size; it is not verified. The memory must not be
-   * used after that process has ended. May block. Errors: UNAVAILABLE (there is no such memory, it
-   * belongs to this process, or it cannot be reached from this device). */
+  /* Opens memory that another process has exported, as a buffer of `device`, owned by the caller.
+   * The memory may lie on a peer of the device. `n_bytes` must be the exported size, which is not
+   * verified. The memory must not be used after the exporting process has ended. May block. Errors:
+   * UNAVAILABLE (the memory does not exist, belongs to this process, or cannot be reached from this
+   * device). */
   TpsBuffer *(*open_exported) (TpsDevice *device, const guint8 *handle, gsize n_bytes,
                                GError **error);
   /* Writes the identifier of this device, which is unique across devices and the same in every
@@ -168,44 +171,44 @@ typedef struct
   /* Creates a queue of operations that run one after the other. Owned by the caller. May block.
    * Errors: DEVICE_LOST (NULL). */
   TpsStream *(*stream_new) (TpsDevice *device, GError **error);
-  /* Waits for the queued operations, ignores their errors, and frees the stream. */
+  /* Waits for the queued operations, ignores their errors, and frees the stream. Blocks. */
   void (*stream_free) (TpsStream *stream);
-  /* Blocks until all queued operations are done. Errors: DEVICE_LOST if an operation has failed, at
-   * this and every later call. */
+  /* Blocks until all queued operations are done. Errors: DEVICE_LOST if an operation has failed;
+   * every later call then fails too. */
   gboolean (*stream_sync) (TpsStream *stream, GError **error);
-  /* Returns FALSE if an operation is already known to have failed, for instance because memory for
-   * it ran out. Does not block. TRUE promises nothing about queued operations. Errors: as
+  /* Returns FALSE if an operation is already known to have failed, for instance for lack of memory.
+   * TRUE does not mean that queued operations will succeed. Does not block. Errors: as
    * stream_sync. */
   gboolean (*stream_check) (TpsStream *stream, GError **error);
 
-  /* Creates an event: a point in a stream. An event that has never been recorded counts as reached.
-   * Owned by the caller. */
+  /* Creates and frees an event, which marks a point in a stream. An event that has never been
+   * recorded counts as reached. Owned by the caller. */
   TpsEvent *(*event_new) (TpsDevice *device, GError **error);
   void (*event_free) (TpsEvent *event);
-  /* Enqueues: the event is reached when all operations queued before are done. An event may be
-   * recorded again. */
+  /* Records the event at the end of the queue: it is reached when all operations queued before are
+   * done. An event may be recorded again. */
   void (*event_record) (TpsEvent *event, TpsStream *stream);
-  /* Enqueues: later operations of `stream` wait for the event. */
+  /* Makes later operations of `stream` wait for the event. Does not block. */
   void (*stream_wait_event) (TpsStream *stream, TpsEvent *event);
   /* Returns TRUE if the event has been reached. Does not block. */
   gboolean (*event_query) (TpsEvent *event);
-  /* Blocks until the event is reached. */
+  /* Blocks until the event is reached. Errors: DEVICE_LOST. */
   gboolean (*event_sync) (TpsEvent *event, GError **error);
   /* Returns in `ms` the milliseconds from `start` to `end`, measured by the device. Both events
    * must be of one device, recorded and reached. Errors: INVALID_ARGUMENT otherwise;
    * DEVICE_LOST. */
   gboolean (*events_elapsed) (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
 
-  /* -- operations; all enqueue only -- */
+  /* -- operations, which only enqueue -- */
 
   /* Copies bytes between host memory and this device's memory, in any direction. The ranges must
    * not overlap. If the device is not the host, host memory should be page-locked; otherwise the
    * call may block while the bytes are staged. */
   void (*copy) (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes);
   /* Copies `n_rows` rows of `row_bytes` bytes, each as `copy` does: row i begins i * from_stride
-   * bytes after `from`, and goes to i * to_stride bytes after `to`. Strides are at least row_bytes
-   * and at most G_MAXINT32. The bytes between rows of `to` do not change. The ranges from the first
-   * row to the last one must not overlap. */
+   * bytes after `from`, and goes to i * to_stride bytes after `to`. Strides must be at least
+   * row_bytes and at most G_MAXINT32. The bytes between rows of `to` do not change. The range from
+   * the first row to the last row of `from` must not overlap that of `to`. */
   void (*copy_rows) (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from,
                      gsize from_stride, gsize row_bytes, gsize n_rows);
   /* Sets all bytes to 0. */
@@ -224,46 +227,48 @@ typedef struct
   /* sum[i] += gradient[i]. */
   void (*accumulate) (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
                       gsize n_elems);
-  /* sum[i] = weight * gradient[i], rounded to the sum's type. This operation starts a sum. Weight 1
-   * copies, so that -0 stays -0. */
+  /* sum[i] = weight * gradient[i], rounded to the sum's type. This operation starts a sum. A weight
+   * of 1 copies, so that -0 stays -0. */
   void (*scale) (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
                  gdouble weight, gsize n_elems);
-  /* sum[i] += weight * gradient[i]. The product is rounded, and then the sum. */
+  /* sum[i] += weight * gradient[i]. The product is rounded first, and then the sum. */
   void (*scale_accumulate) (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
                             gdouble weight, gsize n_elems);
-  /* average[i] = sum[i] / divisor, rounded once, to `dtype`. The operation may be in place if the
-   * types are equal. */
+  /* average[i] = sum[i] / divisor, rounded once, to `dtype`. May be in place if the types are
+   * equal. */
   void (*divide) (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum,
                   gdouble divisor, gsize n_elems);
 
   /* Combines rows of equal id. The ids are returned in ascending order without duplicates, and each
-   * row is the sum of the input rows of its id, in input order, as a tree, in the sum's type.
-   * `indices` must be in [0, bound); a `bound` of 0 permits all ids that are >= 0, and a device
-   * must then sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and `sums` [.,
-   * dim] have room for n_rows rows or, if 0 < bound < n_rows, for `bound` rows; the first *n_unique
-   * rows are written. *n_unique lies in memory that the device can write; see
+   * output row is the sum of the input rows of its id, in input order, as a tree, in the sum's
+   * type. `indices` [n_rows] must be in [0, bound); a `bound` of 0 permits all ids that are >= 0,
+   * but makes devices sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and
+   * `sums` [., dim] must have room for n_rows rows or, if 0 < bound < n_rows, for `bound` rows; the
+   * first *n_unique rows are written. *n_unique must lie in memory that the device can write; see
    * tps_device_read_count(). */
   void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                          gpointer sums, gint64 *n_unique);
 
-  /* output [n_bags, dim]: the sum, mean (sum / count) or maximum of the rows of `table` in each
-   * bag, in the given order. `dtype` is that of the table: FLOAT32, FLOAT16 or BFLOAT16; elements
-   * are converted to FLOAT32 first. `argmax` [n_bags, dim] must be NULL except for MAX. It receives
-   * the row of each maximum (the first of equal values; a NaN wins), and -1 for empty bags. */
+  /* Computes output [n_bags, dim]: the sum, mean (sum / count) or maximum of the rows of `table` in
+   * each bag, in the given order. `dtype`, the type of the table, must be FLOAT32, FLOAT16 or
+   * BFLOAT16; elements are converted to FLOAT32 first. `argmax` [n_bags, dim] must be NULL except
+   * for MAX, where it may be NULL. It receives the row of each maximum (the first of equal values;
+   * a NaN wins), and -1 for empty bags. */
   void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
                           gconstpointer table, gfloat *output, gint64 *argmax);
   /* Computes the dense gradient of the table from the gradient of the output [n_bags, dim].
    * table_gradient [rows, dim] is written completely: 0 plus the contributions to each row, in the
    * order of the indices, as a tree. For MAX, the contributions to each cell are added in the order
-   * of the bags. `argmax` must be the output of embedding_pool. */
+   * of the bags, and `argmax` must be the output of embedding_pool; otherwise it is not used. */
   void (*embedding_backward) (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                               const gint64 *argmax, gfloat *table_gradient);
-  /* The same gradient as rows: ascending, unique ids with one row each. A row is the sum of its
-   * contributions without the leading 0, except that for MAX each cell starts at 0.
-   * `unique_indices` is [capacity] and `row_gradients` [capacity, dim], where capacity is at least
-   * min (rows, n_indices), or min (rows, n_bags * dim) for MAX. *n_unique as for coalesce_rows:
-   * update_rows() accepts it, so that a step of a table need not wait for the number. */
+  /* As embedding_backward, but returns the gradient as rows: ascending, unique ids with one row
+   * each. A row is the sum of its contributions without the leading 0, except that for MAX each
+   * cell starts at 0. `unique_indices` must be [capacity] and `row_gradients` [capacity, dim],
+   * where capacity is at least min (rows, n_indices), or min (rows, n_bags * dim) for MAX.
+   * *n_unique is as for coalesce_rows. It can be passed to update_rows (`n_used`), so that a step
+   * of a table need not wait for the number. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
                                    const gfloat *output_gradient, const gint64 *argmax,
                                    gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique);
@@ -283,23 +288,24 @@ typedef struct
   void (*relu_backward) (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
                          const gfloat *output, gsize n_elems);
 
-  /* output [rows, columns]: the softmax of each row of the input. May be in place. columns must be
-   * > 0 if rows > 0. */
+  /* Computes output [rows, columns], the softmax of each row of the input. May be in place. columns
+   * must be > 0 if rows > 0. */
   void (*softmax) (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows,
                    gsize columns);
-  /* input_gradient = output * (output_gradient - sum of output_gradient * output). May be in
-   * place. */
+  /* input_gradient = output * (output_gradient - s), where s is the sum of output_gradient * output
+   * over the row. May be in place. */
   void (*softmax_backward) (TpsStream *stream, gfloat *input_gradient,
                             const gfloat *output_gradient, const gfloat *output, gsize rows,
                             gsize columns);
 
-  /* Cross-entropy of the log-softmax of the rows of input [rows, columns] with the classes target
-   * [rows], averaged over the rows; 0 without rows. *loss lies in memory that the device can write;
-   * `loss` may be NULL. input_gradient [rows, columns] may be NULL or equal to input. */
+  /* Computes the cross-entropy of the log-softmax of the rows of input [rows, columns] with the
+   * classes target [rows], averaged over the rows; it is 0 without rows. *loss must lie in memory
+   * that the device can write; `loss` may be NULL. input_gradient [rows, columns] may be NULL or
+   * equal to input. */
   void (*cross_entropy) (TpsStream *stream, gdouble *loss, gfloat *input_gradient,
                          const gfloat *input, const gint64 *target, gsize rows, gsize columns);
-  /* Mean of |input - target|; the gradient is sign (input - target) / n_elems, and 0 for equal
-   * values. Outputs as for cross_entropy. */
+  /* Computes the mean of |input - target|. The gradient is sign (input - target) / n_elems, and 0
+   * for equal values. The outputs are as for cross_entropy. */
   void (*l1_loss) (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
                    const gfloat *target, gsize n_elems);
 
@@ -313,7 +319,7 @@ typedef struct
   void (*sgd_rows) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                     const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
                     gsize dim);
-  /* Updates rows by step number `step` (from 1) of an optimizer, by the formula in
+  /* Updates rows by step number `step` (from 1) of an optimizer. The formulas are in
    * runtime/device/cpu/optimizer/. `spec` must be resolved. Other rows do not change. */
   void (*update_rows) (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
                        const TpsRowUpdate *update);
@@ -339,8 +345,8 @@ struct TpsEvent
   TpsDevice *device;
 };
 
-/* Waits for the work of `stream`, and returns a number that the work has written to memory of the
- * device, as coalesce_rows() does. Returns 0 if the stream has failed. Blocks. */
+/* Waits for the work of `stream`, and returns a number that this work has written to device memory,
+ * such as *n_unique of coalesce_rows. Returns 0 if the stream has failed. Blocks. */
 static inline gsize
 tps_device_read_count (TpsStream *stream, const gint64 *count)
 {
@@ -350,14 +356,14 @@ tps_device_read_count (TpsStream *stream, const gint64 *count)
   return stream->device->ops->stream_sync (stream, NULL) ? (gsize) value : 0;
 }
 
-/* Finds a device by name. Any name but "cpu" loads drivers at the first call, see
+/* Finds a device by name. The first call with any name but "cpu" loads drivers, see
  * runtime/device/device_library.h. The device is borrowed and lives as long as the process. Errors:
- * NOT_FOUND (NULL); the message lists the known names and, for a name such as "cuda:0", the reason
- * why there is no such device. Thread: any. */
+ * NOT_FOUND (NULL); the message lists the known names and, for a name that begins with "cuda",
+ * gives the summary of the devices or the reason why there are none. Thread: any. */
 TpsDevice *tps_device_find (const gchar *name, GError **error);
 
-/* Returns all devices, the CPU first, as a NULL-terminated array owned by the caller (g_free).
- * Thread: any. */
+/* Returns all devices, the CPU first, as a NULL-terminated array owned by the caller (g_free). The
+ * first call of this function or the next loads drivers. Thread: any. */
 TpsDevice **tps_device_list (void);
 
 /* Returns one line for the log: the devices other than the CPU, or the reason why there are none.

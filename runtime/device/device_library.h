@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Devices that are implemented in a shared library: libtps_cuda.so. It is loaded at the first use
- * of such a device, if both the library and a driver are installed. So one program runs on every
- * machine. The result, or the reason for finding nothing, is one line for the log.
+/* Devices that are implemented in a shared library: libtps_cuda.so. The library is loaded by the
+ * first search for a device other than the CPU, if both the library and a driver are installed. So
+ * the same program runs on machines with and without such devices. The result, or the reason why
+ * there are no devices, is one line for the log.
  *
  * The library exports one symbol, a TpsDeviceLibrary. Its version, its ABI number and the size of
- * its table of operations must equal those of the program; otherwise it is refused.
+ * its table of operations must equal those of the program; otherwise the library is refused.
  */
 
 #pragma once
@@ -25,14 +26,14 @@ typedef struct
   guint32 ops_bytes;    /* sizeof (TpsDeviceOps) */
   const gchar *version; /* TPS_VERSION */
 
-  /* Called once, after the driver has been initialised. Appends the usable devices, which live as
-   * long as the process, to `devices`. Appends a short description of each ("cuda:0 NVIDIA H200,
-   * 139 GiB") to `words`, separated by "; ". Returns FALSE with the reason if there are no
-   * devices. */
+  /* Appends the usable devices, which live as long as the process, to `devices`, and a short
+   * description of each ("cuda:0 NVIDIA H200, 139 GiB") to `words`, separated by "; ". If there are
+   * no devices, returns FALSE, and `error` gives the reason. Called once, after the driver has been
+   * initialised. */
   gboolean (*open) (GPtrArray *devices, GString *words, GError **error);
 
-  /* Returns another interface of the library by name, for functions that do not belong to one
-   * device; NULL if it is unknown. Static. */
+  /* Returns a further interface of the library by name, for functions that do not belong to one
+   * device, or NULL if the name is unknown. Static. */
   gconstpointer (*find_interface) (const gchar *name);
 } TpsDeviceLibrary;
 
@@ -40,8 +41,8 @@ typedef struct
 typedef struct
 {
   const gchar *driver; /* as for dlopen() */
-  /* Paths or names, NULL-terminated, tried in order until one can be loaded. An empty list disables
-   * devices from libraries. */
+  /* A NULL-terminated list of paths or names, tried in order until one can be loaded. An empty list
+   * disables devices from libraries. */
   const gchar *const *libraries;
 } TpsDeviceLibraryPaths;
 
@@ -57,7 +58,7 @@ typedef struct
 /* Loads the library; never fails. If there are no devices, `summary` gives the reason. Libraries
  * are never unloaded. */
 void tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *paths);
-/* Clears the struct, but neither the library nor its devices. */
+/* Frees the members of the struct, but neither the library nor its devices. */
 void tps_loaded_library_clear (TpsLoadedLibrary *loaded);
 
 /* Returns the library of the process, which the first call loads: libcuda.so.1, and libtps_cuda.so
