@@ -17,6 +17,8 @@
 
 #include "runtime/device/cpu/kernels/vectorize.h"
 
+/* The next four functions reinterpret the bits of a value. */
+
 TPS_INLINE guint32
 convert_bits_of_f32 (gfloat value)
 {
@@ -69,7 +71,7 @@ convert_f32_to_bf16 (gfloat value)
   return (guint16) ((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* Rebases the exponent to float's bias; one exact subtraction normalises subnormals. */
+/* Changes the exponent to the bias of float. One exact subtraction normalises subnormals. */
 TPS_INLINE gfloat
 convert_f16_to_f32 (guint16 half)
 {
@@ -101,8 +103,9 @@ convert_f32_to_f16 (gfloat value)
   return (guint16) (half | sign);
 }
 
-/* Rounds to odd. Below float's normal range the value is cut to an integer multiple of 2^-149. NaN
- * and infinity need no case of their own: infinity has no bits to truncate, and NaN stays NaN. */
+/* Rounds to odd. Below float's normal range, the value is truncated to an integer multiple of
+ * 2^-149. NaN and infinity are not special cases: infinity has no bits to truncate, and NaN stays
+ * NaN. */
 TPS_INLINE gfloat
 convert_f64_to_f32_odd (gdouble value)
 {
@@ -133,7 +136,7 @@ convert_f64_to_bf16 (gdouble value)
   return convert_f32_to_bf16 (convert_f64_to_f32_odd (value));
 }
 
-/* Rounds to odd at 53 bits. */
+/* Rounds to odd, to 53 bits. */
 TPS_INLINE gdouble
 convert_i64_to_f64_odd (gint64 value)
 {

@@ -3,10 +3,10 @@
 /* Elementwise arithmetic in host memory, below the backend table (runtime/device/backend.h), for
  * code that always runs on the CPU.
  *
- * Every function works on `n_elems` elements, aligned to their size; pointers may be NULL if
- * n_elems is 0. Element i of a result depends only on element i of the operands, so a long array
- * can be cut anywhere, for cache blocks or for threads, with the same bits. The bits are the same
- * on every CPU, except for the payload of a NaN.
+ * Every function works on `n_elems` elements, which must be aligned to their size; pointers may be
+ * NULL if n_elems is 0. Element i of a result depends only on element i of the operands, so a long
+ * array can be cut anywhere, for cache blocks or for threads, without a change of the bits. The
+ * bits are the same on every CPU, except for the payload of a NaN.
  *
  * Gradients are summed in the sum's type: FLOAT64 for FLOAT64, and FLOAT32 for FLOAT32, FLOAT16 and
  * BFLOAT16. Any other gradient type is a bug in the caller. Thread: any. The functions do not
@@ -24,8 +24,8 @@ TpsDType tps_cpu_sum_dtype (TpsDType dtype);
 
 /* to[i] = from[i], for all pairs of types. Rounds once, to nearest even. A conversion to an integer
  * truncates towards zero and saturates; NaN gives 0. The arrays must not overlap unless they are
- * the same array of the same type. A cast can start a sum: -0 stays -0, whereas 0 + -0 would be
- * 0. */
+ * the same array of the same type. A cast can start a sum and keeps the sign of -0, whereas 0 + -0
+ * would be 0. */
 void tps_cpu_cast (TpsDType to_dtype, gpointer to, TpsDType from_dtype, gconstpointer from,
                    gsize n_elems);
 
@@ -48,13 +48,13 @@ void tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradi
                                gsize n_elems);
 
 /* average[i] = sum[i] / divisor, rounded once, to `dtype`; `sum` is of the sum's type. `average`
- * may be `sum` if the types are equal; otherwise the arrays must not overlap. The single rounding
- * holds for every divisor that a float can represent, such as every count up to 2^24; for other
- * divisors the quotient passes through a double. */
+ * may be `sum` if the types are equal; otherwise the arrays must not overlap. The result is rounded
+ * only once if a float can represent the divisor, such as every count up to 2^24. For other
+ * divisors, the quotient is rounded to double first. */
 void tps_cpu_divide (TpsDType dtype, gpointer average, gconstpointer sum, gdouble divisor,
                      gsize n_elems);
 
-/* values[i] = value, converted as by tps_cpu_cast() from FLOAT64. */
+/* values[i] = value, which is converted as tps_cpu_cast() converts FLOAT64. */
 void tps_cpu_fill (TpsDType dtype, gpointer values, gdouble value, gsize n_elems);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups the positions of equal ids by a stable sort: ids are ascending, and the positions of an id
- * keep their order. */
+/* Groups the positions of equal ids by a stable sort: groups are in ascending order of their ids,
+ * and the positions of an id keep their order. */
 
 #pragma once
 
@@ -18,15 +18,15 @@ typedef struct
   gsize *order;  /* [n_ids] */
 } TpsCpuGroups;
 
-/* Finds groups in the caller's memory: TPS_CPU_GROUPS_BYTES for each of n_ids + 1 elements, aligned
- * to 8 bytes. The memory must outlive `groups`; `groups` itself needs no clearing. `ids` must be >=
- * 0. Thread: any. */
+/* Finds the groups of `ids` [n_ids], which must be >= 0. The caller must provide `memory` of
+ * TPS_CPU_GROUPS_BYTES * (n_ids + 1) bytes, aligned to 8 bytes. It must outlive `groups`, which
+ * needs no clearing. Thread: any. */
 #define TPS_CPU_GROUPS_BYTES 56
 void tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, gsize n_ids);
 
-/* Finds groups in memory of their own, which the caller must free with tps_cpu_groups_free().
- * Linear in n_ids times the number of digits of the largest id. Aborts if memory runs out. Thread:
- * any. */
+/* As tps_cpu_groups_init(), but allocates the memory. The caller owns the groups and must free them
+ * with tps_cpu_groups_free(). The time is linear in n_ids times the number of digits of the largest
+ * id. Aborts if memory runs out. Thread: any. */
 TpsCpuGroups *tps_cpu_groups_new (const gint64 *ids, gsize n_ids);
 void tps_cpu_groups_free (TpsCpuGroups *groups);
 

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* The gemm slot of runtime/device/backend.h. Each sum is computed in double in the order of k, and
- * rounded once. Thread: any. */
+/* Implements the gemm slot of runtime/device/backend.h. Each sum is computed in double in the order
+ * of k, and rounded once. Thread: any. */
 void tps_cpu_plain_gemm (const TpsGemm *gemm);
 
 G_END_DECLS

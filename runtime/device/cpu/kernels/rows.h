@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations on rows selected by id, below the backend table: coalescing, embedding bags (each
- * function implements a slot of runtime/device/backend.h), and the loops that sum bags, for code
- * that does not keep its rows in one matrix. Thread: any. Scratch memory comes from the default
- * pool. */
+/* Operations on rows selected by id, below the backend table: coalescing, embedding bags, and the
+ * loops that sum bags, for code that does not keep its rows in one matrix. Scratch memory comes
+ * from the default pool. Thread: any. */
 
 #pragma once
 
@@ -11,10 +10,11 @@
 
 G_BEGIN_DECLS
 
-/* The beginning of a sum: -0 + x is x, for x = -0 too. */
+/* The start value of a sum: -0 + x is x, even for x = -0. */
 #define TPS_NOTHING (-0.0f)
 
-/* Returns the position of the first index of `bag`; for n_bags, the end of the last bag. */
+/* Returns the position of the first index of `bag`, or the end of the last bag if `bag` is
+ * n_bags. */
 static inline gsize
 tps_bag_start (const TpsBags *bags, gsize bag)
 {
@@ -24,38 +24,43 @@ tps_bag_start (const TpsBags *bags, gsize bag)
                                : bag * (bags->n_indices / bags->n_bags);
 }
 
-/* Returns the number of unique ids. */
+/* Implements the slot coalesce_rows of runtime/device/backend.h, without a bound of the ids.
+ * Returns the number of unique ids. */
 gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values,
                              gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);
 
-/* For a FLOAT32 table. */
+/* Implements the slot embedding_pool for a FLOAT32 table. */
 void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output,
                              gint64 *argmax);
 
-/* The same for a table of `dtype`, FLOAT16 or BFLOAT16; always in the given order. */
+/* Implements the slot embedding_pool for a table of `dtype`, FLOAT16 or BFLOAT16. Rows are always
+ * added in the given order. */
 void tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer table,
                                   gfloat *output, gint64 *argmax);
 
+/* Implements the slot embedding_backward. */
 void tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
                                  const gint64 *argmax, gfloat *table_gradient);
 
-/* Returns the number of unique ids. */
+/* Implements the slot embedding_backward_rows. Returns the number of unique ids. */
 gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
                                        const gint64 *argmax, gint64 *unique_indices,
                                        gfloat *row_gradients);
 
 /* sum[d] += rows[0][d], then rows[1][d], …, in this order. `sum` must not be one of the rows.
- * `rows` has n_rows + n_ahead pointers: while rows [0, n_rows) are added, rows [n_ahead, n_rows +
- * n_ahead) are prefetched. The last n_ahead pointers need not be valid. */
+ * `rows` must have n_rows + n_ahead pointers: while rows [0, n_rows) are added, rows [n_ahead,
+ * n_rows + n_ahead) are prefetched. The last n_ahead pointers need not be valid. */
 void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead,
                        gsize dim);
 
-/* The same sum of weights[i] * rows[i][d]; each product is rounded before it is added. */
+/* As tps_cpu_add_rows(), but adds weights[i] * rows[i][d]. Each product is rounded before it is
+ * added. */
 void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
                                 gsize n_rows, gsize n_ahead, gsize dim);
 
-/* Replaces values of `largest` by greater values of `row`, or by its NaNs, and their elements of
- * `argmax` by `id`. `argmax` may be NULL. */
+/* Replaces each value of `largest` [dim] by that of `row` [dim] if the latter is greater or a NaN,
+ * but keeps a NaN of `largest`. Sets the elements of `argmax` [dim] that belong to replaced values
+ * to `id`. `argmax` may be NULL. */
 void tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim);
 
 G_END_DECLS

@@ -9,9 +9,11 @@
 
 G_BEGIN_DECLS
 
-/* Does the work of tps_cpu_gemm() if the product is a skinny one: alpha 1, beta 0, and at most 32
- * rows (of the result, or, if `a` is transposed, of the sum). Otherwise returns FALSE and does
- * nothing. Thread: any. */
+/* Does the work of tps_cpu_gemm() and returns TRUE if the product is skinny. Otherwise returns
+ * FALSE and does nothing. A product is skinny if alpha is 1, beta is 0, the batch has at most
+ * TPS_SKINNY_MAX_FEW rows (k if `a` is transposed, otherwise m), `a` and `b` are not both
+ * transposed, and m * n * k does not exceed `skinny_products` of runtime/machine/tuning.h. Thread:
+ * any. */
 gboolean tps_cpu_skinny_gemm (const TpsGemm *gemm);
 
 G_END_DECLS

@@ -2,8 +2,8 @@
 
 /* The products of skinny_tiles.h with a large matrix `b`. Before a block of `b` is used, it is
  * copied ("packed") into panels. A panel is two vectors wide, and its rows follow each other in
- * memory. In `b` itself, the rows of a tile lie n elements apart. If n is a power of two, a few
- * sets of the cache would have to hold all of them. */
+ * memory. In `b` itself, the rows of a tile lie n elements apart, so that they would all compete
+ * for a few sets of the cache if n is a power of two. */
 
 #include <string.h>
 
@@ -18,9 +18,9 @@
 G_STATIC_ASSERT (BLOCK >= TPS_SKINNY_MAX_FEW * SHORT_COLUMNS && BLOCK >= SQUARE * SQUARE);
 G_STATIC_ASSERT (SHORT_COLUMNS % PANEL == 0 && SQUARE % PANEL == 0);
 
-/* Copies [n_terms, columns] of a matrix with rows of n elements, and prefetches as many further
- * columns: the next block, which the hardware does not prefetch by itself. The last panel ends with
- * zeros. */
+/* Copies [n_terms, columns] of a matrix with rows of n elements into panels, and prefetches the
+ * same number of further columns. They are the next block, which the hardware does not prefetch by
+ * itself. The last panel is filled up with zeros. */
 TPS_INLINE void
 pack_panels (const gfloat *b, gsize n, gsize n_terms, gsize columns, gfloat *panels)
 {
@@ -42,8 +42,8 @@ pack_panels (const gfloat *b, gsize n, gsize n_terms, gsize columns, gfloat *pan
     }
 }
 
-/* Copies the factors of `rows` rows of the result, [n_terms, rows] in rows of m elements, into
- * groups of NARROW_ROWS. */
+/* Copies the factors of `rows` rows of the result into groups of NARROW_ROWS. The factors are
+ * [n_terms, rows] of a matrix with rows of m elements. */
 TPS_INLINE void
 pack_factors (const gfloat *a, gsize m, gsize n_terms, gsize rows, gfloat *factors)
 {
@@ -58,7 +58,7 @@ pack_factors (const gfloat *a, gsize m, gsize n_terms, gsize rows, gfloat *facto
       factors[i * n_terms + l * NARROW_ROWS + row] = a[l * m + i + row];
 }
 
-/* c [rows, columns] = `a` times the panels (and c itself, if `adds`); see scaled_tile(). */
+/* c [rows, columns] = `a` times the panels, plus c itself if `adds`; see scaled_tile(). */
 SKINNY_TARGETS static void
 panel_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, const gfloat *panels,
             gfloat *c, gsize c_step, gsize rows, gsize columns, gboolean adds)
@@ -81,6 +81,7 @@ panel_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, con
     memcpy (c + i * c_step + j, edge + i * PANEL, (columns - j) * sizeof (gfloat));
 }
 
+/* Implements times_matrix with panels. */
 SKINNY_TARGETS static void
 packed_times_matrix (const TpsGemm *gemm)
 {
@@ -102,6 +103,7 @@ packed_times_matrix (const TpsGemm *gemm)
       }
 }
 
+/* Implements transposed_times with panels. */
 SKINNY_TARGETS static void
 packed_transposed_times (const TpsGemm *gemm)
 {
@@ -130,7 +132,8 @@ packed_transposed_times (const TpsGemm *gemm)
 
 /* ---- the products ---------------------------------------------------------------------------- */
 
-/* Packing costs about as much as the products of a few rows. */
+/* The least number of rows for which packing is worthwhile: it costs about as much as the products
+ * of a few rows. */
 #define LEAST_ROWS 8
 
 SKINNY_TARGETS static void

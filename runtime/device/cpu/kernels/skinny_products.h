@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The three products of the passes of a linear layer, with tiles that fit into the registers of a
- * kind of processor; `few` is the number of rows of the batch:
+/* The three products that the passes of a linear layer need, with tiles that fit into the registers
+ * of one kind of processor. `few` is the number of rows of the batch:
  *
  *   times_transposed   c [few, n] = a [few, k] b [n, k]'    forward: dot products of rows
  *   times_matrix       c [few, n] = a [few, k] b [k, n]     gradient of the input: sums of rows
  *   transposed_times   c [m, n] = a [few, m]' b [few, n]    gradient of the weight: short sums
  *
- * alpha is 1 and beta is 0. The arrays need no alignment. Thread: any. */
+ * alpha must be 1, and beta 0. The arrays need no alignment beyond that of a float. Thread: any. */
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 G_BEGIN_DECLS
 
-/* The largest number of rows of a batch. More rows give correct results, too, but OpenBLAS is
- * faster for them. */
+/* The largest number of rows of a batch for which these products are used. Results with more rows
+ * are correct, but OpenBLAS is faster. */
 #define TPS_SKINNY_MAX_FEW 32
 
 typedef struct
@@ -26,11 +26,12 @@ typedef struct
   void (*transposed_times) (const TpsGemm *gemm);
 } TpsSkinnyProducts;
 
-/* For 32 registers of 16 floats. In builds in which TPS_TARGET_CLONES is not empty, these functions
- * use x86-64-v4 (AVX-512), and must not be called on a processor without it. */
+/* The products for processors with 32 registers of 16 floats. In builds in which TPS_TARGET_CLONES
+ * is not empty, these functions use x86-64-v4 (AVX-512) and must not be called on a processor
+ * without it. */
 extern const TpsSkinnyProducts tps_skinny_products_of_16;
 
-/* For 16 registers of 8 floats. */
+/* The products for processors with 16 registers of 8 floats. */
 extern const TpsSkinnyProducts tps_skinny_products_of_8;
 
 G_END_DECLS

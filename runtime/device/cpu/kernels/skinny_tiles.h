@@ -10,10 +10,9 @@
  *   SKINNY_TARGETS   attributes of a product: the instructions that it may use
  *
  * Each product holds a tile of c in registers. The large matrix is read (or written) once, in
- * order, while everything else stays in the first-level cache. Each kind of
- * tile must fit into the registers together with the vectors that a step loads; otherwise it is up
- * to 50 times as slow. Tile heights are constants, so that the compiler can unroll the
- * loops.
+ * order, while everything else stays in the first-level cache. Each kind of tile must fit into the
+ * registers together with the vectors that a step loads; otherwise the product is up to 50 times as
+ * slow. Tile heights are constants, so that the compiler can unroll the loops.
  *
  * These files may contract a*b+c (see BUILD), because the bits of products are not guaranteed. */
 
@@ -106,7 +105,7 @@ dot_tile (const TpsGemm *gemm, gsize row, gsize column, const guint rows, const 
         c[i * gemm->n + j] += a[i * k + l] * b[j * k + l];
 }
 
-/* Computes as many columns of c as the tiles have. */
+/* Computes columns [j, j + columns) of c. */
 TPS_INLINE void
 dot_columns (const TpsGemm *gemm, gsize j, const guint columns)
 {
@@ -179,7 +178,8 @@ scaled_tile (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, co
       STORE (c + i * c_step + j * LANES, sums[i][j]);
 }
 
-/* A tile whose height is known only at run time, at most NARROW_ROWS. */
+/* As scaled_tile(), but for a number of rows that is known only at run time, at most
+ * NARROW_ROWS. */
 TPS_INLINE void
 scaled_rows (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, const gfloat *b,
              gsize b_step, gfloat *c, gsize c_step, gsize rows, const guint vectors, gboolean adds)
@@ -222,8 +222,8 @@ scaled_row (const gfloat *a, gsize term_step, gsize n_terms, const gfloat *b, gf
     }
 }
 
-/* Returns the height of the tiles if `rows` are divided into as few tiles as possible, of about
- * equal height. */
+/* Returns the height of tiles that divide `rows` rows into as few tiles as possible, of about equal
+ * height. */
 TPS_INLINE gsize
 get_tile_height (gsize rows)
 {
@@ -232,6 +232,7 @@ get_tile_height (gsize rows)
   return (rows + n_tiles - 1) / n_tiles;
 }
 
+/* Computes columns [j, j + vectors * LANES) of c. */
 TPS_INLINE void
 matrix_columns (const TpsGemm *gemm, gsize j, const guint vectors)
 {
@@ -257,14 +258,14 @@ unpacked_times_matrix (const TpsGemm *gemm)
     return;
   if (j > 0)
     {
-      matrix_columns (gemm, gemm->n - LANES, 1); /* some of them again */
+      matrix_columns (gemm, gemm->n - LANES, 1); /* computes some columns again */
       return;
     }
   for (gsize i = 0; i < gemm->m; i++)
     scaled_row (gemm->a + i * gemm->k, 1, gemm->k, gemm->b, gemm->c + i * gemm->n, gemm->n);
 }
 
-/* Computes rows i and following of c, as many as the tile has. */
+/* Computes rows [i, i + rows) of c. */
 TPS_INLINE void
 transposed_rows (const TpsGemm *gemm, gsize i, const guint rows)
 {
@@ -281,7 +282,7 @@ transposed_rows (const TpsGemm *gemm, gsize i, const guint rows)
     return;
   if (j > 0)
     {
-      j = n - LANES; /* some of them again */
+      j = n - LANES; /* computes some columns again */
       scaled_tile (a, 1, gemm->m, gemm->k, gemm->b + j, n, c + j, n, rows, 1, FALSE);
       return;
     }

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic rounding of one value, without branches. The contract is that of TpsRowRounding in
- * runtime/device/backend.h. Kernels for GPUs include this file too, so that the bits are the
- * same. */
+/* Stochastic rounding of one value, without branches. TpsRowRounding in runtime/device/backend.h
+ * defines the results. Kernels for GPUs include this file too, so that they give the same bits. */
 
 #pragma once
 
@@ -28,7 +27,7 @@ stochastic_step_key (gint64 seed, gint64 step)
   return stochastic_mix ((key ^ (guint64) step) + STOCHASTIC_INCREMENT);
 }
 
-/* Returns the key of the row with this number. */
+/* Returns the key of row number `number`. */
 TPS_INLINE guint64
 stochastic_row_key (guint64 step_key, gint64 number)
 {
@@ -44,7 +43,7 @@ stochastic_bits (guint64 row_key, gsize column)
   return (guint32) (stochastic_mix (state) >> 32);
 }
 
-/* The neighbours of bfloat16 are 2^16 patterns of float apart, also where the exponent changes and
+/* Neighbours of bfloat16 are 2^16 bit patterns of float apart, even where the exponent changes and
  * for subnormals. */
 TPS_INLINE guint16
 stochastic_f32_to_bf16 (gfloat value, guint32 random)
@@ -55,8 +54,9 @@ stochastic_f32_to_bf16 (gfloat value, guint32 random)
   return (bits & 0x7fffffff) > 0x7f7f0000 ? convert_f32_to_bf16 (value) : cut;
 }
 
-/* The neighbours of float16 are 2^13 patterns of float apart in its normal range. Below, they are
- * 2^-24 apart: the value is a multiple of 2^-56, and the random bits are those below 2^-24. */
+/* In the normal range of float16, its neighbours are 2^13 bit patterns of float apart. Below that
+ * range, they are 2^-24 apart: the value is cut to a multiple of 2^-56, and the random bits are
+ * added below 2^-24. */
 TPS_INLINE guint16
 stochastic_f32_to_f16 (gfloat value, guint32 random)
 {

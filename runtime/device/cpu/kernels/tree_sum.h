@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Sums of lists of rows by the fixed tree of runtime/device/backend.h: the sums of chunks of
- * TPS_SUM_CHUNK terms form a list again. The caller adds the terms one after the other, as directed
- * by the tree:
+ * TPS_SUM_CHUNK terms form a new list. The caller must add the terms one after the other, as
+ * tps_tree_sum_next() directs:
  *
  *   tps_tree_sum_init (&tree, dtype, dim, sum, levels, stride);
  *   for (each term)
@@ -12,8 +12,8 @@
  *       sum += term;
  *   tps_tree_sum_finish (&tree);
  *
- * Until the end, `sum` holds the current chunk. A list of one chunk uses no level. Thread: a tree
- * must be used by one thread at a time. */
+ * Until tps_tree_sum_finish(), `sum` holds the sum of the current chunk. A list of one chunk uses
+ * no level. Thread: a tree must be used by one thread at a time. */
 
 #pragma once
 
@@ -42,8 +42,8 @@ tps_tree_sum_levels (gsize n_terms)
   return n_levels;
 }
 
-/* Starts a sum. `sum` and the `levels`, each [dim] of `dtype`, are borrowed until the tree is
- * finished and may be uninitialised. */
+/* Starts a sum. `sum` and each of the `levels`, which begin `stride` bytes apart, must be [dim] of
+ * `dtype`. They may be uninitialised, and are borrowed until the tree is finished. */
 static inline void
 tps_tree_sum_init (TpsTreeSum *tree, TpsDType dtype, gsize dim, gpointer sum, gpointer levels,
                    gsize stride)
@@ -53,11 +53,11 @@ tps_tree_sum_init (TpsTreeSum *tree, TpsDType dtype, gsize dim, gpointer sum, gp
   };
 }
 
-/* Moves the complete chunk in `sum` to the level above. */
+/* Adds the complete chunk in `sum` to the level above. For tps_tree_sum_next(). */
 void tps_tree_sum_carry (TpsTreeSum *tree);
 
-/* Must be called before each term. TRUE: the caller must store the term in `sum`; FALSE: the caller
- * must add the term to `sum`. */
+/* Must be called before each term. If it returns TRUE, the caller must store the term in `sum`;
+ * otherwise, the caller must add the term to `sum`. */
 static inline gboolean
 tps_tree_sum_next (TpsTreeSum *tree)
 {
@@ -70,7 +70,8 @@ tps_tree_sum_next (TpsTreeSum *tree)
   return TRUE;
 }
 
-/* Completes the sum of all terms in `sum`. Without any term, `sum` does not change. */
+/* Completes the sum: `sum` is the sum of all terms afterwards. Without any term, `sum` does not
+ * change. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
 
 /* Working space for rows whose cells have separate sums. Borrowed. */
@@ -81,7 +82,8 @@ typedef struct
   gfloat *levels; /* [levels, dim], for the largest number of terms of a column */
 } TpsCellSums;
 
-/* row [dim] = 0 + the gradients of cells `cells` [n] of the output, each added to its column. */
+/* row [dim] = 0 + the gradients of the cells `cells` [n] of the output, each added to the column of
+ * its cell as a tree. */
 void tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient,
                            const gsize *cells, gsize n, gfloat *row);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The optimizers of the list in optimizer.c, each from a file of its own. Internal to this
+/* The optimizers that optimizer.c lists, each defined in a file of its own. Internal to this
  * folder. */
 
 #pragma once

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU, one file for each. Every operation rounds once to float,
- * in the order of the formula in that file; factors are rounded to float first. The bits are the
- * same on every CPU.
+/* The arithmetic of optimizers on the CPU, with one file for each optimizer. Every operation rounds
+ * once to float, in the order of the formula in the optimizer's file; factors are rounded to float
+ * first. The bits are the same on every CPU.
  */
 
 #pragma once
@@ -24,6 +24,7 @@ typedef struct
 {
   const gchar *name;
   TpsOptimizerKind kind;
+  /* Returns the number of floats of state for a row of `dim` values. */
   gsize (*state_per_row) (const TpsOptimizerSpec *spec, gsize dim);
   /* Updates values [dim] and state [state_per_row] by gradient [dim]. The arrays must not overlap
    * and must be aligned to float. Thread: any; a row must be updated by one thread at a time. */
@@ -31,7 +32,7 @@ typedef struct
                       gfloat *state, gsize dim);
 } TpsCpuOptimizer;
 
-/* Prepares step `number` (from 1). `spec` must be resolved; it is borrowed by `step`. */
+/* Prepares step `number` (from 1). `step` borrows `spec`, which must be resolved. */
 void tps_cpu_optimizer_step_init (TpsOptimizerStep *step, const TpsOptimizerSpec *spec,
                                   gint64 number);
 
