@@ -11,8 +11,9 @@
  * never fail at the call. Only `copy` and `copy_rows` may block. An operation borrows its memory,
  * including the memory to which a struct argument points, which must not change until the stream
  * has passed the operation; the struct itself is copied. A failed operation puts its stream into an
- * error state: the stream skips all later operations, and stream_sync, event_sync and
- * stream_wait_event report the first failure as TPS_ERROR_DEVICE_LOST.
+ * error state: the stream skips all later operations, stream_sync and event_sync report the first
+ * failure as TPS_ERROR_DEVICE_LOST, and stream_wait_event puts the waiting stream into the error
+ * state too.
  *
  * Callers must check arguments. An index or target out of range, a forbidden overlap of arrays, or
  * a dtype that a slot does not list is a bug in the caller. Shapes may be empty; then the operation

@@ -9,18 +9,18 @@
 
 G_BEGIN_DECLS
 
-/* An all-zero value has no buffer. */
+/* All zero: there is no buffer. */
 typedef struct
 {
   TpsBuffer *buffer;
   gsize capacity; /* rows */
 } TpsActivations;
 
-/* Makes room for `rows` rows of each of `n_arrays` arrays. arrays[i], an output, is the array of
- * width widths[i], aligned to 64 bytes. If there is already enough room, the buffer and its
- * contents are kept. Otherwise a new buffer replaces the old one, which is released when `stream`
- * has passed the work queued on it. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; then there is no
- * buffer. */
+/* Makes room for `rows` rows of each of `n_arrays` arrays. If there is already enough room, the
+ * buffer, its contents and `arrays` do not change, so the caller must keep `arrays` between calls.
+ * Otherwise, waits until `stream` has passed all queued work, replaces the buffer, and sets
+ * arrays[i] to the array of width widths[i], aligned to 64 bytes and borrowed from the buffer.
+ * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; the previous arrays must then not be used. */
 gboolean tps_activations_reserve (TpsActivations *activations, TpsStream *stream, gsize rows,
                                   const gsize *widths, guint n_arrays, gfloat **arrays,
                                   GError **error);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One mini-batch of classification data. */
+/* One mini-batch of training data. */
 
 #pragma once
 
@@ -8,13 +8,15 @@
 
 G_BEGIN_DECLS
 
-/* Owns its tensors; must be cleared with tps_train_batch_clear(). */
+/* The model determines dtypes and shapes (TpsModelClass.check_batch). A batch owns its tensors and
+ * must be cleared with tps_train_batch_clear(). */
 typedef struct
 {
-  TpsTensor input;  /* INT64 [batch, length]: ids */
-  TpsTensor target; /* INT64 [batch]: classes */
+  TpsTensor input;  /* [batch, …], such as INT64 ids [batch, length] */
+  TpsTensor target; /* [batch, …], such as INT64 classes [batch] */
 } TpsTrainBatch;
 
+/* Releases the tensors. */
 static inline void
 tps_train_batch_clear (TpsTrainBatch *batch)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Training data that a master generates from a seed. The data of a seed are the same on every
+/* Training data that a master generates from a seed. A seed gives the same data on every
  * platform. */
 
 #pragma once
@@ -9,6 +9,7 @@
 
 G_BEGIN_DECLS
 
+/* Owns its tensors; must be cleared with tps_dataset_clear(). */
 typedef struct
 {
   TpsTensor input;  /* INT64 [samples, length] */
@@ -19,12 +20,15 @@ typedef struct
 typedef struct
 {
   const gchar *name;
+  /* Initialises `dataset` with samples generated from `seed`. The caller owns the dataset. Errors:
+   * INVALID_ARGUMENT naming the configuration key; RESOURCE_EXHAUSTED. */
   gboolean (*generate) (GVariant *config, gint64 seed, TpsDataset *dataset, GError **error);
 } TpsDataClass;
 
-/* The registry of data. Find: errors (NULL) NOT_FOUND; the message lists the known names. Register:
- * must be called before any trainer runs; `klass` must stay valid until the process ends. List:
- * static names, NULL-terminated, in an array owned by the caller (g_free). */
+/* The registry of data. find() returns the class of a name, borrowed; errors: NOT_FOUND (NULL), and
+ * the message lists the known names. register() must be called before any trainer runs; `klass`
+ * must stay valid until the process ends. list() returns a NULL-terminated array of static names;
+ * the caller owns the array (g_free). */
 const TpsDataClass *tps_data_class_find (const gchar *name, GError **error);
 void tps_data_class_register (const TpsDataClass *klass);
 const gchar **tps_data_class_list (void);

@@ -20,26 +20,27 @@ typedef struct
   TpsPooling pooling; /* SUM or MEAN */
   TpsParameter *table;
 
-  /* Sparse gradients use these buffers in turn, because a sender may keep one until it sends the
-   * next. */
+  /* Sparse gradients use these buffers in turn, because a sender may hold one gradient until it
+   * sends the next. */
   TpsBuffer *places[TPS_EMBEDDING_BAG_PLACES];
   guint place; /* index of the next buffer */
 } TpsEmbeddingBag;
 
-/* Releases the memory. The streams that use it must have passed that work. */
+/* Releases the memory. Streams must have passed all work that uses it. */
 void tps_embedding_bag_clear (TpsEmbeddingBag *bag);
 
-/* Fills the table with normal numbers of mean 0 and standard deviation 1, PyTorch's default. */
+/* Fills the table with normal numbers of mean 0 and standard deviation 1, PyTorch's default, from
+ * stream number `stream` of the generator. */
 void tps_embedding_bag_init_parameters (const TpsEmbeddingBag *bag, gint64 seed, guint64 stream);
 
-/* Reserves memory for the sparse gradient of a pass with this input, and releases the last one,
- * table->sparse_gradient. Does nothing for a dense gradient. Errors: RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* Reserves memory for the sparse gradient of a pass with this input, and releases the previous
+ * gradient, table->sparse_gradient. Does nothing for a dense gradient. May block. Errors:
+ * RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                     GError **error);
 
-/* Enqueues the forward pass. input: INT64 [batch, length], ids in [0, rows); output: [batch,
- * dim]. */
+/* Enqueues the forward pass. `input` must be INT64 [batch, length] with ids in [0, rows); `output`
+ * is [batch, dim]. */
 void tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                 gfloat *output);
 

@@ -17,12 +17,12 @@ typedef struct
   TpsParameter *weight, *bias;
 } TpsLinear;
 
-/* Fills the parameters with uniform numbers in ±1 / sqrt (n_in), PyTorch's default. `stream` of the
- * generator serves the weight, and stream + 1 the bias. */
+/* Fills the parameters with uniform numbers in ±1 / sqrt (n_in), PyTorch's default. Stream `stream`
+ * of the generator is used for the weight, and stream + 1 for the bias. */
 void tps_linear_init_parameters (const TpsLinear *linear, gint64 seed, guint64 stream);
 
-/* input [batch, n_in], output [batch, n_out]. This function and the functions below enqueue on
- * `stream`. */
+/* Computes output [batch, n_out] from input [batch, n_in]. This function and the functions below
+ * only enqueue work on `stream`. */
 void tps_linear_forward (const TpsLinear *linear, TpsStream *stream, const gfloat *input,
                          gfloat *output, gsize batch);
 

@@ -35,43 +35,44 @@ typedef struct
 
   /* The gradient of a sparse parameter, written by backward: coalesced (ids ascending and unique),
    * with weight 1, in buffers in the device's memory (tps_buffer_get_device()). The next forward
-   * pass releases it. Code that reads it longer, or on another stream, must hold a reference until
-   * it has read it, because the model reuses buffers without another owner. */
+   * pass releases the gradient. Code that reads the gradient later, or on a different stream, must
+   * hold a reference until then, because the model reuses buffers that have no other owner. */
   TpsGradient sparse_gradient;
 } TpsParameter;
 
 typedef struct TpsModel TpsModel;
 
-/* Reports that the gradient of parameter `index` is complete: no later work of this backward pass
- * changes it, and all work for it has been enqueued on the model's stream. The number of rows of a
- * sparse gradient is known. */
+/* Reports that all work for the gradient of parameter `index` has been enqueued on the model's
+ * stream. No later work of this backward pass changes the gradient. The number of rows of a sparse
+ * gradient is known. */
 typedef void (*TpsGradientReady) (gpointer user_data, guint index);
 
 /* An entry of the model registry. */
 typedef struct
 {
   const gchar *name;
-  /* Creates a model that computes on `device`; NULL means the CPU. Owned by the caller. Errors:
-   * INVALID_ARGUMENT naming the configuration key; DEVICE_LOST. */
+  /* Creates a model that computes on `device`; NULL means the CPU. The caller owns the model and
+   * must free it with free(). Errors: INVALID_ARGUMENT naming the configuration key;
+   * DEVICE_LOST. */
   TpsModel *(*create) (GVariant *config, TpsDevice *device, GError **error);
   void (*free) (TpsModel *model);
   /* Fills all values from `seed`, with the distributions of the PyTorch layers. The values must be
-   * the same on every platform and for every trainer. They are bound to host memory during the
-   * call, see tps_model_fill_parameters(). */
+   * the same on every platform and for every trainer. The values must be bound to host memory
+   * during the call, see tps_model_fill_parameters(). */
   void (*init_parameters) (TpsModel *model, gint64 seed);
   /* Checks a batch, which lies in host memory: dtypes, shapes, and the ranges of ids and targets.
    * Errors: INVALID_ARGUMENT; the message names the value. */
   gboolean (*check_batch) (TpsModel *model, const TpsTrainBatch *batch, GError **error);
   /* Computes the output, FLOAT32 [batch, classes], in the device's memory. The view is borrowed
    * until the next forward pass. `input` stays borrowed and must not change until the stream has
-   * passed the backward pass. Allocates the memory of both passes if that of earlier passes is too
-   * small. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; after the former the model can be used again
-   * with a smaller batch. */
+   * passed the backward pass. Allocates the memory of both passes if the memory of earlier passes
+   * is too small. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. After RESOURCE_EXHAUSTED, the model can
+   * be used again with a smaller batch. */
   gboolean (*forward) (TpsModel *model, TpsTensorView input, TpsTensorView *output, GError **error);
-  /* Computes the gradients of all parameters, last layer first, from the gradient of the output
-   * (same shape, borrowed until the stream has passed). Calls `ready` on this thread as soon as
-   * each gradient has been enqueued, before that of the layer's input. Failures are reported by the
-   * stream. */
+  /* Computes the gradients of all parameters, the last layer first, from the gradient of the output
+   * (of the same shape as the output; borrowed until the stream has passed the backward pass).
+   * Calls `ready` on this thread as soon as the computation of each gradient has been enqueued. The
+   * stream reports failures. */
   void (*backward) (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
                     gpointer user_data);
 } TpsModelClass;
@@ -86,24 +87,25 @@ struct TpsModel
 };
 
 /* For implementations: tps_model_init() sets the class and creates a stream of `device` (NULL means
- * the CPU); tps_model_clear() waits for queued work and frees the stream. Errors: DEVICE_LOST; then
- * the model must not be cleared. */
+ * the CPU); tps_model_clear() waits for queued work and frees the stream. Errors: DEVICE_LOST; the
+ * model then has no stream, and tps_model_clear() has no effect. */
 gboolean tps_model_init (TpsModel *model, const TpsModelClass *klass, TpsDevice *device,
                          GError **error);
 void tps_model_clear (TpsModel *model);
 
-/* For owners of the storage: fills all bound values from `seed` by init_parameters, through host
- * memory if the device's memory is not host memory. Blocks. Errors: RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* For owners of the storage: fills all bound values from `seed` with init_parameters. If the device
+ * does not use host memory, the values are filled in host memory and then copied. Blocks. Errors:
+ * RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error);
 
-/* Finds a built-in class ("DummyModel", "HybridModel", "LinearModel") or a registered one. Static.
- * Errors: NOT_FOUND (NULL); the message lists the known names. */
+/* Finds a built-in class ("DummyModel", "HybridModel", "LinearModel") or a registered class.
+ * Borrowed. Errors: NOT_FOUND (NULL); the message lists the known names. */
 const TpsModelClass *tps_model_class_find (const gchar *name, GError **error);
 /* Registers a class, which must stay valid until the process ends. Must be called before any
  * trainer runs. */
 void tps_model_class_register (const TpsModelClass *klass);
-/* Returns the names in order: static strings in an array owned by the caller (g_free). */
+/* Returns the names of all classes, in order, as a NULL-terminated array of static strings. The
+ * caller owns the array (g_free). */
 const gchar **tps_model_class_list (void);
 
 /* A loss of a model's output: an entry of the criterion registry ("cel": cross-entropy, averaged
@@ -112,16 +114,17 @@ typedef struct
 {
   const gchar *name;
   /* Enqueues the computation of *loss and of `output_gradient` [batch, classes] on `stream`. *loss
-   * lies in host memory that the device can write (alloc_host); everything else lies in the memory
-   * of the stream's device. Both results can be read when the stream has passed; on the CPU, at
-   * once. */
+   * must lie in host memory that the device can write (alloc_host), and all other arrays in the
+   * memory of the stream's device. Both results can be read when the stream has passed this work;
+   * on the CPU, at once. */
   void (*forward_backward) (TpsStream *stream, TpsTensorView output, TpsTensorView target,
                             gdouble *loss, gfloat *output_gradient);
 } TpsCriterion;
 
-/* The registry of losses. Find: errors (NULL) NOT_FOUND; the message lists the known names.
- * Register: must be called before any trainer runs; the entry must stay valid until the process
- * ends. List: static names in an array owned by the caller (g_free). */
+/* The registry of losses. find() returns the loss of a name, borrowed; errors: NOT_FOUND (NULL),
+ * and the message lists the known names. register() must be called before any trainer runs; the
+ * entry must stay valid until the process ends. list() returns a NULL-terminated array of static
+ * names; the caller owns the array (g_free). */
 const TpsCriterion *tps_criterion_find (const gchar *name, GError **error);
 void tps_criterion_register (const TpsCriterion *criterion);
 const gchar **tps_criterion_list (void);

@@ -3,8 +3,8 @@
 /* Random numbers that are the same on every platform: Philox4x32-10, a counter-based generator
  * (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011). Block n of
  * stream s with seed k is philox (counter = {n, s}, key = k), so streams are independent and can be
- * drawn in any order. Derived numbers use only operations whose results IEEE 754 defines; the
- * mathematics library is not used.
+ * drawn in any order. Derived numbers use only operations whose results IEEE 754 defines, and no
+ * transcendental function of the mathematics library.
  */
 
 #pragma once
@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-/* Lives in the caller's storage. Thread: one at a time. */
+/* A generator, in the caller's storage. Thread: one at a time. */
 typedef struct
 {
   guint32 key[2];
@@ -24,10 +24,10 @@ typedef struct
   gdouble normal; /* the second number of a pair */
 } TpsRng;
 
-/* Starts stream `stream` under `seed`. Nothing must be cleared. */
+/* Initialises a generator at the start of stream `stream` of `seed`. It needs no clearing. */
 void tps_rng_init (TpsRng *rng, gint64 seed, guint64 stream);
 
-/* Returns the next number, uniform over 32 bits. */
+/* Return the next number, uniform over 32 or 64 bits. */
 guint32 tps_rng_next_u32 (TpsRng *rng);
 guint64 tps_rng_next_u64 (TpsRng *rng);
 
@@ -40,14 +40,16 @@ gdouble tps_rng_next_double (TpsRng *rng);
 /* Returns a normal number of mean 0 and standard deviation 1 (Marsaglia's polar method). */
 gdouble tps_rng_next_normal (TpsRng *rng);
 
-/* Fills `values` [n] with numbers uniform in [low, high], from 24 random bits each. */
+/* Fill `values` [n] with numbers that are uniform in [low, high], from 24 random bits each, or
+ * normal. */
 void tps_rng_fill_uniform (TpsRng *rng, gfloat *values, gsize n, gdouble low, gdouble high);
 void tps_rng_fill_normal (TpsRng *rng, gfloat *values, gsize n, gdouble mean, gdouble stdev);
 
 /* Shuffles `values` [n] (Fisher and Yates). */
 void tps_rng_shuffle (TpsRng *rng, gint64 *values, gsize n);
 
-/* Returns ln x for a normal x > 0, almost exactly rounded, with the same bits on every platform. */
+/* Returns ln x with the same bits on every platform. `x` must be a normal number > 0. The result is
+ * almost always correctly rounded. */
 gdouble tps_rng_natural_log (gdouble x);
 
 /* Computes one block. Public for the generator's test vectors. */

@@ -24,14 +24,14 @@ gboolean tps_dtype_is_valid (gint value);
 /* Returns the size of an element in bytes. `dtype` must be valid. */
 gsize tps_dtype_size (TpsDType dtype);
 
-/* Returns the name, such as "FLOAT32", or "UNKNOWN" for an invalid value. The string is static. */
+/* Returns the name, such as "FLOAT32", or "UNKNOWN" for an invalid value. Static. */
 const gchar *tps_dtype_name (TpsDType dtype);
 
 /* Returns TRUE for floating-point types. `dtype` must be valid. */
 gboolean tps_dtype_is_floating (TpsDType dtype);
 
-/* Scalar conversions. They round to nearest, ties to even. An overflow gives infinity; a NaN stays
- * a quiet NaN. */
+/* Convert one value. Conversions round to nearest, ties to even. An overflow gives infinity; a NaN
+ * gives a quiet NaN. */
 guint16 tps_float16_from_float (gfloat value);
 gfloat tps_float16_to_float (guint16 bits);
 guint16 tps_bfloat16_from_float (gfloat value);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A contribution to an average, and the average itself. A gradient is either dense or consists of
- * some rows of a [rows, dim] matrix. */
+/* Gradients: contributions to an average, and the average itself. A gradient is either dense or
+ * consists of some rows of a [rows, dim] matrix. */
 
 #pragma once
 
@@ -21,7 +21,7 @@ typedef enum
 typedef struct
 {
   TpsGradientKind kind;
-  gdouble weight;    /* finite, >= 0 */
+  gdouble weight;    /* 0, or FLT_MIN to FLT_MAX */
   TpsTensor dense;   /* DENSE: any shape, floating point */
   TpsTensor indices; /* SPARSE: INT64 [nnz] */
   TpsTensor values;  /* SPARSE: [nnz, dim], floating point */
@@ -31,14 +31,15 @@ typedef struct
 /* Releases the tensors; the gradient is NONE afterwards. */
 void tps_gradient_clear (TpsGradient *gradient);
 
-/* Moves ownership. `from` is empty afterwards; the previous contents of `to` are released. */
+/* Moves the contents of `from` to `to`. `from` is NONE afterwards; the previous contents of `to`
+ * are released. */
 void tps_gradient_move (TpsGradient *to, TpsGradient *from);
 
-/* Initialises `gradient` as another owner of the elements of `other`. */
+/* Initialises `gradient` as a further owner of the elements of `other`. */
 void tps_gradient_init_ref (TpsGradient *gradient, const TpsGradient *other);
 
-/* Checks the properties that do not depend on other gradients: the weight, a floating-point dtype,
- * indices INT64 [nnz] within [0, rows), and values [nnz, dim]. Reads all indices. Errors:
+/* Checks the properties that do not depend on other gradients: the weight, the floating-point
+ * dtype, indices INT64 [nnz] in [0, rows), and values [nnz, dim]. Reads all indices. Errors:
  * TPS_ERROR_INVALID_ARGUMENT; the message names the value and its position. Thread: any. */
 gboolean tps_gradient_check (const TpsGradient *gradient, GError **error);
 

@@ -17,8 +17,8 @@ typedef struct
 /* Releases the name and the tensor. */
 void tps_named_tensor_clear (TpsNamedTensor *parameter);
 
-/* Immutable after it has been published, and reference-counted. Only tps_model_version_new()
- * creates it. */
+/* A reference-counted version of a model, immutable after its publication. It must be created with
+ * tps_model_version_new(). */
 typedef struct
 {
   gint64 version;
@@ -26,7 +26,8 @@ typedef struct
   TpsNamedTensor *parameters;
 } TpsModelVersion;
 
-/* Creates a version with `n_parameters` empty parameters. The caller owns the reference. */
+/* Creates a version with `n_parameters` empty parameters. The caller owns the reference. Thread of
+ * ref and unref: any. */
 TpsModelVersion *tps_model_version_new (gint64 version, guint n_parameters);
 TpsModelVersion *tps_model_version_ref (TpsModelVersion *model);
 void tps_model_version_unref (TpsModelVersion *model);

@@ -24,8 +24,8 @@ typedef enum
   TPS_OPTIMIZER_FTRL = 5,
 } TpsOptimizerKind;
 
-/* The options given by a caller. NAN means that a value was not given and that the optimizer's
- * default applies. */
+/* The options given by a caller. NAN means that a value is unset and that the optimizer's default
+ * applies; learning_rate has no default. */
 typedef struct
 {
   TpsOptimizerKind kind;
@@ -40,22 +40,23 @@ typedef struct
   gdouble beta;
 } TpsOptimizerSpec;
 
-/* Returns a specification of this kind and learning rate, with every other value unset. */
+/* Returns a specification with this kind and learning rate. All other values are unset. */
 TpsOptimizerSpec tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate);
 
 /* Fills in the defaults and checks the specification: the kind must be known, and values must be
  * finite and in range. A value that the kind does not use must be unset or 0. `what` is the prefix
- * of error messages. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.momentum: …". Thread: any. */
+ * of error messages. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.momentum: …"; `spec` has not
+ * changed then. Thread: any. */
 gboolean tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **error);
 
-/* Compares two resolved specifications. */
+/* Returns TRUE if two resolved specifications are equal. */
 gboolean tps_optimizer_spec_equal (const TpsOptimizerSpec *a, const TpsOptimizerSpec *b);
 
-/* Returns the name on the wire, such as "SGD". The string is static. NULL for an unknown kind. */
+/* Returns the name on the wire, such as "SGD", or NULL for an unknown kind. Static. */
 const gchar *tps_optimizer_kind_name (TpsOptimizerKind kind);
 
-/* Finds a kind by that name, ignoring case and accepting '-' for '_'. Errors: TPS_ERROR_NOT_FOUND;
- * the message lists the known names. */
+/* Finds a kind by its name on the wire, ignoring case and accepting '-' for '_'. Errors:
+ * TPS_ERROR_NOT_FOUND; the message lists the known names. */
 gboolean tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **error);
 
 /* Returns the number of floats of state for a row of `dim` values. The state must be zero before

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors: dense, row-major, little-endian. A view borrows its elements and an owner holds a
- * reference to them; the two are different types.
+/* Tensors: dense, row-major, little-endian. A view (TpsTensorView) borrows its elements, and an
+ * owner (TpsTensor) holds a reference to them.
  *
  * Both are plain values. A view is passed and returned by value. An owner lives in the caller's
- * storage and must be emptied with tps_tensor_clear().
+ * storage and must be cleared with tps_tensor_clear().
  */
 
 #pragma once
@@ -47,8 +47,8 @@ typedef struct
 gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
                          const gchar *what, GError **error);
 
-/* Return the number of elements and of bytes of a valid shape, and TRUE if dtype and dimensions are
- * equal. */
+/* Return the number of elements or of bytes of a valid shape. tps_shape_equal() returns TRUE if
+ * dtypes and dimensions are equal. */
 gint64 tps_shape_n_elems (const TpsShape *shape);
 gsize tps_shape_n_bytes (const TpsShape *shape);
 gboolean tps_shape_equal (const TpsShape *a, const TpsShape *b);
@@ -56,12 +56,12 @@ gboolean tps_shape_equal (const TpsShape *a, const TpsShape *b);
 /* Describes a shape: "FLOAT32 [30, 100]". Owned by the caller. */
 gchar *tps_shape_to_string (const TpsShape *shape);
 
-/* Allocates elements from the default pool; tps_tensor_init() leaves them uninitialised. `shape`
- * must be valid. The caller owns the tensor. */
+/* Allocate the elements of a tensor from the default pool: uninitialised, or zero. `shape` must be
+ * valid. The caller owns the tensor. */
 void tps_tensor_init (TpsTensor *tensor, const TpsShape *shape);
 void tps_tensor_init_zeroed (TpsTensor *tensor, const TpsShape *shape);
 
-/* Allocate uninitialised elements of shape [dim0] or [dim0, dim1]. */
+/* As tps_tensor_init(), for the shapes [dim0] and [dim0, dim1]. */
 void tps_tensor_init_1d (TpsTensor *tensor, TpsDType dtype, gint64 dim0);
 void tps_tensor_init_2d (TpsTensor *tensor, TpsDType dtype, gint64 dim0, gint64 dim1);
 
@@ -70,20 +70,23 @@ void tps_tensor_init_2d (TpsTensor *tensor, TpsDType dtype, gint64 dim0, gint64 
 void tps_tensor_init_take (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer,
                            gsize offset);
 
-/* Initialises `tensor` as another owner of the elements of `other`. */
+/* Initialises `tensor` as a further owner of the elements of `other`. */
 void tps_tensor_init_ref (TpsTensor *tensor, const TpsTensor *other);
 
-/* Initialises `tensor` as the owner of a copy of the elements. */
+/* Initialises `tensor` as the owner of a copy of the elements of `view`. */
 void tps_tensor_init_copy (TpsTensor *tensor, TpsTensorView view);
 
 /* Releases the elements; the tensor is empty afterwards. */
 void tps_tensor_clear (TpsTensor *tensor);
 
-/* Moves ownership. `from` is empty afterwards; the previous elements of `to` are released. */
+/* Moves the contents of `from` to `to`. `from` is empty afterwards; the previous elements of `to`
+ * are released. */
 void tps_tensor_move (TpsTensor *to, TpsTensor *from);
 
-/* TRUE for the all-zero value; a tensor without elements is not empty */
+/* Returns TRUE for the all-zero value. A tensor that merely has no elements is not empty. */
 gboolean tps_tensor_is_empty (const TpsTensor *tensor);
+
+/* Return the elements, borrowed from the tensor. They are NULL if the tensor has no buffer. */
 gpointer tps_tensor_data (const TpsTensor *tensor);
 TpsTensorView tps_tensor_view (const TpsTensor *tensor);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A tenant: callers that share limits. It has the limits, their present use, and the decision about
+/* A tenant: callers that share limits. It holds the limits and their present use, and decides about
  * each call.
  *
  *   if (!tps_tenant_begin_call (tenant, n_bytes_in, now_ns, &error))      before the work
@@ -8,20 +8,23 @@
  *   tps_tenant_add_rows (tenant, n_rows, now_ns, &error)          once the number is known
  *   tps_tenant_end_call (tenant, n_bytes_out, now_ns);            once the reply is encoded
  *
- * `now_ns` is a time of the monotonic clock that the caller has read for another purpose, such as
- * the arrival of the call. It must not lie in the future. Tokens are counted at that time. Before
- * the tenant refuses a call, it counts the tokens again at the present time, so an old `now_ns`
- * never causes a refusal. 0: the tenant reads a clock.
+ * `now_ns` is a time of the monotonic clock that the caller has read for a different purpose, such
+ * as the arrival of the call. It must not lie in the future. If it is 0, the tenant reads a clock.
+ * Tokens are counted at `now_ns`. Before the tenant refuses a call, it counts the tokens again at
+ * the present time, so an old `now_ns` never causes a refusal.
  *
  * Tokens for calls, rows and received bytes must be available before the work. Sent bytes are
  * charged when they are known, and may leave a debt; the calls of a tenant in debt are refused. A
- * refused call is not charged. The memory of tables is a budget below that of all tables.
+ * refusal charges no tokens, except that concurrent calls may lose a few. Tokens that the call was
+ * charged before, by begin_call(), are not returned. The memory of tables has a budget, whose
+ * parent is the budget of all tables.
  *
- * A refusal is RESOURCE_EXHAUSTED. It names the tenant, the limit and its value, and has
- * retry_after_ms, after which the same call is admitted if the tenant makes no other meanwhile.
+ * A refusal is the error RESOURCE_EXHAUSTED. The error names the tenant, the limit and its value,
+ * and has retry_after_ms. After this time the same limit admits the call, if the tenant makes no
+ * other calls meanwhile; for calls in flight, the time is an estimate.
  *
  * Thread: any, unless stated otherwise. The functions for calls take no lock. Tenants are owned by
- * TpsQuotas (quotas.h) and live as long as that.
+ * a TpsQuotas (quotas.h) and live as long as their owner.
  */
 
 #pragma once
@@ -45,7 +48,7 @@ typedef enum
 #define TPS_N_RATES 4
 #define TPS_N_QUOTAS 6
 
-/* "calls_per_s", ..., "calls_in_flight", "table_bytes"; static. */
+/* Returns the name of a limit: "calls_per_s", ..., "calls_in_flight", "table_bytes". Static. */
 const gchar *tps_quota_kind_name (TpsQuotaKind kind);
 
 typedef struct
@@ -68,59 +71,61 @@ typedef struct
 {
   TpsBudget *tables;      /* in host memory, of all tenants; NULL = there is none */
   TpsWorkerPool *workers; /* borrowed; NULL = jobs of tenants are not grouped */
-  /* NULL = the system's monotonic clock. A clock of tests also replaces the times of callers. */
+  /* NULL = the system's monotonic clock. A test's clock also replaces the `now_ns` of callers. */
   gint64 (*get_now_ns) (void);
 } TpsTenantOptions;
 
-/* For TpsQuotas alone. No call of the tenant may be in progress when it is freed. */
+/* Create and free a tenant, only for TpsQuotas. A new tenant has no limits. A tenant must not be
+ * freed while one of its calls is in progress. */
 TpsTenant *tps_tenant_new (const gchar *name, const TpsTenantOptions *options);
 void tps_tenant_free (TpsTenant *tenant);
 
-/* Replaces the limits. Buckets keep their missing tokens, and running calls keep their grants. One
- * thread at a time. */
+/* Replaces the limits. Buckets keep the number of missing tokens, and admitted calls stay admitted.
+ * Thread: one at a time. */
 void tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits);
 
-/* From now on the tenant's tables must not exceed its limit. Before, while a server reads its data
- * directory, they are only counted: a lowered limit must not prevent a server from starting. One
- * thread at a time. */
+/* Begins to enforce the limit of the tenant's tables. Before this call, while a server reads its
+ * data directory, tables are only counted, because a lowered limit must not prevent a server from
+ * starting. Thread: one at a time. */
 void tps_tenant_enforce_table_bytes (TpsTenant *tenant);
 
-/* Borrowed. */
+/* Returns the name. Borrowed. */
 const gchar *tps_tenant_get_name (const TpsTenant *tenant);
 
-/* Admits a call whose request has `n_bytes_in`. end_call() must follow for every admitted call.
- * Errors: RESOURCE_EXHAUSTED. */
+/* Admits a call whose request has `n_bytes_in` bytes. end_call() must follow for every admitted
+ * call. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, gint64 now_ns, GError **error);
 
 /* Charges an admitted call for rows that it is about to read or change. Errors:
  * RESOURCE_EXHAUSTED. */
 gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, GError **error);
 
-/* Ends an admitted call, which sends `n_bytes_out`. */
+/* Ends an admitted call, whose reply has `n_bytes_out` bytes, and charges these bytes. */
 void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns);
 
-/* The budget of the tenant's tables in host memory, a part of the budget of all tables. A table
- * must be charged to it and to the quota below. Borrowed; NULL = TpsTenantOptions.tables is
- * NULL. */
+/* Returns the budget of the tenant's tables in host memory, a part of the budget of all tables.
+ * Tables must be charged to this budget and to the quota below. Borrowed; NULL if
+ * TpsTenantOptions.tables is NULL. */
 TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);
 
-/* The budget of all memory of the tenant's tables, in host memory and on devices. Its limit is
- * TpsTenantLimits.table_bytes. Borrowed; NULL as above. */
+/* Returns the budget of all memory of the tenant's tables, in host memory and on devices. Its limit
+ * is TpsTenantLimits.table_bytes. Borrowed; NULL if TpsTenantOptions.tables is NULL. */
 TpsBudget *tps_tenant_get_table_quota (TpsTenant *tenant);
 
-/* The tenant's turn among all tenants on the worker pool, borrowed; NULL = jobs are not grouped. */
+/* Returns the group of the tenant's jobs on the worker pool, on which tenants take turns. Borrowed;
+ * NULL if jobs are not grouped. */
 TpsJobGroup *tps_tenant_get_job_group (TpsTenant *tenant);
 
-/* The use of a tenant's limits, at one moment. */
+/* The limits of a tenant and their use, at one moment. */
 typedef struct
 {
   const gchar *name; /* borrowed from the tenant */
   TpsTenantLimits limits;
-  gint64 levels[TPS_N_RATES]; /* tokens left; negative = a debt; 0 if there is no limit */
+  gint64 levels[TPS_N_RATES]; /* tokens left; negative = a debt; 0 without a limit */
   guint64 n_calls_in_flight;
   gsize n_table_bytes;
   guint64 n_refused[TPS_N_QUOTAS];
-  guint64 throttled_ms; /* sum of the waits that refusals named */
+  guint64 throttled_ms; /* sum of the retry_after_ms of all refusals */
 } TpsTenantStatus;
 
 /* Fills in `status`. Thread: any. */

@@ -8,7 +8,7 @@
  *     refuse
  *   tps_token_charge_take (&charge, bucket, rate, now_ns, &wait_ns);
  *
- * Rates must be limited, except for tps_token_charge(). Thread: any.
+ * Rates must be limited, except in tps_token_charge(). Thread: any.
  */
 
 #pragma once
@@ -18,7 +18,7 @@
 G_BEGIN_DECLS
 
 #define TPS_TOKEN_MAX_DEBT_NS (G_GINT64_CONSTANT (3600) * 1000000000)
-/* The longest span of one charge, and of a burst. The sum of a time and both of them does not
+/* The longest duration of one charge, and of a burst. The sum of a time and both durations does not
  * overflow. */
 #define TPS_TOKEN_MAX_SPAN_NS (G_GINT64_CONSTANT (1) << 60)
 
@@ -29,8 +29,8 @@ typedef struct
   gint64 tat_ns;
 } TpsTokenCharge;
 
-/* Rounds up. ceil() would be a function call on processors whose rounding instruction is
- * optional. */
+/* Rounds a duration up to whole nanoseconds, at most TPS_TOKEN_MAX_SPAN_NS. ceil() would be a
+ * function call on processors whose rounding instruction is optional. */
 static inline gint64
 tps_token_span (gdouble ns)
 {
@@ -42,20 +42,22 @@ tps_token_span (gdouble ns)
   return whole + ((gdouble) whole < ns);
 }
 
+/* Returns the state of the bucket. */
 static inline gint64
 tps_token_load (const TpsTokenBucket *bucket)
 {
   return __atomic_load_n (&bucket->tat_ns, __ATOMIC_RELAXED);
 }
 
-/* The time until the bucket is full. */
+/* Returns the time until the bucket is full. */
 static inline gint64
 tps_token_missing_ns (gint64 tat_ns, gint64 now_ns)
 {
   return MAX (tat_ns - now_ns, 0);
 }
 
-/* Sets the state of the bucket if it is still `*tat_ns`. FALSE: `*tat_ns` is now the present state.
+/* Sets the state of the bucket to a full bucket after `missing` ns, if the state is still
+ * `*tat_ns`. Otherwise returns FALSE and sets `*tat_ns` to the present state. May fail spuriously.
  * The state of a full bucket is 0, not a time: a time could still lie ahead on the coarse clock,
  * which is some milliseconds late. */
 static inline gboolean
@@ -69,6 +71,7 @@ tps_token_try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat
                                       __ATOMIC_RELAXED);
 }
 
+/* Prepares a charge of `n_tokens` and reads the state of the bucket. */
 static inline TpsTokenCharge
 tps_token_charge (const TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens)
 {
@@ -76,7 +79,7 @@ tps_token_charge (const TpsTokenBucket *bucket, const TpsTokenRate *rate, guint6
                             .tat_ns = tps_token_load (bucket) };
 }
 
-/* 0 = the charge conforms; else the time after which it does. */
+/* Returns 0 if the charge conforms, and otherwise the time after which it does. */
 static inline gint64
 tps_token_charge_wait (const TpsTokenCharge *charge, const TpsTokenRate *rate, gint64 now_ns)
 {
@@ -88,7 +91,8 @@ tps_token_charge_wait (const TpsTokenCharge *charge, const TpsTokenRate *rate, g
   return MAX (wait_ns, 0);
 }
 
-/* Charges the bucket if it has not changed. FALSE: `charge` now has its present state. */
+/* Charges the bucket if its state has not changed. Otherwise returns FALSE; `charge` then has the
+ * present state of the bucket. */
 static inline gboolean
 tps_token_charge_try (TpsTokenCharge *charge, TpsTokenBucket *bucket, const TpsTokenRate *rate,
                       gint64 now_ns)
@@ -98,7 +102,8 @@ tps_token_charge_try (TpsTokenCharge *charge, TpsTokenBucket *bucket, const TpsT
   return tps_token_try_set (bucket, rate, &charge->tat_ns, missing + charge->ns, now_ns);
 }
 
-/* Charges the bucket. FALSE: the charge does not conform, and would after `*wait_ns`. */
+/* Charges the bucket if the charge conforms. Otherwise returns FALSE; the charge would conform
+ * after `*wait_ns`. */
 static inline gboolean
 tps_token_charge_take (TpsTokenCharge *charge, TpsTokenBucket *bucket, const TpsTokenRate *rate,
                        gint64 now_ns, gint64 *wait_ns)
