@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The versions of a model that trainers may request again. For each trainer this is the answer to
- * its last update; of these the newest TPS_MAX_KEPT_VERSIONS are kept.
+/* The versions of a model that trainers may request again. A trainer may request the version that
+ * was the answer to its last update. Of these versions, the newest TPS_MAX_KEPT_VERSIONS are kept.
  *
  * Thread: one at a time.
  */
@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsModelVersion *model;
-  guint n_trainers; /* the number of trainers with this version as their last answer */
+  guint n_trainers; /* trainers whose last answer was this version */
 } TpsKeptVersion;
 
 typedef struct
@@ -27,20 +27,22 @@ typedef struct
   TpsKeptVersion kept[TPS_MAX_KEPT_VERSIONS + 1]; /* oldest first */
 } TpsKeptVersions;
 
-/* Nothing is kept at first. clear() releases all versions. */
+/* Initialise and clear `versions` in the caller's storage. At first, no version is kept; clear()
+ * releases all versions. */
 void tps_kept_versions_init (TpsKeptVersions *versions, guint n_trainers);
 void tps_kept_versions_clear (TpsKeptVersions *versions);
 
-/* `model`, newer than all others, was the answer to `trainers` [n], each once. Versions that no
- * trainer may request any more are moved to `dropped`. The caller must release them without a lock,
- * since they may be large. */
+/* Adds `model` as the last answer to `trainers` [n_trainers]. `model`, to which a reference is
+ * taken, must be newer than all kept versions; trainers must not repeat. Versions that no trainer
+ * may request any more are moved to `dropped`. They may be large, so the caller should release them
+ * without a lock. */
 void tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model,
                             const gint32 *trainers, guint n_trainers, GPtrArray *dropped);
 
-/* Forgets all. */
+/* Moves all versions to `dropped` and forgets the last answers of all trainers. */
 void tps_kept_versions_reset (TpsKeptVersions *versions, guint n_trainers, GPtrArray *dropped);
 
-/* Borrowed; NULL = not kept. */
+/* Returns the kept version with this number, or NULL if it is not kept. Borrowed. */
 TpsModelVersion *tps_kept_versions_find (const TpsKeptVersions *versions, gint64 version);
 
 G_END_DECLS

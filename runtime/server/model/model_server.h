@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batch-updating parameter server. It holds a model, collects one gradient of it from each
- * trainer, steps the optimizer with their mean and answers all of them with the new model.
+/* The batch-updating parameter server. It holds a model, collects one gradient of each parameter
+ * from each trainer, steps the optimizer with the mean of the trainers' gradients, and answers all
+ * trainers with the new model.
  *
- * This is the thread-safe shell that handlers call. The rules are in the state machine beneath
- * (runtime/server/model/updating.h), which has no lock, clock or thread. Arithmetic runs on the
- * worker pool. Calls are answered outside the lock. Published models are immutable: each update
- * makes a new one, so that replies of old rounds do not change.
+ * This is the thread-safe shell that handlers call. The rules are in a state machine
+ * (runtime/server/model/updating.h), which has no lock, clock or thread. The arithmetic of large
+ * updates runs on the worker pool. Calls are answered outside the lock. Published models are
+ * immutable: each update makes a new model, so that replies of old rounds do not change.
  *
- * Rules and errors of all calls: those of the wire methods of the same name in
- * thrift/parameter_server.thrift. Calls that change the model also have those of
- * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it.
+ * The rules and errors of calls are those of the wire methods of the same names in
+ * thrift/parameter_server.thrift. Calls that change the model can also fail with the errors of
+ * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after the effect.
  */
 
 #pragma once
@@ -30,52 +31,57 @@ typedef struct TpsModelServer TpsModelServer;
 typedef struct
 {
   guint n_trainers; /* 1 to 1,048,576 */
-  /* The number of trainers that suffices for an update at the deadline, or when all others are
-   * lost; 0 = all. */
+  /* The number of trainers that suffices for an update at the deadline, or when all other trainers
+   * are lost; 0 = all. */
   guint min_trainers;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
-  /* The number of versions by which a gradient may be older than the newest model. */
+  /* The largest number of versions by which a gradient may be older than the newest model. */
   guint max_staleness;
   TpsPushWindowOptions pushes;
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
-  TpsWorkerPool *workers;  /* borrowed; outlives the server */
+  TpsWorkerPool *workers;  /* borrowed; must outlive the server */
   /* for models and the optimizer's state; a reference is taken; NULL = the default pool */
   TpsBufferPool *buffers;
   /* the pool for versions whose gradients came through shared memory; a reference is taken; NULL =
    * they use the same pool as all others */
   TpsBufferPool *shared_versions;
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
-  /* Optional: reports progress, for logs. Called outside the lock, from any thread, in order. */
+  /* Report the arrival of an update, to a round of `n_before` trainers, and a new version; each may
+   * be NULL. Called outside the lock, from any thread, in the order of the events. */
   void (*got_update) (gpointer user_data, guint n_before, guint n_trainers);
   void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);
   gpointer user_data;
 } TpsModelServerOptions;
 
-/* Called exactly once, from any thread, outside the lock. `model` is borrowed for the call (ref
- * keeps it); NULL on error. */
+/* Answers a call. Called exactly once, from any thread, outside the lock. `model` is borrowed for
+ * the duration of the callback, and NULL on error. */
 typedef void (*TpsModelDone) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
-/* Errors: INVALID_ARGUMENT. */
+/* Creates a server without a model. `options` is copied. The caller owns the server. Errors:
+ * INVALID_ARGUMENT (NULL). */
 TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GError **error);
 
-/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees. Must not be called
- * from a callback. */
+/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees the server. Must not
+ * be called from a callback. */
 void tps_model_server_free (TpsModelServer *server);
 
-/* Always takes ownership of `parameters` [n] (leaves them empty); `optimizer` need not be resolved.
- * Blocks until the sequencer's observer has released the command. */
+/* Sets the model, with version 1. Succeeds without effect if the model has begun with the same
+ * parameters and optimizer. Always takes the contents of `parameters` [n_parameters], which are
+ * empty afterwards; `optimizer` need not be resolved. Blocks until the sequencer's observer has
+ * released the command. */
 gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                                       guint n_parameters, const TpsOptimizerSpec *optimizer,
                                       GError **error);
 
-/* A reference; NULL with NOT_FOUND. */
+/* Returns a reference to the newest version of the model. Errors (NULL): NOT_FOUND (there is no
+ * model), UNAVAILABLE (the server is shut down). */
 TpsModelVersion *tps_model_server_get_model (TpsModelServer *server, GError **error);
 
 typedef struct
 {
   gint32 trainer;
   guint n_gradients;
-  TpsTensor *gradients; /* [n_gradients]; the call takes their contents */
+  TpsTensor *gradients; /* [n_gradients]; the call moves their contents */
   const gchar *client;  /* NULL = no push id */
   gint64 sequence;
   gint64 version; /* of the model for which the gradients were computed; 0 = not given */
@@ -84,36 +90,39 @@ typedef struct
 
   /* Identifies the connection over which the push came; NULL = the push came over no connection. */
   gconstpointer connection;
-  /* Whether it is still open. Called with the call's `user_data`, before its answer. Must not
-   * block. */
+  /* Returns TRUE if the connection is still open; NULL = always open. Called with the `user_data`
+   * of the call, before the call is answered, sometimes under the server's lock. Must not block. */
   gboolean (*is_connected) (gpointer user_data);
 } TpsModelPush;
 
-/* Never blocks; `done` may be called before this returns. */
+/* Takes part in an update with the gradients of `push`. `done` is called with the new model when
+ * the update has ended, perhaps before this function returns. Never blocks. */
 void tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
                                         TpsModelDone done, gpointer user_data);
 
-/* The connection has closed, and is_connected() of its calls returns FALSE. If a trainer's last
- * accepted push came over this connection, the trainer is lost until it pushes again, provided that
- * an earlier push over the connection was accepted too, or that the last push has not been
- * answered. Otherwise the end of the connection means nothing: some clients open a connection for
- * each call and close it after the answer. An update does not wait for lost trainers if
- * `min_trainers` have come. Never blocks. Thread: any. */
+/* Reports that a connection has closed. is_connected() of its calls must return FALSE before. A
+ * trainer whose last accepted push came over this connection is lost until it pushes again, if an
+ * earlier push over the connection was accepted too, or if the round of the last push has not
+ * ended. Otherwise the closing has no meaning, because some clients open a connection for each call
+ * and close it after the answer. If `min_trainers` trainers have come, an update does not wait for
+ * lost trainers. Has no effect if `min_trainers` is 0 or the number of all trainers. Never blocks.
+ * Thread: any. */
 void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection);
 
-/* Applies the record of a command that changed the model, unless a restored snapshot contains it;
- * blocks. Must be called before the first call. Records must come in the order of their LSNs. */
+/* Applies the record of a command that changed the model, unless a restored snapshot contains the
+ * effect of the command. Blocks. Records must be replayed before the first call of a client, in the
+ * order of their LSNs. */
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);
 
-/* Ends waiting calls with ABORTED and forgets the model; later push ids belong to the next model.
- * Blocks until the sequencer's observer has released the command. Errors: those of the observer. */
+/* Ends waiting calls with ABORTED and forgets the model. Push ids of later calls belong to the next
+ * model. Blocks until the sequencer's observer has released the command. */
 gboolean tps_model_server_reset_state (TpsModelServer *server, GError **error);
 
-/* Calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
+/* Fills in `status`. Calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
 void tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status);
 
-/* From now on every call is refused with UNAVAILABLE; waiting calls end with it. */
+/* Ends waiting calls with UNAVAILABLE, refuses all later calls with it, and forgets the model. */
 void tps_model_server_shut_down (TpsModelServer *server);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsModelServer, tps_model_server_free)

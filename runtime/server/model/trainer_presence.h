@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The connection over which the last accepted push of each trainer came. Its end tells a server
- * with a quorum that the trainer is gone. The table has at most one entry for each trainer.
+/* A table of the connections over which the last accepted pushes of trainers came. A server with a
+ * quorum concludes from the end of a connection that its trainers are gone. The table has at most
+ * one entry for each trainer.
  *
  * Thread: one at a time.
  */
@@ -12,21 +13,22 @@
 
 G_BEGIN_DECLS
 
-/* All zero is an empty table. */
+/* Must be initialised with tps_trainer_presence_init(). */
 typedef struct
 {
   GHashTable *by_trainer;    /* of Entry, see the .c file */
   GHashTable *by_connection; /* of GPtrArray of Entry, borrowed */
 } TpsTrainerPresence;
 
-/* Makes an empty table in the caller's storage. */
+/* Initialise an empty table in the caller's storage, and clear a table. */
 void tps_trainer_presence_init (TpsTrainerPresence *presence);
 void tps_trainer_presence_clear (TpsTrainerPresence *presence);
 
 /* Forgets all trainers. */
 void tps_trainer_presence_reset (TpsTrainerPresence *presence);
 
-/* A push of the trainer over `connection`, which is a name only, was accepted. */
+/* Notes that a push of the trainer over `connection` was accepted. `connection` only identifies the
+ * connection and is not dereferenced. If `is_repeat`, the push is not counted. */
 void tps_trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer,
                                 gconstpointer connection, gboolean is_repeat);
 
@@ -36,8 +38,8 @@ typedef struct
   guint n_pushes; /* over this connection, without repeats */
 } TpsDepartedTrainer;
 
-/* The connection has closed: forgets the trainers that pushed last over it, and returns them, an
- * array of TpsDepartedTrainer; NULL = none. The caller owns it. */
+/* Forgets the trainers whose last push came over `connection`, which has closed. Returns them as an
+ * array of TpsDepartedTrainer, owned by the caller, or NULL if there are none. */
 GArray *tps_trainer_presence_take (TpsTrainerPresence *presence, gconstpointer connection);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The digest of a push: of trainer, version and gradients. Elements are hashed in blocks, so that
- * the visit that adds up a block can hash it too, in any order of blocks.
+/* The digest of a push: of its trainer, version and gradients. Elements are hashed in blocks, in
+ * any order, so that an update can hash a block when it reads the block anyway.
  *
  * Blocks are numbered through all tensors. Each tensor begins with a block of its own; an empty
  * tensor has none. Thread: any.
@@ -14,20 +14,22 @@
 
 G_BEGIN_DECLS
 
-/* A constant, because digests of pushes are stored with the push window. */
+/* The size of a block. It is a constant because digests of pushes are stored with the push
+ * window. */
 #define TPS_UPDATE_DIGEST_BLOCK_BYTES 8192
 
-/* The number of blocks of a tensor of `n_bytes`. */
+/* Returns the number of blocks of a tensor of `n_bytes` bytes. */
 gsize tps_update_digest_n_blocks (gsize n_bytes);
 
-/* Of at most TPS_UPDATE_DIGEST_BLOCK_BYTES. */
+/* Returns the hash of one block of at most TPS_UPDATE_DIGEST_BLOCK_BYTES bytes. */
 TpsPushDigest tps_update_digest_of_block (gconstpointer data, gsize n_bytes);
 
-/* From the hashes of all blocks, in order. */
+/* Returns the digest of a push from `blocks`, the hashes of all blocks of all gradients, in order.
+ * Of `gradients` [n_gradients], only the shapes are read. */
 TpsPushDigest tps_update_digest_combine (gint32 trainer, gint64 version, const TpsTensor *gradients,
                                          guint n_gradients, const TpsPushDigest *blocks);
 
-/* Computes the whole digest at once; reads all elements. */
+/* Returns the digest of a push. Reads all elements. */
 TpsPushDigest tps_update_digest_compute (gint32 trainer, gint64 version, const TpsTensor *gradients,
                                          guint n_gradients);
 
