@@ -35,7 +35,7 @@ G_BEGIN_DECLS
 /* The type of the text, and of the field at `offset`. */
 typedef enum
 {
-  TPS_OPTION_FLAG = 1, /* gboolean; TRUE if the option has no value */
+  TPS_OPTION_FLAG = 1, /* gboolean; a flag without a value means TRUE */
   TPS_OPTION_UINT,     /* guint */
   TPS_OPTION_INT,      /* gint64 */
   TPS_OPTION_REAL,     /* gdouble */

@@ -1,24 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The embedding tables of one process, by name. Each is in the host's memory, or on a device, with
- * the same bits (runtime/device/backend.h).
+/* The embedding tables of one process, by name. Each table is in the host's memory or on a device;
+ * results have the same bits in both places (runtime/device/backend.h).
  *
- * Creations and drops of tables and pushes are commands (runtime/server/command.h). Pushes to one
- * table take effect in the order of their LSNs: short ones close behind each other, row by row,
- * longer ones one after the other with the help of all idle threads. Lookups run at the same time.
- * An update of one row is atomic: a lookup sees each row as it was before or after, and waits for a
- * writer no longer than the update of one row. A refused call changes nothing: all of its values
- * are checked before the call gets an LSN. A dropped table lives until the calls that use it have
- * ended.
+ * Creations of tables, drops of tables and pushes are commands (runtime/server/command.h). Pushes
+ * to one table take effect in the order of their LSNs: a short push follows the previous one row by
+ * row, longer pushes run one after the other with the help of all idle threads. Lookups run at the
+ * same time. An update of one row is atomic: a lookup sees each row as it was before or after the
+ * update, and waits for a writer no longer than the update of one row takes. A refused call changes
+ * nothing: all of its values are checked before the call gets an LSN. A dropped table lives until
+ * the calls that use it have ended.
  *
  * All functions compute on the calling thread, except for pushes that wait for their turn. Work on
  * more than about 256 KiB is shared with the worker pool, if there is one. Errors, unless stated
  * otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming the value
- * and its place, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of
- * another shard is one), RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a
+ * and its place, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; also for rows
+ * of a different shard), RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a
  * device; other tables are not affected). Calls that change state also have the errors of
- * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. Thread:
- * any.
+ * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after the effect.
+ * Thread: any.
  */
 
 #pragma once
@@ -42,18 +42,19 @@ typedef struct TpsTableStore TpsTableStore;
 
 typedef struct
 {
-  /* Of all tables in the host's memory with their state; 0 =
-   * tps_table_store_get_default_max_bytes(). Tables on a device are bounded by its memory alone. */
+  /* Limit of all tables in the host's memory with their state; 0 =
+   * tps_table_store_get_default_max_bytes(). Tables on a device are limited only by the memory of
+   * the device. */
   gsize max_bytes;
-  /* Of answers that have not been released, and as much again for those of each device; 0 = a
+  /* Limit of answers that have not been released, including those of tables on devices; 0 = a
    * quarter of the default of `max_bytes`. */
   gsize max_answer_bytes;
-  /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of
-   * the default of `max_bytes`. */
+  /* Limit of the temporary space of lookups and pushes that run or wait for their turn; 0 = a
+   * quarter of the default of `max_bytes`. */
   gsize max_scratch_bytes;
-  /* Of the rows that the bags of one lookup or push name, each counted as often as it is named; 0 =
-   * TPS_TABLE_STORE_ROW_BYTES_OF_CALL. A small message can name the same wide row a hundred
-   * thousand times. */
+  /* Limit of the rows that the bags of one lookup or push name, each counted as often as it is
+   * named; 0 = TPS_TABLE_STORE_ROW_BYTES_OF_CALL. Without this limit, a small message could name
+   * the same wide row a hundred thousand times. */
   gsize max_row_bytes_of_call;
   /* Replaces the first three limits: `tables` is charged for tables in the host's memory, `replies`
    * for answers until their last reference is released, and for temporary space. References are
@@ -63,104 +64,113 @@ typedef struct
    * budget, which must be below `budgets->tables`. A table on a device is charged only for its host
    * memory. */
   TpsQuotas *quotas;
-  TpsCounters *counters;   /* of each table; a reference is taken; NULL = nothing is counted */
-  TpsSequencer *sequencer; /* borrowed; NULL = its own */
-  TpsPushWindowOptions pushes;
-  TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
-  TpsTablePlace place;    /* of tables without one of their own; all zero = the CPU */
+  TpsCounters *counters;       /* of each table; a reference is taken; NULL = nothing is counted */
+  TpsSequencer *sequencer;     /* borrowed; NULL = its own */
+  TpsPushWindowOptions pushes; /* of the window of push ids */
+  TpsWorkerPool *workers;      /* borrowed; NULL = the calling thread alone */
+  TpsTablePlace place;         /* of tables without one of their own; all zero = the CPU */
   /* Of tables without one of their own; 0 = there is no log, and tables that need one are
    * refused. */
   TpsDurability durability;
   /* Tables in the host's memory keep the LSN of each row's last change, for snapshots: 8 bytes a
    * row. */
   gboolean keeps_row_lsns;
-  /* Borrowed devices by their names; NULL = tps_device_find(). */
+  /* Returns a device by its name, borrowed; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
 
 #define TPS_TABLE_STORE_ROW_BYTES_OF_CALL ((gsize) 4 << 30)
 
-/* 0.8 of tps_host_memory_get_total(). */
+/* Returns 0.8 of tps_host_memory_get_total(). */
 gsize tps_table_store_get_default_max_bytes (void);
 
-/* Copies `options`. The caller owns the store. */
+/* Creates a store without tables, which the caller owns. `options` are copied. No call may be in
+ * progress when the store is freed. */
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
-/* No call may be in progress. */
 void tps_table_store_free (TpsTableStore *store);
 
 /* Makes a table, fills its rows and waits for the command to end. A large table takes long, so this
- * must not run on an I/O thread. The table becomes known only when it is filled. Succeeds if a
+ * must not run on an I/O thread. Requests find the table only when it is filled. Succeeds if a
  * table of the same specification exists. Errors: INVALID_ARGUMENT, NOT_FOUND (no such device: the
  * message lists the devices, and the reasons why there are no others), ALREADY_EXISTS naming the
  * difference, RESOURCE_EXHAUSTED naming the limit, the present use and the need, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
+/* Drops a table, and waits for the command to end. */
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
-/* Fills an empty list with the specifications in the order of their names, `bytes` and `place`
- * filled in. Errors: RESOURCE_EXHAUSTED. */
+/* Fills an empty list with the specifications of all tables, including `bytes` and `place`, in the
+ * order of their names. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error);
 
-/* The greatest size of such a list, which should be charged first. */
+/* Returns the greatest size of such a list in bytes, which should be charged before the list is
+ * made. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 
-/* The bytes of all tables in the host's memory, and in that of devices. */
+/* Return the bytes of all tables in the host's memory, the bytes of all tables in the memory of
+ * devices, and the limit of the former. */
 gsize tps_table_store_get_bytes (TpsTableStore *store);
 gsize tps_table_store_get_device_bytes (TpsTableStore *store);
 gsize tps_table_store_get_max_bytes (TpsTableStore *store);
 
-/* The number of rows of the whole table, including other shards; 0 = there is no such table. */
+/* Returns the number of rows of the whole table, including other shards; 0 if there is no such
+ * table. */
 gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
 
-/* An estimate of the bytes that a call reads and writes, to choose a thread for it; unknown tables
- * count nothing. At least TPS_TABLE_STORE_WAITS if the call waits for a device. */
+/* Estimate the bytes that a call reads and writes, to choose a thread for the call. Unknown tables
+ * count as 0. The result is at least TPS_TABLE_STORE_WAITS if the call waits for a device. */
 #define TPS_TABLE_STORE_WAITS (G_MAXSIZE / 4)
 gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                      guint n_queries);
 gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows);
 
-/* outputs [n_queries], zero before: FLOAT32 [bags, dim] each, owned by the caller; all or none. */
+/* Pools the bags of each query into one element of `outputs` [n_queries], which must be zero
+ * before: FLOAT32 [bags, dim], owned by the caller. After an error there are no outputs. */
 gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                       guint n_queries, TpsTensor *outputs, GError **error);
 
-/* rows: [n, dim] of the table's dtype; zero before. */
+/* Copies the rows with the ids `indices` INT64 [n] to `rows`, which must be zero before: [n, dim]
+ * of the table's dtype, owned by the caller. */
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* The same with the LSN of each row's last change, INT64 [n]; a row without a change has the LSN of
- * the table's creation. Row and LSN are of one moment. Errors: also INVALID_ARGUMENT if LSNs of
- * rows are not kept, and for tables on devices. */
+/* As tps_table_store_lookup_rows(), but also returns the LSN of each row's last change in `lsns`,
+ * INT64 [n]. A row without a change has the LSN of the table's creation. Row and LSN are of one
+ * moment. INVALID_ARGUMENT also means that LSNs of rows are not kept, or that the table is on a
+ * device. */
 gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* Memory of the caller for the results of one lookup, which saves a copy of them. The place is
- * either in memory of `device`, for results of tables on that device, or in host memory, for
- * results of tables there. It is on the device if the lookup has such results and there is room for
- * them. All other results, and those of fewer than `min_bytes`, are in host memory of the store. */
+/* A place: memory of the caller for the results of one lookup, which saves a copy of the results.
+ * It is either in memory of `device`, for results of tables on this device, or in host memory, for
+ * results of tables in host memory. It is in memory of the device if the lookup has results of
+ * tables on this device and there is room for them. All other results, and results of fewer than
+ * `min_bytes`, are in host memory of the store. */
 typedef struct
 {
-  TpsDevice *device; /* borrowed; NULL: none */
+  TpsDevice *device; /* borrowed; NULL = host memory only */
   gsize min_bytes;   /* of one result */
-  /* Returns `n_bytes` in memory of `device` (NULL: of the host), at TPS_BUFFER_ALIGNMENT, for all
-   * such results of the lookup; owned by the caller. Other processes may change the bytes
-   * meanwhile, so the lookup reads back only sums that it adds to. NULL: there is no room. Called
-   * at most once for each kind of memory, on the thread of the lookup. */
+  /* Returns `n_bytes` in memory of `device` (NULL = of the host), at TPS_BUFFER_ALIGNMENT, for all
+   * results of the lookup that may lie there; owned by the caller. Returns NULL if there is no
+   * room. Other processes may change the bytes during the lookup, so the lookup reads back only
+   * sums to which it adds. Called at most once for each kind of memory, on the thread of the
+   * lookup. */
   TpsBuffer *(*reserve) (gpointer user_data, TpsDevice *device, gsize n_bytes);
   gpointer user_data;
 } TpsLookupPlace;
 
-/* A request for a lookup. Fields may be zero. */
+/* The options of a lookup. Fields may be zero. */
 typedef struct
 {
-  /* Its arrival (tps_clock_now_ns()): the time since then is recorded for each lookup. 0 = no time
-   * is recorded. */
+  /* The arrival of the request (tps_clock_now_ns()): the time from then to the end of the lookup is
+   * recorded. 0 = no time is recorded. */
   gint64 began_ns;
-  const TpsLookupPlace *place; /* NULL: all results are in memory of the store */
+  const TpsLookupPlace *place; /* NULL = all results are in memory of the store */
 } TpsTableLookup;
 
 /* As tps_table_store_lookup_bags() and tps_table_store_lookup_rows(), with the options of
- * `request`. Results in the place are complete on return, and hold references to its buffer. `lsns`
- * is NULL if LSNs are not requested. */
+ * `request`. Results in the place are complete on return, and hold references to the buffer of the
+ * place. `lsns` may be NULL: no LSNs are returned then. */
 gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
                                           const TpsBagQuery *queries, guint n_queries,
                                           TpsTensor *outputs, GError **error);
@@ -168,25 +178,26 @@ gboolean tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLo
                                           const gchar *table, TpsTensorView indices,
                                           TpsTensor *rows, TpsTensor *lsns, GError **error);
 
-/* A push: gradients of rows or of bags, or the values of rows. Everything in it is borrowed until
- * the push has ended. Fields that are not described as required may be zero. */
+/* A push: gradients of rows or of bags, or the values of rows. All members are borrowed until the
+ * push has ended. Members that do not apply may be zero. */
 typedef struct
 {
   const gchar *client; /* of the push id; NULL = none */
   gint64 sequence;
   gboolean may_wait; /* the push may wait for an earlier push of the same id */
-  gboolean is_small; /* an I/O thread may apply it: see tps_table_store_estimate_*() */
+  gboolean is_small; /* an I/O thread may apply the push: see tps_table_store_estimate_*() */
 
   /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim].
    * Duplicates are added up first. */
   const gchar *table;
   TpsTensorView indices, values;
-  gint64 n_rows; /* of the table that the gradient was computed for */
+  gint64 n_rows; /* of the table for which the gradient was computed */
   gboolean has_n_rows;
 
-  /* Rows: they are set to `values`, duplicates to the last one, and keep their optimizer state.
-   * With `as_of_lsn` a row that has changed after that LSN is not assigned. Tables on devices
-   * refuse it, and tables that keep no LSNs refuse `as_of_lsn`: INVALID_ARGUMENT. */
+  /* Rows: an assignment sets the rows to `values` instead, and duplicates to their last value; rows
+   * keep their optimizer state. A row that has changed after `as_of_lsn` is not assigned.
+   * INVALID_ARGUMENT: a table on a device refuses assignments, and a table that keeps no LSNs
+   * refuses `as_of_lsn`. */
   gboolean is_assignment;
   gint64 as_of_lsn; /* 0 = every row is assigned */
 
@@ -195,27 +206,30 @@ typedef struct
   const TpsBagGradient *gradients;
   guint n_gradients;
 
-  /* Notes the time that the push waits for other pushes and for the log. May be NULL. */
+  /* Receives the time that the push waits for other pushes and for the log. May be NULL. */
   TpsPhases *phases;
-  gint64 began_ns; /* its arrival (tps_clock_now_ns()); 0 = the push is not timed */
+  gint64 began_ns; /* the arrival of the request (tps_clock_now_ns()); 0 = it is not timed */
 
-  /* Of the same push, to be replayed with its maxima and left-out tables; NULL = the push is
+  /* The record of this push, with maxima and left-out tables, if it is replayed; NULL = the push is
    * new. */
   const TpsCommand *record;
 } TpsTablePush;
 
+/* Reports the end of a push. `error` is borrowed; NULL = the push has taken effect. */
 typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
 
-/* Applies the push once, however often it is sent with the same id. `done` is called once, without
- * a lock, when the push has taken effect or was refused: by this thread before this returns, or by
- * another one. Does not block if `is_small` is correct. Errors: also UNAVAILABLE (it would have to
- * wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no temporary space). After
- * an error of a device, all tables in the host's memory are unchanged, and so are tables on
- * devices, except those that a device has lost. */
+/* Applies the push once, even if it is sent several times with the same id. `done` is called once,
+ * without a lock, when the push has taken effect or was refused: by the calling thread before this
+ * function returns, or by a different thread. Does not block if `is_small` is correct. Further
+ * errors: UNAVAILABLE (the push would have to wait, but `may_wait` is FALSE), STALE and DUPLICATE
+ * (the push id), RESOURCE_EXHAUSTED (no temporary space). After an error of a device, all tables in
+ * the host's memory are unchanged, and so are tables on devices, except those that a device has
+ * lost. */
 void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 
-/* The same for callers that block. */
+/* As tps_table_store_push(), but block until the push has ended. apply_rows() and apply_bags() push
+ * gradients of rows or bags without a push id. */
 gboolean tps_table_store_push_and_wait (TpsTableStore *store, const TpsTablePush *push,
                                         GError **error);
 gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
@@ -225,9 +239,10 @@ gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient 
 
 /* Applies the record of a command that changed tables; blocks. Records must come in the order of
  * their LSNs, and no other call may be in progress: the sequencer's LSN becomes that of the record.
- * After the restoration of a snapshot, changes that the snapshot contains are left out: of single
- * rows, of tables, and of tables that were dropped while it was written. Errors: those of the
- * command; NOT_FOUND also if a record names a table that the snapshot should contain. */
+ * After the restoration of a snapshot, changes that the snapshot already contains are left out, for
+ * single rows and for whole tables. So are changes of tables that were dropped while the snapshot
+ * was written. Errors: those of the command; NOT_FOUND also if a record names a table that the
+ * snapshot should contain. */
 gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)

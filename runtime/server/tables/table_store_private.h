@@ -22,7 +22,7 @@ G_BEGIN_DECLS
 struct TpsTableStore
 {
   TpsBudget *budget;         /* of tables in the host's memory */
-  TpsBudget *device_budget;  /* of tables on devices: it counts, without a limit */
+  TpsBudget *device_budget;  /* of tables on devices; has no limit and only counts */
   TpsBudget *scratch_budget; /* of lookups and pushes */
   TpsBudget *answer_budget;
   TpsBudget *kept_budget; /* of memory kept for reuse; NULL = it is not charged */
@@ -38,7 +38,7 @@ struct TpsTableStore
   TpsDurability durability;
   gboolean keeps_row_lsns;
   gsize max_row_bytes_of_call;
-  /* The restored snapshot may contain effects of commands up to this one; 0 = none was restored. */
+  /* The restored snapshot may contain effects of commands up to this LSN; 0 = none was restored. */
   gint64 snapshot_lsn;
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
@@ -54,8 +54,8 @@ struct TpsTableStore
   GHashTable *importing;
 };
 
-/* The table of that name; NULL if there is none. The caller owns a reference. Inline, because every
- * lookup and push finds its tables with it. */
+/* Returns the table of this name, to which the caller owns a reference; NULL if there is none.
+ * Inline, because every lookup and push calls it. */
 static inline TpsTable *
 tps_table_store_find (TpsTableStore *store, const gchar *name)
 {
@@ -71,16 +71,16 @@ tps_table_store_find (TpsTableStore *store, const gchar *name)
 
 /* -- table_maker.c -- */
 
-/* Makes the table of a resolved specification; no other thread has it. `is_unfilled`: its rows are
- * 0, and the caller must write them. Takes `making_lock` for tables on devices. Errors:
+/* Makes the table of a resolved specification; the caller owns the only reference. If `is_unfilled`
+ * is TRUE, the caller must write the rows. Takes `making_lock` for tables on devices. Errors:
  * INVALID_ARGUMENT, NOT_FOUND (there is no such device), RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_store_make_table (TpsTableStore *store, const TpsTableSpec *spec,
                                       gboolean is_unfilled, GError **error);
 
 /* -- table_change.c -- */
 
-/* A command that creates or drops a table. It takes effect when it is admitted. A variable of the
- * caller, which must call finish() after the admission. */
+/* A command that creates or drops a table, in the caller's storage. It takes effect when it is
+ * admitted. The caller must call finish() after the admission. */
 typedef struct
 {
   TpsOrdered ordered; /* first */
@@ -89,14 +89,15 @@ typedef struct
   TpsOutcome outcome;
 } TpsTableChange;
 
-/* Copies `spec`. `kind`: TPS_COMMAND_CREATE_TABLE or TPS_COMMAND_DROP_TABLE. */
+/* Initialises a change. `kind` must be TPS_COMMAND_CREATE_TABLE or TPS_COMMAND_DROP_TABLE. `spec`
+ * is copied. */
 void tps_table_change_init (TpsTableChange *change, TpsCommandKind kind, const TpsTableSpec *spec);
 
-/* Waits until the command has ended, and clears it. No lock may be held. Errors: those of the
+/* Waits until the command has ended, and clears `change`. No lock may be held. Errors: those of the
  * sequencer's observer. */
 gboolean tps_table_change_finish (TpsTableChange *change, TpsTableStore *store, GError **error);
 
-/* Traces that the table of `spec` has been created. */
+/* Emits a trace record: the table of `spec` has been created. */
 void tps_table_change_trace_created (const TpsTableSpec *spec);
 
 G_END_DECLS

@@ -4,11 +4,11 @@
  * Making them takes longer than a small call, so lanes are kept for later calls. Their number is
  * the greatest number of concurrent calls so far.
  *
- * The host's memory of a lane is charged, also while the lane is idle; it is freed when a charge
- * would be refused otherwise. The device's memory is limited only by its size: if the device has no
- * more memory, that of idle lanes is freed.
+ * The host's memory of a lane is charged, even while the lane is idle; that of idle lanes is freed
+ * when a charge would be refused otherwise. The device's memory has no budget: if the device has no
+ * more memory, the memory of idle lanes is freed.
  *
- * Thread: a lane one at a time; TpsDeviceLanes any. May block.
+ * Thread: a lane must be used by one thread at a time; TpsDeviceLanes: any. Functions may block.
  */
 
 #pragma once
@@ -27,8 +27,8 @@ typedef struct
   /* Host memory that receives large copies from the device without staging. */
   TpsBufferPool *answers;
   TpsBudget *scratch;        /* of staged memory; a reference, NULL = no limit */
-  guint reclaimer;           /* of idle lanes */
-  TpsIdleMemory idle_memory; /* the device's, of idle lanes */
+  guint reclaimer;           /* of the staged memory of idle lanes */
+  TpsIdleMemory idle_memory; /* memory of the device that idle lanes hold */
   TpsMutex lock;
   TpsDeviceLane *idle; /* under the lock */
 } TpsDeviceLanes;
@@ -36,7 +36,7 @@ typedef struct
 struct TpsDeviceLane
 {
   TpsDeviceLanes *lanes;
-  TpsDeviceLane *next; /* in the list of the idle */
+  TpsDeviceLane *next; /* in the list of idle lanes */
   TpsStream *stream;
   TpsBuffer *staged; /* page-locked memory of the host */
   TpsCharge charge;  /* of `staged` */
@@ -44,24 +44,26 @@ struct TpsDeviceLane
   GPtrArray *events; /* of TpsEvent */
 };
 
-/* Charges large replies to `answers`, staged memory to `scratch`, and replies' memory that is kept
- * for reuse to `kept`; each may be NULL. */
+/* Creates an empty set of lanes, which the caller owns. Large replies are charged to `answers`,
+ * staged memory to `scratch`, and memory of replies that is kept for reuse to `kept`; each may be
+ * NULL, which means no limit. All lanes must have been freed before the set is freed. */
 TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *scratch,
                                       TpsBudget *kept);
-/* All lanes must have been freed. */
 void tps_device_lanes_free (TpsDeviceLanes *lanes);
 
-/* Returns an idle lane or a new one. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Returns an idle lane or a new one, which the caller owns. Errors: DEVICE_LOST,
+ * RESOURCE_EXHAUSTED. */
 TpsDeviceLane *tps_device_lane_new (TpsDeviceLanes *lanes, GError **error);
-/* Waits for the work on its stream, and keeps the lane unless there was an error. */
+/* Waits for the work on the lane's stream, and keeps the lane for reuse unless the work failed. */
 void tps_device_lane_free (TpsDeviceLane *lane);
 
-/* Makes both memories at least this large and provides this many events. The contents are lost, and
- * no work may be in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Provides at least `n_staged_bytes` of staged memory, `n_memory_bytes` of the device's memory and
+ * `n_events` events. Previous contents are lost. No work may be in progress. Errors: DEVICE_LOST,
+ * RESOURCE_EXHAUSTED. */
 gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
                                   guint n_events, GError **error);
 
-/* Appends `n_bytes` to a block of `*n_block_bytes`; returns their offset. */
+/* Appends `n_bytes` to the planned size `*n_block_bytes` of a block, and returns their offset. */
 static inline gsize
 tps_device_lane_reserve (gsize *n_block_bytes, gsize n_bytes)
 {

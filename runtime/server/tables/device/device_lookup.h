@@ -19,13 +19,14 @@ typedef struct
 typedef struct TpsDeviceLookup TpsDeviceLookup;
 
 /* Enqueues queries on all their tables and devices, so that they run at the same time and in
- * parallel with the caller. `queries`, and the memory to which they refer, are borrowed until the
- * end. NULL: no work is in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+ * parallel with the caller. `queries`, and the memory to which they refer, are borrowed until
+ * tps_device_lookup_end(). NULL means that no work is in progress. Errors: DEVICE_LOST,
+ * RESOURCE_EXHAUSTED. */
 TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n_queries,
                                           GError **error);
 
-/* Waits for the outputs, which have the bits of embedding_pool (runtime/device/backend.h) on the
- * CPU; frees `lookup` in any case. Errors: as above. */
+/* Waits for the outputs, which have the same bits as those of embedding_pool
+ * (runtime/device/backend.h) on the CPU. Frees `lookup`, even after an error. Errors: as above. */
 gboolean tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error);
 
 G_END_DECLS

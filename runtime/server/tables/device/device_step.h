@@ -17,18 +17,18 @@ typedef struct
    * index is a bag. */
   TpsDType dtype;
   /* MAX: the slots of the maxima, [n_bags, dim], as returned by tps_table_pool_bags(); borrowed.
-   * NULL: they are to be found. */
+   * NULL = tps_device_steps_run() must find them. */
   const gint64 *maxima;
   gint64 *found;    /* MAX, optional: receives the maxima that were found */
   gboolean is_done; /* out: the table has taken the step */
 } TpsDeviceGradient;
 
-/* Takes the step of command `lsn` for each table that is named, with the bits of
+/* Takes the step of command `lsn` for each table that the gradients name, with the bits of
  * tps_table_step_run(): contributions to a row are added in the order of the list. All sums are
- * computed before the first row changes, so that failures occur before that. Only a device that is
- * lost while it changes rows leaves some tables with their step taken and others without: see
- * `is_done`. One step of a table at a time. Blocks until all work is complete. Errors: DEVICE_LOST,
- * RESOURCE_EXHAUSTED. */
+ * computed before the first row changes, so that failures occur before the first change. Only if a
+ * device is lost while it changes rows, some tables have taken their step and others have not: see
+ * `is_done`. A table must not take two steps at a time. Blocks until all work is complete. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn,
                                GError **error);
 

@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* A checked query; everything is borrowed. The row of index i is slots[i] - base. */
+/* A checked query; all members are borrowed. The slot of index i is slots[i] - base. */
 typedef struct
 {
   TpsTable *table;
@@ -22,13 +22,14 @@ typedef struct
   TpsPooling pooling;
 } TpsTableBags;
 
-/* The size of `stage` that tps_table_pool_bags() needs for rows of this table; 0 for rows that are
- * not wide. */
+/* Returns the size of `stage`, in bytes, that tps_table_pool_bags() needs for rows of this table; 0
+ * for rows that are not wide. */
 gsize tps_table_pool_get_stage_bytes (const TpsTable *table);
 
-/* Pools bags [begin, end) into `output` [end - begin, dim], with the bits of
- * tps_cpu_embedding_pool() in the order given. `argmax` [end - begin, dim] receives slots, as
- * there; may be NULL. No other call may use `stage` meanwhile. Thread: any. */
+/* Pools bags [begin, end) into `output` [end - begin, dim], with the same bits as
+ * tps_cpu_embedding_pool(), in the given order of indices. `argmax` [end - begin, dim] receives the
+ * slots of the maxima, as there; it may be NULL. No other call may use `stage` meanwhile. Thread:
+ * any. */
 void tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
                           gint64 *argmax, gpointer stage);
 

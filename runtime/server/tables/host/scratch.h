@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Temporary memory of one call, whose size a peer can influence. It is charged before it is
- * allocated; all of it is provided at once, or refused.
+/* Temporary memory of one call, whose size a peer can influence. The memory is charged before it is
+ * allocated, and is provided or refused as a whole.
  *
  *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
  *   if (!tps_scratch_provide (&scratch, pool, "table users", error))
@@ -18,27 +18,29 @@
 
 G_BEGIN_DECLS
 
-/* Small calls need no separate memory. */
+/* Scratch of up to this size is part of the struct, so that small calls need no separate memory. */
 #define TPS_SCRATCH_INLINE_BYTES 1024
 
 typedef struct
 {
-  gsize n_bytes; /* reserved; G_MAXSIZE: an overflow */
+  gsize n_bytes; /* reserved; G_MAXSIZE = an overflow */
   guint8 *memory;
-  TpsBuffer *buffer; /* NULL: `within` holds it */
-  /* Aligned by hand, so that the struct may lie in any memory. */
+  TpsBuffer *buffer; /* holds the memory; NULL = `within` does */
+  /* The memory in it is aligned by hand, so that the struct may lie in any memory. */
   guint8 within[TPS_SCRATCH_INLINE_BYTES + TPS_BUFFER_ALIGNMENT - 1];
 } TpsScratch;
 
-/* `within` is not initialised. */
+/* Initialises empty scratch in the caller's storage; `within` is not initialised. clear() releases
+ * the memory. */
 void tps_scratch_init (TpsScratch *scratch);
 void tps_scratch_clear (TpsScratch *scratch);
 
-/* The offset of `n_elements` of `n_bytes` each, aligned as a buffer. */
+/* Reserves `n_elements` of `n_bytes` each, and returns their offset, which is aligned to
+ * TPS_BUFFER_ALIGNMENT. */
 gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
 
-/* Allocates the reserved memory from `pool`; its contents are undefined. `what` names the call in
- * messages. Errors: RESOURCE_EXHAUSTED. */
+/* Provides the reserved memory, from `pool` unless it is small; its contents are undefined. `what`
+ * names the call in messages. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what,
                               GError **error);
 

@@ -2,8 +2,8 @@
 
 /* One table in memory: its rows, their optimizer state, and concurrent reads and changes of rows.
  *
- * Rows are numbered by slot (runtime/embedding/sharding.h). The comment of table_rows.c explains
- * why reads are atomic. Thread: any.
+ * Rows are numbered by slot (runtime/embedding/sharding.h). The comment at the beginning of
+ * table_rows.c explains why reads are atomic. Thread: any.
  */
 
 #pragma once
@@ -20,17 +20,18 @@
 
 G_BEGIN_DECLS
 
-/* About the number of bytes that may be read without a break while writers wait: some 20 us. */
+/* The number of bytes that may be read without a break while writers wait; about 20 us. */
 #define TPS_TABLE_QUIET_BYTES (256 << 10)
 
 /* How a table is made. */
 typedef struct
 {
-  TpsBudget *budget;      /* is charged with host memory; borrowed, it outlives the table */
+  TpsBudget *budget;      /* is charged with host memory; borrowed, must outlive the table */
   TpsBudget *quota;       /* is charged with all memory of the table; borrowed; NULL = none */
   TpsWorkerPool *workers; /* borrowed; may be NULL */
   gboolean keeps_lsns;    /* of rows, for snapshots */
-  /* rows are 0; the caller must write them before other threads have the table */
+  /* rows are 0 in the host's memory, undefined on a device; the caller must write them before other
+   * threads use the table */
   gboolean is_unfilled;
 } TpsTableOptions;
 
@@ -41,8 +42,8 @@ typedef struct
   gint64 n_steps;
 } TpsTableProgress;
 
-/* The number of threads that read without versions. Each has a cache line of its own, so that
- * threads do not share one. */
+/* A counter of the threads that read without versions. A table has several counters, each in a
+ * cache line of its own, so that few threads share one. */
 typedef struct
 {
   _Alignas(64) atomic_uint n_readers;
@@ -88,14 +89,14 @@ typedef struct
   gsize presence_mask;
 } TpsTable;
 
-/* The charge for a table in the host's memory: rows, state, LSNs of rows if they are kept, and the
- * object itself. `spec` is resolved. */
+/* Returns the charge for a table in the host's memory: rows, state, LSNs of rows if they are kept,
+ * and the object itself. `spec` must be resolved. */
 gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 
-/* Charges and allocates the memory, and fills the rows. `spec` is resolved. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Makes a table, to which the caller owns a reference: charges and allocates its memory, and fills
+ * the rows unless `options->is_unfilled`. `spec` must be resolved. Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
-/* The same for a table on the device that the specification names. Rows and state are
+/* As tps_table_new(), for a table on the device that the specification names. Rows and state are
  * charged to `device_budget`, the object to `options->budget`, and both to `options->quota`; a
  * device keeps no LSNs. `lanes` are borrowed until the last reference is released. Errors:
  * RESOURCE_EXHAUSTED, DEVICE_LOST. */
@@ -107,9 +108,10 @@ void tps_table_unref (TpsTable *table);
 
 /* The functions below are for tables in the host's memory that no device works on. */
 
-/* TRUE: there is no writer until tps_table_end_quiet_read(), so rows may be read as plain memory.
- * At most TPS_TABLE_QUIET_BYTES may be read, since writers wait. FALSE: rows must be read with
- * tps_table_read_rows(). Does not wait. */
+/* Begins a quiet read if there is no writer. If it returns TRUE, writers wait until
+ * tps_table_end_quiet_read(), so that rows may be read as plain memory, but at most
+ * TPS_TABLE_QUIET_BYTES. If it returns FALSE, rows must be read with tps_table_read_rows(). Does
+ * not wait. */
 gboolean tps_table_begin_quiet_read (TpsTable *table);
 void tps_table_end_quiet_read (TpsTable *table);
 
@@ -118,8 +120,8 @@ void tps_table_end_quiet_read (TpsTable *table);
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
-/* The same with the LSN of each row's last change to `lsns` [n]; row and LSN are of one moment. For
- * tables that keep LSNs. */
+/* As tps_table_read_rows(), but also copies the LSN of each row's last change to `lsns` [n]; row
+ * and LSN are of one moment. The table must keep LSNs. */
 void tps_table_read_rows_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
                                     gpointer to, gint64 *lsns);
 
@@ -131,38 +133,40 @@ typedef struct
   gint64 *lsns;  /* [n]; not used if the table keeps none */
 } TpsTableCopy;
 
-/* The greatest number of rows for tps_table_copy_rows(), so that writers wait no longer than for a
- * quiet read. */
+/* Returns the greatest number of rows for tps_table_copy_rows(). With this limit, writers wait no
+ * longer than for a quiet read. */
 gsize tps_table_get_max_copied_rows (const TpsTable *table);
 
 /* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
 void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to);
 
-/* The greatest number of rows for tps_table_find_changed_rows(), for the same reason; a multiple of
- * 8. */
+/* The greatest number of rows for tps_table_find_changed_rows(), with the same effect on writers; a
+ * multiple of 8. */
 #define TPS_TABLE_MAX_SCANNED_ROWS (TPS_TABLE_QUIET_BYTES / sizeof (gint64))
 
-/* Sets the bit of each row of [slot, slot + n) that a command after `lsn` has changed, and returns
- * the number of these rows. Rows that are being changed count as before or after. The table must
- * keep LSNs. */
+/* Sets bit s % 8 of bits[s / 8] for each slot s of [slot, slot + n) whose row has changed after
+ * `lsn`, and returns the number of these rows; other bits do not change. A row that is being
+ * changed may count as changed or not. The table must keep LSNs. */
 gsize tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits);
 
-/* Publishes a step that is complete. Every later copy of a row contains it. */
+/* Publishes and returns the progress. A step must be complete when it is published, so that every
+ * later copy of a row contains the step. */
 void tps_table_set_progress (TpsTable *table, TpsTableProgress progress);
 TpsTableProgress tps_table_get_progress (TpsTable *table);
 
-/* Must enclose updates; any number of threads at a time. Waits for quiet reads. */
+/* Begin and end updates of rows, which must be enclosed in these calls. Any number of threads may
+ * update rows at a time. begin() waits for quiet reads. */
 void tps_table_begin_updates (TpsTable *table);
 void tps_table_end_updates (TpsTable *table);
 
-/* Updates one row as part of `step`, of command `lsn`, unless the row already contains it;
+/* Updates one row as part of `step`, of command `lsn`, unless the row already contains the step;
  * `gradient` [dim], `scratch` [2 * dim]. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
 
-/* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`, unless the
- * row already contains it, or has changed after `as_of_lsn` (0 = in any case); `scratch` [dim]. Its
- * state stays. */
+/* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`. Does nothing
+ * if the row already contains this command, or has changed after `as_of_lsn` (0 = no such limit).
+ * The optimizer state of the row does not change. `scratch` [dim]. */
 void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
                            gconstpointer values, gint64 as_of_lsn, gfloat *scratch);
 

@@ -16,16 +16,17 @@
 
 G_BEGIN_DECLS
 
-/* The progress of one push. Pushes whose turn has an even number use one entry, the others use the
- * other one. */
+/* The progress of one push. A table has two entries: one for pushes whose turn has an even number,
+ * and one for all others. */
 typedef struct
 {
   atomic_ullong number; /* of the turn */
   atomic_llong slot;    /* rows of lower slots are done */
-  guint8 padding[48];   /* the other entry, which another thread writes, has another cache line */
+  guint8 padding[48];   /* a different thread writes the other entry, in a different cache line */
 } TpsTablePace;
 
-/* `pace` [2] is the table's, all zero at first; `turn` is that of a command that may follow.
+/* Publishes that the command of `turn`, which may follow, begins to change rows. `pace` [2] belongs
+ * to the table, and must be all zero at first. A command calls these functions in this order:
  *
  *   wait(-1) -> work that must be in order as a whole -> begin()
  *            -> wait(), publish() for the rows in order -> publish(G_MAXINT64)
@@ -33,12 +34,12 @@ typedef struct
  * After its wait(), the next command sees all writes that this command made before begin(). */
 void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
 
-/* Rows below `slot` are complete. */
+/* Publishes that all rows below `slot` are complete. */
 void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
-/* Waits until row `slot` may be changed. Returns a slot; all rows below it may be changed, too.
- * With `slot` -1, waits until the previous command has called begin(). The wait has no deadline:
- * the previous command is always running, and the waiting thread yields the processor. */
+/* Waits until row `slot` may be changed, and returns a greater slot: all rows below the result may
+ * be changed. If `slot` is -1, waits until the previous command has called begin(). The wait has no
+ * deadline: the previous command is always running, and the waiting thread yields the processor. */
 gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 G_END_DECLS

@@ -3,10 +3,10 @@
 /* One step of a table: gradients of rows, in any order and with repeats, are added up and passed to
  * the optimizer.
  *
- *   reserve()   the step's temporary space, by the greatest number of contributions
- *   begin()     the space has been provided
- *   add_*()     contributions
- *   group()     finds equal rows; does not read rows, so that it may come before the command's turn
+ *   reserve()   reserves the step's temporary space for the greatest number of contributions
+ *   begin()     takes the provided space
+ *   add_*()     add contributions
+ *   group()     finds equal rows; does not read rows, so that it may run before the command's turn
  *   run()       changes rows
  */
 
@@ -27,12 +27,12 @@ typedef struct
   gsize n_cells;
 } TpsCellRow;
 
-/* A row with so many contributions that several threads add them up, in blocks. */
+/* A row that has so many contributions that several threads add them up, in blocks. */
 typedef struct
 {
   gsize group;
   gsize first_block; /* in `hot_sums` */
-  gsize n_saved;     /* contributions less blocks, of this row and all hot rows before it */
+  gsize n_saved;     /* contributions minus blocks, of this row and all hot rows before it */
 } TpsHotRow;
 
 /* The contributions to the step. Borrowed gradients must stay in place until tps_table_step_run()
@@ -45,13 +45,13 @@ typedef struct
   gsize n;
   gsize max_parts;
   gint64 *slots;            /* [capacity] */
-  gconstpointer *gradients; /* [capacity], each [dim]; NULL: the row of cells with this number */
-  TpsCellRow *cell_rows;    /* [capacity], or NULL: there are no rows of cells */
-  gfloat *weights;          /* [capacity], or NULL: all 1 */
+  gconstpointer *gradients; /* [capacity], each [dim]; NULL = cell_rows[i] is the contribution */
+  TpsCellRow *cell_rows;    /* [capacity]; NULL = there are no rows of cells */
+  gfloat *weights;          /* [capacity]; NULL = all are 1 */
   guint n_levels;           /* of the tree by which contributions are added */
-  guint n_cell_levels;      /* the same for the cells of one column */
-  gfloat *wide;             /* [max_parts] working spaces; NULL: rows are narrow */
-  TpsHotRow *hot;           /* [n_hot], ascending; NULL: no row can be hot */
+  guint n_cell_levels;      /* of the tree by which the cells of one column are added */
+  gfloat *wide;             /* [max_parts] working spaces; NULL = rows are narrow */
+  TpsHotRow *hot;           /* [n_hot], ascending; NULL = no row can be hot */
   gsize n_hot, n_blocks;
   gfloat *hot_sums; /* [n_blocks, dim] */
   gpointer group_memory;
@@ -69,17 +69,17 @@ typedef struct
   const TpsTurn *turn; /* if another step may run in parallel */
 } TpsTableStep;
 
-/* Reserves space for at most `capacity` contributions. Rows of cells are those of gradients with at
- * most `max_bags` bags; 0: there are none. Allocates no memory. */
+/* Reserves space for at most `capacity` contributions. Rows of cells may come from gradients with
+ * at most `max_bags` bags; 0 means that there are none. Allocates no memory. */
 void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table,
                              TpsDType dtype, gsize capacity, gsize max_bags, gboolean has_weights,
                              TpsWorkerPool *workers);
-/* `scratch` has been provided, and must outlive the step. */
+/* Begins to use `scratch`, which must have been provided and must outlive the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* Makes the step an assignment instead of one of the optimizer: rows are set to the added values,
- * duplicates to the last one, unless they have changed after `as_of_lsn` (0 = in any case). It is
- * not counted. */
+/* Makes the step an assignment instead of a step of the optimizer: rows are set to the added
+ * values, and duplicates to their last value. Rows that have changed after `as_of_lsn` (0 = no such
+ * limit) are left out. An assignment does not count as a step of the table. */
 void tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn);
 
 static inline void
@@ -92,21 +92,23 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
   step->n++;
 }
 
-/* `row` is copied; the arrays to which it points are borrowed. */
+/* Adds a row of cells as a contribution. `row` is copied; the arrays to which it points are
+ * borrowed. */
 void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row);
 
-/* Groups the added contributions by row. Must be called after the last of them and before run(). */
+/* Groups the added contributions by row. Must be called after the last contribution was added, and
+ * before run(). */
 void tps_table_step_group (TpsTableStep *step);
 
-/* After group(): whether the step is short enough for one thread, so that the next one need not
- * wait for its end. */
+/* Returns TRUE if the step is short enough for one thread, so that the next step need not wait for
+ * its end. Must be called after group(). */
 gboolean tps_table_step_is_short (const TpsTableStep *step);
 
-/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they
- * came, as a tree (runtime/device/backend.h); each product with a weight and each sum rounds once
- * to float. `turn` must be given if this is the only step of a push that may follow and be
- * followed; the step then runs on this thread alone. NULL: no other step of the table runs, and
- * workers may help. Lookups may run at the same time. */
+/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they were
+ * added to the step, as a tree (runtime/device/backend.h); each product with a weight and each sum
+ * is rounded once to float. `turn` must be given if this is the only step of a push that may follow
+ * and be followed; the step then runs on the calling thread alone. If `turn` is NULL, no other step
+ * of the table may run, and workers may help. Lookups may run at the same time. */
 void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
                          TpsWorkerPool *workers);
 

@@ -2,10 +2,10 @@
 
 /* The sums of a step's contributions, by the tree of runtime/device/backend.h.
  *
- * A thread adds up a row when it changes the row. A hot row, with so many contributions that one
- * thread would work on it while the others wait, is cut into blocks of two levels of the tree.
- * Threads add up all blocks before the first row is changed. The sums of the blocks are a list of
- * the tree, so the bits are the same.
+ * A thread adds up the contributions to a row when it changes the row. A hot row, with so many
+ * contributions that one thread would work on it while the others wait, is cut into blocks of two
+ * levels of the tree. Threads add up all blocks before the first row is changed. The sums of the
+ * blocks form a list of the tree, so the result has the same bits as without blocks.
  *
  * Thread: a working space must be used by one thread at a time. */
 
@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 
 #define TPS_TABLE_SUM_MAX_LEVELS 8 /* of 32^8 contributions and more */
 
-/* Rows with at most so many columns have their working space on the stack. */
+/* Rows with at most this number of columns have their working space on the stack. */
 #define TPS_TABLE_SUM_MAX_NARROW_DIM 512
 
 typedef struct
@@ -32,28 +32,30 @@ typedef struct
 /* Returns the number of floats of a working space. */
 gsize tps_table_sum_count_floats (const TpsTableStep *step);
 
-/* Reserves the space for hot rows, if threads could share them. The capacity must be known. */
+/* Reserve and begin to use the space for hot rows, if threads could share them. The capacity of the
+ * step must have been set. */
 void tps_table_sum_reserve (TpsTableStep *step, TpsScratch *scratch, TpsWorkerPool *workers);
 void tps_table_sum_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* Finds the hot rows of a grouped step and adds up their blocks. `workers` may be NULL: no row is
- * hot then. Returns when all blocks are complete. */
+/* Finds the hot rows of a grouped step and adds up their blocks. Returns when all blocks are
+ * complete. If `workers` is NULL, no row is hot. */
 void tps_table_sum_add_blocks (TpsTableStep *step, TpsWorkerPool *workers);
 
+/* Changes the rows of groups [begin, end), with a working space. */
 typedef void (*TpsTableSumFunc) (const TpsTableStep *step, gsize begin, gsize end,
                                  const TpsTableSumSpace *space);
 
-/* Calls `run` for [begin, end) with the working space of a part. */
+/* Calls `run` for groups [begin, end) with the working space of part `part`. */
 void tps_table_sum_run_part (const TpsTableStep *step, gsize part, gsize begin, gsize end,
                              TpsTableSumFunc run);
 
-/* Returns the sum of group `u` [dim]. It lies in the working space; the sum of a single
+/* Returns the sum of group `u` [dim], which lies in the working space. The sum of a single
  * contribution may be the contribution itself. */
 const gfloat *tps_table_sum_add_up (const TpsTableStep *step, gsize u,
                                     const TpsTableSumSpace *space);
 
-/* Returns the number of contributions, blocks of hot rows and rows that belong to the groups before
- * `u`: the work that is left after tps_table_sum_add_blocks(). */
+/* Returns the work that is left after tps_table_sum_add_blocks() for the groups before `u`: the
+ * number of their rows, of their blocks of hot rows, and of their contributions to other rows. */
 gsize tps_table_sum_work_before (const TpsTableStep *step, gsize u);
 
 G_END_DECLS
