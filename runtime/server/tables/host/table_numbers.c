@@ -126,7 +126,7 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
   numbers->bytes = tps_counters_use_gauge (counters, &bytes, spec->name, NULL);
   numbers->rows = tps_counters_use_gauge (counters, &rows, spec->name, NULL);
   numbers->n_bytes = spec->bytes;
-  numbers->n_rows = spec->shard.rows;
+  numbers->n_rows = spec->shard.n_rows;
   tps_gauge_add (numbers->bytes, numbers->n_bytes);
   tps_gauge_add (numbers->rows, numbers->n_rows);
   return numbers;

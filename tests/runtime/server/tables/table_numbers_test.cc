@@ -187,6 +187,16 @@ TEST_F (TableNumbers, TimeAtMostTwoHundredTables)
   EXPECT_EQ (names.count (TPS_OTHER_VALUES), 1);
 }
 
+TEST_F (TableNumbers, OfAShardCountTheRowsOfThisServer)
+{
+  Spec range ("range", 10, 4), hash ("hash", 10, 4);
+
+  EXPECT_EQ (store_.create (range.zeros ().shard (range_shard (10, 2, 3))), "");
+  EXPECT_EQ (store_.create (hash.zeros ().shard (hash_shard (10, 1, 2))), "");
+  EXPECT_EQ (number ("table_rows", "range"), 4) << "6 to 9";
+  EXPECT_EQ (number ("table_rows", "hash"), 5);
+}
+
 TEST_F (TableNumbers, OfATableNamedOtherAreItsOwn)
 {
   EXPECT_EQ (store_.create (Spec ("other", 7, 1).zeros ()), "");
