@@ -61,7 +61,7 @@ read_limit (Reading *reading, TpsTenantLimits *entry, const gchar *name, JsonNod
                    "*_per_s, *_burst, calls_in_flight or table_bytes");
   if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64
       || json_node_get_int (node) < 1)
-    return refuse (reading, node, name, "a whole number from 1 is expected");
+    return refuse (reading, node, name, "expected a whole number from 1");
   G_STRUCT_MEMBER (guint64, entry, limits[i].offset) = (guint64) json_node_get_int (node);
   return TRUE;
 }
@@ -87,7 +87,7 @@ read_entry (Reading *reading, JsonNode *node, TpsTenantLimits *entry)
   if (length == 0 || length > TPS_TENANT_MAX_NAME)
     return refuse (reading, node, NULL, "a name has 1 to 128 bytes");
   if (!JSON_NODE_HOLDS_OBJECT (node))
-    return refuse (reading, node, NULL, "an object of limits is expected");
+    return refuse (reading, node, NULL, "expected an object of limits");
   json_object_iter_init_ordered (&iter, json_node_get_object (node));
   while (json_object_iter_next_ordered (&iter, &name, &value))
     if (!read_limit (reading, entry, name, value))
@@ -102,7 +102,7 @@ read_entries (Reading *reading, JsonNode *node, GArray *entries)
   JsonNode *value;
 
   if (!JSON_NODE_HOLDS_OBJECT (node))
-    return refuse (reading, node, NULL, "an object of tenants is expected");
+    return refuse (reading, node, NULL, "expected an object of tenants");
   json_object_iter_init_ordered (&iter, json_node_get_object (node));
   while (json_object_iter_next_ordered (&iter, &reading->tenant, &value))
     {

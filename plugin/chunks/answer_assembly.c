@@ -27,7 +27,7 @@ tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies, GError
   if (n_bytes < 0 || n_chunks < 0 || n_chunks > n_bytes)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer announced an answer of %" G_GINT64_FORMAT
+                   "the peer announced a reply of %" G_GINT64_FORMAT
                    " bytes in %d chunks, which is impossible",
                    n_bytes, n_chunks);
       return NULL;
@@ -140,7 +140,7 @@ feed (TpsAssembly *assembly, GBytes *bytes, GError **error)
   if (!tps_message_builder_feed (&assembly->builder, bytes, is_last, &why))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the chunks of the answer do not form a message: %s", why->message);
+                   "the chunks of the reply do not form a message: %s", why->message);
       return FALSE;
     }
   assembly->n_fed++;

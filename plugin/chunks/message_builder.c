@@ -39,12 +39,12 @@ tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is
   for (; n_left > 0; next += n_consumed, n_left -= n_consumed)
     {
       if (builder->message != NULL)
-        return refuse (error, "bytes follow the message");
+        return refuse (error, "bytes follow the end of the message");
       if (!tps_scanner_feed (builder->scanner, next, n_left, &n_consumed, error))
         return FALSE;
       builder->message = tps_scanner_take (builder->scanner);
     }
   if (is_last && builder->message == NULL)
-    return refuse (error, "the message goes on after the last chunk");
+    return refuse (error, "the message is incomplete after the last chunk");
   return TRUE;
 }

@@ -52,7 +52,7 @@ set_outcome (TpsClientCall *call, TpsMessage *answer, GError *error)
       && (answer->kind != TPS_MESSAGE_REPLY || !tps_reply_has_name (answer, call->name->str)))
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "%s answered %s in chunks with another message: \"%s\"",
+                           "%s replied to %s in chunks with another message: \"%s\"",
                            call->client->where, call->name->str, answer->name);
       g_clear_pointer (&answer, tps_message_free);
     }

@@ -139,10 +139,11 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
   if (is_ours)
     return call;
   if (call != NULL)
-    link_lose_with (link, "%s answered call %d under another name: \"%s\"", client->where,
+    link_lose_with (link, "%s replied to call %d under another name: \"%s\"", client->where,
                     reply->seqid, reply->name);
   else if (!was_issued)
-    link_lose_with (link, "%s answered call %d, which was never made", client->where, reply->seqid);
+    link_lose_with (link, "%s replied to call %d, which was never made", client->where,
+                    reply->seqid);
   return NULL;
 }
 
@@ -191,7 +192,7 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer user_data)
 
   if (reply->kind != TPS_MESSAGE_REPLY && reply->kind != TPS_MESSAGE_EXCEPTION)
     {
-      link_lose_with (link, "%s sent a call where an answer was expected", link->client->where);
+      link_lose_with (link, "%s sent a call, expected a reply", link->client->where);
       return;
     }
   if (reply->seqid == TOKEN_SEQID && link->client->token != NULL)

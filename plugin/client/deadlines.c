@@ -79,7 +79,7 @@ take_expired (TpsClient *client, GPtrArray *orphans)
 static GError *
 deadline_error (const TpsClientCall *call)
 {
-  return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no answer from %s within %.3g s",
+  return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no reply from %s within %.3g s",
                       call->name->str, call->client->where,
                       (gdouble) (call->deadline_ns - call->started_ns) / 1000000000);
 }

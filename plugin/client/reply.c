@@ -57,7 +57,7 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
   if (reply->n_bytes_refused > 0)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for %" G_GSIZE_FORMAT " bytes of the answer", reply->n_bytes_refused);
+                   "no memory for %" G_GSIZE_FORMAT " bytes of the reply", reply->n_bytes_refused);
       return FALSE;
     }
   if (reply->kind == TPS_MESSAGE_EXCEPTION)

@@ -51,7 +51,7 @@ static gboolean
 refuse_head (TpsScanner *scanner, const TpsScanInput *in)
 {
   g_autofree gchar *text = g_strdup_printf (
-      "without its large binaries it is beyond the limit of %" G_GSIZE_FORMAT " bytes",
+      "the message without its large binaries exceeds the limit of %" G_GSIZE_FORMAT " bytes",
       scanner->max_head_bytes);
 
   refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);

@@ -85,7 +85,7 @@ tps_transcode_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, GEr
       if (n_bytes == n_before)
         {
           g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL,
-                               "the call goes on after its end");
+                               "bytes follow the end of the call");
           return FALSE;
         }
     }
@@ -107,6 +107,6 @@ tps_transcode_message (TpsWriter *out, GError **error)
       return NULL;
   message = tps_scanner_take (scanner);
   if (message == NULL)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the message has no end");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the message is incomplete");
   return message;
 }

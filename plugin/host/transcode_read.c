@@ -129,7 +129,7 @@ copy_binary (Source *source)
     {
       if (flush_pending (source))
         g_set_error (&source->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
-                     "a string of %u bytes came without its bytes", n_bytes);
+                     "the bytes of a string of %u bytes are missing", n_bytes);
       return FALSE;
     }
   return put (source, data, n_bytes);

@@ -104,7 +104,7 @@ expect (TpsTypedReader *reader, TpsWireType type)
   next = take_next (&reader->levels[reader->n_levels - 1]);
   if (next == type)
     return TRUE;
-  fail (reader, TPS_ERROR_PROTOCOL, "a %s stands where a %s is expected", type_name (next),
+  fail (reader, TPS_ERROR_PROTOCOL, "found a %s, expected a %s", type_name (next),
         type_name (type));
   return FALSE;
 }
@@ -185,7 +185,7 @@ tps_typed_reader_field (TpsTypedReader *reader, gint16 *id)
     return TPS_WIRE_STOP;
   if (level->kind != TPS_WIRE_STRUCT || level->value != TPS_WIRE_STOP)
     {
-      fail (reader, TPS_ERROR_PROTOCOL, "a field was asked for where a %s stands",
+      fail (reader, TPS_ERROR_PROTOCOL, "a field was read, expected a read of a %s",
             type_name (level->value));
       return TPS_WIRE_STOP;
     }
@@ -255,7 +255,7 @@ tps_typed_reader_container_end (TpsTypedReader *reader)
   if (has_failed (reader))
     return;
   if (level->kind == TPS_WIRE_STRUCT)
-    fail (reader, TPS_ERROR_PROTOCOL, "the end of a container was asked for inside a struct");
+    fail (reader, TPS_ERROR_PROTOCOL, "the end of a container was read inside a struct");
   if (level->n_missing == 0)
     level->value = TPS_WIRE_STOP;
   pop (reader);

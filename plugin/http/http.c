@@ -409,8 +409,8 @@ check_endpoints (const TpsHttp *http, GError **error)
 
       if (endpoint->right != TPS_RIGHT_UNSET)
         continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "HTTP path %s does not say which right it needs", endpoint->path);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "HTTP path %s declares no right",
+                   endpoint->path);
       return FALSE;
     }
   return TRUE;

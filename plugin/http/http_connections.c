@@ -178,7 +178,7 @@ tps_http_connections_accept (TpsHttpConnections *connections, gint fd)
       || (socket = g_socket_new_from_fd (fd, &error)) == NULL)
     {
       tps_charge_clear (&charge);
-      refuse (connections, fd, error != NULL ? error->message : "the peer is gone");
+      refuse (connections, fd, error != NULL ? error->message : "the peer has disconnected");
       return;
     }
   connection = g_new0 (TpsHttpConnection, 1);

@@ -373,7 +373,7 @@ answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
   else if (check_method (request, endpoint) && (!endpoint->is_post || check_post (request)))
     endpoint->handle (request, endpoint->user_data);
   if (!request->is_answered)
-    tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "no answer");
+    tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "the path sent no response");
 }
 
 /* Callers without the right must not learn which paths exist. */

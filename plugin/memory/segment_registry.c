@@ -468,9 +468,9 @@ release_one (TpsSegmentRegistry *registry, gint64 id, GPtrArray *lent, GError **
   if (entry == NULL)
     refuse_id (id, "is not open on this connection", error);
   else if (entry->state == TPS_SEGMENT_STATE_REQUESTS)
-    refuse_id (id, "is for requests: there is nothing to release", error);
+    refuse_id (id, "is for requests: only segments for replies are released", error);
   else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
-    refuse_id (id, "belongs to the server already", error);
+    refuse_id (id, "is not held by the client", error);
   else
     {
       if (entry->lent != NULL)

@@ -68,7 +68,7 @@ find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
   if (entry == NULL)
     why = "is not open on this connection";
   else if (entry->state != TPS_SEGMENT_STATE_REQUESTS)
-    why = "is for answers";
+    why = "is for replies";
   else
     tps_refcount_inc (&entry->refcount);
   tps_mutex_unlock (&registry->lock);

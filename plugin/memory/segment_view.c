@@ -73,7 +73,7 @@ check_slice (const View *view, const TpsSharedSlice *slice, GError **error)
 
   if (held == NULL || slice->segment != held->id)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "names segment %" G_GINT64_FORMAT ", which does not belong to this answer",
+                 "names segment %" G_GINT64_FORMAT ", which does not belong to this reply",
                  slice->segment);
   else if (slice->offset < 0 || slice->offset % TPS_SHARING_ALIGNMENT != 0)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,

@@ -373,20 +373,20 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
   min_sent = get_min_progress (connection->n_queued);
   if (is_stalled (&connection->receive_progress, receiving, connection->n_received, min_received,
                   now_ns, patience_ns))
-    close_stalled (connection, "the peer has stopped in the middle of a message", min_received,
-                   patience_ns);
+    close_stalled (connection, "the peer has stopped sending in the middle of a message",
+                   min_received, patience_ns);
   if (is_stalled (&connection->send_progress, connection->queue.head != NULL, connection->n_sent,
                   min_sent, now_ns, patience_ns))
     close_stalled (connection, "the peer does not read", min_sent, patience_ns);
   if (is_stalled (&connection->half_closed_progress, connection->half_closed, connection->n_sent, 1,
                   now_ns, patience->half_closed_ns))
-    close_stalled (connection, "the peer has stopped sending, and could not be sent anything", 1,
+    close_stalled (connection, "the peer has closed its sending side and does not read", 1,
                    patience->half_closed_ns);
   if (is_stalled (&connection->opening_progress,
                   connection->opening && !connection->channel->may_idle, 0, 1, now_ns, opening_ns))
     tps_connection_post_close (connection,
                                g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                                            "the encrypted connection was not open after %.0f s",
+                                            "the TLS handshake was not complete after %.0f s",
                                             (gdouble) opening_ns / 1e9));
   tps_mutex_unlock (&connection->lock);
 }

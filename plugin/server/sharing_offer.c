@@ -13,7 +13,7 @@ static const struct
   const gchar *why;
 } refusals[] = {
   [TPS_SHARING_SWITCHED_OFF] = { TPS_ERROR_UNAVAILABLE,
-                                 "shared memory is switched off in this server" },
+                                 "shared memory is disabled on this server" },
   [TPS_SHARING_NOT_LOCAL] = { TPS_ERROR_UNAVAILABLE,
                               "shared memory is offered over Unix sockets only, and this "
                               "connection is none" },

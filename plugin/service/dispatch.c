@@ -114,12 +114,11 @@ check_rights (const TpsService *service, GError **error)
   while (method != NULL && method->rpc != NULL && method->right != TPS_RIGHT_UNSET)
     method++;
   if (method != NULL && method->rpc != NULL)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "method %s:%s does not say which right it needs", service->name,
-                 method->rpc->name);
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "method %s:%s declares no right",
+                 service->name, method->rpc->name);
   else if (service->handle_other != NULL && service->other_right == TPS_RIGHT_UNSET)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "service %s does not say which right its other methods need", service->name);
+                 "service %s declares no right for its other methods", service->name);
   else
     return TRUE;
   return FALSE;

@@ -416,7 +416,7 @@ tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
   if (size_class >= N_CLASSES)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a buffer of %" G_GSIZE_FORMAT " bytes: no memory is that large", n_bytes);
+                   "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
       return NULL;
     }
   buffer = find_kept (pool, size_class);

@@ -66,7 +66,7 @@ type_name (GVariant *value)
     return "a boolean";
   if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
     return "a string";
-  return "neither number, boolean nor string";
+  return "neither a number, a boolean nor a string";
 }
 
 /* The value of a key, marked as read; NULL after an error. The caller owns it. */
@@ -91,8 +91,7 @@ take_value (TpsConfig *config, const gchar *key)
 static gboolean
 fail_type (TpsConfig *config, const gchar *key, const gchar *wanted, GVariant *value)
 {
-  return fail (config, key,
-               g_strdup_printf ("%s is expected, this is %s", wanted, type_name (value)));
+  return fail (config, key, g_strdup_printf ("expected %s, found %s", wanted, type_name (value)));
 }
 
 gboolean

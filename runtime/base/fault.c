@@ -109,7 +109,7 @@ parse_keys (Rule *rule, const gchar *spec, GStrv parts, GError **error)
       if (value != NULL)
         *value++ = '\0';
       if (value == NULL || !parse_key (rule, *parts, value))
-        return refuse (spec, "p=PROBABILITY, after=N, count=N or on=TEXT is expected after a comma",
+        return refuse (spec, "expected p=PROBABILITY, after=N, count=N or on=TEXT after a comma",
                        error);
     }
   return TRUE;
@@ -137,11 +137,11 @@ parse_action (Rule *rule, const gchar *spec, gchar *text, GError **error)
   if (rule->action == TPS_FAULT_NONE || (points[rule->point].actions & BIT (rule->action)) == 0)
     return refuse (spec, "this point has no such action", error);
   if ((rule->action == TPS_FAULT_DELAY) != (value != NULL))
-    return refuse (spec, "delay=MS is expected; other actions have no value", error);
+    return refuse (spec, "expected delay=MS; other actions have no value", error);
   if (value == NULL)
     return TRUE;
   if (!g_ascii_string_to_unsigned (value, 10, 0, MAX_DELAY_MS, &delay_ms, NULL))
-    return refuse (spec, "a delay of 0 to 60000 milliseconds is expected", error);
+    return refuse (spec, "expected a delay of 0 to 60000 milliseconds", error);
   rule->delay_ns = (gint64) delay_ms * 1000000;
   return TRUE;
 }
@@ -168,10 +168,10 @@ parse (const gchar *spec, Rule *rule, GError **error)
   if (g_str_has_prefix (spec, "seed="))
     return g_ascii_string_to_unsigned (spec + strlen ("seed="), 10, 0, G_MAXUINT64, &rule->seed,
                                        NULL)
-           || refuse (spec, "seed=N is expected", error);
+           || refuse (spec, "expected seed=N", error);
   if (colon == NULL || !find_point (rule, parts[0], (gsize) (colon - parts[0])))
     return refuse (spec,
-                   "POINT:ACTION is expected, where POINT is request, reply, read, reserve, write, "
+                   "expected POINT:ACTION, where POINT is request, reply, read, reserve, write, "
                    "sync or synced",
                    error);
   return parse_action (rule, spec, colon + 1, error) && parse_keys (rule, spec, parts + 1, error);

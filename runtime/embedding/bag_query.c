@@ -16,13 +16,12 @@ check_vector (TpsTensorView view, TpsDType dtype, const gchar *what, const gchar
   if (view.shape.dtype == 0 || view.data == NULL)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.%s: missing, a vector of %s is expected", what, field,
-                   tps_dtype_name (dtype));
+                   "%s.%s: missing, expected a vector of %s", what, field, tps_dtype_name (dtype));
       return FALSE;
     }
   got = tps_shape_to_string (&view.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s.%s: %s, a vector of %s is expected", what, field, got, tps_dtype_name (dtype));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %s, expected a vector of %s",
+               what, field, got, tps_dtype_name (dtype));
   return FALSE;
 }
 
@@ -38,8 +37,7 @@ fail_at_offset (const gint64 *offsets, gint64 n_bags, gint64 n_indices, const gc
     bag++;
   if (bag == 0)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s.offsets[0]: %" G_GINT64_FORMAT ", the first is expected to be 0", what,
-                 offsets[0]);
+                 "%s.offsets[0]: %" G_GINT64_FORMAT ", expected 0", what, offsets[0]);
   else if (offsets[bag] < offsets[bag - 1])
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "%s.offsets[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT " after %" G_GINT64_FORMAT

@@ -93,9 +93,8 @@ resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const g
     *value = kind->not_said[field];
   if (fabs (*value) > get_largest (dtype))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.%s: %g, a value that is finite as %s is expected", what, fields[field].name,
-                   *value, tps_dtype_name (dtype));
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, expected a finite %s",
+                   what, fields[field].name, *value, tps_dtype_name (dtype));
       return FALSE;
     }
   return TRUE;
@@ -114,14 +113,14 @@ check_range (const TpsInitializer *initializer, TpsDType dtype, const gchar *wha
   if (fabs (initializer->mean) + MAX_DEVIATIONS * initializer->stdev > get_largest (dtype))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.stdev: %g, values %d of it from the mean are infinite as %s", what,
-                   initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
+                   "%s.stdev: %g, values %d standard deviations from the mean are infinite as %s",
+                   what, initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
       return FALSE;
     }
   if (initializer->stdev < 0)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.stdev: %g, 0 or more is expected", what, initializer->stdev);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.stdev: %g, expected 0 or more",
+                   what, initializer->stdev);
       return FALSE;
     }
   return TRUE;

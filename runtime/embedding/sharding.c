@@ -90,7 +90,7 @@ check_rows (gint64 rows, GError **error)
   if (rows >= 1)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "rows: %" G_GINT64_FORMAT ", at least 1 is expected", rows);
+               "rows: %" G_GINT64_FORMAT ", expected at least 1", rows);
   return FALSE;
 }
 
@@ -139,7 +139,7 @@ tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count, G
   if (count < 1)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "shard_count: %d, at least 1 is expected", count);
+                   "shard_count: %d, expected at least 1", count);
       return FALSE;
     }
   if (index < 0 || index >= count)

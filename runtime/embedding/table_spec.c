@@ -135,7 +135,7 @@ check_fields (const TpsTableSpec *spec, GError **error)
   if (spec->dim < 1)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dim: %d, at least 1 is expected", spec->dim);
+                   "spec.dim: %d, expected at least 1", spec->dim);
       return FALSE;
     }
   if (spec->durability != 0
@@ -237,7 +237,7 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
   if (!count_bytes (&resolved, &n_bytes))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rows: the bytes of %" G_GINT64_FORMAT " rows of dim %d cannot be counted",
+                   "spec.rows: the size of %" G_GINT64_FORMAT " rows of dim %d exceeds 64 bits",
                    spec->shard.n_rows, spec->dim);
       return FALSE;
     }

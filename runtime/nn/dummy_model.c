@@ -223,14 +223,14 @@ check_shapes (const TpsTrainBatch *batch, GError **error)
   if (input->dtype != TPS_DTYPE_INT64 || input->n_dims != 2 || input->dims[0] == 0)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "batch: input is %s, INT64 [batch, length] with at least one sample is expected",
+                   "batch: input is %s, expected INT64 [batch, length] with at least one sample",
                    input_text);
       return FALSE;
     }
   if (target->dtype != TPS_DTYPE_INT64 || target->n_dims != 1 || target->dims[0] != input->dims[0])
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "batch: target is %s, INT64 [%" G_GINT64_FORMAT "] is expected", target_text,
+                   "batch: target is %s, expected INT64 [%" G_GINT64_FORMAT "]", target_text,
                    input->dims[0]);
       return FALSE;
     }

@@ -21,7 +21,7 @@ check_factor (const gchar *name, gdouble factor, GError **error)
   if (isfinite (factor) && factor >= 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "SGD: %s: %g, a finite number from 0 up is expected", name, factor);
+               "SGD: %s: %g, expected a finite number from 0 up", name, factor);
   return FALSE;
 }
 

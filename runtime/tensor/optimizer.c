@@ -96,11 +96,11 @@ check_range (const gchar *what, const gchar *field, gdouble value, Range range, 
   gfloat rounded = (gfloat) value;
 
   if (range == FROM_ZERO && !(rounded >= 0 && rounded <= FLT_MAX))
-    return fail (what, field, value, "a finite FLOAT32 from 0 up is expected", error);
+    return fail (what, field, value, "expected a finite FLOAT32 from 0 up", error);
   if (range == ABOVE_ZERO && !(rounded > 0 && rounded <= FLT_MAX))
-    return fail (what, field, value, "a finite FLOAT32 above 0 is expected", error);
+    return fail (what, field, value, "expected a finite FLOAT32 above 0", error);
   if (range == BELOW_ONE && !(rounded >= 0 && rounded < 1))
-    return fail (what, field, value, "a FLOAT32 from 0 up and below 1 is expected", error);
+    return fail (what, field, value, "expected a FLOAT32 from 0 up and below 1", error);
   return TRUE;
 }
 

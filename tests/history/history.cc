@@ -207,7 +207,7 @@ private:
     uint32_t value;
 
     if (!lines_.next () || lines_.word () != name)
-      fail (std::string ("\"") + name + " N\" is expected");
+      fail (std::string ("expected \"") + name + " N\"");
     value = count (name);
     end_line ();
     return value;
@@ -218,7 +218,7 @@ private:
   {
     if (!lines_.next () || lines_.word () != "thriftps" || lines_.word () != "history"
         || lines_.word () != "1")
-      fail ("\"thriftps history 1\" is expected");
+      fail ("expected \"thriftps history 1\"");
     history_.n_clients = head ("clients");
     history_.n_rows = head ("rows");
     clients_.resize (history_.n_clients);

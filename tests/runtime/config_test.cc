@@ -63,12 +63,12 @@ TEST_F (Config, NamesWhatIsMissingOfTheWrongTypeOrOutOfRange)
     const char *text, *message;
   } cases[] = {
     { "{}", "model M: n: missing" },
-    { "{'n': <2.5>}", "model M: n: an integer is expected, this is a number with a fraction" },
-    { "{'n': <true>}", "model M: n: an integer is expected, this is a boolean" },
+    { "{'n': <2.5>}", "model M: n: expected an integer, found a number with a fraction" },
+    { "{'n': <true>}", "model M: n: expected an integer, found a boolean" },
     { "{'n': <int64 0>}", "model M: n: 0 is outside [1, 5]" },
     { "{'n': <int64 6>}", "model M: n: 6 is outside [1, 5]" },
     { "{'n': <byte 2>}",
-      "model M: n: an integer is expected, this is neither number, boolean nor string" },
+      "model M: n: expected an integer, found neither a number, a boolean nor a string" },
   };
 
   for (const auto &test : cases)

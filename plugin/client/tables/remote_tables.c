@@ -176,7 +176,7 @@ tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indi
                                         "indices", error);
   got = indices.shape.dtype == 0 ? g_strdup ("missing") : tps_shape_to_string (&indices.shape);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "indices: %s, a vector of INT64 is expected", got);
+               "indices: %s, expected a vector of INT64", got);
   return FALSE;
 }
 

@@ -326,17 +326,17 @@ make_uri (const gchar *endpoint)
 
 static const TpsFamily sent_spans = {
   .name = "otlp_spans_sent_total",
-  .help = "Spans that the collector took, where spans are exported.",
+  .help = "Spans that the collector accepted.",
 };
 
 static const TpsFamily dropped_spans = {
   .name = "otlp_spans_dropped_total",
-  .help = "Spans for which there was no room, or that the collector did not take.",
+  .help = "Spans for which there was no room, or that the collector did not accept.",
 };
 
 static const TpsFamily queued_spans = {
   .name = "otlp_queue_spans",
-  .help = "Spans that wait for the exporter, besides those of the request under way.",
+  .help = "Spans that wait for the exporter, without those of its current request.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

@@ -28,13 +28,13 @@ fold_at_the_end (guint n_arrived, guint n_trainers)
 
 static const TpsServerKind eager_kind = {
   .name = "AverageParameterServer",
-  .summary = "adds each gradient to a running sum as it comes",
+  .summary = "adds each gradient to a running sum when it arrives",
   .may_fold = fold_on_arrival,
 };
 
 static const TpsServerKind batch_kind = {
   .name = "AverageBatchParameterServer",
-  .summary = "keeps all gradients and adds them up when the last has come",
+  .summary = "keeps all gradients and adds them up when the last one has arrived",
   .may_fold = fold_at_the_end,
 };
 

@@ -78,14 +78,15 @@ static const TpsFamily snapshot_bytes = {
 
 static const TpsFamily snapshot_time = {
   .name = "snapshot_timestamp_seconds",
-  .help = "When this process last completed a snapshot, in seconds since 1970; 0 if it has not.",
+  .help =
+      "Time at which this process last completed a snapshot, in seconds since 1970; 0 if it has not.",
   .kind = TPS_FAMILY_GAUGE,
   .n_decimals = 6,
 };
 
 static const TpsFamily snapshot_duration = {
   .name = "snapshot_duration_seconds",
-  .help = "How long the newest snapshot of this process took.",
+  .help = "Duration of the newest snapshot that this process completed.",
   .kind = TPS_FAMILY_GAUGE,
   .n_decimals = 9,
 };

@@ -225,7 +225,8 @@ charge_request (TpsLogFeed *feed, GError **error)
   if (feed->waiting.length + feed->ready.length < TPS_LOG_FEED_MAX_WAITING)
     return tps_charge_add (&feed->charge, REQUEST_BYTES, error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "the log cannot be read: %d requests wait for it already", TPS_LOG_FEED_MAX_WAITING);
+               "the log cannot be read: %d requests to read it are already waiting",
+               TPS_LOG_FEED_MAX_WAITING);
   tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;
 }

@@ -371,8 +371,8 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
     return judge_group (reader, lsn, error);
   if (lsn != 0 && reader->record.lsn != lsn)
     {
-      g_autofree gchar *what = g_strdup_printf ("LSN %" G_GINT64_FORMAT " where %" G_GINT64_FORMAT
-                                                " is expected",
+      g_autofree gchar *what = g_strdup_printf ("the record has LSN %" G_GINT64_FORMAT
+                                                ", expected LSN %" G_GINT64_FORMAT,
                                                 reader->record.lsn, lsn);
 
       refuse (reader, reader->offset, what, error);

@@ -26,7 +26,8 @@ check_empty (TpsDisk *disk, const gchar *to, GError **error)
     return FALSE;
   if (names[0] == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "%s: there is %s already", to, names[0]);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+               "%s: it contains %s already; choose another folder", to, names[0]);
   return FALSE;
 }
 

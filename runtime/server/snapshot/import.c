@@ -379,7 +379,7 @@ check_all_rows (const Import *import, GError **error)
     if ((import->has_row[slot / 8] & (1 << slot % 8)) == 0)
       {
         g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "table %s: row %" G_GINT64_FORMAT " is in none of the files",
+                     "table %s: row %" G_GINT64_FORMAT " is not in any of the files",
                      import->table->spec.name, tps_shard_get_row (shard, slot));
         return FALSE;
       }

@@ -108,7 +108,7 @@ tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *na
   if (files->len == 0)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                   "table %s: it is in none of the snapshots", name);
+                   "table %s: it is not in any of the snapshots", name);
       return NULL;
     }
   g_ptr_array_add (files, NULL);

@@ -19,8 +19,8 @@ shape_output (TpsShape *shape, TpsDType dtype, gsize n_rows, const TpsTable *tab
   if (tps_shape_init (shape, dtype, 2, dims, what, NULL))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
-               " values is larger than a tensor can be",
+               "%s: a result of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+               " values exceeds the largest size of a tensor",
                what, n_rows, table->dim);
   return FALSE;
 }
@@ -34,10 +34,10 @@ allocate_output (TpsTensor *output, TpsTableStore *store, const TpsShape *shape,
 
   if (buffer == NULL)
     {
-      g_prefix_error (error,
-                      "%s: no memory for an answer of %" G_GINT64_FORMAT " x %" G_GSIZE_FORMAT
-                      " values: ",
-                      what, shape->dims[0], table->dim);
+      g_prefix_error (
+          error,
+          "%s: no memory for a result of %" G_GINT64_FORMAT " x %" G_GSIZE_FORMAT " values: ", what,
+          shape->dims[0], table->dim);
       return FALSE;
     }
   tps_tensor_init_take (output, shape, buffer, 0);

@@ -106,8 +106,8 @@ tps_check_indices (TpsTensorView indices, const gchar *what, GError **error)
       && (indices.data != NULL || indices.shape.dims[0] == 0))
     return TRUE;
   got = tps_shape_to_string (&indices.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: %s, a vector of INT64 is expected", what, got);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected a vector of INT64",
+               what, got);
   return FALSE;
 }
 

@@ -66,7 +66,7 @@ gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *b
 gint64 tps_table_store_get_elapsed_ns (gint64 began_ns);
 
 /* Checks that `indices` is a vector of INT64. `what` names it in messages, such as "indices:
- * FLOAT32 [3], a vector of INT64 is expected". */
+ * FLOAT32 [3], expected a vector of INT64". */
 gboolean tps_check_indices (TpsTensorView indices, const gchar *what, GError **error);
 
 G_END_DECLS

@@ -193,7 +193,7 @@ tps_bucket_pieces_join (TpsBucketPieces *self, TpsGradient *average, GError **er
     if (self->averages[i].kind != kind)
       {
         g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                     "bucket %u: only some rounds of it have an average", self->call->index);
+                     "bucket %u: some of its rounds have no average", self->call->index);
         return FALSE;
       }
   *average = (TpsGradient) { .kind = kind, .weight = self->averages[0].weight };

@@ -58,7 +58,7 @@ class Failures(launcher.TestCase):
     def test_a_server_that_stops_is_named(self):
         run = self.start_long(HASTY)
         os.kill(run.roles()["server2"], signal.SIGSTOP)
-        self.check_end(run, 1, "its pass failed", "no answer from", "server2.sock")
+        self.check_end(run, 1, "its pass failed", "no reply from", "server2.sock")
 
     def test_a_trainer_that_stops_in_an_all_reduce_ends_it(self):
         run = self.start_long(HASTY, "--ddp-hook=allreduce_hook")

@@ -81,22 +81,21 @@ TEST (Tenants, NameWhatIsWrong)
   {
     const gchar *text, *problem;
   } wrong[] = {
-    { "[]", "tenants: an object of tenants is expected" },
-    { "3", "tenants: an object of tenants is expected" },
-    { R"({"ads": 3})", "tenants.ads: an object of limits is expected" },
+    { "[]", "tenants: expected an object of tenants" },
+    { "3", "tenants: expected an object of tenants" },
+    { R"({"ads": 3})", "tenants.ads: expected an object of limits" },
     { R"({"": {}})", "tenants.: a name has 1 to 128 bytes" },
     { R"({"ads": {"calls": 3}})", "tenants.ads.calls: there is no such limit; expected "
                                   "*_per_s, *_burst, calls_in_flight or table_bytes" },
-    { R"({"ads": {"calls_per_s": 0}})",
-      "tenants.ads.calls_per_s: a whole number from 1 is expected" },
+    { R"({"ads": {"calls_per_s": 0}})", "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"calls_per_s": -1}})",
-      "tenants.ads.calls_per_s: a whole number from 1 is expected" },
+      "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"calls_per_s": 1.5}})",
-      "tenants.ads.calls_per_s: a whole number from 1 is expected" },
+      "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"calls_per_s": "1"}})",
-      "tenants.ads.calls_per_s: a whole number from 1 is expected" },
+      "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"calls_per_s": null}})",
-      "tenants.ads.calls_per_s: a whole number from 1 is expected" },
+      "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"rows_burst": 1}})",
       "tenants.ads.rows_per_s: it is missing, but there is a burst" },
   };

@@ -118,7 +118,7 @@ TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
   tps_typed_reader_field (&reader_, &id);
   EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 2u);
   EXPECT_EQ (tps_typed_reader_double (&reader_), 0.0);
-  EXPECT_STREQ (reader_.error->message, "a byte stands where a double is expected");
+  EXPECT_STREQ (reader_.error->message, "found a byte, expected a double");
   expect_empty_from_now_on ();
 }
 

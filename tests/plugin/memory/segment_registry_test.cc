@@ -189,7 +189,7 @@ TEST_F (SegmentRegistry, slicesLieInSegmentsForRequestsOfThisConnection)
   close (fd);
   EXPECT_EQ (resolve_refusal (sharing.get (), { requests, 0, 64 }), "");
   EXPECT_EQ (resolve_refusal (sharing.get (), { answers, 0, 64 }),
-             "names segment " + std::to_string (answers) + ", which is for answers");
+             "names segment " + std::to_string (answers) + ", which is for replies");
   for (gint64 id : { foreign, gint64 { 0 }, gint64 { -1 }, gint64 { G_MAXINT64 } })
     EXPECT_EQ (resolve_refusal (sharing.get (), { id, 0, 64 }),
                "names segment " + std::to_string (id) + ", which is not open on this connection");
@@ -411,7 +411,7 @@ TEST_F (SegmentRegistry, releaseNamesTheFirstThatIsNotLentAndDoesTheOthers)
   EXPECT_FALSE (tps_segment_registry_release (registry, ids, 3, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
   EXPECT_EQ (error->message, "segment " + std::to_string (requests)
-                                 + " is for requests: there is nothing to release");
+                                 + " is for requests: only segments for replies are released");
   EXPECT_NE (answer (), nullptr);
   g_clear_error (&error);
   EXPECT_FALSE (tps_segment_registry_close (registry, ids, 3, &error));

@@ -342,7 +342,7 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   check (131 * kSecond);
   WaitUntil ([this] { return closed_; });
   EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
-  EXPECT_THAT (error_, testing::HasSubstr ("has stopped in the middle of a message"));
+  EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
 }
 
 // The memory is allocated as soon as the length is known.
@@ -361,7 +361,7 @@ TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
       });
     }
   WaitUntil ([this] { return closed_; });
-  EXPECT_THAT (error_, testing::HasSubstr ("has stopped in the middle of a message"));
+  EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
 }
 
 TEST_F (ConnectionTest, ClosesOnAPeerThatDoesNotRead)

@@ -229,7 +229,7 @@ TEST (WireTableSpec, shardsThatCannotBeAreRefused)
   EXPECT_EQ (spec_refusal (plus ({ i32 (9, 2), i32 (10, 2) })),
              "spec.shard_index: 2 is not in [0, 2)");
   EXPECT_EQ (spec_refusal (plus ({ i32 (9, 0), i32 (10, 0) })),
-             "spec.shard_count: 0, at least 1 is expected");
+             "spec.shard_count: 0, expected at least 1");
   EXPECT_EQ (spec_refusal (plus ({ i32 (9, 0), i32 (10, 3), i64 (11, 33) })),
              "spec.shard_rows is 33, expected 34, the number of rows of this shard, because "
              "first_row is not set");

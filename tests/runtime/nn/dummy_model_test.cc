@@ -53,7 +53,7 @@ TEST (DummyModel, RefusesWrongArgumentsByName)
   EXPECT_EQ (creation_error ("{'num_embeddings': <int64 0>}"),
              "model DummyModel: num_embeddings: 0 is outside [1, 2147483647]");
   EXPECT_EQ (creation_error ("{'num_embeddings': <'many'>}"),
-             "model DummyModel: num_embeddings: an integer is expected, this is a string");
+             "model DummyModel: num_embeddings: expected an integer, found a string");
   EXPECT_EQ (creation_error (
                  "{'num_embeddings': <int64 4>, 'embedding_dim': <int64 3>, 'dense_input_size': "
                  "<int64 2>, 'dense_output_size': <int64 2>, 'dense_layers_count': <int64 1>, "
@@ -149,15 +149,15 @@ TEST (DummyModel, RefusesBatchesThatDoNotFit)
       { 2, 2 },
       { 0, 8 },
       "batch: target element 1 is 8, outside [0, dense_output_size = 8)" },
-    { { 0, 19, 3, 4 }, { 2, 2 }, { 0 }, "batch: target is INT64 [1], INT64 [2] is expected" },
+    { { 0, 19, 3, 4 }, { 2, 2 }, { 0 }, "batch: target is INT64 [1], expected INT64 [2]" },
     { { 0, 19, 3, 4 },
       { 4 },
       { 0 },
-      "batch: input is INT64 [4], INT64 [batch, length] with at least one sample is expected" },
+      "batch: input is INT64 [4], expected INT64 [batch, length] with at least one sample" },
     { {},
       { 0, 2 },
       {},
-      "batch: input is INT64 [0, 2], INT64 [batch, length] with at least one sample is expected" },
+      "batch: input is INT64 [0, 2], expected INT64 [batch, length] with at least one sample" },
   };
   BoundModel bound ({ 20, 8, 8, 2, true });
 

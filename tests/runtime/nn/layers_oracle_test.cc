@@ -146,9 +146,9 @@ TEST_F (LayersOracle, SgdRefusesFactorsThatMakeNoSense)
     TpsSgdFactors factors;
     const char *message;
   } cases[] = {
-    { { NAN, 0, 0 }, "SGD: learning_rate: nan, a finite number from 0 up is expected" },
-    { { 0.1, -1, 0 }, "SGD: momentum: -1, a finite number from 0 up is expected" },
-    { { 0.1, 0, INFINITY }, "SGD: weight_decay: inf, a finite number from 0 up is expected" },
+    { { NAN, 0, 0 }, "SGD: learning_rate: nan, expected a finite number from 0 up" },
+    { { 0.1, -1, 0 }, "SGD: momentum: -1, expected a finite number from 0 up" },
+    { { 0.1, 0, INFINITY }, "SGD: weight_decay: inf, expected a finite number from 0 up" },
   };
 
   for (const auto &test : cases)

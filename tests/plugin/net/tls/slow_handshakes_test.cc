@@ -103,7 +103,7 @@ protected:
   void
   ExpectFailed ()
   {
-    EXPECT_EQ (error_, "the encrypted connection was not open after 10 s");
+    EXPECT_EQ (error_, "the TLS handshake was not complete after 10 s");
     EXPECT_EQ (ReadNumber (counters_, "tls_handshakes_total", "failed"), 1);
     EXPECT_EQ (ReadNumber (counters_, "tls_handshakes_total", "done"), 0);
     EXPECT_EQ (ReadNumber (counters_, "tls_handshakes_in_progress"), 0);

@@ -310,7 +310,7 @@ TEST_F (TlsTest, ClientsGiveUpAHandshake)
                                       tps_clock_now_ns () + 60 * kSecond, nullptr, nullptr,
                                       &error));
   EXPECT_EQ (error->code, TPS_ERROR_CONNECTION_LOST);
-  EXPECT_THAT (error->message, HasSubstr ("was not open after"));
+  EXPECT_THAT (error->message, HasSubstr ("was not complete after"));
   close (listener);
 }
 

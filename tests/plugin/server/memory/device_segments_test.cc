@@ -214,7 +214,7 @@ TEST_F (DeviceSegments, SlicesThatAreNotThereAreRefused)
                                                { id, 64, G_MAXINT64 / 4 * 4 } })
     EXPECT_THAT (SliceRefusal (slice), testing::HasSubstr ("gradient.dense.shared has offset"));
   EXPECT_THAT (SliceRefusal ({ id, 4, 4 }), testing::HasSubstr ("expected a multiple of 64"));
-  EXPECT_THAT (SliceRefusal ({ answers, 0, 64 }), testing::HasSubstr ("is for answers"));
+  EXPECT_THAT (SliceRefusal ({ answers, 0, 64 }), testing::HasSubstr ("is for replies"));
   for (gint64 wrong : { closed, foreign })
     EXPECT_THAT (SliceRefusal ({ wrong, 0, 64 }), testing::HasSubstr ("not open on this"));
 }

@@ -126,7 +126,7 @@ TEST_F (Slices, OfSegmentsThatAreNotThereForThemAreRefused)
   for (gint64 id : { foreign, closed, gint64 { 0 }, gint64 { -1 }, gint64 { G_MAXINT64 },
                      gint64 { G_MININT64 } })
     EXPECT_THAT (SliceRefusal ({ id, 0, 64 }), testing::HasSubstr ("not open on this connection"));
-  EXPECT_THAT (SliceRefusal ({ answers, 0, 64 }), testing::HasSubstr ("is for answers"));
+  EXPECT_THAT (SliceRefusal ({ answers, 0, 64 }), testing::HasSubstr ("is for replies"));
 }
 
 TEST_F (Slices, BesidesInlineBytesAreRefused)

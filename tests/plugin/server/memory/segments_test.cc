@@ -66,7 +66,7 @@ TEST (Offer, IsNothingWhereItIsSwitchedOff)
   EXPECT_EQ (client.Offered (), 0);
   Message answer = client.raw ().Call ("Memory:open_segment", OpenFields (1, 1, 4096));
   EXPECT_EQ (ErrorCode (answer), 8);
-  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("switched off"));
+  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("disabled"));
 }
 
 // Only root can change its user id.

@@ -171,7 +171,7 @@ TEST_F (Checkpoints, AreExportedInOrder)
   for (const std::string &path : paths)
     names.push_back (path.c_str ());
   EXPECT_FALSE (tps_snapshot_export (disk, names.data (), 2, to.c_str (), &info, &error));
-  EXPECT_THAT (describe (error), testing::HasSubstr ("is in none of the files"));
+  EXPECT_THAT (describe (error), testing::HasSubstr ("is not in any of the files"));
   error = nullptr;
   ASSERT_TRUE (tps_snapshot_export (disk, names.data (), 3, to.c_str (), &info, &error))
       << describe (error);

@@ -82,7 +82,7 @@ TEST (Import, IntoOtherShards)
   paths.pop_back ();
   Server server (0, true);
   EXPECT_THAT (import_into (server, disk, paths, spec),
-               testing::HasSubstr ("is in none of the files"));
+               testing::HasSubstr ("is not in any of the files"));
 }
 
 /* Adam's second step needs moments and the number of steps of the first one. */

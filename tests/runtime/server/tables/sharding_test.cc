@@ -131,8 +131,7 @@ TEST (Sharding, NamesWhatIsWrong)
   GError *error = nullptr;
 
   EXPECT_FALSE (tps_shard_init_range (&shard, 0, 0, -1, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT rows: 0, at least 1 is expected");
+  EXPECT_EQ (describe (g_steal_pointer (&error)), "INVALID_ARGUMENT rows: 0, expected at least 1");
   EXPECT_FALSE (tps_shard_init_range (&shard, 10, 11, -1, &error));
   EXPECT_EQ (describe (g_steal_pointer (&error)),
              "INVALID_ARGUMENT first_row: 11 is not in [0, 10]");
@@ -147,7 +146,7 @@ TEST (Sharding, NamesWhatIsWrong)
              "INVALID_ARGUMENT shard_rows: -2 from row 4 on are not in [0, 10)");
   EXPECT_FALSE (tps_shard_init_hash (&shard, 10, 0, 0, &error));
   EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT shard_count: 0, at least 1 is expected");
+             "INVALID_ARGUMENT shard_count: 0, expected at least 1");
   EXPECT_FALSE (tps_shard_init_hash (&shard, 10, 3, 3, &error));
   EXPECT_EQ (describe (g_steal_pointer (&error)),
              "INVALID_ARGUMENT shard_index: 3 is not in [0, 3)");

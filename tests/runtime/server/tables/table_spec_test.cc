@@ -120,7 +120,7 @@ TEST (TableSpec, CountsStateInBytes)
 TEST (TableSpec, NamesWhatIsWrong)
 {
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.dim = 0; }),
-             "INVALID_ARGUMENT spec.dim: 0, at least 1 is expected");
+             "INVALID_ARGUMENT spec.dim: 0, expected at least 1");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.name[0] = ' '; }),
              "INVALID_ARGUMENT spec.name: \" mb\", expected [A-Za-z0-9_.:/-]{1,255}");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.name[0] = '\0'; }),
@@ -133,7 +133,7 @@ TEST (TableSpec, NamesWhatIsWrong)
              "INVALID_ARGUMENT spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; "
              "expected NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, 0); }),
-             "INVALID_ARGUMENT spec.rows: 0, at least 1 is expected");
+             "INVALID_ARGUMENT spec.rows: 0, expected at least 1");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, G_MAXINT64); }),
              "INVALID_ARGUMENT spec.rows: the bytes of 9223372036854775807 rows of dim 4 cannot be "
              "counted");
@@ -145,22 +145,19 @@ TEST (TableSpec, NamesWhatIsWrong)
              }),
              "INVALID_ARGUMENT spec.initializer.kind: unknown initializer 4");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = -1; }),
-             "INVALID_ARGUMENT spec.initializer.stdev: -1, 0 or more is expected");
+             "INVALID_ARGUMENT spec.initializer.stdev: -1, expected 0 or more");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = INFINITY; }),
-             "INVALID_ARGUMENT spec.initializer.mean: inf, a value that is finite as FLOAT32 is "
-             "expected");
+             "INVALID_ARGUMENT spec.initializer.mean: inf, expected a finite FLOAT32");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = 1e39; }),
-             "INVALID_ARGUMENT spec.initializer.mean: 1e+39, a value that is finite as FLOAT32 is "
-             "expected");
+             "INVALID_ARGUMENT spec.initializer.mean: 1e+39, expected a finite FLOAT32");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = 3e37; }),
-             "INVALID_ARGUMENT spec.initializer.stdev: 3e+37, values 15 of it from the mean are "
-             "infinite as FLOAT32");
+             "INVALID_ARGUMENT spec.initializer.stdev: 3e+37, values 15 standard deviations from "
+             "the mean are infinite as FLOAT32");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
                s.dtype = TPS_DTYPE_FLOAT16;
                s.initializer.high = 65505;
              }),
-             "INVALID_ARGUMENT spec.initializer.high: 65505, a value that is finite as FLOAT16 is "
-             "expected");
+             "INVALID_ARGUMENT spec.initializer.high: 65505, expected a finite FLOAT16");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
                s.initializer.low = 2;
                s.initializer.high = 1;

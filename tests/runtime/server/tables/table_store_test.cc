@@ -149,7 +149,7 @@ TEST (TableStore, BadSpecificationsAreRefused)
   Store store;
 
   EXPECT_EQ (store.create (Spec ("emb", 10, -1)),
-             "INVALID_ARGUMENT spec.dim: -1, at least 1 is expected");
+             "INVALID_ARGUMENT spec.dim: -1, expected at least 1");
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
 }
 
@@ -408,7 +408,7 @@ TEST_F (Errors, GradientsOfTheWrongType)
              "table emb");
   EXPECT_FALSE (tps_table_store_apply_rows (store.get (), "emb", view (values), halves, &error));
   EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT indices: FLOAT32 [8], a vector of INT64 is expected");
+             "INVALID_ARGUMENT indices: FLOAT32 [8], expected a vector of INT64");
 }
 
 TEST (BagQuery, NamesWhatIsWrong)
@@ -426,19 +426,18 @@ TEST (BagQuery, NamesWhatIsWrong)
   EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.pooling: unknown pooling 4");
   bad = query.get ();
   bad.indices = with_shape (bad.indices, TPS_DTYPE_INT32, { 3 });
-  EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.indices: INT32 [3], a vector of INT64 is expected");
+  EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.indices: INT32 [3], expected a vector of INT64");
   bad.indices = with_shape (bad.indices, TPS_DTYPE_INT64, { 3, 1 });
-  EXPECT_EQ (check (bad),
-             "INVALID_ARGUMENT q.indices: INT64 [3, 1], a vector of INT64 is expected");
+  EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.indices: INT64 [3, 1], expected a vector of INT64");
   bad = query.get ();
   bad.offsets = TpsTensorView {};
-  EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.offsets: missing, a vector of INT64 is expected");
+  EXPECT_EQ (check (bad), "INVALID_ARGUMENT q.offsets: missing, expected a vector of INT64");
 }
 
 TEST (BagQuery, NamesTheOffsetThatIsWrong)
 {
   EXPECT_EQ (check (Query { "emb", { 1, 2, 3 }, { 1, 2 } }.get ()),
-             "INVALID_ARGUMENT q.offsets[0]: 1, the first is expected to be 0");
+             "INVALID_ARGUMENT q.offsets[0]: 1, expected 0");
   EXPECT_EQ (check (Query { "emb", { 1, 2, 3 }, { 0, 2, 1 } }.get ()),
              "INVALID_ARGUMENT q.offsets[2]: 1 after 2 does not ascend");
   EXPECT_EQ (check (Query { "emb", { 1, 2, 3 }, { 0, -1 } }.get ()),

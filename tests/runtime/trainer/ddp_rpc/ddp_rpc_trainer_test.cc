@@ -654,7 +654,7 @@ TEST (DdpRpcTrainer, RefusesWhatItCannotTrain)
       "trainer DdpRpcTrainer: unknown argument: depth" },
     { "no rows", [] (Task *task) { task->num_embeddings = 0; }, "num_embeddings: 0 is outside" },
     { "wrong type", [] (Task *task) { task->arguments = ", 'sequential_lookups': <'yes'>"; },
-      "sequential_lookups: a boolean is expected, this is a string" },
+      "sequential_lookups: expected a boolean, found a string" },
   };
 
   for (const auto &test : cases)
