@@ -4,14 +4,14 @@
 
 #include "runtime/base/host_memory.h"
 
-/* Threads, code, socket buffers and the losses of the allocator need memory that no budget counts.
- * This share of the memory is reserved for them, but at least MIN_UNCOUNTED_BYTES, and at most
- * MAX_UNCOUNTED_SHARE of the memory of a small control group. Under attack 60 MiB were measured
- * (tests/soak). */
+/* Threads, code, socket buffers and the overhead of the allocator need memory that no budget
+ * counts. UNCOUNTED_SHARE of the memory is reserved for them, but at least MIN_UNCOUNTED_BYTES. In
+ * a small control group, at most MAX_UNCOUNTED_SHARE is reserved. In tests under attack, up to 60
+ * MiB of uncounted memory were measured (tests/soak). */
 #define UNCOUNTED_SHARE 0.1
 #define MIN_UNCOUNTED_BYTES ((gsize) 96 << 20)
 #define MAX_UNCOUNTED_SHARE 0.5
-/* Shares of the memory. */
+/* The default limits of budgets, as shares of the memory. */
 #define PENDING_SHARE 0.25
 #define REPLIES_SHARE 0.2
 #define TRANSFERS_SHARE 0.5
@@ -19,11 +19,11 @@
 #define WINDOWS_SHARE 0.1
 #define PASSES_SHARE 0.5
 #define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
-/* The part of the process budget that is reserved for small requests and replies. */
+/* One part in HEADROOM_PART of the process budget is reserved for small requests and replies. */
 #define HEADROOM_PART 12
 #define MAX_SMALL_BYTES ((gsize) 64 << 10)
-/* The share of `pending` that shared segments may take. Segments stay as long as their clients, and
- * the calls of other clients need room too. */
+/* The share of `pending` that shared-memory segments may take. A segment lives as long as its
+ * client, and the calls of other clients need room too. */
 #define SHARED_SHARE 0.5
 
 static gsize
@@ -40,8 +40,9 @@ tps_budgets_get_default_process_bytes (gsize memory)
   return MAX (memory - MIN (uncounted, share_of (memory, MAX_UNCOUNTED_SHARE)), 1);
 }
 
-/* Returns the memory of which the budgets below that of the process get their shares. In a small
- * control group it shrinks with the budget of the process, so that tables alone never fill it. */
+/* Returns the memory to which the shares of the budgets below the process budget refer. In a small
+ * control group, this memory shrinks with the process budget. Tables alone can therefore never fill
+ * the process budget. */
 static gsize
 get_shared_memory (void)
 {
@@ -58,10 +59,10 @@ with_flag (TpsBudget *budget, const gchar *flag)
   return budget;
 }
 
-/* Small requests and replies must get through, however much tables, windows, large requests and
- * large replies hold. Most lookups and pushes are small, and so are the calls by which memory is
- * released. Windows may use half of that room too: a server full of tables must be able to remember
- * the pushes that it applies. */
+/* Reserves room for small requests and replies, which must succeed regardless of the memory that
+ * tables, windows, large requests and large replies hold. Most lookups and pushes are small, and so
+ * are the calls that release memory. Windows may use half of the reserved room too, because a
+ * server full of tables must still be able to remember the pushes that it applies. */
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
@@ -155,7 +156,8 @@ static const TpsFamily memory_refused = {
   .labels = { "budget" },
 };
 
-/* The numbers of all budgets with the same name are added up to one sample. */
+/* Adds the numbers of one budget. Budgets with the same name share one sample, which has their
+ * sum. */
 static void
 collect_budget (TpsBudget *budget, gpointer reading)
 {

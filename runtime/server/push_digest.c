@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The library's dispatcher picks AVX2 or AVX-512 at run time; the plain entry points are SSE2. */
+/* The library's dispatcher chooses AVX2 or AVX-512 at run time. The plain entry points use only
+ * SSE2. */
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>
 #else
@@ -13,7 +14,7 @@
 
 struct TpsPushHash
 {
-  XXH3_state_t *state; /* aligned by its own allocator */
+  XXH3_state_t *state; /* XXH3_createState() aligns it */
 };
 
 TpsPushHash *
@@ -23,7 +24,7 @@ tps_push_hash_new (void)
 
   hash->state = XXH3_createState ();
   if (hash->state == NULL)
-    g_error ("no memory for a hash"); /* like g_malloc() */
+    g_error ("no memory for a hash"); /* aborts, as g_malloc() does */
   XXH3_128bits_reset (hash->state);
   return hash;
 }

@@ -6,13 +6,13 @@
 
 #include "runtime/server/push_window_private.h"
 
-/* Records are read and written in the byte order of the host. */
+/* The format is little-endian, and records are copied to and from memory as they are. */
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 
 #define WINDOW_RECORD 1
 #define FLOOR_RECORD 2
 
-/* Every record begins with this. */
+/* The beginning of every record. */
 typedef struct
 {
   guint32 kind;
@@ -25,7 +25,8 @@ typedef struct
   gint64 sequence, lsn;
 } Stair;
 
-/* The name follows, padded with zeros to a multiple of 8, and then the pushes. */
+/* The record of a window. The name of the client follows, padded with zeros to a multiple of 8
+ * bytes, and then the pushes, as TpsRememberedPush. */
 typedef struct
 {
   Head head;
@@ -129,7 +130,8 @@ tps_push_export_begin (TpsPushWindow *window)
 {
   GByteArray *rest = g_byte_array_new ();
 
-  /* An export that was abandoned has left clients on the other side. */
+  /* An abandoned export has left clients on the side to be visited. They must change sides before
+   * the new export begins. */
   while (tps_push_export_some (window, rest))
     g_byte_array_set_size (rest, 0);
   g_byte_array_unref (rest);
@@ -138,7 +140,7 @@ tps_push_export_begin (TpsPushWindow *window)
   tps_mutex_unlock (&window->lock);
 }
 
-/* Floors are exported first: an import must read a client's floor before its window. */
+/* Exports floors first, because an import must read a client's floor before its window. */
 gboolean
 tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 {
@@ -155,7 +157,8 @@ tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Checks the name, which ends with a 0, and the pushes, which need not be aligned. */
+/* Returns TRUE if the name is UTF-8 text without a 0 byte and the record has the length of its name
+ * and its pushes. `rest` is the record after its fixed part, and need not be aligned. */
 static gboolean
 check_window (const WindowRecord *record, const guint8 *rest)
 {
@@ -176,7 +179,8 @@ are_ascending (const TpsPushClient *client)
   return TRUE;
 }
 
-/* Pushes that do not fit raise the floor. */
+/* Adds the pushes of a record to an empty window. If there is no room for them, raises the floor
+ * instead. FALSE: the pushes are not in ascending order. */
 static gboolean
 add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, guint n)
 {
@@ -197,6 +201,9 @@ add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, 
   return TRUE;
 }
 
+/* Adds the window of a record. If `is_floor_kept` is FALSE, a floor of this client that was
+ * imported before is outdated, and is removed. If there is no room for the client, the window is
+ * ignored. FALSE: the record is damaged, or the client has a window already. */
 static gboolean
 add_window (TpsPushWindow *window, const WindowRecord *record, const guint8 *rest)
 {
@@ -232,7 +239,7 @@ add_floor (TpsPushWindow *window, const FloorRecord *record)
   tps_push_floors_import (window->floors, window->options.get_now_ns (), &floor);
 }
 
-/* Reads one whole record. */
+/* Reads one whole record. The lock is held. FALSE: the bytes are not a record. */
 static gboolean
 read_record (TpsPushWindow *window, const Head *head, const guint8 *bytes)
 {

@@ -9,7 +9,7 @@
 
 typedef struct
 {
-  TpsPushDigest name; /* hash of the client's name; first, the key */
+  TpsPushDigest name; /* the digest of the client's name; the key of `entries` */
   TpsPushFloor floor;
   gint64 heard_ns;
   GList link;        /* in `recent` */
@@ -71,6 +71,8 @@ tps_push_floor_begin_anew (TpsPushFloor *floor)
   floor->now.is_set = FALSE;
 }
 
+/* Returns TRUE if the stair does not cover the push: the sequence is higher, or the object was
+ * created after the last command of the stair. */
 static gboolean
 is_above (const TpsPushStair *stair, gint64 sequence, gint64 incarnation)
 {
@@ -85,7 +87,7 @@ tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence, gint64 in
   return is_above (&floor->earlier, sequence, incarnation) ? NULL : &floor->earlier;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- the table of floors --------------------------------------------------------------------- */
 
 TpsPushFloors *
 tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget)
@@ -145,6 +147,7 @@ tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns)
                 <= tps_budget_get_max (floors->charge.budget);
 }
 
+/* Returns an entry for look-ups, which has only a name. */
 static Entry
 key_of (const gchar *client)
 {
@@ -162,7 +165,8 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-/* `made` has its name. Its charge comes from `payer`; NULL: a new charge is made. */
+/* Adds a copy of `made`, whose name must be set, as the most recently used floor. The charge moves
+ * from `payer`; NULL = a new charge. FALSE: there is no room. */
 static gboolean
 add_entry (TpsPushFloors *floors, const Entry *made, TpsBudget *payer, gint64 now_ns)
 {

@@ -10,7 +10,8 @@
 #include "runtime/server/push_digest.h"
 #include "runtime/server/push_window_private.h"
 
-/* For the entry of the hash table, headers of blocks, and running pushes beside the first one. */
+/* An estimate of the memory for the entry of the hash table, for the headers of allocated blocks,
+ * and for running pushes after the first one. */
 #define CLIENT_OVERHEAD_BYTES 64
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ touch_client (TpsPushWindow *window, TpsPushClient *client)
 
 /* ---- floors ---------------------------------------------------------------------------------- */
 
-/* Forgets the oldest `n` pushes. */
+/* Forgets the oldest `n` pushes of the client, and raises its floor to cover them. */
 static void
 forget (TpsPushWindow *window, TpsPushClient *client, guint n)
 {
@@ -74,21 +75,21 @@ forget (TpsPushWindow *window, TpsPushClient *client, guint n)
   memmove (client->pushes, client->pushes + n, client->n_pushes * sizeof client->pushes[0]);
 }
 
-/* Whether the client has pushes or a floor that are not kept elsewhere. */
+/* Returns TRUE if the client has remembered pushes, or a floor that `floors` does not keep. */
 static gboolean
 is_needed (const TpsPushClient *client)
 {
   return client->n_pushes > 0 || (tps_push_floor_is_set (&client->floor) && !client->is_floor_kept);
 }
 
-/* FALSE: there is no room for the floor. */
+/* Replaces the window of a client by a floor. FALSE: there is no room for the floor. */
 static gboolean
 shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
 {
   if (is_needed (client))
     {
       forget (window, client, client->n_pushes);
-      /* The floor takes over a part of the window's charge, since the budget may be full. */
+      /* The floor takes over a part of the client's charge, because the budget may be full. */
       if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side,
                                 window->options.budget, now_ns))
         return FALSE;
@@ -98,8 +99,8 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
   return TRUE;
 }
 
-/* Gives up the least recently used window, except `keep` and those with a running push. FALSE:
- * there is none, or no room for its floor. */
+/* Shrinks the least recently used window to a floor. Skips the window of `keep`, and windows with a
+ * running push. FALSE: there is no such window, or no room for its floor. */
 static gboolean
 give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
 {
@@ -117,9 +118,9 @@ give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
   return FALSE;
 }
 
-/* ---- pushes of one client ------------------------------------------------------------------- */
+/* ---- pushes of one client -------------------------------------------------------------------- */
 
-/* The index of the first push whose sequence is not below this one. */
+/* Returns the index of the first push whose sequence is at least `sequence`, or n_pushes. */
 static guint
 find_place (const TpsPushClient *client, gint64 sequence)
 {
@@ -127,7 +128,7 @@ find_place (const TpsPushClient *client, gint64 sequence)
   guint end = client->n_pushes;
 
   if (end > 0 && client->pushes[end - 1].sequence < sequence)
-    return end; /* clients usually count up */
+    return end; /* the usual case: clients send ascending sequences */
   while (begin < end)
     {
       guint middle = begin + (end - begin) / 2;
@@ -150,7 +151,8 @@ find_push (const TpsPushClient *client, gint64 sequence)
   return &client->pushes[place];
 }
 
-/* Unsigned, so that no distance overflows. */
+/* Returns TRUE if `sequence` is older than the window. The distance is computed with unsigned
+ * numbers, because a signed difference could overflow. */
 static gboolean
 is_below_window (const TpsPushWindow *window, const TpsPushClient *client, gint64 sequence)
 {
@@ -164,7 +166,7 @@ is_below_window (const TpsPushWindow *window, const TpsPushClient *client, gint6
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
-/* The number of pushes below the window. */
+/* Returns the number of pushes below the window. */
 static guint
 count_old (const TpsPushWindow *window, const TpsPushClient *client)
 {
@@ -179,7 +181,7 @@ count_old (const TpsPushWindow *window, const TpsPushClient *client)
   return find_place (client, (gint64) ((guint64) newest - reach));
 }
 
-/* Forgets pushes below the window once there are enough of them to justify moving the rest. */
+/* Forgets pushes below the window if there are enough of them to justify moving the rest. */
 static void
 forget_old (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -189,8 +191,8 @@ forget_old (TpsPushWindow *window, TpsPushClient *client)
     forget (window, client, n_old);
 }
 
-/* Makes room for one push more than are running and remembered now, so that an applied push can
- * always be remembered. FALSE: there is no room. */
+/* Makes room for all remembered and running pushes, and for one more. Every running push thus has
+ * room to be remembered. FALSE: there is no room. */
 static gboolean
 grow (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -231,8 +233,9 @@ has_too_many (const TpsPushWindow *window)
   return window->n_remembered >= window->options.max_remembered;
 }
 
-/* Other clients give up their windows first, then this client its oldest pushes. FALSE: it has
- * none. */
+/* Makes room for one more push of the client. Shrinks the windows of other clients first, and then
+ * forgets the older half of this client's pushes. Applies the limit of remembered pushes in the
+ * same way. FALSE: the budget is full, and the client has no pushes to forget. */
 static gboolean
 make_room (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -253,7 +256,7 @@ make_room (TpsPushWindow *window, TpsPushClient *client)
   return TRUE;
 }
 
-/* Begins the window anew: all its pushes were applied before the object of the new push was
+/* Begins the window anew, because all its pushes were applied before the object of the new push was
  * created. */
 static void
 start_again (TpsPushWindow *window, TpsPushClient *client)
@@ -262,6 +265,7 @@ start_again (TpsPushWindow *window, TpsPushClient *client)
   tps_push_floor_begin_anew (&client->floor);
 }
 
+/* Remembers an applied push. grow() has made room for it. */
 static void
 remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *running,
           gint64 answer, gint64 lsn)
@@ -278,7 +282,7 @@ remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *ru
   client->last_lsn = MAX (client->last_lsn, lsn);
   if (is_below_window (window, client, push.sequence))
     {
-      if (running->incarnation <= last_lsn) /* the window has moved on while the push was running */
+      if (running->incarnation <= last_lsn) /* the window moved on while the push was running */
         {
           tps_push_floor_raise (&client->floor, push.sequence, lsn);
           return;
@@ -300,7 +304,7 @@ remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *ru
   forget_old (window, client);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static TpsPushVerdict
 refuse_duplicate (const TpsPushRequest *request, GError **error)
@@ -348,7 +352,7 @@ judge_running (const TpsRunningPush *running, const TpsPushRequest *request, GEr
   return TPS_PUSH_RUNNING;
 }
 
-/* The verdict on a request whose push was applied to the same object. */
+/* Returns the verdict on a request whose push was applied to the same object. */
 static TpsPushVerdict
 judge_applied (const TpsRememberedPush *push, const TpsPushRequest *request, gint64 *answer,
                GError **error)
@@ -393,7 +397,6 @@ refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **er
   return TPS_PUSH_REFUSED;
 }
 
-/* Makes a client, with the floor of an earlier window if there is one. */
 TpsPushClient *
 tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor,
                             TpsExportSide side)
@@ -443,7 +446,8 @@ begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *r
   return TPS_PUSH_NEW;
 }
 
-/* The verdict on a push of a client without a window. */
+/* Returns the verdict on a push of a client without a window. If the push is NEW, the client gets a
+ * window, which continues the floor of an earlier window if there is one. */
 static TpsPushVerdict
 begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
@@ -467,7 +471,7 @@ begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **er
   return begin_new (window, client, request, error);
 }
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 TpsPushWindow *
 tps_push_window_new (const TpsPushWindowOptions *options)
@@ -589,7 +593,7 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
   known = g_hash_table_lookup (window->clients, client);
   running = tps_running_pushes_take (&known->running, sequence);
   if (known->running.n == 0 && !is_needed (known))
-    drop_client (window, known); /* it has no pushes yet */
+    drop_client (window, known); /* it has nothing to remember */
   tps_mutex_unlock (&window->lock);
   tps_running_push_tell (&running, client, 0, error);
 }

@@ -13,7 +13,7 @@
 G_BEGIN_DECLS
 
 /* A push that was applied. Millions of these may be remembered, so fields that only running pushes
- * need are elsewhere. */
+ * need are in TpsRunningPush. */
 typedef struct
 {
   gint64 sequence;
@@ -22,23 +22,23 @@ typedef struct
   TpsPushDigest digest;
 } TpsRememberedPush;
 
-#define TPS_PUSH_FEW 8
-#define TPS_PUSH_SHORT_NAME 40
+#define TPS_PUSH_FEW 8         /* remembered pushes in the struct of a client */
+#define TPS_PUSH_SHORT_NAME 40 /* bytes, including the terminator */
 
-/* A client with a window. Most clients need only this record of a slab, because their name is short
- * and they have few pushes. */
+/* A client with a window, in a slab. Most clients need no memory outside this struct, because their
+ * names are short and they have few pushes. */
 typedef struct
 {
   gchar *name;       /* `short_name`, or allocated */
   GList link;        /* in `recent` */
   GList export_link; /* in sides[side] */
   TpsExportSide side;
-  TpsRememberedPush *pushes; /* [n_pushes], ascending; the last one is the newest */
-  guint n_pushes, capacity;  /* `pushes` is `few`, or allocated */
+  TpsRememberedPush *pushes; /* [n_pushes], by ascending sequence */
+  guint n_pushes, capacity;  /* of `pushes`, which is `few` or allocated */
   TpsRunningPushes running;
-  TpsPushFloor floor;     /* covers the pushes that were forgotten */
-  gboolean is_floor_kept; /* `floors` has this floor too: no push was applied since */
-  gint64 last_lsn;        /* of all applied pushes */
+  TpsPushFloor floor;     /* covers the forgotten pushes */
+  gboolean is_floor_kept; /* `floors` has the same floor: no push has been applied since */
+  gint64 last_lsn;        /* the highest LSN of all applied pushes */
   gsize n_bytes;          /* charged */
   gchar short_name[TPS_PUSH_SHORT_NAME];
   TpsRememberedPush few[TPS_PUSH_FEW];
@@ -57,12 +57,12 @@ struct TpsPushWindow
   gsize n_remembered;
 };
 
-/* Adds a client without pushes, with its floor, which `floors` may keep too. NULL: there is no
- * room. The lock must be held. */
+/* Adds a client that has the floor `floor` and no pushes. `floors` may keep the same floor. NULL:
+ * there is no room. The lock must be held. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
                                            const TpsPushFloor *floor, TpsExportSide side);
 
-/* Makes room for `n` pushes of the client in all. FALSE: there is no room. The lock must be
+/* Makes room for `n` pushes of the client in total. FALSE: there is no room. The lock must be
  * held. */
 gboolean tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n);
 

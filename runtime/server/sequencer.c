@@ -4,8 +4,8 @@
 
 #include "runtime/base/sync.h"
 
-/* The number of commands that a thread runs in a row for others before workers take over: an I/O
- * thread must serve other connections. */
+/* The number of commands that a thread runs, or passes to the observer, in a row before a worker
+ * takes over. The thread may be an I/O thread, which must serve other connections. */
 #define MAX_IN_A_ROW 16
 
 struct TpsSequencer
@@ -16,8 +16,9 @@ struct TpsSequencer
   gint64 last_lsn;
   TpsOrdered *first_admitted, *last_admitted; /* not yet passed to the observer */
   gboolean is_observing;                      /* a thread is passing commands to the observer */
-  /* Only with an observer. All commands up to `ended_lsn` have ended, and of the later ones those
-   * with has_ended[lsn & ended_mask]. There is room for all commands up to `last_lsn`. */
+  /* Used only with an observer. All commands up to `ended_lsn` have ended. A later command has
+   * ended if has_ended[lsn & ended_mask] is TRUE. The array has room for all commands up to
+   * `last_lsn`. */
   gint64 ended_lsn;
   guint8 *has_ended;
   gsize ended_mask;
@@ -36,7 +37,8 @@ find_closed (const TpsOrdered *ordered)
   return NULL;
 }
 
-/* TRUE: `ordered`, the last one of its queue, may run beside the one before it. */
+/* Returns TRUE if `ordered`, which is about to join `queue`, may run at the same time as the
+ * command before it. The queue must not be empty. */
 static gboolean
 can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
 {
@@ -71,7 +73,8 @@ take_turns (TpsOrdered *ordered)
   ordered->has_waited = ordered->n_waits > 0;
 }
 
-/* Removes one of the two running turns. Returns the turn that may run now, or NULL. */
+/* Removes a running turn, the first or the second one of its queue. Returns the turn whose time has
+ * come now, or NULL. The lock is held. */
 static TpsTurn *
 leave_queue (TpsTurn *turn)
 {
@@ -88,7 +91,8 @@ leave_queue (TpsTurn *turn)
   return NULL;
 }
 
-/* Leaves all queues. Returns the commands that may run now, in LSN order for each queue. */
+/* Leaves all queues. Returns a list of the commands that may run now, in LSN order for each queue.
+ * The lock is held. */
 static TpsOrdered *
 leave_turns (TpsOrdered *ordered)
 {
@@ -110,7 +114,7 @@ leave_turns (TpsOrdered *ordered)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
-/* Makes room to note the end of the last command. */
+/* Doubles the room of `has_ended`, for the end of the last admitted command. The lock is held. */
 static void
 grow_ended (TpsSequencer *sequencer)
 {
@@ -124,6 +128,8 @@ grow_ended (TpsSequencer *sequencer)
   sequencer->ended_mask = mask;
 }
 
+/* Gives the command its LSN, and appends the command to the list for the observer. The lock is
+ * held. */
 static void
 number (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -158,6 +164,7 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   gint64 lsn = ordered->command->lsn;
   guint8 *has_ended;
 
+  /* This may free `ordered`, whose fields have therefore been read before. */
   end (ordered, error);
   tps_mutex_lock (&sequencer->lock);
   has_ended = sequencer->has_ended;
@@ -170,7 +177,7 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* The first record that the observer has not seen is complete. The lock is held. */
+/* Returns TRUE if the next record for the observer is complete. The lock is held. */
 static gboolean
 has_complete (const TpsSequencer *sequencer)
 {
@@ -179,8 +186,9 @@ has_complete (const TpsSequencer *sequencer)
 
 static void observe_handed_over (gpointer sequencer);
 
-/* Passes complete records to the observer, which may end them. If there are always more, a worker
- * continues. The lock is held; it is released during the calls. */
+/* Passes complete records to the observer, in LSN order. After MAX_IN_A_ROW records, a worker
+ * continues. The lock is held, but is released during the calls. `is_observing` must be set, and
+ * only this function resets it, so only one thread at a time passes records. */
 static void
 observe (TpsSequencer *sequencer)
 {
@@ -213,7 +221,8 @@ observe_handed_over (gpointer user_data)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* The observer owns a complete command, which another thread may end at once. */
+/* From the moment at which a command is complete, the observer owns it, and a different thread may
+ * end it at once. This function must therefore not use it any more. */
 void
 tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -260,12 +269,12 @@ hand_over (TpsSequencer *sequencer, TpsOrdered *ordered)
   tps_worker_pool_submit (sequencer->options.workers, run_handed_over, handover);
 }
 
-/* The commands that this thread runs, and those that it may run. */
+/* The ready commands that this thread has yet to run, and the bounds for adding more. */
 typedef struct
 {
   TpsOrdered *first, *last;
   gboolean may_run_large;
-  gboolean has_large; /* one is enough: other commands wait for workers at the same time */
+  gboolean has_large; /* others go to workers, which run them in parallel */
   guint n_run;
 } Batch;
 
@@ -301,7 +310,7 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
   return ready;
 }
 
-/* From now on another command may follow this one. */
+/* Marks the command as running, so that a later one may run at the same time. */
 static void
 begin (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -312,8 +321,8 @@ begin (TpsSequencer *sequencer, TpsOrdered *ordered)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* Runs `first`, whose turns have come. This thread runs its successors in a loop or hands them to
- * workers. */
+/* Runs `first`, whose turns have all come. Commands that become ready meanwhile run in the loop of
+ * this thread, or on workers. */
 static void
 run_all (TpsSequencer *sequencer, TpsOrdered *first)
 {

@@ -18,7 +18,7 @@ tps_shell_clear (TpsShell *shell)
   tps_mutex_clear (&shell->lock);
 }
 
-/* ---- pending work --------------------------------------------------------------------------- */
+/* ---- pending work ---------------------------------------------------------------------------- */
 
 void
 tps_shell_begin (TpsShell *shell)
@@ -41,7 +41,7 @@ tps_shell_end (TpsShell *shell)
   tps_mutex_unlock (&shell->lock);
 }
 
-/* ---- the timer ------------------------------------------------------------------------------ */
+/* ---- timer ----------------------------------------------------------------------------------- */
 
 static void
 on_timer (gpointer data)
@@ -58,7 +58,8 @@ on_timer (gpointer data)
   tps_shell_end (shell);
 }
 
-/* FALSE if it is running: it waits for the lock and then sees the current state. */
+/* Cancels the timer. The lock is held. Returns FALSE if on_timer() has already begun. on_timer()
+ * then waits for the lock, and `expire` handles the current state. */
 static gboolean
 cancel_timer (TpsShell *shell)
 {
@@ -81,7 +82,7 @@ tps_shell_set_deadline (TpsShell *shell, gint64 deadline_ns)
   shell->timer_id = tps_worker_pool_add_timer (shell->workers, deadline_ns, on_timer, shell);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- shutdown -------------------------------------------------------------------------------- */
 
 void
 tps_shell_shut_down (TpsShell *shell)
