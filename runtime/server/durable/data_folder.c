@@ -9,7 +9,7 @@
 
 #define LOCK "LOCK"
 #define FORMAT "FORMAT"
-#define NEW_FORMAT "FORMAT.new" /* written whole, then renamed */
+#define NEW_FORMAT "FORMAT.new" /* complete before it is renamed */
 #define LOG "log"
 #define FORMAT_TEXT "thriftps data 1\n"
 
@@ -30,8 +30,8 @@ make_path (const TpsDataFolder *folder, const gchar *name)
 
 /* ---- FORMAT ---------------------------------------------------------------------------------- */
 
-/* If a server ended before it marked the folder, the folder contains only the names that it makes
- * before that. */
+/* Returns TRUE if `names`, the contents of a folder without FORMAT, contain nothing but names that
+ * a server makes before it marks the folder, and names that file systems make. */
 static gboolean
 is_empty (GStrv names)
 {
@@ -56,6 +56,8 @@ write_new_format (const TpsDataFolder *folder, const gchar *path, GError **error
   return ok;
 }
 
+/* Marks the folder as that of a server. The rename and the sync ensure that FORMAT is complete if
+ * it exists. `has_new` is TRUE if an interrupted start has left NEW_FORMAT. */
 static gboolean
 mark (const TpsDataFolder *folder, gboolean has_new, GError **error)
 {

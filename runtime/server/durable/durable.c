@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of the object, and followers of its log. */
+/* Creation and destruction of a TpsDurable, and the followers of its log. */
 
 #include "runtime/server/durable/durable.h"
 
@@ -48,7 +48,7 @@ tps_durable_stop (TpsDurable *durable)
   durable->collector = 0;
 }
 
-/* Nothing is lost if there is no log. */
+/* Closes the log, if there is one. FALSE: commands that were answered may be lost. */
 static gboolean
 close_log (TpsDurable *durable, GError **error)
 {

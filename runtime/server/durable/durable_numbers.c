@@ -2,7 +2,7 @@
 
 #include "runtime/server/durable/durable_numbers.h"
 
-/* As tps_durable_phase_name(). */
+/* The names are those of tps_durable_phase_name(). */
 static const gchar *const phase_names[] = {
   [TPS_DURABLE_RECOVERING] = "recovering",
   [TPS_DURABLE_LIVE] = "live",

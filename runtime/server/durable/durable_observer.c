@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The observer of the sequencer: it appends commands to the log and releases them. */
+/* The observer of the sequencer. It appends commands to the log, which releases them. */
 
 #include "runtime/server/durable/durable_private.h"
 
 #include "runtime/base/planted_bug.h"
 
-/* While the server recovers, services admit no requests, so all commands are those of the log. */
+/* While the server recovers, services admit no requests. All commands then come from the log, and
+ * must not be refused. */
 static gboolean
 may_admit (gpointer user_data, gsize n_bytes, GError **error)
 {
@@ -35,6 +36,7 @@ release (gpointer user_data, gint64 lsn, const GError *error)
   tps_ordered_release (user_data, lost);
 }
 
+/* While the server recovers, commands come from the log, and must not be appended to it again. */
 static void
 observe (gpointer user_data, TpsOrdered *ordered)
 {

@@ -1,20 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Phases of a server: the steps between them, the checks of requests, and the status. */
+/* The phases of a server: transitions, checks of requests, and the status. */
 
 #include "runtime/server/durable/durable_private.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 
-/* Bounds of the retry delay that refused clients are given during a recovery. */
+/* The bounds of the retry delay that refused clients get during a recovery. */
 #define MIN_RETRY_MS 50
 #define MAX_RETRY_MS 2000
 
 static const struct
 {
   const gchar *name;
-  guint next;
+  guint next; /* bits of the phases that may follow */
 } phases[] = {
 #define BIT(phase) (1u << (phase))
   [TPS_DURABLE_RECOVERING] = { "recovering", BIT (TPS_DURABLE_LIVE) | BIT (TPS_DURABLE_FAILED) },
@@ -33,7 +33,8 @@ tps_durable_phase_name (TpsDurablePhase phase)
   return phases[phase].name;
 }
 
-/* Threads may report outdated states, so steps that are not in the table are ignored. */
+/* Threads may report outdated states. A transition that is not in the table is therefore
+ * ignored. */
 void
 tps_durable_enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error)
 {
@@ -54,7 +55,7 @@ tps_durable_enter (TpsDurable *durable, TpsDurablePhase phase, const GError *err
                tps_field_text ("message", error != NULL ? error->message : NULL));
 }
 
-/* The log reports the error of the disk. The caller's request is not at fault, so the error becomes
+/* The log reports an error of the disk. The caller's request is not at fault, so the error becomes
  * UNAVAILABLE. */
 GError *
 tps_durable_new_read_only_error (const GError *error)

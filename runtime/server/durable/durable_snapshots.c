@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writing snapshots: those that are due, those that are requested, and those that make restored
- * tables durable. */
+/* Writes snapshots: automatic ones, requested ones, and ones that make restored tables durable. */
 
 #include "runtime/server/durable/durable_private.h"
 
@@ -52,7 +51,8 @@ tps_durable_get_snapshot_options (TpsDurable *durable)
   };
 }
 
-/* The bytes of the log that were applied again, and those that have been written since. */
+/* Returns the length of the log: the bytes that the recovery has applied again, and the bytes
+ * written since the start. */
 static gint64
 get_log_bytes (gpointer user_data)
 {
@@ -62,7 +62,7 @@ get_log_bytes (gpointer user_data)
 }
 
 /* Deletes the part of the log that only deleted snapshots needed. A failure leaves more log than
- * necessary and does not fail the snapshot. */
+ * necessary, and does not fail the snapshot. */
 static void
 delete_log (TpsDurable *durable)
 {
@@ -72,8 +72,8 @@ delete_log (TpsDurable *durable)
     tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
 }
 
-/* Nothing is deleted before the manifest is durable. Then snapshots are deleted first, and the log
- * last. */
+/* tps_snapshot_write() deletes old snapshots after the manifest of the new one has become durable.
+ * The log is deleted last, so every snapshot on the disk has the log that it needs. */
 gboolean
 tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
 {
@@ -104,7 +104,7 @@ tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError
   return TRUE;
 }
 
-/* No caller receives the error of an automatic snapshot, so it is traced here. */
+/* Writes an automatic snapshot. No caller receives its error, so the error is traced here. */
 static gboolean
 write_due_snapshot (gpointer user_data)
 {
@@ -121,12 +121,12 @@ write_due_snapshot (gpointer user_data)
   return error == NULL;
 }
 
-/* A requested snapshot, or tables that are made with one. */
+/* A request for a snapshot, or for restored tables, which a snapshot makes durable. */
 typedef struct
 {
   TpsDurable *durable;
   gboolean is_incremental;
-  const TpsTableSource *source; /* NULL = no tables are made */
+  const TpsTableSource *source; /* NULL = no tables are restored */
   TpsDurableSnapshotDone done;
   gpointer user_data;
   GError *error;
@@ -163,6 +163,8 @@ run_restore (gpointer data)
   tps_table_restore_run (&options, request->source, &request->error);
 }
 
+/* Calls done(), and frees the request. If the request has succeeded, this is the thread of
+ * snapshots. Only that thread changes `snapshot`, so it needs no lock to read it. */
 static void
 end_request (gpointer data)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* From the state in a data directory to a live server.
+/* The start: from the state in a data directory to a live server.
  *
- * open_state()   finds the newest snapshot and opens the log after it, or after the copy that an
- *                empty directory begins with
- * start()        a thread restores the snapshot and applies the log; then the server is live, and
- *                the thread writes snapshots
+ *   open_state()   finds the newest snapshot and opens the log after it. If the directory is empty
+ *                  and the server begins with a copy of a snapshot, the log begins after the copy.
+ *   start()        a thread restores the snapshot and applies the log again. Then the server is
+ *                  live, and the thread writes snapshots.
  */
 
 #include "runtime/server/durable/durable_private.h"
@@ -18,7 +18,7 @@ static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", T
 static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
 
-/* Opens the log, whose first record must be that after `lsn`. */
+/* Opens the log for a state that contains all commands up to `lsn`. */
 static gboolean
 open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 lsn,
                 TpsLogFound *found, GError **error)
@@ -33,7 +33,8 @@ open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 ls
   return durable->log != NULL;
 }
 
-/* The directory has no state, so the log is opened again to begin after the state of the copy. */
+/* Finds the copy with which an empty directory begins, and opens the log again, because the log
+ * must begin after the state of the copy. */
 static gboolean
 begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFound *found,
                  GError **error)
@@ -99,8 +100,8 @@ tps_durable_open_state (TpsDurable *durable, const TpsDurableOptions *options, G
          && open_log (durable, options, error);
 }
 
-/* The log does not hold the state of the copy, so that state is durable only with a snapshot in
- * this directory. */
+/* Restores the copy. The log does not contain its state, so a snapshot in this directory must make
+ * the state durable. */
 static gboolean
 restore_copy (TpsDurable *durable, GError **error)
 {
@@ -158,9 +159,9 @@ end_recovery (TpsDurable *durable, const GError *error)
     durable->targets.recovered (durable->targets.user_data, error);
 }
 
-/* The thread of the recovery, and later of snapshots. The part of the log that was applied again
- * counts as growth; otherwise the log of a server that restarts often would never cause a
- * snapshot. */
+/* The thread that recovers the state, and then writes snapshots. The part of the log that was
+ * applied again counts as growth of the log. Otherwise, the log of a server that restarts often
+ * would never cause a snapshot. */
 static void *
 recover (void *user_data)
 {

@@ -7,7 +7,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
-#define PROGRESS_NS ((gint64) 2 * 1000000000)
+#define PROGRESS_NS ((gint64) 2 * 1000000000) /* between traces of the progress */
 
 static TpsTraceEvent recovery_started = TPS_TRACE_EVENT ("recovery_started", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_progress = TPS_TRACE_EVENT ("recovery_progress", TPS_TRACE_INFO);
@@ -41,7 +41,8 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
   return refuse ("a later version of the server", error);
 }
 
-/* A hole stands for a command without a promise of durability. */
+/* Applies one record again. A hole has no command, because a command of TPS_DURABILITY_NONE leaves
+ * only its LSN in the log. */
 static gboolean
 apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const TpsLogRecord *record,
               GError **error)
@@ -65,7 +66,7 @@ apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const T
   return FALSE;
 }
 
-/* ---- progress ------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 gint64
 tps_recovery_get_all_bytes (const TpsRecovery *recovery)
@@ -112,7 +113,7 @@ tps_recovery_note_restored (TpsRecovery *recovery, guint64 n_done)
   trace_progress_if_due (recovery);
 }
 
-/* ---- the log -------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static gboolean
 apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)

@@ -67,7 +67,8 @@ tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The time at which an automatic snapshot is due, or may be. The lock is held. */
+/* Returns the time at which an automatic snapshot is due, or at which the length of the log must be
+ * checked again. The lock is held. */
 static gint64
 get_due_ns (const TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 {
@@ -133,7 +134,7 @@ tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* FALSE: the thread must stop. */
+/* Waits for a job, for stop(), or until `wake_ns`. FALSE: the thread must stop. */
 static gboolean
 wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
 {

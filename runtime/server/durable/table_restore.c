@@ -1,7 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Paths -> files of each table -> names are reserved -> rows are read -> tables have LSNs -> a
- * snapshot -> tables are known. */
+/* Restores tables from files while requests go on:
+ *
+ *   - The paths are resolved, and the files of each table are found.
+ *   - The names of the tables are reserved, and the rows are read.
+ *   - The tables get their LSNs.
+ *   - A snapshot is written, which makes the tables durable.
+ *   - The tables become known to requests.
+ */
 
 #include "runtime/server/durable/table_restore.h"
 
@@ -15,6 +21,7 @@
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
+/* Returns TRUE if `path` is relative and has only names of files and folders. */
 static gboolean
 is_below (const gchar *path)
 {
@@ -40,7 +47,7 @@ tps_table_restore_resolve (const gchar *root, const gchar *path, GError **error)
   return NULL;
 }
 
-/* The caller frees the result with g_strfreev(). */
+/* Returns the paths below `root`. The caller frees them with g_strfreev(). */
 static GStrv
 resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError **error)
 {
@@ -58,15 +65,14 @@ resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError
   return (GStrv) g_ptr_array_free (g_steal_pointer (&resolved), FALSE);
 }
 
-/* ---- tables and their files
- * ------------------------------------------------------------------- */
+/* ---- tables and their files ------------------------------------------------------------------ */
 
-/* A table in the process of being restored. */
+/* A table that is being restored. */
 typedef struct
 {
   TpsTableSpec spec;
   GStrv files;
-  gboolean is_begun;
+  gboolean is_begun; /* the name is reserved */
   TpsTable *table;
 } Making;
 
@@ -129,7 +135,7 @@ plan (const TpsTableRestoreOptions *options, const TpsTableSource *source, GArra
   return TRUE;
 }
 
-/* ---- making them ----------------------------------------------------------------------------- */
+/* ---- making tables --------------------------------------------------------------------------- */
 
 static gboolean
 begin_all (const TpsTableRestoreOptions *options, GArray *all, GError **error)
@@ -167,8 +173,8 @@ read_all (const TpsTableRestoreOptions *options, const TpsTableSource *source, G
   return TRUE;
 }
 
-/* Waits until all commands up to `lsn`, the creation of a table, have ended. A snapshot that begins
- * earlier need not contain the table; one that begins after this wait does. */
+/* Waits until all commands up to `lsn`, the LSN of a table's creation, have ended. Only a snapshot
+ * that begins after this wait is certain to contain the table. */
 static gboolean
 wait_ended (const TpsTableRestoreOptions *options, gint64 lsn, GError **error)
 {

@@ -13,8 +13,8 @@ struct TpsQuotas
   guint max_unlisted;
 
   TpsMutex lock;       /* guards everything below */
-  GHashTable *entries; /* name -> TpsTenantLimits */
-  GHashTable *tenants; /* name, the tenant's -> TpsTenant */
+  GHashTable *entries; /* TpsTenantLimits, by name */
+  GHashTable *tenants; /* TpsTenant, by its own name */
   guint n_unlisted;    /* tenants that were made without an entry */
   gboolean enforces_table_bytes;
 };
@@ -60,7 +60,7 @@ tps_quotas_unref (TpsQuotas *quotas)
   g_free (quotas);
 }
 
-/* ---- with the lock held ---------------------------------------------------------------------- */
+/* ---- look-ups (lock held) -------------------------------------------------------------------- */
 
 static const TpsTenantLimits *
 find_limits (const TpsQuotas *quotas, const gchar *name)
@@ -93,6 +93,8 @@ provide_tenant (TpsQuotas *quotas, const gchar *name)
   return tenant != NULL ? tenant : add_tenant (quotas, name);
 }
 
+/* Returns the tenant of a name without an entry. If there are too many such names, further ones
+ * share one tenant. */
 static TpsTenant *
 find_unlisted (TpsQuotas *quotas, const gchar *name)
 {

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* begin: the call counts as in flight -> the level of every bucket is checked -> then all are
- * charged. Another call may empty a bucket between the two. The call is refused then, and the
- * tokens that it took from other buckets are lost: a race may cost a tenant a few tokens, but never
- * gives it any.
+/* A call begins in three steps: it counts as in flight, the level of every bucket is checked, and
+ * then the buckets are charged. A different call may empty a bucket between the last two steps. The
+ * call is then refused, and the tokens that it took from other buckets are lost. A race may thus
+ * cost a tenant a few tokens, but never gives it any.
  *
- * Limits are an immutable object behind a pointer, so a call sees the old ones or the new ones.
- * Calls may still read old objects, so these are freed with the tenant: some 200 bytes for each
- * change.
+ * Limits are immutable objects behind an atomic pointer, so a call uses either the old or the new
+ * limits. Calls may still use old objects, which are therefore freed only with the tenant. Every
+ * change of the limits thus costs about 200 bytes.
  */
 
 #include "runtime/server/quota/tenant.h"
@@ -21,20 +21,21 @@
 
 #define NS_PER_MS 1000000
 #define NS_PER_S G_GINT64_CONSTANT (1000000000)
-/* Bursts of at least this length are counted with the coarse clock, which takes a fifth of the time
- * to read. Its resolution of a few milliseconds does not matter for them. */
+/* Bursts of at least this length are counted with the coarse clock, because reading it takes only a
+ * fifth of the time. Its resolution of a few milliseconds does not matter for such bursts. */
 #define LONG_BURST_NS (100 * NS_PER_MS)
-/* The end of a call in flight is not known; most of them are short. */
+/* The retry delay after a refusal for too many calls in flight. The end of a call cannot be
+ * predicted, but most calls are short. */
 #define IN_FLIGHT_WAIT_MS 10
-/* The latest turn of a refused caller, counted from the time at which the bucket has the tokens of
- * its call. Callers that never return must not delay others for longer than this. */
+/* The maximum delay of a refused caller, counted from the time at which the bucket has the tokens
+ * for its call. Refused callers that never retry must not delay others for longer. */
 #define MAX_TURNS_NS NS_PER_S
 
 typedef struct
 {
-  TpsTenantLimits said;
+  TpsTenantLimits said; /* as they were set */
   TpsTokenRate rates[TPS_N_RATES];
-  gboolean has_rates; /* on calls and bytes, not on rows */
+  gboolean has_rates; /* for calls or bytes, not for rows */
   clockid_t clock;
 } Limits;
 
@@ -45,14 +46,14 @@ struct TpsTenant
   TpsBudget *tables;           /* in host memory */
   TpsBudget *table_quota;      /* in the host and on devices */
   TpsJobGroup *jobs;
-  gboolean enforces_table_bytes; /* read and changed by the thread that sets limits */
+  gboolean enforces_table_bytes; /* only the thread that sets limits reads or changes it */
   GPtrArray *all_limits;         /* of Limits; owns them */
 
   _Atomic (const Limits *) limits;
   TpsTokenBucket buckets[TPS_N_RATES];
-  _Atomic gint64 turns_ns[TPS_N_RATES]; /* of the last refused caller; G_MININT64 = none */
+  _Atomic gint64 turns_ns[TPS_N_RATES]; /* when the last refused caller retries; G_MININT64: none */
   atomic_uint_fast64_t n_calls_in_flight;
-  atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by `table_quota` */
+  atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* except for tables, which `table_quota` counts */
   atomic_uint_fast64_t throttled_ms;
 };
 
@@ -127,22 +128,23 @@ get_now_ns (const TpsTenant *tenant, const Limits *limits)
   return (gint64) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* Returns the time of a decision: the caller's time, or the tenant's if that is 0 or a test has set
- * a clock. */
+/* Returns the time of a decision. This is the time of the caller, unless that is 0 or a test has
+ * set a clock. Otherwise, it is the time of the tenant's clock. */
 static gint64
 find_now_ns (const TpsTenant *tenant, const Limits *limits, gint64 callers_ns)
 {
   return callers_ns != 0 && tenant->get_now_ns == NULL ? callers_ns : get_now_ns (tenant, limits);
 }
 
-/* The present time. The coarse clock may be earlier than the caller's time. */
+/* Returns the present time, but at least `now_ns`, because the coarse clock may lag behind the
+ * caller's clock. */
 static gint64
 find_present_ns (const TpsTenant *tenant, const Limits *limits, gint64 now_ns)
 {
   return MAX (now_ns, get_now_ns (tenant, limits));
 }
 
-/* The coarse clock would lose time in bursts of a few ticks. */
+/* Bursts of only a few ticks of the coarse clock need the exact clock. */
 static clockid_t
 choose_clock (const Limits *limits)
 {
@@ -199,7 +201,7 @@ tps_tenant_get_name (const TpsTenant *tenant)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Always FALSE. */
+/* Counts a refusal, and reports it with its retry delay. Always returns FALSE. */
 static gboolean
 refuse (TpsTenant *tenant, TpsQuotaKind kind, gint64 wait_ms, GError *refusal, GError **error)
 {
@@ -210,9 +212,9 @@ refuse (TpsTenant *tenant, TpsQuotaKind kind, gint64 wait_ms, GError *refusal, G
   return FALSE;
 }
 
-/* Returns the time until the caller's turn: refused callers return one after the other, each when
- * the bucket has the tokens of its call. If all returned at the same time, all but one would be
- * refused again. */
+/* Returns the delay after which a refused caller should retry. Each refused caller gets a later
+ * time than the previous one, at which the bucket has the tokens for its call. If all callers
+ * retried at the same time, all but one would be refused again. */
 static gint64
 find_turn (TpsTenant *tenant, TpsQuotaKind kind, const TpsTokenCharge *charge, gint64 now_ns,
            gint64 wait_ns)
@@ -256,8 +258,8 @@ refuse_in_flight (TpsTenant *tenant, guint64 limit, GError **error)
   return refuse (tenant, TPS_QUOTA_CALLS_IN_FLIGHT, IN_FLIGHT_WAIT_MS, refusal, error);
 }
 
-/* A compare-and-swap, not an addition that is undone: a refused call must not make another one
- * fail. */
+/* Counts a call as in flight. FALSE: the limit is reached. If a refused call were added and then
+ * subtracted, it could make a different call fail. Therefore, a compare-and-swap is used. */
 static gboolean
 enter (TpsTenant *tenant, guint64 limit)
 {
@@ -282,8 +284,8 @@ leave (TpsTenant *tenant)
   atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
 }
 
-/* Checks a charge that does not conform at the caller's time once more, at the present time. If it
- * conforms now, the bucket is still charged at the caller's time. */
+/* Checks again, at the present time, a charge that does not conform at the caller's time. If the
+ * charge conforms now, the bucket is still charged at the caller's time. */
 static gboolean
 check_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
                   const TpsTokenCharge *charge, gint64 now_ns, GError **error)
@@ -294,7 +296,8 @@ check_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
   return wait_ns == 0 || refuse_tokens (tenant, limits, kind, charge, present_ns, wait_ns, error);
 }
 
-/* The same for a bucket that has changed since it was checked. */
+/* Charges a bucket that has changed since it was checked, at the present time, if the charge still
+ * conforms. */
 static gboolean
 take_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, TpsTokenCharge *charge,
                  gint64 now_ns, GError **error)
@@ -307,7 +310,7 @@ take_at_present (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, Tps
          || refuse_tokens (tenant, limits, kind, charge, present_ns, wait_ns, error);
 }
 
-/* The first of two steps: whether the bucket has the tokens. */
+/* The first of two steps: prepares a charge, and returns TRUE if the bucket has the tokens. */
 static inline gboolean
 check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint64 n_tokens,
               gint64 now_ns, TpsTokenCharge *charge, GError **error)
@@ -321,7 +324,7 @@ check_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, guint6
   return wait_ns == 0 || check_at_present (tenant, limits, kind, charge, now_ns, error);
 }
 
-/* The second step. The bucket has mostly not changed since the first one. */
+/* The second step: charges the bucket. Usually, the bucket has not changed since the first step. */
 static inline gboolean
 take_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 now_ns,
              TpsTokenCharge *charge, GError **error)
@@ -331,8 +334,8 @@ take_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 
          || take_at_present (tenant, limits, kind, charge, now_ns, error);
 }
 
-/* Takes the tokens of a call that begins. It takes none for sent bytes, but there must be no
- * debt. */
+/* Charges the buckets for a call that begins. The bucket of sent bytes is not charged, but must not
+ * be in debt. */
 static gboolean
 charge_begin (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, gint64 now_ns,
               GError **error)

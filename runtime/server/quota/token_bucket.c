@@ -5,7 +5,7 @@
 #include "runtime/server/quota/token_charge.h"
 
 #define NS_PER_S 1e9
-#define MAX_ROUNDING_NS 1000
+#define MAX_ROUNDING_NS 1000 /* see token_bucket.h */
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
@@ -74,6 +74,7 @@ tps_token_bucket_change_rate (TpsTokenBucket *bucket, const TpsTokenRate *from,
   gdouble ratio = tps_token_rate_is_limited (from) ? to->ns_per_token / from->ns_per_token : 0;
   gint64 tat_ns = tps_token_load (bucket);
 
+  /* A failed attempt has set `tat_ns` to the present state of the bucket. */
   while (!tps_token_try_set (
       bucket, to, &tat_ns, tps_token_span ((gdouble) tps_token_missing_ns (tat_ns, now_ns) * ratio),
       now_ns))
