@@ -34,7 +34,7 @@ tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns)
   tps_mutex_unlock (&share->lock);
 }
 
-/* The lock is held. */
+/* As tps_disk_share_try_background(). The lock is held. */
 static gint64
 try_background (TpsDiskShare *share, gint64 now_ns)
 {

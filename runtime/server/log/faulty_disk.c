@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A wrapper of another disk. A write with its sync is two steps here, so that a fault may occur
+/* A wrapper around a different disk. A write and its sync are two steps here, so a fault may occur
  * between them. */
 
 #include "runtime/server/log/faulty_disk.h"
@@ -35,7 +35,7 @@ inner_file (TpsDiskFile *file)
   return ((FaultyFile *) file)->inner;
 }
 
-/* FALSE: the operation must fail. */
+/* Applies the fault that the plan has for this point, if any. FALSE: the operation must fail. */
 static gboolean
 meet (TpsDiskFile *file, TpsFaultPoint point, const gchar *operation, GError **error)
 {

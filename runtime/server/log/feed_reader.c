@@ -6,11 +6,12 @@
 
 #include "runtime/base/error.h"
 
-/* The size of a batch, unless its only record is longer. */
+/* The maximum size of a batch, unless its only record is longer. */
 #define BATCH_BYTES ((gsize) 1 << 20)
-/* The size of reads. Followers of the newest records often read small amounts. */
+/* The size of reads. It is small, because followers of the newest records often need only a few
+ * bytes. */
 #define READ_BYTES ((gsize) 256 << 10)
-/* A place that has read a record above this size is closed, because its buffer is large. */
+/* If the buffer of a place is larger than this, because of a long record, the place is closed. */
 #define MAX_KEPT_BYTES ((gsize) 2 << 20)
 
 void
@@ -61,14 +62,15 @@ tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error)
   return FALSE;
 }
 
-/* ---- batches that were read ------------------------------------------------------------------ */
+/* ---- recent batches -------------------------------------------------------------------------- */
 
 static gsize
 get_record_bytes (const guint8 *head)
 {
   TpsRecordHead record = { 0 };
 
-  tps_record_decode_head (head, &record); /* its checksum was correct when it was read */
+  /* This cannot fail, because the checksum was correct when the record was read. */
+  tps_record_decode_head (head, &record);
   return TPS_LOG_RECORD_HEADER + record.body_bytes;
 }
 
@@ -87,7 +89,7 @@ cut_before (TpsLogBatch *batch, gint64 lsn)
     }
 }
 
-/* Keeps as many records as `max_bytes` hold, at least one. */
+/* Keeps the first records, as many as fit into `max_bytes`, but at least one. */
 static void
 cut_behind (TpsLogBatch *batch, gsize max_bytes)
 {
@@ -136,6 +138,7 @@ keep_batch (TpsFeedReader *reader, const TpsLogBatch *batch)
 
 /* ---- places in the log ----------------------------------------------------------------------- */
 
+/* Remembers the position of the current group of `scan`, unless it is the newest mark. */
 static void
 mark_group (TpsFeedReader *reader, const TpsLogScan *scan)
 {
@@ -149,6 +152,8 @@ mark_group (TpsFeedReader *reader, const TpsLogScan *scan)
   };
 }
 
+/* Returns the offset of a known group in segment `number` that begins at or before `lsn`;
+ * otherwise, that of the first group. */
 static gint64
 find_offset (const TpsFeedReader *reader, guint64 number, gint64 lsn)
 {
@@ -184,7 +189,7 @@ open_scan (TpsFeedReader *reader, TpsFeedScan *place, gint64 lsn, GError **error
                                   error);
 }
 
-/* The place at `lsn`; otherwise the least recently used one. */
+/* Returns the place at `lsn`, or, if there is none, the least recently used place. */
 static TpsFeedScan *
 choose_scan (TpsFeedReader *reader, gint64 lsn)
 {
@@ -202,7 +207,7 @@ choose_scan (TpsFeedReader *reader, gint64 lsn)
   return chosen;
 }
 
-/* NULL: an error. */
+/* Returns a place at `lsn`, and opens it if necessary. NULL: an error is set. */
 static TpsFeedScan *
 take_scan (TpsFeedReader *reader, gint64 lsn, GError **error)
 {
@@ -217,7 +222,9 @@ take_scan (TpsFeedReader *reader, gint64 lsn, GError **error)
   return place;
 }
 
-/* Reads the record of place->next_lsn. Records up to `limit_lsn` are durable. */
+/* Reads the record of place->next_lsn, unless it has been read. Records up to `limit_lsn` are
+ * durable. Bytes after place->limit_lsn may have been read before the log wrote there, so they must
+ * be read again. */
 static gboolean
 fetch_record (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, GError **error)
 {
@@ -236,7 +243,8 @@ fetch_record (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, GErro
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Leaves a record that is longer than a batch in the buffer into which it was read. */
+/* Makes a batch of one record that is longer than BATCH_BYTES. Does not copy the record: the batch
+ * refers to the buffer into which it was read. */
 static void
 take_long_record (TpsFeedScan *place, TpsLogBatch *batch, gsize n_bytes)
 {
@@ -259,8 +267,8 @@ end_batch (TpsFeedReader *reader, TpsLogBatch *batch, gsize n_gathered, GError *
   return TRUE;
 }
 
-/* Collects records up to `limit_lsn` in one batch of BATCH_BYTES, regardless of the follower's
- * limit: other followers may need more. */
+/* Collects records up to `limit_lsn` in one batch of BATCH_BYTES, regardless of the limit of the
+ * follower, because other followers may need more. */
 static gboolean
 gather (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, TpsLogBatch *batch,
         GError **error)
@@ -327,8 +335,8 @@ tps_feed_reader_read (TpsFeedReader *reader, gint64 lsn, gsize max_bytes, TpsLog
     keep_batch (reader, batch);
   else
     {
-      drop_batches (reader); /* they may be the reason why there is no memory */
-      /* The record's segment may have been deleted meanwhile. */
+      drop_batches (reader); /* their memory may be the reason for the failure */
+      /* The segment of the record may have been deleted meanwhile. */
       if (tps_feed_check_kept (reader->log, lsn, error))
         g_propagate_error (error, g_steal_pointer (&failure));
       return FALSE;

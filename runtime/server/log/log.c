@@ -39,7 +39,8 @@ with_defaults (const TpsLogOptions *options)
   return result;
 }
 
-/* The log must begin at `first_lsn` or before, and must not end before `first_lsn` - 1. */
+/* Checks that a log with records begins at or before `first_lsn`, and does not end before
+ * `first_lsn` - 1. */
 static gboolean
 check_reach (const TpsLog *log, const TpsLogEnd *end, GError **error)
 {
@@ -71,7 +72,7 @@ fill_found (const TpsLog *log, TpsLogEnd *end, TpsLogFound *found)
   };
 }
 
-/* Finds the end, cuts off all bytes after it, and makes the first segment. */
+/* Finds the end of the log, cuts off all later bytes, and makes a new segment for the writer. */
 static gboolean
 recover (TpsLog *log, TpsLogFound *found, GError **error)
 {
@@ -140,7 +141,8 @@ tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options, Tp
   return log;
 }
 
-/* The threads have ended. */
+/* Fails if commands of TPS_DURABILITY_INTERVAL were answered but are not durable. Takes no lock,
+ * because the threads have ended. */
 static gboolean
 check_promises (const TpsLogWriter *writer, GError **error)
 {
@@ -160,6 +162,7 @@ tps_log_close (TpsLog *log, GError **error)
   gboolean is_kept;
 
   tps_log_writer_close (&log->writer);
+  /* A stepped log has no threads, so this thread must do the remaining work. */
   tps_log_writer_run (&log->writer);
   for (guint i = 0; i < log->n_threads; i++)
     tps_sync_check (pthread_join (log->threads[i], NULL));
@@ -288,7 +291,8 @@ tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes)
   tps_mutex_unlock (&log->writer.lock);
 }
 
-/* Takes the oldest segment off the list. FALSE: it has records from `lsn` on, or is the newest. */
+/* Removes the oldest segment from the list. FALSE: the segment has records from `lsn` on, or is the
+ * newest one. */
 static gboolean
 take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
 {
@@ -315,8 +319,8 @@ put_back (TpsLog *log, const TpsSegmentInfo *oldest)
   tps_mutex_unlock (&log->writer.lock);
 }
 
-/* A segment leaves the list before its file is cut, so that a reader of the cut file finds that the
- * records have been deleted. */
+/* Removes a segment from the list before its file is cut. A reader that fails at the cut file can
+ * therefore see that the records have been deleted. */
 gboolean
 tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 {
@@ -389,7 +393,8 @@ start (TpsLogCursor *cursor, GError **error)
   return FALSE;
 }
 
-/* FALSE: an error. */
+/* Reads the next record. Sets no record if all durable records have been read. FALSE: an error is
+ * set. */
 static gboolean
 read_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error)
 {

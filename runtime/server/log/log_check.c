@@ -21,7 +21,8 @@ get_pool (void)
   return tps_buffer_pool_get_default ();
 }
 
-/* FALSE without an error: there is no record. */
+/* Moves `scan`, which must be uninitialised, to the first record of the log. FALSE without an
+ * error: there is no record. */
 static gboolean
 begin (TpsLogScan *scan, const TpsLogFolder *folder, GError **error)
 {
@@ -37,7 +38,7 @@ begin (TpsLogScan *scan, const TpsLogFolder *folder, GError **error)
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Reads all records up to `last_lsn`. Errors are those of the reader. */
+/* Reads all records up to `last_lsn`, until `visit` returns FALSE. Errors: those of the reader. */
 static gboolean
 visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_data,
            TpsLogReport *report, GError **error)
@@ -58,7 +59,8 @@ visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_d
   return TRUE;
 }
 
-/* If the end cannot be found, reads all intact records to report where they end. */
+/* Checks all records. If the end of the log cannot be found, still reads the intact records, so
+ * `report` shows where they end. */
 static gboolean
 check_folder (TpsLogFolder *folder, TpsLogVisit visit, gpointer user_data, TpsLogReport *report,
               GError **error)
@@ -99,8 +101,8 @@ tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer use
 
 /* ---- truncating ------------------------------------------------------------------------------ */
 
-/* Writes the group of the last record without the records after it. The new head is written first.
- * It says that those records do not exist, even if some of the zeros that replace them are lost. */
+/* Writes the group again with only its first `n_records`. The new head is written first. It
+ * excludes the later records even if a crash loses some of the zeros that replace them. */
 static gboolean
 write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gint64 n_used,
                GError **error)
@@ -138,7 +140,7 @@ shorten_group (TpsLogFolder *folder, const TpsSegmentReader *reader, GError **er
   return is_written;
 }
 
-/* Reads up to `last_lsn`; the scan then is at that record. */
+/* Reads the records up to `last_lsn`. The scan is then at the end of that record. */
 static gboolean
 find_record (TpsLogFolder *folder, TpsLogScan *scan, gint64 last_lsn, GError **error)
 {
@@ -172,7 +174,7 @@ truncate_folder (TpsLogFolder *folder, gint64 last_lsn, GError **error)
   is_done = find_record (folder, &scan, last_lsn, error)
             && (scan.reader.n_left == 0 || shorten_group (folder, &scan.reader, error));
   offset = is_done ? scan.reader.offset : 0;
-  /* Groups end with a block. */
+  /* A group ends at the end of a block. */
   offset = (offset + TPS_DISK_BLOCK - 1) & ~(gint64) (TPS_DISK_BLOCK - 1);
   is_done = is_done && tps_log_folder_cut (folder, scan.number, offset, error);
   tps_log_scan_clear (&scan);

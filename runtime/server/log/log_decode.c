@@ -10,7 +10,8 @@
 #include "runtime/base/planted_bug.h"
 #include "runtime/server/log/log_format.h"
 
-/* The least number of bytes of a list's element in meta. */
+/* The minimum sizes of elements of lists, in bytes of meta, which is the part of a body with the
+ * fields. They bound the memory that a damaged count can cause. */
 #define MIN_TEXT 5
 #define MIN_TABLE (MIN_TEXT + 8 + 1)
 #define MIN_GRADIENT (MIN_TEXT + 1 + 5)
@@ -21,7 +22,8 @@
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
-/* `crc` is the field of `header` that holds the checksum; it becomes zero. */
+/* Returns TRUE if the checksum of the header is correct. `crc` must point to the field of `header`
+ * with the checksum, which becomes zero. */
 static gboolean
 check_header (gconstpointer header, gsize n_bytes, guint32 *crc)
 {
@@ -116,7 +118,8 @@ tps_record_check_body (const TpsRecordHead *record, const guint8 *body)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A body that is being read. After an error it stays bad, and all values are zero. */
+/* A body that is being read. After an error, `is_bad` stays TRUE, and all further values are
+ * zero. */
 typedef struct
 {
   const guint8 *at, *end; /* of meta */
@@ -210,7 +213,7 @@ get_count (Body *body, gsize min_bytes)
   return count;
 }
 
-/* Makes a zeroed list; NULL for an empty one. It lives as long as the record. */
+/* Makes a list of zeros; NULL if `count` is 0. The list lives until the next record is decoded. */
 static gpointer
 new_list (Body *body, gsize count, gsize element_bytes)
 {
@@ -243,7 +246,7 @@ get_shape (Body *body, TpsShape *shape)
   return !body->is_bad;
 }
 
-/* dtype 0: there is no tensor. */
+/* Reads a tensor, whose elements stay in the buffer. dtype 0: there is no tensor. */
 static TpsTensor
 get_owned (Body *body)
 {
@@ -260,7 +263,7 @@ get_owned (Body *body)
     }
   tensor.buffer = body->buffer;
   tensor.offset = body->tensor;
-  /* The end is a multiple of the alignment. */
+  /* This cannot exceed `tensors_end`, because both are aligned relative to the body. */
   body->tensor += align_up (n_bytes, TPS_LOG_RECORD_ALIGNMENT);
   return tensor;
 }
@@ -273,7 +276,7 @@ get_view (Body *body)
   return tensor.buffer != NULL ? tps_tensor_view (&tensor) : (TpsTensorView) { 0 };
 }
 
-/* A view of `dtype` (0 = any) with `n_dims`. */
+/* Reads a tensor that must have `dtype` (0 = any) and `n_dims` dimensions. */
 static TpsTensorView
 get_view_of (Body *body, TpsDType dtype, guint n_dims)
 {
@@ -341,7 +344,7 @@ get_place (Body *body, TpsTablePlace *place)
   place->is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
 }
 
-/* The last two fields, which may be missing. */
+/* Reads the last two fields, which may be missing. */
 static void
 get_optional (Body *body, TpsTableSpec *spec)
 {
@@ -391,7 +394,8 @@ get_rows (Body *body, TpsCommand *command)
   command->rows = rows;
 }
 
-/* NULL: there are none. */
+/* Reads the slots of the rows that were the maxima of a MAX gradient (command.h); NULL: there are
+ * none. */
 static const gint64 *
 get_maxima (Body *body, const TpsBagGradient *gradient)
 {
@@ -529,7 +533,7 @@ get_command (Body *body, TpsCommand *command)
     case TPS_COMMAND_RESET_MODEL:
       return;
     }
-  body->is_bad = TRUE; /* from a later version */
+  body->is_bad = TRUE; /* a kind of a later version */
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

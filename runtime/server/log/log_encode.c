@@ -16,8 +16,8 @@ typedef enum
   WALK_ELEMENTS, /* writes the elements of tensors */
 } WalkKind;
 
-/* A visit of all parts of a command in their order. The body of a record is never in memory as a
- * whole: each walk writes the bytes of one range of it, and needs no memory of its own. */
+/* A walk visits all parts of a command in order, and writes the bytes of one range of the body. The
+ * body of a record is therefore never needed in memory as a whole, and a walk allocates nothing. */
 typedef struct
 {
   WalkKind kind;
@@ -28,6 +28,7 @@ typedef struct
   guint32 crc;         /* of all bytes of the body up to the last element written */
 } Walk;
 
+/* Writes the part of `value` that lies in the range of the walk. */
 static void
 put (Walk *walk, gconstpointer value, gsize n_bytes)
 {
@@ -42,8 +43,8 @@ put (Walk *walk, gconstpointer value, gsize n_bytes)
   walk->position += n_bytes;
 }
 
-/* Copies bytes [position, position + n_bytes) of a part that consists of `n_data` bytes and
- * zeros. */
+/* Copies bytes [position, position + n_bytes) of a part that consists of `n_data` bytes followed by
+ * zeros. Returns `crc`, continued over the copied bytes. */
 static guint32
 copy_padded (guint32 crc, guint8 *to, const guint8 *data, gsize n_data, gsize position,
              gsize n_bytes)
@@ -99,7 +100,7 @@ put_f64 (Walk *walk, gdouble value)
   put (walk, &value, sizeof value);
 }
 
-/* Includes the terminator, so that readers may use the text in place. */
+/* Writes the terminator too, so readers can use the text in place. */
 static void
 put_text (Walk *walk, const gchar *text)
 {
@@ -314,7 +315,7 @@ tps_record_encode_begin (TpsRecordPlan *plan)
   plan->body_crc = 0;
 }
 
-/* Writes bytes [position, end) of the values and of the zeros after them. */
+/* Writes bytes [position, end) of the values and of the padding after them. */
 static void
 encode_values (TpsRecordPlan *plan, guint8 *to, gsize end)
 {

@@ -8,7 +8,7 @@
 #include "runtime/server/log/feed_reader.h"
 #include "runtime/server/shell.h"
 
-/* The memory of a request and its call. */
+/* The charge for a waiting request: an estimate of the memory of the request and its call. */
 #define REQUEST_BYTES ((gsize) 1024)
 
 #define CONNECTION_CLOSED "the connection has closed"
@@ -22,20 +22,20 @@ typedef struct
 struct TpsLogFeed
 {
   TpsLog *log;
-  TpsJobQueue *jobs; /* in the long lane: a slow disk must not delay lookups */
-  TpsShell shell;    /* its lock guards everything up to the reader */
-  GQueue waiting;    /* for records that are not durable yet */
-  GQueue ready;      /* to be read */
+  TpsJobQueue *jobs; /* in the long lane, because a slow disk must not delay lookups */
+  TpsShell shell;    /* its lock guards the fields up to `reader` */
+  GQueue waiting;    /* requests for records that are not durable yet */
+  GQueue ready;      /* requests for durable records */
   TpsCharge charge;
   gboolean is_reading;
   atomic_uint n_waiting; /* changed under the lock */
 
-  TpsFeedReader reader; /* of the job; there is one job at a time */
+  TpsFeedReader reader; /* used only by the job; there is one job at a time */
 };
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends of requests ------------------------------------------------------------------------ */
 
-/* The lock is held. */
+/* Adapts the charge and `n_waiting` to the queues. The lock is held. */
 static void
 charge_waiters (TpsLogFeed *feed)
 {
@@ -43,7 +43,7 @@ charge_waiters (TpsLogFeed *feed)
   atomic_store (&feed->n_waiting, feed->waiting.length);
 }
 
-/* Moves the waiters of `from` that `is_wanted` to `to`. The lock is held. */
+/* Moves the waiters for which is_wanted() returns TRUE from `from` to `to`. The lock is held. */
 static void
 move_waiters (GQueue *from, GQueue *to,
               gboolean (*is_wanted) (const TpsLogFeedRequest *request, gconstpointer user_data),
@@ -61,7 +61,7 @@ move_waiters (GQueue *from, GQueue *to,
     }
 }
 
-/* No lock may be held. */
+/* Ends the requests with an error. No lock may be held. */
 static void
 end_all (GQueue *ended, TpsErrorCode code, const gchar *text)
 {
@@ -91,7 +91,7 @@ end_empty (TpsLogFeed *feed, const TpsLogFeedRequest *request)
 
 static void read_one (gpointer data);
 
-/* The lock is held. */
+/* Submits the job, unless it is running or there is nothing to read. The lock is held. */
 static void
 start_reading (TpsLogFeed *feed)
 {
@@ -117,7 +117,8 @@ answer (TpsLogFeed *feed, const TpsLogFeedRequest *request)
   tps_buffer_unref (batch.buffer);
 }
 
-/* Serves one request. The worker may run other jobs between two requests. */
+/* The job: serves one request, and submits itself again if there are more. The worker can thus run
+ * other jobs between two requests. */
 static void
 read_one (gpointer data)
 {
@@ -141,7 +142,7 @@ read_one (gpointer data)
   tps_shell_end (&feed->shell);
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- waiting requests ------------------------------------------------------------------------ */
 
 static gboolean
 is_durable (const TpsLogFeedRequest *request, gconstpointer durable_lsn)
@@ -149,7 +150,8 @@ is_durable (const TpsLogFeedRequest *request, gconstpointer durable_lsn)
   return request->lsn <= *(const gint64 *) durable_lsn;
 }
 
-/* Called by a thread of the log after each group, so it takes the lock only if requests wait. */
+/* A thread of the log calls this function after each group, so it takes the lock only if requests
+ * wait. See enter() for the reason why no request is missed. */
 static void
 on_advanced (gpointer user_data, gint64 durable_lsn)
 {
@@ -165,7 +167,7 @@ on_advanced (gpointer user_data, gint64 durable_lsn)
   tps_mutex_unlock (&feed->shell.lock);
 }
 
-/* The lock is held. */
+/* Sets the timer to the earliest deadline of the waiting requests. The lock is held. */
 static void
 set_deadline (TpsLogFeed *feed)
 {
@@ -182,7 +184,7 @@ is_late (const TpsLogFeedRequest *request, gconstpointer now_ns)
   return request->deadline_ns <= *(const gint64 *) now_ns;
 }
 
-/* Called at the earliest deadline. */
+/* The function of the timer: ends the requests whose deadline has passed. */
 static void
 expire (gpointer user_data)
 {
@@ -218,7 +220,7 @@ check_lsn (TpsLogFeed *feed, gint64 lsn, gint64 durable_lsn, GError **error)
   return FALSE;
 }
 
-/* The lock is held. */
+/* Counts the charge of one more request. The lock is held. */
 static gboolean
 charge_request (TpsLogFeed *feed, GError **error)
 {
@@ -234,12 +236,15 @@ charge_request (TpsLogFeed *feed, GError **error)
 typedef enum
 {
   ENTERED = 1,
-  ENDS_EMPTY, /* no record is durable, and the request does not wait */
+  ENDS_EMPTY, /* the record is not durable, and the request does not wait */
   REFUSED,
 } Entered;
 
-/* The lock is held. The log first advances and then checks for waiting requests. A request first
- * counts as waiting and then reads the durable LSN. So at least one of the two sees the other. */
+/* Queues a request. The lock is held.
+ *
+ * The log first advances its durable LSN and then reads `n_waiting`. This function first increments
+ * `n_waiting` and then reads the durable LSN. Therefore, either on_advanced() finds the waiting
+ * request, or this function reads the new durable LSN. */
 static Entered
 enter (TpsLogFeed *feed, const TpsLogFeedRequest *request, GError **error)
 {

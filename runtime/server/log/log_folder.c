@@ -45,7 +45,9 @@ write_marker (TpsLogFolder *folder, GError **error)
   for (gsize i = 0; i < sizeof folder->id.bytes; i++)
     folder->id.bytes[i] = (guint8) g_random_int_range (0, 256);
   text = tps_log_marker_to_text (&folder->id);
-  disk->remove (disk, path_new, NULL); /* left by an interrupted start */
+  /* An interrupted start may have left this file. The error is ignored, because usually the file
+   * does not exist. */
+  disk->remove (disk, path_new, NULL);
   return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
          && disk->sync_folder (disk, folder->path, error);
 }
@@ -143,7 +145,7 @@ add_segment (TpsLogFolder *folder, guint64 number, GError **error)
   return TRUE;
 }
 
-/* `names` must be sorted. */
+/* Adds the segments among `names`, which must be sorted. */
 static gboolean
 add_segments (TpsLogFolder *folder, const gchar *const *names, GError **error)
 {
@@ -174,7 +176,8 @@ make_folder (TpsLogFolder *folder, GError **error)
   return disk->make_folder (disk, folder->path, error) && disk->sync_folder (disk, above, error);
 }
 
-/* Called before the first write: a folder of another program must stay unchanged. */
+/* Must be called before the first write, because the folder of a different program must stay
+ * unchanged. */
 static gboolean
 check_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
 {
@@ -195,6 +198,7 @@ lock_folder (TpsLogFolder *folder, GError **error)
   return folder->lock != NULL;
 }
 
+/* Reads the folder again under its lock, because a different process may have changed it before. */
 static gboolean
 read_folder (TpsLogFolder *folder, GError **error)
 {
@@ -245,7 +249,8 @@ segment_at (const TpsLogFolder *folder, guint i)
   return &g_array_index (folder->segments, TpsSegmentInfo, i);
 }
 
-/* Reads the head and the first group of a segment. The last segment may lack a head. */
+/* Reads the head of segment `i`, and the head of its first group. Only the last segment may lack a
+ * head, because a crash may have interrupted the making of the segment. */
 static gboolean
 peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error)
 {
@@ -274,7 +279,8 @@ peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error
   return is_read;
 }
 
-/* Segments after the last record may have the remains of a torn group, but no intact one. */
+/* Checks a segment after the last record. It may have the remains of a torn group, but no intact
+ * group. */
 static gboolean
 check_behind (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end, GError **error)
 {
@@ -301,7 +307,7 @@ check_behind (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end
   return is_fine;
 }
 
-/* Reads a whole segment. */
+/* Reads all records of a segment from `lsn` on, and sets the end of the log. */
 static gboolean
 read_to_end (TpsSegmentReader *reader, gint64 lsn, TpsLogEnd *end, GError **error)
 {
@@ -333,7 +339,7 @@ read_last (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end, G
   if (tps_segment_reader_open (&reader, folder->disk, folder->path, segment->number, &folder->id,
                                pool, error)
       != TPS_SEGMENT_OPENED)
-    return FALSE; /* it has just been opened successfully */
+    return FALSE; /* the head exists, because peek_segment() has read it */
   reader.reads_ahead = TRUE;
   end->number = segment->number;
   is_read = read_to_end (&reader, segment->first_lsn, end, error);
@@ -359,7 +365,7 @@ is_ascending (const TpsLogFolder *folder, guint n, GError **error)
   return TRUE;
 }
 
-/* The number of segments up to the last one that has a group. */
+/* Returns the number of segments up to the last one that has a group. */
 static guint
 count_used (const TpsLogFolder *folder)
 {
@@ -424,7 +430,7 @@ tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **er
   g_autofree gchar *name = tps_log_segment_name (number);
   g_autofree gchar *path = path_of (folder, name);
 
-  /* Segments are removed one by one, so that their numbers have no gap after a power cut either. */
+  /* Segments are removed one by one, so their numbers have no gap after a power cut. */
   return tps_disk_discard (folder->disk, path, error)
          && folder->disk->sync_folder (folder->disk, folder->path, error);
 }
@@ -452,7 +458,7 @@ cut_segment (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error
 gboolean
 tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error)
 {
-  /* A segment without a record is removed. */
+  /* A segment that would have no record is removed. */
   guint64 last = offset > TPS_LOG_FIRST_GROUP ? number : number - MIN (number, 1);
 
   while (folder->segments->len > 0 && segment_at (folder, folder->segments->len - 1)->number > last)

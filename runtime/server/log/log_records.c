@@ -6,7 +6,8 @@
 
 #include "runtime/base/error.h"
 
-/* Tensors of a record lie at multiples of TPS_LOG_RECORD_ALIGNMENT in memory too. */
+/* Returns a buffer with the bytes of the batch at an aligned address, because the tensors of a
+ * record must be aligned in memory too. Copies the bytes only if necessary. */
 static TpsBuffer *
 align (gconstpointer data, gsize n_bytes)
 {

@@ -114,6 +114,7 @@ tps_log_scan_begin (TpsLogScan *scan, guint64 number, gint64 *lsn, GError **erro
   return TRUE;
 }
 
+/* Continues with the next segment, whose first record must be the next record of the log. */
 static gboolean
 go_on (TpsLogScan *scan, GError **error)
 {

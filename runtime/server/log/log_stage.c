@@ -53,7 +53,7 @@ tps_log_stage_get_bytes (const TpsLogStage *stage)
   return stage->large != NULL ? stage->large_bytes : (gint64) pad (stage->n_used);
 }
 
-/* FALSE: the stage is not empty, and has no room for this record. */
+/* Adds the record of an entry. FALSE: the stage is not empty, and has no room for this record. */
 static gboolean
 add_record (TpsLogStage *stage, const TpsLogEntry *entry)
 {

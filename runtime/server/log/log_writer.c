@@ -5,8 +5,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 
-/* The number of bytes that are staged in a row while the disk may be idle. */
+/* The number of bytes that one step stages, approximately. The disk may be idle meanwhile, so the
+ * step must be short. */
 #define STAGE_PASS_BYTES ((gsize) 2 << 20)
+/* The number of staged entries that may stay in the queue. They are removed together, because a
+ * removal moves the rest of the queue. */
 #define MAX_KEPT_QUEUE 1024
 
 typedef enum
@@ -61,7 +64,7 @@ tps_log_writer_clear (TpsLogWriter *writer)
   tps_mutex_clear (&writer->lock);
 }
 
-/* ---- the stage that is filled; the lock is held ---------------------------------------------- */
+/* ---- stage being filled (lock held) ---------------------------------------------------------- */
 
 static gboolean
 has_queued (const TpsLogWriter *writer)
@@ -69,8 +72,9 @@ has_queued (const TpsLogWriter *writer)
   return writer->n_taken < writer->queue->len;
 }
 
-/* A command that is too long for a stage is copied while it is written; later commands must not end
- * before it. */
+/* Returns TRUE if records may be added to the stage that is being filled. A command that is too
+ * long for a stage is copied only while it is written. Later commands must not end before it, so no
+ * record may be added until it has ended. */
 static gboolean
 is_stage_free (const TpsLogWriter *writer)
 {
@@ -78,10 +82,11 @@ is_stage_free (const TpsLogWriter *writer)
          && (writer->sealed == NULL || writer->sealed->large == NULL);
 }
 
-/* ---- adding ---------------------------------------------------------------------------------- */
+/* ---- adding entries -------------------------------------------------------------------------- */
 
-/* A hole is a few bytes that nobody waits for, so the caller stages it: a thread of the log would
- * have to be woken for each. FALSE: it must be queued. The lock is held. */
+/* Stages a hole in the thread of the caller. A hole has only a few bytes, and no caller waits until
+ * it is on the disk. It would cost more to wake a thread of the log for each hole. FALSE: the entry
+ * must be queued. The lock is held. */
 static gboolean
 stage_hole (TpsLogWriter *writer, const TpsLogEntry *entry)
 {
@@ -110,7 +115,8 @@ tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
     entry->done (entry->user_data, entry->lsn, NULL);
 }
 
-/* Bytes that have been added but not written are not counted exactly; they fit into the margin. */
+/* Returns TRUE if the disk is full and may have no room for `n_bytes`. Bytes that have been added
+ * but not written are not counted exactly, because they fit into the margin. The lock is held. */
 static gboolean
 is_short_of_room (const TpsLogWriter *writer, gsize n_bytes)
 {
@@ -158,8 +164,9 @@ tps_log_writer_close (TpsLogWriter *writer)
   tps_mutex_unlock (&writer->lock);
 }
 
-/* ---- the next step; the lock is held --------------------------------------------------------- */
+/* ---- next step (lock held) ------------------------------------------------------------------- */
 
+/* Returns TRUE if the stage has entries that must be written now. */
 static gboolean
 is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
 {
@@ -167,14 +174,15 @@ is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
          && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->write_ns);
 }
 
-/* After a full disk, the next attempt comes after a delay. */
+/* Returns FALSE while the disk is full and the delay before the next attempt has not passed. */
 static gboolean
 may_try (const TpsLogWriter *writer, gint64 now_ns)
 {
   return writer->no_room == NULL || now_ns >= writer->retry_ns || writer->is_closing;
 }
 
-/* Only one thread makes a segment: a group that needs the next one waits while it is made. */
+/* Returns FALSE if the group needs the next segment while a different thread is making it. Only one
+ * thread makes segments at a time, so the group must wait. */
 static gboolean
 has_segment (const TpsLogWriter *writer, const TpsLogStage *stage)
 {
@@ -217,6 +225,8 @@ is_at_work (const TpsLogWriter *writer)
   return writer->is_staging || writer->is_writing || writer->is_ending || writer->is_making;
 }
 
+/* Chooses a step. The next segment has the highest priority if the current one is nearly full, and
+ * otherwise the lowest. */
 static Step
 choose (const TpsLogWriter *writer, gint64 now_ns)
 {
@@ -231,13 +241,15 @@ choose (const TpsLogWriter *writer, gint64 now_ns)
   return can_make_spare (writer, now_ns) ? STEP_SPARE : STEP_NONE;
 }
 
+/* Returns the time at which there may be a step even if no entry is added: the time to write the
+ * stage that is being filled, or the next attempt after a full disk. */
 static gint64
 get_wake_ns (const TpsLogWriter *writer)
 {
   gint64 wake_ns = G_MAXINT64;
 
   if (writer->failure != NULL || writer->is_writing)
-    return wake_ns; /* the writing thread continues here */
+    return wake_ns; /* the writing thread itself chooses the next step after its write */
   if (writer->sealed == NULL && !writer->is_staging && has_segment (writer, writer->filling))
     wake_ns = writer->filling->write_ns;
   if (writer->no_room != NULL && !writer->is_making
@@ -246,7 +258,7 @@ get_wake_ns (const TpsLogWriter *writer)
   return wake_ns;
 }
 
-/* ---- steps; the lock is held, but released during the work ----------------------------------- */
+/* ---- steps (lock held, but released during the work) ----------------------------------------- */
 
 static void
 drop_taken (TpsLogWriter *writer)
@@ -263,9 +275,10 @@ is_overdue (const TpsLogStage *stage, gint64 now_ns)
   return stage->has_held || now_ns >= stage->due_ns;
 }
 
-/* A crash must not undo replies of more than one interval. Writing begins after half of it. While
- * the disk takes longer than the other half, later records wait for the disk. They also wait until
- * the held ones before them have ended, so that the order of the replies stays. */
+/* Returns the times for a record of TPS_DURABILITY_INTERVAL that is staged now. A crash must undo
+ * only commands that were answered within the last interval. Therefore, the write begins after half
+ * an interval. If the disk needs longer than the other half, later records wait for the disk. They
+ * also wait while earlier records are held, because commands must end in order. */
 static TpsLogInterval
 get_interval (const TpsLogWriter *writer, gint64 now_ns)
 {
@@ -277,7 +290,7 @@ get_interval (const TpsLogWriter *writer, gint64 now_ns)
                             .must_wait = must_wait };
 }
 
-/* FALSE: the stage is full, or the queue is empty. */
+/* Stages the next entry of the queue. FALSE: the stage is full, or the queue is empty. */
 static gboolean
 stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
 {
@@ -310,12 +323,12 @@ run_stage (TpsLogWriter *writer, gint64 now_ns)
     ;
   drop_taken (writer);
   writer->is_staging = FALSE;
-  /* This thread may write next, and nothing else wakes the other one. */
+  /* The next step of this thread may be a write, and no other event would wake the other thread. */
   if (has_queued (writer))
     tps_cond_signal (&writer->changed);
 }
 
-/* No thread writes, or this one does. */
+/* Updates the room. Must be called by the writing thread, or while no thread writes. */
 static void
 note_room (TpsLogWriter *writer)
 {
@@ -327,7 +340,8 @@ note_room (TpsLogWriter *writer)
   writer->needs_spare = writer->wants_spare && used >= segments->current.size / 4 * 3;
 }
 
-/* Notes the result of an operation on the segments. `error` may be NULL; takes ownership of it. */
+/* Notes the result of an operation on the segments. Takes ownership of `error`, which may be NULL.
+ * A success does not clear `no_room` while a next segment is still missing. */
 static void
 note_result (TpsLogWriter *writer, GError *error, gint64 now_ns)
 {
@@ -350,8 +364,8 @@ note_result (TpsLogWriter *writer, GError *error, gint64 now_ns)
     g_error_free (error);
 }
 
-/* To reserve room and to sync takes long, so the other thread may write to the current segment
- * meanwhile. */
+/* Makes the next segment. Reserving room and syncing take long, so the other thread may write to
+ * the current segment meanwhile. */
 static void
 run_spare (TpsLogWriter *writer, gint64 now_ns)
 {
@@ -366,7 +380,7 @@ run_spare (TpsLogWriter *writer, gint64 now_ns)
   writer->is_making = FALSE;
   writer->segments.spare = spare;
   if (writer->is_writing)
-    writer->wants_spare = spare.file == NULL; /* the writing thread notes the room */
+    writer->wants_spare = spare.file == NULL; /* the writing thread calls note_room() */
   else
     note_room (writer);
   note_result (writer, error, now_ns);
@@ -374,7 +388,8 @@ run_spare (TpsLogWriter *writer, gint64 now_ns)
     tps_cond_broadcast (&writer->changed);
 }
 
-/* A failed write is final, even if the disk is full: its room had been reserved. */
+/* Writes the sealed group. A failed write is final, even with the error of a full disk, because
+ * room for the group was reserved. The error must therefore not look like that of a full disk. */
 static gboolean
 write_sealed (TpsLogWriter *writer, GError **error)
 {
@@ -402,6 +417,7 @@ note_written (TpsLogWriter *writer, const TpsLogStage *stage)
 
   if (n_bytes == 0)
     return;
+  /* This was the first group of its segment. */
   if (writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes)
     g_array_append_val (writer->infos, info);
   g_array_index (writer->infos, TpsSegmentInfo, writer->infos->len - 1).n_bytes =
@@ -416,8 +432,9 @@ other_stage (TpsLogWriter *writer)
   return writer->filling == &writer->stages[0] ? &writer->stages[1] : &writer->stages[0];
 }
 
-/* Calls done() of the group that has been written. Its stage and the disk are released before that,
- * so that the other thread can continue. */
+/* Ends the entries of the group that has been written. Releases the stage and the disk before it
+ * calls done(), so the other thread can continue. Waits for an earlier group that is still being
+ * ended, because entries must end in order. */
 static void
 end_written (TpsLogWriter *writer)
 {
@@ -433,7 +450,7 @@ end_written (TpsLogWriter *writer)
   while (writer->is_ending)
     tps_cond_wait (&writer->changed, &writer->lock);
   writer->n_end_waiters--;
-  stage->waiting = writer->ending; /* it is empty */
+  stage->waiting = writer->ending; /* empty: its entries have ended */
   writer->ending = waiting;
   writer->is_ending = TRUE;
   writer->ends_large = stage->large != NULL;
@@ -489,7 +506,8 @@ end_with (const GError *failure, const TpsLogEntry *entry)
   entry->done (entry->user_data, entry->lsn, failure);
 }
 
-/* No thread stages or writes any more, because `failure` is final. */
+/* Ends all entries with the failure. No thread stages or writes any more, because a failure is
+ * final. */
 static void
 run_fail (TpsLogWriter *writer)
 {

@@ -16,10 +16,10 @@
 
 #define FILE_MODE 0600
 #define FOLDER_MODE 0700
-#define MAX_STEP_BYTES ((gsize) 1 << 30) /* the system writes less than 2 GiB at once */
-#define DISCARD_STEP_BYTES ((gint64) 16 << 20)
-/* The number of direct writes of a few MiB that keep a fast disk busy; a slow one does not benefit
- * from more. */
+#define MAX_STEP_BYTES ((gsize) 1 << 30)       /* one system call transfers less than 2 GiB */
+#define DISCARD_STEP_BYTES ((gint64) 16 << 20) /* released at a time: see discard() in disk.h */
+/* This number of concurrent direct writes of a few MiB keeps a fast disk busy. A slow disk does not
+ * benefit from more. */
 #define N_WRITERS 4
 
 static TpsPosixFile *
@@ -36,8 +36,8 @@ fail (GError **error, const gchar *operation, const TpsPosixFile *file)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Without O_NONBLOCK, a FIFO that has no writer would block its reader for ever. Files that are
- * written must not have it: io_uring would refuse writes that have to wait. */
+/* Without O_NONBLOCK, opening a FIFO without a writer would block for ever. Writable files must not
+ * have this flag, because io_uring would refuse writes that have to wait. */
 static gint
 open_flags (guint flags)
 {
@@ -46,7 +46,8 @@ open_flags (guint flags)
   return (flags & TPS_DISK_CREATE) != 0 ? result | O_CREAT | O_EXCL : result;
 }
 
-/* Returns -1 and sets errno. */
+/* Opens a file with O_DIRECT, or without it if the file system does not support it. Returns the
+ * file descriptor, or -1 with errno. */
 static gint
 open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
 {
@@ -55,7 +56,7 @@ open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
   *is_direct = fd >= 0;
   if (fd >= 0 || errno != EINVAL)
     return fd;
-  /* Some file systems create the file before they refuse O_DIRECT. */
+  /* O_EXCL is removed, because some file systems create the file before they refuse O_DIRECT. */
   return open (path, system_flags & ~O_EXCL, FILE_MODE);
 }
 
@@ -130,7 +131,7 @@ posix_get_size (TpsDiskFile *base, GError **error)
   return -1;
 }
 
-/* Ends direct access before operations that do not support it: writes that are not aligned. */
+/* Ends direct access before writes that are not aligned, which it does not support. */
 static void
 stop_direct (TpsPosixFile *file)
 {
@@ -152,7 +153,7 @@ posix_preallocate (TpsDiskFile *base, gint64 n_bytes, GError **error)
   while (code == EINTR);
   if (code == EOPNOTSUPP)
     {
-      stop_direct (file); /* the C library writes single bytes then */
+      stop_direct (file); /* posix_fallocate() then writes single bytes */
       code = posix_fallocate (file->fd, 0, n_bytes);
     }
   return code == 0 || tps_disk_set_error (error, "reserving room", file->path, code);
@@ -189,7 +190,8 @@ posix_read (TpsDiskFile *base, gpointer data, gsize n_bytes, gint64 offset, GErr
   return (gssize) n_read;
 }
 
-/* For the file system, room that was reserved and never written is a hole. */
+/* SEEK_DATA treats reserved room that was never written as a hole. ENXIO: there are no data from
+ * `offset` on. */
 static gint64
 posix_skip_zeros (TpsDiskFile *base, gint64 offset)
 {
@@ -292,7 +294,8 @@ posix_remove (TpsDisk *disk, const gchar *path, GError **error)
   return remove (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
 }
 
-/* The file is cut after its name has been removed; a file with a second name keeps its bytes. */
+/* Cuts the file step by step after its name has been removed. A file with a second name keeps its
+ * bytes. */
 static gboolean
 posix_discard (TpsDisk *base, const gchar *path, GError **error)
 {
@@ -387,7 +390,8 @@ set_locked_error (GError **error, const TpsPosixFile *file)
                file->path, n > 0 ? ", " : "", g_strchomp (text));
 }
 
-/* Tells other processes the owner of the lock. A failure has no consequences. */
+/* Writes the process id to the lock file, for the error messages of other processes. A failure has
+ * no consequences. */
 static void
 write_owner (const TpsPosixFile *file)
 {

@@ -14,15 +14,15 @@ typedef struct
 {
   guint8 *data; /* allocated when it is first needed */
   gboolean is_ready;
-  GError *error; /* replaces the data */
+  GError *error; /* set instead of `is_ready` if the read failed */
 } Block;
 
 struct TpsReadAhead
 {
   TpsDiskFile *file;
   gint64 begin, end;
-  gint64 n_blocks; /* of the part; block i uses blocks[i % N_BLOCKS] */
-  gint64 position; /* of the user */
+  gint64 n_blocks; /* of the range; block i uses blocks[i % N_BLOCKS] */
+  gint64 position; /* the offset in the file of the next byte for the caller */
   guint n_threads;
   TpsThread threads[N_THREADS];
 
@@ -30,8 +30,8 @@ struct TpsReadAhead
   TpsCond changed;
   Block blocks[N_BLOCKS];
   gint64 next;     /* the next block to read */
-  gint64 current;  /* the block at the user's position */
-  gboolean is_end; /* no more blocks are read: the user has ended, or a read has failed */
+  gint64 current;  /* the block at `position` */
+  gboolean is_end; /* no further block is read: the object is being freed, or a read failed */
 };
 
 /* ---- reading threads ------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **err
   return FALSE;
 }
 
-/* The lock is held; it is released during the read. */
+/* Reads the next block. The lock is held, but is released during the read. */
 static void
 read_next (TpsReadAhead *ahead)
 {
@@ -139,7 +139,7 @@ tps_read_ahead_free (TpsReadAhead *ahead)
   g_free (ahead);
 }
 
-/* ---- the user -------------------------------------------------------------------------------- */
+/* ---- calls of the owner ---------------------------------------------------------------------- */
 
 gint64
 tps_read_ahead_get_position (const TpsReadAhead *ahead)
@@ -147,8 +147,8 @@ tps_read_ahead_get_position (const TpsReadAhead *ahead)
   return ahead->position;
 }
 
-/* The block with the next byte; NULL with an error. Blocks are begun in order, so this one has been
- * begun when a later one fails. */
+/* Waits for the block with the next byte, and returns it; NULL with an error. Reads begin in order.
+ * If a later block fails, the read of this block has therefore begun, and will end. */
 static const guint8 *
 wait_for_block (TpsReadAhead *ahead, GError **error)
 {

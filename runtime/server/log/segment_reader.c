@@ -7,11 +7,11 @@
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
-/* Groups up to this length are skipped inside a block that is read in any case, longer ones by
- * their heads. */
+/* tps_segment_reader_skip_to() reads only the heads of groups until it finds a group of at most
+ * this length. From then on, it reads whole windows, which may contain many small groups. */
 #define SMALL_GROUP_BYTES ((gint64) 64 << 10)
 #define HEADS_BYTES \
-  ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and that of its first group */
+  ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and the head of its first group */
 
 static gboolean
 refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
@@ -43,8 +43,8 @@ get_read_bytes (const TpsSegmentReader *reader)
   return reader->read_bytes > 0 ? round_up (reader->read_bytes) : WINDOW_BYTES;
 }
 
-/* Provides a buffer for a window of `n_bytes`. If the buffer has other references, it is replaced,
- * and `old` is the previous one with the window. */
+/* Provides a buffer for a window of `n_bytes`. If the present buffer is too small or has other
+ * references, it is replaced. `old` is then the previous buffer, which has the window. */
 static gboolean
 ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError **error)
 {
@@ -66,7 +66,8 @@ ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError 
   return TRUE;
 }
 
-/* The place in the buffer of the bytes at `offset` of the file, which must be in the window. */
+/* Returns the place in the buffer of the byte at `offset` of the file, which must be in the
+ * window. */
 static gsize
 place_of (const TpsSegmentReader *reader, gint64 offset)
 {
@@ -79,7 +80,8 @@ get_window (const TpsSegmentReader *reader)
   return tps_buffer_get_data (reader->buffer) + reader->shift;
 }
 
-/* FALSE: read-ahead is not worth while, or impossible; the file is read as the bytes are needed. */
+/* Begins to read ahead from `offset`. FALSE: read-ahead is not worth while or not possible, and the
+ * caller must read from the file. */
 static gboolean
 begin_ahead (TpsSegmentReader *reader, gint64 offset)
 {
@@ -89,7 +91,8 @@ begin_ahead (TpsSegmentReader *reader, gint64 offset)
   return reader->ahead != NULL;
 }
 
-/* Reads up to `n_bytes` of the file at `offset`; -1 with an error. */
+/* Reads up to `n_bytes` of the file at `offset`. Returns the number of bytes read, or -1 with an
+ * error. */
 static gssize
 read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes, GError **error)
 {
@@ -104,8 +107,8 @@ read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes,
   return -1;
 }
 
-/* Moves the beginning of the window to `offset`. It has at least `n_bytes` unless the file is
- * shorter. Bytes that have been read are kept. */
+/* Moves the beginning of the window to `offset`. The window then has at least `n_bytes`, unless the
+ * file is shorter. Bytes of the previous window are not read again. */
 static gboolean
 move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
 {
@@ -133,7 +136,8 @@ move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **er
   return TRUE;
 }
 
-/* NULL without an error: the file ends before `offset` + `n_bytes`. */
+/* Returns the bytes of the file at `offset`, borrowed until the window moves. NULL without an
+ * error: the file ends before `offset` + `n_bytes`. */
 static const guint8 *
 fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
 {
@@ -233,8 +237,8 @@ tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Sets `is_lost`: the group has more zero sectors than were written as such, so a part of it never
- * reached the disk. */
+/* Sets `is_lost` to TRUE if the group has more zero sectors than the writer counted. A part of the
+ * group has then never reached the disk. */
 static gboolean
 has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 {
@@ -260,7 +264,8 @@ has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
   return TRUE;
 }
 
-/* The verdict on a group with an altered record: the group is torn, or the record is damaged. */
+/* Returns the verdict on a group with an altered record: the group is torn, or the record is
+ * damaged. */
 static TpsSegmentVerdict
 judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
@@ -281,7 +286,7 @@ judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
   return TPS_SEGMENT_ERROR;
 }
 
-/* RECORD: a group begins here. */
+/* Reads the head of a group at the next block. RECORD: a group begins there. */
 static TpsSegmentVerdict
 begin_group (TpsSegmentReader *reader, GError **error)
 {
@@ -331,7 +336,8 @@ is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
   return n_bytes <= (gsize) (reader->group.offset + reader->group.n_bytes - reader->offset);
 }
 
-/* NULL: the record is damaged, or an error is set. */
+/* Reads the next record of the group, and returns its body. NULL without an error: the record is
+ * damaged. */
 static const guint8 *
 read_body (TpsSegmentReader *reader, GError **error)
 {
@@ -416,9 +422,9 @@ tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error
     }
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- bytes after the end --------------------------------------------------------------------- */
 
-/* The end of the last sector of a block that is not zero; 0 = all are zero. */
+/* Returns the end of the last sector of a block that is not zero; 0 = all sectors are zero. */
 static gsize
 get_used (const guint8 *block, gsize n_bytes)
 {
@@ -436,7 +442,7 @@ skip_zeros (const TpsSegmentReader *reader, gint64 offset)
 {
   const TpsDisk *disk = reader->file->disk;
 
-  /* In the window it is faster to compare the bytes. */
+  /* In the window, it is faster to compare the bytes. */
   if (disk->skip_zeros == NULL || (offset < reader->window_offset + (gint64) reader->window_bytes))
     return offset;
   return MAX (round_down (disk->skip_zeros (reader->file, offset)), offset);

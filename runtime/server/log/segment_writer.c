@@ -50,7 +50,9 @@ make_file (const TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar 
 {
   TpsDisk *disk = get_disk (writer);
 
-  disk->remove (disk, path, NULL); /* left by a failed attempt */
+  /* A failed attempt may have left this file. The error is ignored, because usually the file does
+   * not exist. */
+  disk->remove (disk, path, NULL);
   segment->file = disk->open (disk, path, TPS_DISK_CREATE | TPS_DISK_DIRECT, error);
   return segment->file != NULL && disk->preallocate (segment->file, segment->size, error)
          && write_head (segment, error) && disk->sync_folder (disk, writer->folder->path, error);
@@ -96,7 +98,8 @@ has_room (const TpsOpenSegment *segment, gint64 n_bytes)
   return segment->file != NULL && n_bytes <= segment->size - segment->offset;
 }
 
-/* Releases room that was reserved and is not used; a failure has no consequences. */
+/* Closes a segment, and releases its unused room. A failure to release the room has no
+ * consequences. */
 static void
 finish_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
 {
@@ -121,7 +124,8 @@ tps_segment_writer_reserve (TpsSegmentWriter *writer, gint64 n_bytes, GError **e
     return FALSE;
   if (!has_room (spare, n_bytes))
     {
-      /* The length is synced, so that no group reaches beyond the file after a power cut. */
+      /* The group is longer than a segment. The length of the file is synced first, so no group
+       * reaches beyond the end of the file after a power cut. */
       if (!get_disk (writer)->preallocate (spare->file, spare->offset + n_bytes, error)
           || !get_disk (writer)->sync (spare->file, error))
         return FALSE;
@@ -140,8 +144,8 @@ tps_segment_writer_get_room (const TpsSegmentWriter *writer)
          + (writer->spare.size - writer->spare.offset);
 }
 
-/* Removes a segment without a group. Segments are removed one by one, so that their numbers have no
- * gap after a power cut. */
+/* Closes and removes a segment without a group. Each removal is synced before the next one, so the
+ * numbers of the segments have no gap after a power cut. */
 static void
 discard_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
 {
@@ -182,14 +186,17 @@ static gboolean
 write_small (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
 {
   memset (stage->data + stage->n_used, 0, (gsize) group->n_bytes - stage->n_used);
-  /* The first sector has the head, which has not been encoded yet. */
+  /* The first sector is not counted. It has the head, which is not zero but has not been encoded
+   * yet. */
   group->n_zero_sectors = tps_group_count_zero_sectors (stage->data + TPS_DISK_SECTOR,
                                                         (gsize) group->n_bytes - TPS_DISK_SECTOR);
   tps_group_encode_head (stage->data, group);
   return write_part (writer, stage->data, (gsize) group->n_bytes, group->offset, TRUE, error);
 }
 
-/* The first block, with the heads, is written last, since their contents are known only then. */
+/* Encodes a record that is longer than a stage while it is written. The first block, with the
+ * heads, is written last, because their contents are known only then. The sync of this last write
+ * covers all writes. */
 static gboolean
 write_large (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
 {

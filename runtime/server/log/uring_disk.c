@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so that the
- * kernel continues with the sync by itself. Each direct file has a small ring of its own, which
- * needs no lock. If io_uring refuses an operation, or completes only a part of it, the POSIX
- * functions do the rest; a failed sync is not repeated. */
+/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so the kernel
+ * begins the sync without a further system call. Each writable direct file has a small ring of its
+ * own, which needs no lock. If io_uring refuses an operation or completes only a part of it, the
+ * POSIX functions repeat the whole write. A failed sync is never repeated. */
 
 #include <errno.h>
 #include <liburing.h>
@@ -11,7 +11,7 @@
 #include "runtime/server/log/disk_error.h"
 #include "runtime/server/log/posix_disk.h"
 
-#define N_ENTRIES 2
+#define N_ENTRIES 2 /* a write and its sync */
 #define MAX_BYTES ((gsize) 1 << 30)
 
 typedef struct
@@ -54,7 +54,8 @@ uring_close (TpsDiskFile *file)
   disk->posix.close (file);
 }
 
-/* The number of requests that the kernel has taken, of two. */
+/* Submits a write and a linked sync. Returns the number of these two requests that the kernel has
+ * accepted. */
 static gint
 submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset)
 {
@@ -73,8 +74,8 @@ submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offse
   return MAX (n_taken, 0);
 }
 
-/* The results of a write and the sync that follows it, negative errno values. FALSE: they are not
- * known. */
+/* Waits for the write and its sync, and sets their results; negative results are errno values.
+ * FALSE: the results are not known. */
 static gboolean
 wait_for_pair (TpsPosixFile *file, gint results[2])
 {
@@ -94,8 +95,8 @@ wait_for_pair (TpsPosixFile *file, gint results[2])
   return TRUE;
 }
 
-/* The write was short or refused, and no sync has failed: the sync was cancelled, or synced a
- * part. */
+/* Returns TRUE if the write was short or refused, and the sync has not failed: it was cancelled, or
+ * has synced a part of the data. */
 static gboolean
 is_worth_another_try (const gint results[2])
 {
@@ -116,7 +117,7 @@ write_pair (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset,
   n_taken = submit_pair (file, data, n_bytes, offset);
   if (n_taken == 0)
     {
-      drop_ring (file); /* and the requests in it */
+      drop_ring (file); /* discards the requests in it too */
       return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
     }
   if (n_taken != 2 || !wait_for_pair (file, results))
