@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A device takes rows with their state and LSNs, so pieces of all tensors are read side by side. */
+/* A device accepts rows only together with their state and LSNs. Therefore, each piece of rows is
+ * read from all tensors before the next piece. */
 
 #include "runtime/server/snapshot/device_table_file.h"
 
@@ -16,7 +17,7 @@ typedef struct
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
   TpsTableCopy copy;
-  gfloat *columns; /* of one part */
+  gfloat *columns; /* one part of the state, for the rows of a piece */
 } Reading;
 
 static gboolean

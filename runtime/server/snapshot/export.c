@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables are imported, as whole ones, into a store without a server, and a snapshot of it is
- * written. */
+/* Imports the tables, without shards, into a store that belongs to no server, and writes a snapshot
+ * of this store. */
 
 #include "runtime/server/snapshot/export.h"
 

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A file is read sequentially, one tensor after the other; the slot of every row follows from its
- * id. */
+/* A file is read sequentially, one tensor after the other. The id of a row determines its slot. */
 
 #include "runtime/server/snapshot/import.h"
 
@@ -28,10 +27,10 @@ typedef struct
 typedef struct
 {
   TpsSafetensorsReader *file;
-  TpsShard shard; /* the rows of its table that it contains */
+  TpsShard shard; /* the shard to which the rows of the file belong */
   gboolean has_spec;
-  TpsTableSpec spec;        /* of a snapshot */
-  const TpsSafetensor *ids; /* of the rows of an increment; NULL = it contains all of `shard` */
+  TpsTableSpec spec;        /* only if `has_spec`: the file is from a snapshot */
+  const TpsSafetensor *ids; /* row ids of an increment; NULL = all rows of `shard` */
 } Source;
 
 static gboolean
@@ -44,7 +43,7 @@ fail (const Source *source, const gchar *problem, GError **error)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* -1 if the row is not in the table's shard. */
+/* Returns the slot of a row; -1 = the row is not in the table's shard. */
 static gint64
 slot_of (const Import *import, gint64 row)
 {
@@ -58,7 +57,8 @@ slot_of (const Import *import, gint64 row)
   return tps_shard_get_slot (shard, row);
 }
 
-/* Finds saved_offsets[0] of the tensor; 0 if there is none. FALSE: it is not valid. */
+/* Sets `first_row` to saved_offsets[0] of the tensor, or to 0 if there is none. FALSE: the metadata
+ * is not valid. */
 static gboolean
 find_first_row (const Source *source, const TpsSafetensor *tensor, gint64 *first_row)
 {
@@ -168,7 +168,7 @@ find_dtype (const TpsSafetensor *tensor, TpsDType *dtype)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The destination of rows of a tensor: `n_columns` elements at `base` + slot * `stride`. */
+/* The destination of the rows of a tensor: `n_columns` elements at `base` + slot * `stride`. */
 typedef struct
 {
   guint8 *base;
@@ -284,7 +284,8 @@ read_weight (Import *import, Source *source, GError **error)
   return read_rows (import, source, tensor, &target, error);
 }
 
-/* Reads the state of a snapshot whose optimizer has the same state. */
+/* Reads the state of the optimizer, if the file is from a snapshot and its optimizer has the same
+ * state. */
 static gboolean
 read_state (Import *import, const Source *source, GError **error)
 {
@@ -317,7 +318,8 @@ read_state (Import *import, const Source *source, GError **error)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Reads the metadata of a file of a snapshot. */
+/* Reads the specification and the number of steps from the metadata, if the file is from a
+ * snapshot. */
 static gboolean
 read_spec (Import *import, Source *source, GError **error)
 {
@@ -416,7 +418,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   return import_all (&(Import) { import, table, has_row }, error) ? g_steal_pointer (&table) : NULL;
 }
 
-/* Makes the table known; its incarnation is a new LSN. */
+/* Adds the table to the store. The incarnation of the table is a new LSN. */
 static gboolean
 publish (const TpsTableImport *import, TpsTable *table, GError **error)
 {

@@ -31,7 +31,7 @@ skip_blanks (TpsJsonReader *json)
     json->at++;
 }
 
-/* 0 at the end of the text. */
+/* Skips blanks, and returns the next character; 0 at the end of the text or after an error. */
 static gchar
 peek (TpsJsonReader *json)
 {
@@ -176,7 +176,7 @@ read_escape (TpsJsonReader *json, GString *value)
   unichar = letter == 'u' ? read_escaped_unichar (json) : 0;
   if (json->problem != NULL)
     return;
-  if (unichar == 0) /* a NUL would end the text */
+  if (unichar == 0) /* U+0000 would end a C string */
     tps_json_fail (json, "an escape that is not allowed");
   else
     g_string_append_unichar (value, unichar);
@@ -210,7 +210,7 @@ tps_json_read_string (TpsJsonReader *json, GString *value)
 
 /* ---- numbers and other values ---------------------------------------------------------------- */
 
-/* Copies the characters of a number, at most MAX_NUMBER - 1 of them. */
+/* Copies the characters of a number to `number`, at most MAX_NUMBER - 1 of them. */
 static gboolean
 take_number (TpsJsonReader *json, gchar *number)
 {
@@ -283,7 +283,7 @@ tps_json_read_boolean (TpsJsonReader *json)
   return FALSE;
 }
 
-/* Recursion is bounded by TPS_JSON_MAX_DEPTH. */
+/* TPS_JSON_MAX_DEPTH bounds the recursion. */
 static void
 skip_value (TpsJsonReader *json, GString *unused)
 {

@@ -12,11 +12,11 @@
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
-/* The greatest memory of a parsed text for each of its bytes: an answer is 5 bytes of text and 16
- * bytes in an array that doubles. */
+/* The maximum memory of a parsed manifest for each byte of its text. The worst case is a list of
+ * answers: each has 5 bytes of text, and 16 bytes in an array that doubles its size. */
 #define TEXT_COST 16
 
-/* The text ends with its own checksum, that of everything before this member. */
+/* The last member of the text is the checksum of all bytes before this member. */
 #define TRAILER ",\"crc32c\":\"%08x\"}\n"
 #define TRAILER_BYTES 22
 #define TRAILER_CRC_AT 11
@@ -254,7 +254,8 @@ write_text (const GString *text, TpsDisk *disk, const gchar *path, GError **erro
   return ok;
 }
 
-/* The names of the files are synced before the manifest has its own. */
+/* Syncs the names of all files before the manifest gets its name. A manifest therefore never refers
+ * to files that a power cut has removed. */
 gboolean
 tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder, GError **error)
 {
@@ -525,8 +526,8 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     tps_json_fail (json, "an incomplete manifest");
 }
 
-/* A manifest of another version is recognised by its version, so it needs only this checksum to be
- * correct. */
+/* Checks the checksum at the end of the text. A manifest of a different version needs only this
+ * checksum in order to be refused for its version, not as damaged. */
 static gboolean
 check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **error)
 {

@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 
-/* Only the newest version is for other programs, which read all files with this ending and take
- * names of tensors literally. */
+/* Only the file of the newest version is for other programs. They read all files that end in
+ * ".safetensors", and use the names of tensors literally. */
 #define NEWEST_NAME "model-%020" G_GINT64_MODIFIER "d.safetensors"
 #define VERSION_NAME "model-%020" G_GINT64_MODIFIER "d.version"
 #define STATE_NAME "model-state.optimizer"
@@ -16,14 +16,15 @@
 #define STATE "state"
 #define PIECE_BYTES ((gsize) 1 << 20)
 
-/* Names of parameters are any bytes; keys of the format are UTF-8, and one of them is reserved. If
- * a name cannot be a key, all keys of the file are numbers. The names are in the metadata, in
- * base64. */
+/* The name of a parameter may consist of any bytes. A key of the format must be UTF-8, and one key
+ * is reserved. If a name cannot be a key, all keys of the file have the form "parameter.3". The
+ * metadata always has the names, in base64. */
 #define NAMES "thriftps_parameters"
 #define RESERVED "__metadata__"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* Returns TRUE if all names of parameters can be keys. */
 static gboolean
 are_keys (const TpsModelVersion *version)
 {
@@ -179,7 +180,7 @@ tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gcha
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads the tensor's elements into a new buffer. */
+/* Reads the elements of a tensor into a new buffer. */
 static TpsBuffer *
 read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSnapshotPace *pace,
                GError **error)
@@ -202,7 +203,7 @@ read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSna
   return g_steal_pointer (&buffer);
 }
 
-/* Decodes the strings from base64. The caller frees them with g_strfreev(). */
+/* Returns the names of parameters from the metadata. The caller frees them with g_strfreev(). */
 static GStrv
 parse_names (TpsSafetensorsReader *reader, const gchar *what, GError **error)
 {

@@ -79,7 +79,8 @@ parse_shape (const gchar *value, TpsSafetensor *tensor)
 gboolean
 tps_npy_parse (const gchar *text, gsize n_bytes, TpsSafetensor *tensor)
 {
-  const gchar *brace = memchr (text, '{', n_bytes); /* after the rest of the length */
+  /* In versions 2 and 3, the last two bytes of the length come before the dictionary. */
+  const gchar *brace = memchr (text, '{', n_bytes);
   g_autofree gchar *dictionary = brace != NULL ? g_strndup (brace, n_bytes - (gsize) (brace - text))
                                                : g_strdup ("");
   const gchar *order = find_value (dictionary, "fortran_order");

@@ -7,18 +7,18 @@
 
 #include "runtime/base/sync.h"
 
-/* Since Linux 5.14; Debian 12 has it. */
+/* Linux 5.14 and later have this advice, but the headers may be older. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
 #define N_THREADS 2
-#define MIN_BYTES ((gsize) 64 << 20) /* less is not worth threads */
-#define PART_BYTES ((gsize) 8 << 20) /* a multiple of huge pages */
+#define MIN_BYTES ((gsize) 64 << 20) /* smaller blocks are not worth a thread */
+#define PART_BYTES ((gsize) 8 << 20) /* a multiple of the size of a huge page */
 
 struct TpsPopulate
 {
-  guint8 *begin; /* the beginning of a huge page */
+  guint8 *begin; /* at the beginning of a huge page */
   gsize n_parts;
   atomic_size_t next;
   atomic_bool ends;
@@ -26,7 +26,8 @@ struct TpsPopulate
   TpsThread threads[N_THREADS];
 };
 
-/* A kernel without the advice provides pages when they are written. */
+/* Ends at the first error, such as that of a kernel without the advice. The remaining pages are
+ * then provided when they are written. */
 static gpointer
 populate_parts (gpointer user_data)
 {

@@ -59,7 +59,8 @@ fail (const gchar *folder, const TpsManifestFile *file, gint64 offset, GError **
   return FALSE;
 }
 
-/* An incomplete record at the end of the buffer waits for the rest. */
+/* Reads all records. An incomplete record at the end of `records` stays there until the rest has
+ * been read. */
 static gboolean
 read_all (TpsPushWindow *window, TpsSafetensorStream *stream, const gchar *folder,
           const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error)

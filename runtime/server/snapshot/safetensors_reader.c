@@ -9,15 +9,15 @@
 #include "runtime/server/log/read_ahead.h"
 #include "runtime/server/snapshot/safetensors.h"
 
-/* The length in version 1, before the dictionary; later versions have two more bytes, which are not
- * text. */
+/* The number of bytes before the dictionary in version 1. Later versions have two more bytes, which
+ * are not text. */
 #define MIN_NPY_HEADER 10
 
-/* The greatest memory of a parsed header for each of its bytes, with many short texts or many small
- * tensors. */
+/* The maximum memory of a parsed header for each byte of its text. The worst cases are many short
+ * texts and many small tensors. */
 #define HEADER_COST 16
-/* A tensor of at least this size is read ahead, without the page cache, which would cost more than
- * the disk. */
+/* A tensor of at least this size is read ahead with direct reads, because the page cache would take
+ * more time than the disk. */
 #define MIN_AHEAD_BYTES ((gint64) 8 << 20)
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
@@ -33,8 +33,8 @@ struct TpsSafetensorsReader
   gint64 data_begin;
   guint32 header_crc32c;
   GArray *tensors;      /* of TpsSafetensor, in the order of their elements */
-  GHashTable *by_name;  /* name -> number + 1 */
-  GHashTable *metadata; /* texts */
+  GHashTable *by_name;  /* number + 1, by name */
+  GHashTable *metadata; /* texts, by key */
 };
 
 typedef struct
@@ -162,10 +162,10 @@ compare_begins (gconstpointer a, gconstpointer b)
 
   if (left->begin != right->begin)
     return left->begin < right->begin ? -1 : 1;
-  return (left->end > right->end) - (left->end < right->end); /* empty ones first */
+  return (left->end > right->end) - (left->end < right->end); /* empty tensors first */
 }
 
-/* Only our own files have checksums. */
+/* Reads the checksums of tensors. Only files written by ThriftPS have them. */
 static gboolean
 read_checksums (TpsSafetensorsReader *reader, GError **error)
 {
@@ -199,7 +199,8 @@ read_checksums (TpsSafetensorsReader *reader, GError **error)
   return ok;
 }
 
-/* Sorts tensors, and converts their offsets to those in the file. */
+/* Sorts the tensors by their offsets, and converts these to offsets in the file. The tensors must
+ * fill the file without holes or overlaps. */
 static gboolean
 place_tensors (TpsSafetensorsReader *reader, GError **error)
 {
@@ -475,7 +476,8 @@ tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *r
   *stream = (TpsSafetensorStream) { .reader = reader, .tensor = tensor, .at = tensor->begin };
 }
 
-/* Other tensors are read as they are needed. */
+/* Begins to read [begin, end) of `tensor` ahead, and ends the read-ahead of a different tensor.
+ * After an error, `ahead` is NULL, and the elements are read when they are needed. */
 static void
 begin_ahead (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, gint64 begin, gint64 end)
 {
@@ -498,8 +500,8 @@ is_ahead (const TpsSafetensorStream *stream)
          && tps_read_ahead_get_position (reader->ahead) == stream->at;
 }
 
-/* Reads up to `n_bytes` and sets it to their number. The first and the last block of a tensor are
- * read separately, since they are shared with its neighbours. */
+/* Reads up to `*n_bytes`, and sets `*n_bytes` to the number of bytes read. Blocks that a tensor
+ * shares with its neighbours are read separately, because read-ahead takes only whole blocks. */
 static gboolean
 read_some (TpsSafetensorStream *stream, gpointer data, gsize *n_bytes, GError **error)
 {

@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Direct writes take whole blocks of 4 KiB, but tensors begin and end anywhere. The inner blocks of
- * a tensor are collected in a large block of its own and written behind. A block in which a tensor
- * begins or ends is collected separately, as an edge, since its neighbours write to it too, and is
- * written when it is full.
+/* Direct writes must be whole blocks of 4 KiB, but tensors may begin and end at any byte. Each
+ * tensor collects its inner blocks in a large block of its own, whose write is queued when the
+ * block is full. A block in which a tensor begins or ends is an edge. Edges are collected
+ * separately, because neighbouring tensors write to them too, and are written when they are full.
  *
- * The offset of the elements is decided before the first one: the header is measured with the
- * largest possible numbers, and is padded with blanks in the end. */
+ * The offset of the elements must be known before the first element is written, but the header is
+ * written last. Therefore, the header is measured with the largest possible numbers, and is finally
+ * padded with blanks. */
 
 #include <string.h>
 
@@ -18,9 +19,10 @@
 
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
-/* The greatest value of an unknown dim, for elements of at most 8 bytes. */
+/* The maximum value of an unknown dimension, for elements of at most 8 bytes. */
 #define MAX_UNKNOWN_DIM ((gint64) 1 << 56)
 
+/* A tensor that is being written. */
 typedef struct
 {
   TpsSafetensor tensor;
@@ -31,9 +33,10 @@ typedef struct
   gint64 block_at;
 } Part;
 
+/* A block in which a tensor begins or ends. */
 typedef struct
 {
-  gint64 at; /* the key */
+  gint64 at; /* the offset of the block in the file; the key */
   gsize n_filled;
   guint8 data[TPS_DISK_BLOCK];
 } Edge;
@@ -42,7 +45,7 @@ struct TpsSafetensorsWriter
 {
   TpsDiskFile *file;
   TpsWriteBehind *behind;
-  GString *metadata; /* members of the object, each with a comma before it */
+  GString *metadata; /* members of the JSON object, each after a comma */
   GArray *parts;     /* of Part */
   GHashTable *edges; /* a set of Edge, by `at` */
   gint64 data_begin;
@@ -69,7 +72,7 @@ tps_safetensors_dtype (TpsDType dtype)
   g_assert_not_reached ();
 }
 
-/* The size of an element, for the dtypes that are written here. */
+/* Returns the size of an element of a dtype that is written here. */
 static gsize
 element_bytes_of (const gchar *dtype)
 {
@@ -157,7 +160,7 @@ append_list (GString *json, const gint64 *values, guint n)
   g_string_append_c (json, ']');
 }
 
-/* An object of all tensors, as a text for the metadata. */
+/* Appends an object with a member for each tensor, as a text for the metadata. */
 static void
 append_map (GString *json, const TpsSafetensorsWriter *writer,
             void (*append_value) (GString *map, const Part *part))
@@ -231,7 +234,7 @@ count_bytes (const TpsSafetensor *tensor)
   return n_bytes;
 }
 
-/* Places every tensor, from `begin` on. */
+/* Sets the offsets of all tensors. The first one begins at `begin`. */
 static void
 place_tensors (TpsSafetensorsWriter *writer, gint64 begin)
 {
@@ -246,8 +249,8 @@ place_tensors (TpsSafetensorsWriter *writer, gint64 begin)
     }
 }
 
-/* Reserves the length of the file. A file with its full length can take several writes at a time; a
- * growing one cannot. */
+/* Reserves the length of the file. Several writes can run at the same time only if the file does
+ * not grow. */
 static gboolean
 reserve (TpsSafetensorsWriter *writer, gint64 end, GError **error)
 {
@@ -289,7 +292,7 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Queues small writes as blocks, too. */
+/* Queues the write of an edge. Although an edge is small, it takes a block of the queue. */
 static void
 write_edge (TpsSafetensorsWriter *writer, Edge *edge)
 {
@@ -326,7 +329,8 @@ submit_block (TpsSafetensorsWriter *writer, Part *part)
   part->block = NULL;
 }
 
-/* `inner_end`: the end of the inner blocks of the tensor. */
+/* Copies bytes to the large block of a tensor. `inner_end` is the end of its inner blocks. Returns
+ * the number of copied bytes. */
 static gsize
 append_to_block (TpsSafetensorsWriter *writer, Part *part, gint64 inner_end, const guint8 *data,
                  gsize n_bytes)
@@ -381,7 +385,7 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Sets the length of the last tensor, if it was not known, to the number of appended elements. */
+/* Sets the length of the last tensor, if it was unknown, to the number of appended elements. */
 static void
 close_last (TpsSafetensorsWriter *writer)
 {
@@ -396,7 +400,7 @@ close_last (TpsSafetensorsWriter *writer)
   part->tensor.dims[0] = (part->at - part->tensor.begin) / row;
   if (part->block == NULL)
     return;
-  /* Whole blocks are written; the rest of the last one is an edge. */
+  /* The whole blocks are written, and the rest of the last one becomes an edge. */
   if (part->n_filled % TPS_DISK_BLOCK > 0)
     append_to_edge (writer, part->at / BLOCK * BLOCK,
                     part->block + part->n_filled / TPS_DISK_BLOCK * TPS_DISK_BLOCK,
@@ -406,7 +410,7 @@ close_last (TpsSafetensorsWriter *writer)
     submit_block (writer, part);
 }
 
-/* Pads the text with blanks. */
+/* Queues the write of the header, padded with blanks. */
 static void
 write_header (TpsSafetensorsWriter *writer, guint32 *crc32c)
 {

@@ -14,8 +14,8 @@
 #include "runtime/server/snapshot/table_file.h"
 
 #define DEFAULT_KEEP 2
-#define ASK_NS ((gint64) 10 * 1000000) /* between checks of is_cancelled() during a wait */
-#define END_NS ((gint64) 1000 * 1000000)
+#define ASK_NS ((gint64) 10 * 1000000)   /* between checks of is_cancelled() during a wait */
+#define END_NS ((gint64) 1000 * 1000000) /* the maximum wait of get_first_lsn() */
 
 static void
 set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
@@ -74,7 +74,8 @@ write_tables (Writing *writing, GError **error)
                               &writing->manifest.table_pushes, error);
 }
 
-/* Commands may wait long for a log on a full disk, and the caller may cancel meanwhile. */
+/* Waits until all commands up to `lsn` have ended. They may have to wait long for a log on a full
+ * disk, so the wait can be cancelled. */
 static gboolean
 wait_ended (Writing *writing, gint64 lsn, GError **error)
 {
@@ -86,8 +87,8 @@ wait_ended (Writing *writing, gint64 lsn, GError **error)
   return TRUE;
 }
 
-/* When these commands have ended, the window contains the ids of all commands that the model has
- * seen. */
+/* Writes the model, and then its push ids. The window has the push ids of all commands in the
+ * captured model only after these commands have ended, so the function waits for them. */
 static gboolean
 write_model (Writing *writing, GError **error)
 {
@@ -111,9 +112,9 @@ write_model (Writing *writing, GError **error)
                               writing->folder, &writing->pace, &model->pushes, error);
 }
 
-/* Writes the manifest after the log holds every command whose effects may be in the files. A
- * command that has not ended may not have reached the log yet, and a flush of the log would not
- * wait for it. */
+/* Writes the manifest, after the log holds every command whose effects may be in the files. A
+ * command that has not ended may not have reached the log, and a flush would not wait for it.
+ * Therefore, the function first waits until all commands have ended. */
 static gboolean
 write_manifest (Writing *writing, GError **error)
 {
@@ -161,8 +162,8 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 
   if (!write_files (writing, error))
     {
-      /* This frees room for the log. A failure has no consequences: the next call deletes the
-       * rest. */
+      /* This releases disk space for the log. A failure has no consequences, because the next call
+       * deletes the rest. */
       tps_snapshot_folder_delete (options->disk, options->folder, writing->name, NULL);
       return FALSE;
     }
@@ -171,7 +172,8 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
   return TRUE;
 }
 
-/* An unreadable snapshot is ignored, so tables are written whole. */
+/* Finds the newest existing snapshot. If it cannot be read, it is ignored, and tables are written
+ * whole. */
 static void
 find_earlier (Writing *writing)
 {
@@ -191,8 +193,9 @@ find_earlier (Writing *writing)
     g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
-/* The snapshot must contain every change that was answered before it, and a command ends a moment
- * after its answer. Commands that wait long, such as for room on a disk, are not awaited. */
+/* Returns the LSN of the snapshot. The snapshot must contain every change that was answered before
+ * it began. A command ends shortly after its answer, so the function waits for the admitted
+ * commands. It gives up after END_NS, because a full disk may delay commands for a long time. */
 static gint64
 get_first_lsn (TpsSequencer *sequencer)
 {
@@ -310,7 +313,7 @@ restore_model (const TpsSnapshotOptions *options, const gchar *folder, const Tps
                                 &manifest->model.pushes, pace, error);
 }
 
-/* `manifest` is initialised and empty. */
+/* `manifest` must be initialised and empty. */
 static gboolean
 restore_folder (const TpsSnapshotOptions *options, const gchar *folder, TpsManifest *manifest,
                 GError **error)
@@ -340,7 +343,7 @@ tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *
 
 /* ---- snapshots of other servers -------------------------------------------------------------- */
 
-/* Rows may have LSNs up to the end, and later commands must have greater ones. */
+/* Rows may have LSNs up to end_lsn, and later commands must have greater LSNs. */
 gboolean
 tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folder, GError **error)
 {

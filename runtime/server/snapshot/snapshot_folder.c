@@ -33,7 +33,8 @@ is_snapshot_name (const gchar *name)
   return TRUE;
 }
 
-/* The names of complete or of incomplete snapshots. */
+/* Returns the sorted names of all complete snapshots, or of all incomplete ones. A missing folder
+ * has none. */
 static GStrv
 list (TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
 {
@@ -90,7 +91,7 @@ remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error
   return disk->remove (disk, path, error);
 }
 
-/* Deletes the files of one snapshot, which has no manifest any more, and its folder. */
+/* Deletes the files of a snapshot, which must not have a manifest any more, and its folder. */
 static gboolean
 delete_files (TpsDisk *disk, const gchar *path, GError **error)
 {
@@ -145,7 +146,7 @@ tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep)
   return n > 0 ? tps_snapshot_folder_get_lsn (names[i]) : 0;
 }
 
-/* The newest snapshot in a folder of snapshots; NULL without an error: there is none. */
+/* Returns the newest snapshot in a folder of snapshots; NULL without an error: there is none. */
 static gchar *
 find_newest (TpsDisk *disk, const gchar *folder, GError **error)
 {

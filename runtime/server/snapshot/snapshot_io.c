@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 
-#define TELL_BYTES ((guint64) 4 << 20)
+#define TELL_BYTES ((guint64) 4 << 20) /* between calls of progress() */
 
 gboolean
 tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error)

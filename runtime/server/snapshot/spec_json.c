@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+/* A field of type gdouble. NAN = not set: the object has no member for it. */
 typedef struct
 {
   const gchar *name;
@@ -52,7 +53,7 @@ clear_numbers (gpointer object, const Number *numbers, guint n)
     G_STRUCT_MEMBER (gdouble, object, numbers[i].offset) = NAN;
 }
 
-/* FALSE: `key` is none of them. */
+/* Reads the field with the name `key`. FALSE: `numbers` has no such name. */
 static gboolean
 read_number (TpsJsonReader *json, const gchar *key, gpointer object, const Number *numbers, guint n)
 {
@@ -158,7 +159,7 @@ append_shard (GString *json, const TpsShard *shard)
       (gint) shard->kind, shard->rows, shard->first_row, shard->n_rows, shard->index, shard->count);
 }
 
-/* Refuses members that the kind of the shard does not allow. */
+/* Refuses values that are not possible for this kind of shard. */
 static void
 check_shard (TpsJsonReader *json, const TpsShard *shard)
 {

@@ -4,13 +4,14 @@
 
 #include "runtime/server/snapshot/table_file.h"
 
-/* Names by the number of the table. Only files of whole tables end in ".safetensors", so that a
- * program without support for increments cannot take old rows for the table. */
+/* The names of files have the number of the table. Only files of whole tables end in
+ * ".safetensors". A program that does not support increments therefore never reads outdated rows as
+ * the table. */
 #define WHOLE_NAME "table-%06u.safetensors"
 #define BASE_NAME "table-%06u.base"
 #define INCREMENT_NAME "table-%06u.increment-%02u"
 
-/* Increments of a table take at most this part of its size. */
+/* All increments of a table together take at most one part in MAX_PART of its size. */
 #define MAX_PART 2
 
 typedef struct
@@ -35,8 +36,8 @@ write_rows (const Writing *writing, const gchar *name, TpsManifestFile *file, GE
 
 /* ---- increments ------------------------------------------------------------------------------ */
 
-/* Gives `file` of the earlier snapshot the name `name` in the new one. FALSE: the disk does not
- * support that. */
+/* Links `file` of the earlier snapshot as `name` in the new one. FALSE: the disk cannot link
+ * files. */
 static gboolean
 share (const TpsTableChain *chain, const TpsManifestFile *file, const gchar *name,
        TpsManifestFile *shared)
@@ -83,9 +84,10 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
-/* Commands up to the earlier snapshot's LSN had ended before it read the first row, so it contains
- * all rows without a later LSN. FALSE: there is no memory, or the snapshot is cancelled, which the
- * next piece of work reports. */
+/* Finds the rows that have changed since the earlier snapshot. Commands up to its LSN had ended
+ * before it read the first row, so it contains the present state of all rows without a later LSN.
+ * FALSE: there is no memory, or the snapshot has been cancelled. The caller then writes the table
+ * whole, and the next call of tps_snapshot_pace() reports the cancellation. */
 static gboolean
 find_changed_rows (Writing *writing, guint8 **bits)
 {
@@ -108,8 +110,9 @@ find_changed_rows (Writing *writing, guint8 **bits)
   return TRUE;
 }
 
-/* Where rows have no LSNs of their own, it is only known whether the table has changed at all. All
- * commands up to the LSN of the new snapshot have ended, and the table's progress contains them. */
+/* As find_changed_rows(). If rows have no LSNs of their own, the progress of the table shows
+ * whether any row has changed. It contains all commands up to the LSN of the new snapshot, because
+ * they have ended. FALSE: some row may have changed, so the table must be written whole. */
 static gboolean
 find_changes (Writing *writing, guint8 **bits)
 {
@@ -118,7 +121,8 @@ find_changes (Writing *writing, guint8 **bits)
   return writing->entry->progress.lsn <= writing->chain->earlier->lsn;
 }
 
-/* Whether an increment is worth while, and the chain is short enough. */
+/* Returns TRUE if no row has changed, or if there may be one more increment and all increments
+ * together would be small enough. */
 static gboolean
 may_grow (const Writing *writing, const TpsManifestTable *earlier)
 {
@@ -132,7 +136,8 @@ may_grow (const Writing *writing, const TpsManifestTable *earlier)
          || (n < writing->chain->max_increments && n_bytes <= earlier->file.n_bytes / MAX_PART);
 }
 
-/* Files that were shared before the disk refused stay in the folder, and are deleted with it. */
+/* Removes all files from `entry`. Files that were linked before the disk refused stay in the
+ * folder, and are deleted with it. */
 static void
 forget_files (TpsManifestTable *entry)
 {
@@ -179,7 +184,7 @@ tps_table_chain_write (const TpsTableChain *chain, TpsTable *table, guint number
   g_autofree guint8 *bits = NULL;
 
   entry->incarnation = table->incarnation;
-  /* Read before the rows, which thus contain all of it. */
+  /* The progress is read before the rows, so the rows contain all of it. */
   entry->progress = tps_table_get_progress (table);
   writing.rows.n_steps = entry->progress.n_steps;
   tps_table_spec_copy (&entry->spec, &table->spec);

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are
- * distributed to the tensors of the file, which all grow at the same time. An increment has some
- * rows, with their ids. */
+/* Rows are copied in pieces, each row with its state and LSN as they were at one moment. The parts
+ * of a piece are appended to different tensors, so all tensors of the file grow at the same time.
+ * An increment has some of the rows, with their ids. */
 
 #include "runtime/server/snapshot/table_file.h"
 
@@ -31,8 +31,8 @@ name_of_part (const TpsTable *table, const TpsStatePart *part)
   return g_strconcat (table->spec.name, ".state.", part->name, NULL);
 }
 
-/* The place of the first row of this shard in the tensor of all shards: in the order of the ids,
- * or, for hash shards, one shard after the other. */
+/* Returns the place of the first row of this shard in the tensor of all shards. Ranges are in the
+ * order of the ids; hash shards follow one another by their index. */
 static gint64
 first_place_of (const TpsShard *shard)
 {
@@ -70,7 +70,7 @@ typedef struct
   guint lsns, row_ids, weight; /* numbers of tensors */
   guint states[TPS_STATE_MAX_PARTS];
   TpsTableCopy copy;
-  gfloat *columns; /* [n, n_columns]: a part of the state */
+  gfloat *columns; /* [n, n_columns]: a part of the state of `n` rows */
   gint64 *ids;
 } Writing;
 
@@ -93,7 +93,8 @@ add_ids (Writing *writing, const gchar *what)
   return add_tensor (writing, name, "I64", 0);
 }
 
-/* Adds tensors with wide elements first, so that all are aligned to their size. */
+/* Adds tensors with wide elements first, so the elements of all tensors are aligned to their
+ * size. */
 static void
 add_tensors (Writing *writing)
 {
@@ -122,7 +123,7 @@ add_tensors (Writing *writing)
                                 table->dim);
 }
 
-/* Collects columns [first, first + n_columns) of all rows. */
+/* Returns columns [first, first + n_columns) of the state of `n_rows` copied rows. */
 static const gfloat *
 gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_columns)
 {
@@ -162,7 +163,7 @@ append_piece (Writing *writing, gsize n)
                                           n * table->row_bytes);
 }
 
-/* Copies rows [slot, slot + n) to place `at` of the copy. */
+/* Copies rows [slot, slot + n) to the copy, from its row `at` on. */
 static gboolean
 copy_rows (Writing *writing, gsize slot, gsize n, gsize at, GError **error)
 {
@@ -179,7 +180,8 @@ copy_rows (Writing *writing, gsize slot, gsize n, gsize at, GError **error)
   return TRUE;
 }
 
-/* The first row from `slot` on that must be written. */
+/* Returns the slot of the next row from `slot` on that must be written; if there is none, the
+ * number of rows. */
 static gsize
 find_next (const Writing *writing, gsize slot)
 {
@@ -191,7 +193,7 @@ find_next (const Writing *writing, gsize slot)
   return MIN (slot, end);
 }
 
-/* The number of rows from `slot` on that must be written, at most `max`. */
+/* Returns the number of consecutive rows from `slot` on that must be written, at most `max`. */
 static gsize
 count_run (const Writing *writing, gsize slot, gsize max)
 {
@@ -292,7 +294,8 @@ tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads a tensor that has the same layout in memory as in the file. */
+/* Reads a tensor that has the same layout in memory as in the file. Other threads provide the pages
+ * of this memory meanwhile. */
 static gboolean
 read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
             TpsSnapshotPace *pace, GError **error)
@@ -400,15 +403,16 @@ read_rows (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, G
 
 /* ---- increments ------------------------------------------------------------------------------ */
 
-/* Tensors that are read side by side, a piece of rows at a time. */
+/* The state of reading an increment. Each piece of rows is read from all tensors before the next
+ * piece. */
 typedef struct
 {
   TpsTable *table;
   TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS];
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  gint64 *slots; /* [n]: of the rows of the piece */
-  guint8 *piece; /* of one tensor */
+  gint64 *slots; /* [n]: of the `n` rows of the piece */
+  guint8 *piece; /* the elements of one tensor for these rows */
 } Reading;
 
 static gboolean
@@ -448,7 +452,7 @@ begin_streams (Reading *reading, TpsSafetensorsReader *file, gint64 *n_rows, GEr
                           *n_rows, table->dim, error);
 }
 
-/* Reads the slots of the next `n` rows. */
+/* Reads the ids of the next `n` rows, and converts them to slots. */
 static gboolean
 read_slots (Reading *reading, gsize n, GError **error)
 {
@@ -474,7 +478,7 @@ read_slots (Reading *reading, gsize n, GError **error)
   return TRUE;
 }
 
-/* Reads the next `n` rows of a tensor to `base` + slot * `stride`. */
+/* Reads the next `n` rows of a tensor, and copies each to `base` + slot * `stride`. */
 static gboolean
 read_part (Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
            gsize row_bytes, gsize n, GError **error)

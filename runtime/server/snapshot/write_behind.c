@@ -22,17 +22,18 @@ struct TpsWriteBehind
 
   TpsMutex lock; /* guards the following */
   TpsCond changed;
-  /* [n_free], the free blocks; a block is allocated when it is first needed */
+  /* [n_free]: the free blocks; a block is allocated when it is first needed */
   guint8 *blocks[TPS_WRITE_BEHIND_BLOCKS];
-  guint n_free, n_made;
+  guint n_free, n_made;                 /* free blocks, allocated blocks */
   Write queue[TPS_WRITE_BEHIND_BLOCKS]; /* a ring that begins at `first` */
   guint first, n_queued;
-  guint n_writing; /* taken from the queue */
-  gboolean is_end;
+  guint n_writing; /* writes in progress */
+  gboolean is_end; /* the threads end when the queue is empty */
   GError *error;
 };
 
-/* The lock is held; it is released during the write. */
+/* Removes the first write from the queue, and does it unless an earlier write has failed. The lock
+ * is held, but is released during the write. */
 static void
 write_first (TpsWriteBehind *behind)
 {
