@@ -16,7 +16,7 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 typedef struct
 {
   guint32 kind;
-  guint32 n_bytes; /* of the record, a multiple of 8 */
+  guint32 n_bytes; /* of the whole record; a multiple of 8 */
 } Head;
 
 typedef struct

@@ -244,6 +244,7 @@ tps_push_floors_get_side (const TpsPushFloor *floor)
 void
 tps_push_floors_begin_export (TpsPushFloors *floors)
 {
+  /* All entries are on the passed side, which now becomes the side to be visited. */
   floors->passed_side = 1 - floors->passed_side;
 }
 

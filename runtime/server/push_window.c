@@ -326,6 +326,7 @@ refuse_below_window (const TpsPushWindow *window, const TpsPushClient *client,
   return TPS_PUSH_REFUSED;
 }
 
+/* Returns NEW if the floor does not cover the push. Otherwise, refuses the push as STALE. */
 static TpsPushVerdict
 judge_by_floor (const TpsPushFloor *floor, const TpsPushRequest *request, GError **error)
 {
@@ -365,6 +366,8 @@ judge_applied (const TpsRememberedPush *push, const TpsPushRequest *request, gin
   return TPS_PUSH_REPEAT;
 }
 
+/* Returns the verdict on a push of a client with a window. A push below the window is NEW only if
+ * its object was created after the last command of the client. */
 static TpsPushVerdict
 judge (const TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
        gint64 *answer, GError **error)
@@ -426,6 +429,7 @@ tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsP
   return client;
 }
 
+/* Begins a new push. Makes room first, because an applied push must be remembered. */
 static TpsPushVerdict
 begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
            GError **error)

@@ -39,7 +39,7 @@ typedef struct
   TpsPushFloor floor;     /* covers the forgotten pushes */
   gboolean is_floor_kept; /* `floors` has the same floor: no push has been applied since */
   gint64 last_lsn;        /* the highest LSN of all applied pushes */
-  gsize n_bytes;          /* charged */
+  gsize n_bytes;          /* the charge */
   gchar short_name[TPS_PUSH_SHORT_NAME];
   TpsRememberedPush few[TPS_PUSH_FEW];
 } TpsPushClient;

@@ -1,5 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+/* The path of a command:
+ *
+ *   number()                 gives it its LSN, and appends it to the list for the observer
+ *   take_turns()             queues a turn for each object; without a wait, the command is ready
+ *   run_all()                runs ready commands, and those that become ready when turns end
+ *   tps_sequencer_finish()   marks the command as complete
+ *   observe()                passes complete commands to the observer, in the order of the list
+ *   tps_ordered_release()    calls ended(), and advances `ended_lsn`
+ */
+
 #include "runtime/server/sequencer.h"
 
 #include "runtime/base/sync.h"
@@ -12,7 +22,7 @@ struct TpsSequencer
 {
   TpsSequencerOptions options;
 
-  TpsMutex lock; /* guards the following, all queues, and the private fields of commands */
+  TpsMutex lock; /* guards the fields below, all queues, and the private fields of commands */
   gint64 last_lsn;
   TpsOrdered *first_admitted, *last_admitted; /* not yet passed to the observer */
   gboolean is_observing;                      /* a thread is passing commands to the observer */
@@ -290,6 +300,7 @@ batch_add (Batch *batch, TpsOrdered *ordered)
   batch->has_large |= !ordered->is_small;
 }
 
+/* Returns TRUE if this thread may run the command; otherwise, a worker must run it. */
 static gboolean
 is_for_batch (const TpsSequencer *sequencer, const Batch *batch, const TpsOrdered *ordered)
 {
@@ -341,7 +352,7 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
       batch.has_large &= ordered->is_small;
       for (TpsOrdered *ready = end_turn (sequencer, ordered); ready != NULL; ready = next)
         {
-          next = ready->next_ready;
+          next = ready->next_ready; /* read first, because a worker may take `ready` */
           if (is_for_batch (sequencer, &batch, ready))
             batch_add (&batch, ready);
           else

@@ -74,6 +74,7 @@ tps_durable_close (TpsDurable *durable, GError **error)
   if (durable->feed != NULL)
     tps_log_feed_stop (durable->feed);
   is_kept = close_log (durable, error);
+  /* The log may report progress to the feed until the log is closed. */
   g_clear_pointer (&durable->feed, tps_log_feed_free);
   g_free (durable->log_id);
   tps_data_folder_close (durable->folder);

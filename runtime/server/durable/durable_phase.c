@@ -77,6 +77,7 @@ tps_durable_check_log (TpsDurable *durable, gsize n_bytes, GError **error)
 
   if (tps_log_may_append (durable->log, n_bytes, &refusal))
     {
+      /* A small command may fit on a full disk. The phase then stays FULL. */
       if (tps_durable_get_phase (durable) == TPS_DURABLE_FULL && !tps_log_is_short (durable->log))
         tps_durable_enter (durable, TPS_DURABLE_LIVE, NULL);
       return TRUE;

@@ -152,6 +152,7 @@ end_recovery (TpsDurable *durable, const GError *error)
     tps_trace (&recovery_failed,
                tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
                tps_field_text ("message", error->message));
+  /* restored() must return before the phase LIVE lets requests pass. */
   if (error == NULL && durable->targets.restored != NULL)
     durable->targets.restored (durable->targets.user_data);
   tps_durable_enter (durable, error == NULL ? TPS_DURABLE_LIVE : TPS_DURABLE_FAILED, error);

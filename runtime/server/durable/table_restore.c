@@ -201,6 +201,7 @@ admit_all (const TpsTableRestoreOptions *options, GArray *all, GError **error)
   return TRUE;
 }
 
+/* Releases the reserved names. If `is_done` is TRUE, adds the tables to the store. */
 static void
 end_all (const TpsTableRestoreOptions *options, GArray *all, gboolean is_done)
 {

@@ -21,5 +21,5 @@ tps_log_segment_number (const gchar *name)
       || strcmp (name + N_DIGITS, TPS_LOG_SUFFIX) != 0 || strspn (name, "0123456789") != N_DIGITS)
     return 0;
   number = g_ascii_strtoull (name, NULL, 10);
-  return number < G_MAXUINT64 ? number : 0;
+  return number < G_MAXUINT64 ? number : 0; /* G_MAXUINT64 = an overflow */
 }

@@ -65,7 +65,7 @@ add_record (TpsLogStage *stage, const TpsLogEntry *entry)
     return FALSE;
   if (n_bytes > stage->capacity - stage->n_used)
     {
-      stage->large = entry->command;
+      stage->large = entry->command; /* encoded while it is written */
       stage->large_bytes = (gint64) pad (stage->n_used + n_bytes);
     }
   else

@@ -44,6 +44,7 @@ write_head (TpsOpenSegment *segment, GError **error)
   return is_written;
 }
 
+/* Makes the file of a segment. On success, its room, its head and its name are on the disk. */
 static gboolean
 make_file (const TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *path,
            GError **error)

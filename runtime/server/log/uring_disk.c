@@ -63,6 +63,7 @@ submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offse
   gint n_taken;
 
   io_uring_prep_write (entry, file->fd, data, (unsigned) n_bytes, (guint64) offset);
+  /* The link makes the kernel begin the sync after the write has ended. */
   io_uring_sqe_set_flags (entry, IOSQE_IO_LINK);
   io_uring_sqe_set_data64 (entry, 0);
   entry = io_uring_get_sqe (file->ring);

@@ -178,6 +178,7 @@ typedef struct
   gboolean is_weight;
 } Target;
 
+/* Converts the rows of a piece, and stores those that are in the table's shard. */
 static void
 put_piece (Import *import, const Target *target, TpsDType dtype, const gint64 *rows, gsize n,
            const guint8 *piece)

@@ -450,6 +450,7 @@ read_model_member (TpsJsonReader *json, GString *key, TpsManifestModel *model)
     tps_json_fail (json, "a model with an unknown member");
 }
 
+/* Returns TRUE if no member is missing, and the versions ascend. */
 static gboolean
 is_whole (const TpsManifestModel *model)
 {

@@ -265,6 +265,7 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
   GString *header;
   gint64 n_bytes;
 
+  /* The header is measured with an upper bound of the unknown dimension. */
   if (is_open)
     last->dims[0] = MAX_UNKNOWN_DIM;
   place_tensors (writer, 0);

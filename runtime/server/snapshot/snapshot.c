@@ -54,6 +54,7 @@ write_table (Writing *writing, TpsTable *table, guint number, GError **error)
   TpsManifestTable entry = { 0 };
   gboolean ok = tps_table_chain_write (&chain, table, number, &writing->pace, &entry, error);
 
+  /* The entry is appended after a failure too, so its memory is freed with the manifest. */
   g_array_append_val (writing->manifest.tables, entry);
   return ok;
 }

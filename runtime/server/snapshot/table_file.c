@@ -207,6 +207,8 @@ count_run (const Writing *writing, gsize slot, gsize max)
   return n;
 }
 
+/* Copies the rows that must be written, one run after the other, and appends them when a piece is
+ * full. */
 static gboolean
 append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
 {

@@ -28,9 +28,9 @@ TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in th
 TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
-/* As tps_table_store_make_unfilled(), but in the place of the specification. A table on a device
- * must be filled by tps_table_fill_rows(). Further errors: INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND
- * (there is no such device). */
+/* As tps_table_store_make_unfilled(), but makes the table in the place that its specification
+ * names. A table on a device must be filled by tps_table_fill_rows(). Further errors:
+ * INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND (there is no such device). */
 TpsTable *tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
