@@ -321,7 +321,7 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
   return ready;
 }
 
-/* Marks the command as running, so that a later one may run at the same time. */
+/* Marks the command as running. A later command may then run at the same time. */
 static void
 begin (TpsSequencer *sequencer, TpsOrdered *ordered)
 {

@@ -30,8 +30,8 @@ make_path (const TpsDataFolder *folder, const gchar *name)
 
 /* ---- FORMAT ---------------------------------------------------------------------------------- */
 
-/* Returns TRUE if `names`, the contents of a folder without FORMAT, contain nothing but names that
- * a server makes before it marks the folder, and names that file systems make. */
+/* Returns TRUE if a folder without FORMAT has no contents that matter. It may have names that a
+ * server makes before it marks the folder, and names that file systems make. */
 static gboolean
 is_empty (GStrv names)
 {
@@ -56,8 +56,8 @@ write_new_format (const TpsDataFolder *folder, const gchar *path, GError **error
   return ok;
 }
 
-/* Marks the folder as that of a server. The rename and the sync ensure that FORMAT is complete if
- * it exists. `has_new` is TRUE if an interrupted start has left NEW_FORMAT. */
+/* Marks the folder with the file FORMAT. The file is synced before it gets its name, so it is
+ * complete if it exists. `has_new` is TRUE if an interrupted start has left NEW_FORMAT. */
 static gboolean
 mark (const TpsDataFolder *folder, gboolean has_new, GError **error)
 {

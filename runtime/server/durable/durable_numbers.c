@@ -2,7 +2,7 @@
 
 #include "runtime/server/durable/durable_numbers.h"
 
-/* The names are those of tps_durable_phase_name(). */
+/* The names that tps_durable_phase_name() returns. */
 static const gchar *const phase_names[] = {
   [TPS_DURABLE_RECOVERING] = "recovering",
   [TPS_DURABLE_LIVE] = "live",

@@ -152,8 +152,8 @@ mark_group (TpsFeedReader *reader, const TpsLogScan *scan)
   };
 }
 
-/* Returns the offset of a known group in segment `number` that begins at or before `lsn`;
- * otherwise, that of the first group. */
+/* Returns the offset of the last marked group in segment `number` that begins at or before `lsn`.
+ * If there is none, returns the offset of the first group. */
 static gint64
 find_offset (const TpsFeedReader *reader, guint64 number, gint64 lsn)
 {

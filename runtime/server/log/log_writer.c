@@ -388,8 +388,8 @@ run_spare (TpsLogWriter *writer, gint64 now_ns)
     tps_cond_broadcast (&writer->changed);
 }
 
-/* Writes the sealed group. A failed write is final, even with the error of a full disk, because
- * room for the group was reserved. The error must therefore not look like that of a full disk. */
+/* Writes the sealed group. A failed write is final, even if the disk is full, because room for the
+ * group was reserved. RESOURCE_EXHAUSTED, which is not final, is therefore replaced by INTERNAL. */
 static gboolean
 write_sealed (TpsLogWriter *writer, GError **error)
 {

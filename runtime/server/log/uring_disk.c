@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so the kernel
- * begins the sync without a further system call. Each writable direct file has a small ring of its
- * own, which needs no lock. If io_uring refuses an operation or completes only a part of it, the
- * POSIX functions repeat the whole write. A failed sync is never repeated. */
+/* The POSIX disk, with one difference: a write and its fdatasync are one submission. The kernel
+ * then begins the sync without a further system call. Each writable direct file has a small ring of
+ * its own, which needs no lock. If io_uring refuses an operation or completes only a part of it,
+ * the POSIX functions repeat the whole write. A failed sync is never repeated. */
 
 #include <errno.h>
 #include <liburing.h>

@@ -14,7 +14,7 @@ struct TpsQuotas
 
   TpsMutex lock;       /* guards everything below */
   GHashTable *entries; /* TpsTenantLimits, by name */
-  GHashTable *tenants; /* TpsTenant, by its own name */
+  GHashTable *tenants; /* TpsTenant, by name; the tenant owns the key */
   guint n_unlisted;    /* tenants that were made without an entry */
   gboolean enforces_table_bytes;
 };

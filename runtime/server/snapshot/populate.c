@@ -26,8 +26,8 @@ struct TpsPopulate
   TpsThread threads[N_THREADS];
 };
 
-/* Ends at the first error, such as that of a kernel without the advice. The remaining pages are
- * then provided when they are written. */
+/* Ends at the first error, for example if the kernel does not support the advice. The kernel then
+ * provides the remaining pages when they are written. */
 static gpointer
 populate_parts (gpointer user_data)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Direct writes must be whole blocks of 4 KiB, but tensors may begin and end at any byte. Each
- * tensor collects its inner blocks in a large block of its own, whose write is queued when the
- * block is full. A block in which a tensor begins or ends is an edge. Edges are collected
- * separately, because neighbouring tensors write to them too, and are written when they are full.
+ * tensor collects its inner blocks in a large block of its own. The write of a large block is
+ * queued when it is full. A block at the beginning or the end of a tensor is an edge. Edges are
+ * collected separately, because neighbouring tensors write to them too.
  *
  * The offset of the elements must be known before the first element is written, but the header is
  * written last. Therefore, the header is measured with the largest possible numbers, and is finally
@@ -33,7 +33,7 @@ typedef struct
   gint64 block_at;
 } Part;
 
-/* A block in which a tensor begins or ends. */
+/* A block at the beginning or the end of a tensor. */
 typedef struct
 {
   gint64 at; /* the offset of the block in the file; the key */
