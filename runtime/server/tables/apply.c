@@ -36,7 +36,7 @@ check_values (const TpsTable *table, TpsTensorView indices, TpsTensorView values
   return FALSE;
 }
 
-/* The number of rows of a sparse gradient must be that of its table. */
+/* If a push of rows states the number of rows of its table, the number must be correct. */
 static gboolean
 check_n_rows (const TpsTable *table, const TpsTablePush *push, GError **error)
 {
@@ -64,7 +64,7 @@ check_assignment (const TpsTable *table, const TpsTablePush *push, GError **erro
   return FALSE;
 }
 
-/* Opens rows as bags of one row each. */
+/* Opens a push of rows as bags of one row each. */
 static gboolean
 open_rows (TpsApply *apply, GError **error)
 {
@@ -122,7 +122,9 @@ open_bags (TpsApply *apply, guint i, GError **error)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* An upper bound: every row of a bag is a maximum, or every cell has a row of its own. */
+/* Returns an upper bound. A MAX part contributes to each row that has a maximum in a cell. It has
+ * at most as many such rows as cells, and at most as many as indices. Recorded maxima need not be
+ * rows of the indices. */
 static gsize
 count_contributions (const TpsApplyPart *part)
 {
@@ -134,7 +136,7 @@ count_contributions (const TpsApplyPart *part)
                           : MIN (n_indices, tps_apply_part_count_cells (part));
 }
 
-/* Checks slots from a record. */
+/* Checks the slots of maxima that come from a record. */
 static gboolean
 check_maxima (const TpsApplyPart *part, guint i, GError **error)
 {
@@ -167,8 +169,8 @@ take_recorded_maxima (TpsApply *apply, guint i, GError **error)
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
-  /* The limit was applied to a replayed push when it was first received. A push of rows needs no
-   * limit, because it has no more rows than its message. */
+  /* A replayed push met the limit when it was first received. A push of rows needs no limit,
+   * because its message contains a value for each row. */
   gboolean is_limited = apply->push->record == NULL && apply->push->table == NULL;
   gsize n_row_bytes = 0;
 
@@ -210,7 +212,7 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     sorted[i] = &apply->parts[i];
   if (apply->n_parts > 1)
     qsort (sorted, apply->n_parts, sizeof sorted[0], compare_tables);
-  for (guint i = 0; i < apply->n_parts; i++) /* finds the part that names the table first */
+  for (guint i = 0; i < apply->n_parts; i++) /* finds the first part with the same table */
     sorted[i]->step = i > 0 && sorted[i]->open.table == sorted[i - 1]->open.table
                           ? sorted[i - 1]->step
                           : (guint) (sorted[i] - apply->parts);
@@ -228,8 +230,8 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     }
 }
 
-/* TRUE: a record leaves the table out. A table from a snapshot contains the steps up to its
- * progress. */
+/* Returns TRUE if table `i` of a record must not take its step: the record says so, or the table
+ * comes from a snapshot that contains the step. */
 static gboolean
 is_left_out (const TpsCommand *record, guint i, TpsTable *table)
 {
@@ -328,7 +330,7 @@ provide_scratch (TpsApply *apply, GError **error)
   return TRUE;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 gboolean
 tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push, GError **error)
@@ -378,7 +380,7 @@ tps_apply_may_follow (const TpsApply *apply)
          && step->table->row_store->may_follow (step);
 }
 
-/* Marks the tables of a row store that do not take their steps. */
+/* Marks all tables of a row store: they do not take their steps. */
 static void
 skip (TpsApply *apply, const TpsRowStore *rows)
 {
@@ -391,6 +393,7 @@ tps_apply_run (TpsApply *apply, gint64 lsn, GError **error)
 {
   gboolean ok = TRUE;
 
+  /* Devices first: only their steps can fail, so the host's tables do not change then. */
   for (guint i = TPS_N_ROW_STORES; i-- > 0;)
     {
       if (apply->n_in[i] == 0)

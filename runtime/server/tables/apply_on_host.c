@@ -2,9 +2,10 @@
 
 /* Steps of tables in the host's memory.
  *
- * Contributions to a row are added in the order of the gradients. A table with a MAX gradient
- * therefore gets all of its contributions in the push's turn. Other tables get theirs, grouped by
- * row, before the turn. */
+ * Contributions to a row are added in the order of the gradients. The contributions of a MAX
+ * gradient are known only in the push's turn, so a table with a MAX gradient gets all of its
+ * contributions in the turn. For all other tables, contributions are added and grouped by row
+ * before the turn. */
 
 #include "runtime/server/tables/rows_on_host.h"
 
@@ -101,7 +102,7 @@ divide_by_counts (TpsApply *apply, TpsApplyPart *part)
     }
 }
 
-/* Adds each row as a bag of its own. */
+/* Adds each row of the gradient as a contribution to one row of the table. */
 static void
 add_rows (TpsTableStep *step, const TpsApplyPart *part, gsize row_bytes)
 {
@@ -156,7 +157,7 @@ max_part (gpointer user_data, gsize number)
                        call->stage_bytes > 0 ? call->stages + number * call->stage_bytes : NULL);
 }
 
-/* Finds the maxima of the present rows. */
+/* Finds the maxima of the present rows, unless they come from a record. */
 static void
 find_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
@@ -171,7 +172,8 @@ find_maxima (TpsApply *apply, const TpsApplyPart *part)
     tps_parallel_run (tps_table_store_get_workers (apply->store), part->n_parts, max_part, &call);
 }
 
-/* Adds the gradients of each row with maxima. */
+/* Adds one contribution for each row that has maxima: the cells of the gradient in which this row
+ * is the maximum. */
 static void
 add_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
@@ -199,7 +201,8 @@ add_maxima (TpsApply *apply, const TpsApplyPart *part)
     }
 }
 
-/* Adds the contributions to tables on the host, before the turn or in it. */
+/* Adds the contributions to tables in the host's memory. If `in_turn` is FALSE, these are the
+ * tables without a MAX gradient, otherwise the tables with one. */
 static void
 add_contributions (TpsApply *apply, gboolean in_turn)
 {
@@ -235,6 +238,7 @@ tps_rows_on_host_begin (TpsApply *apply)
   add_contributions (apply, FALSE);
 }
 
+/* Returns the turn if the step may run in parallel with its neighbours, otherwise NULL. */
 static const TpsTurn *
 turn_beside_others (const TpsTurn *turn)
 {

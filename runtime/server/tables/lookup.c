@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups. Everything is checked and all outputs have their memory before the first row is read by
- * the row stores. Outputs in the caller's place share one buffer of the place. */
+/* Lookups. Before the row stores read the first row, all queries have been checked and all outputs
+ * have memory. All outputs in the caller's place share one buffer. */
 
 #include "runtime/server/tables/lookup.h"
 
@@ -44,7 +44,7 @@ allocate_output (TpsTensor *output, TpsTableStore *store, const TpsShape *shape,
   return TRUE;
 }
 
-/* Whether the output belongs in the place, if that is in memory of `device` (NULL: of the host). */
+/* Returns TRUE if the output belongs in a place in memory of `device` (NULL = of the host). */
 static gboolean
 fits_place (const TpsLookupPlace *place, const TpsDevice *device, const TpsTable *table,
             const TpsShape *shape)
@@ -53,7 +53,7 @@ fits_place (const TpsLookupPlace *place, const TpsDevice *device, const TpsTable
          && tps_shape_n_bytes (shape) >= place->min_bytes;
 }
 
-/* The bytes that an output uses in the place. */
+/* Returns the bytes that an output occupies in the place. */
 static gsize
 place_bytes (const TpsShape *shape)
 {
@@ -75,8 +75,8 @@ open_query (TpsLookupQuery *query, TpsTableStore *store, const TpsBagQuery *from
                           what, error);
 }
 
-/* Reserves room in memory of `device` for all outputs that belong there; NULL: there are none, or
- * there is no room. The shapes of the outputs are known. */
+/* Reserves memory of `device` for all outputs that belong there. Returns NULL if there are no such
+ * outputs, or if there is no room. The shapes of the outputs must have been set. */
 static TpsBuffer *
 reserve_on (const TpsLookup *lookup, TpsDevice *device, const TpsTensor *outputs)
 {
@@ -94,7 +94,8 @@ reserve_on (const TpsLookup *lookup, TpsDevice *device, const TpsTensor *outputs
   return n_bytes > 0 ? lookup->place->reserve (lookup->place->user_data, device, n_bytes) : NULL;
 }
 
-/* Sets `device` to the device of the room. */
+/* Reserves the place in memory of its device if possible, otherwise in host memory. Sets `device`
+ * to the device of the reserved memory; NULL = host memory, or no memory was reserved. */
 static TpsBuffer *
 reserve_place (const TpsLookup *lookup, const TpsTensor *outputs, TpsDevice **device)
 {

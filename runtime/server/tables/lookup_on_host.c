@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups in the host's memory: bags are pooled, or rows copied, in parts that threads take. */
+/* Lookups in the host's memory. Each thread takes parts of a lookup, whose bags it pools or whose
+ * rows it copies. */
 
 #include "runtime/server/tables/rows_on_host.h"
 
@@ -14,7 +15,7 @@ is_mine (const TpsTable *table)
 
 /* -- bags -- */
 
-/* The query that contains a part: the last one that begins at or before it. */
+/* Returns the query that contains a part: the last query whose first part is at or before it. */
 static const TpsLookupQuery *
 find_query (const TpsLookup *lookup, gsize part)
 {
@@ -57,8 +58,8 @@ query_bytes (const TpsTableBags *bags)
          + bags->n_bags * bags->table->dim * sizeof (gfloat);
 }
 
-/* Each part of a table with wide rows has a stage of its own, so there are at most as many parts as
- * threads. */
+/* Limits the number of parts of a query. Each part of a table with wide rows has a stage of its
+ * own, so there are at most as many parts as threads. */
 static gsize
 count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
 {
@@ -69,7 +70,8 @@ count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
   return CLAMP (n_parts, 1, max_parts);
 }
 
-/* Cuts large calls for several threads, counting all queries together. Reserves stages. */
+/* Cuts the queries into parts, whose number depends on the bytes of all queries together. Reserves
+ * the stages of the parts. */
 static void
 cut (TpsLookup *lookup, TpsWorkerPool *workers)
 {

@@ -1,9 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A push: its id is looked up -> everything is checked and prepared -> it gets an LSN and its turns
- * -> run() applies it -> it ends in the window of push ids, which answers its repeats -> done().
+/* The stages of a push:
  *
- * A repeat that comes while the first push is running waits in the window, without a thread.
+ *   enter_window()   looks up the push id; repeats do not pass beyond this stage
+ *   prepare()        checks everything and provides all memory
+ *   admit()          gets an LSN and the turns
+ *   run_push()       changes the tables, in the push's turns
+ *   push_ended()     ends the push in the window of push ids, which answers its repeats, and calls
+ *                    done()
+ *
+ * A repeat that arrives while the first push is running waits in the window, and occupies no
+ * thread.
  */
 
 #include "runtime/base/error.h"
@@ -80,7 +87,7 @@ leave_window (Push *push)
     tps_push_window_fail (window, request->client, request->sequence, push->error);
 }
 
-/* Ends a push that has not been prepared. */
+/* Ends a push whose `apply` is not initialised, or has been cleared. */
 static void
 end_unprepared (Push *push)
 {
@@ -119,7 +126,7 @@ end_push (Push *push)
   end_unprepared (push);
 }
 
-/* ---- its turn -------------------------------------------------------------------------------- */
+/* ---- the turn -------------------------------------------------------------------------------- */
 
 static void
 run_push (TpsOrdered *ordered)
@@ -137,8 +144,8 @@ run_push (TpsOrdered *ordered)
     tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
 
-/* `error`: the push has taken effect but will be lost at a restart, so its sender must not count on
- * it. */
+/* If `error` is set, the push has taken effect, but a restart will lose it. The sender gets the
+ * error, because it must not rely on the push. */
 static void
 push_ended (TpsOrdered *ordered, const GError *error)
 {
@@ -206,7 +213,7 @@ count_view (TpsTensorView view)
   return view.data != NULL ? tps_shape_n_bytes (&view.shape) : 0;
 }
 
-/* An estimate of the size of its record. */
+/* Returns an estimate of the size of the push's record. */
 static gsize
 count_bytes (const TpsTablePush *push)
 {
@@ -234,6 +241,7 @@ prepare (Push *push)
 
 /* ---- push ids -------------------------------------------------------------------------------- */
 
+/* Answers a repeat when the first push with its id has ended. */
 static void
 first_ended (gpointer user_data, gint64 unused, const GError *error)
 {
@@ -244,12 +252,13 @@ first_ended (gpointer user_data, gint64 unused, const GError *error)
   g_free (push);
 }
 
+/* Replaces first_ended() for a repeat that may not wait, which has been answered and freed. */
 static void
 ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
 {
 }
 
-/* `push` must not be in the window. */
+/* Answers and frees a push that the window does not have as running. */
 static void
 answer (Push *push)
 {
@@ -268,7 +277,8 @@ answer_unavailable (Push *push)
   answer (push);
 }
 
-/* The earliest incarnation of the tables that the push names; 0 if one of them does not exist. */
+/* Returns the earliest incarnation of the tables that the push names; 0 if one of them does not
+ * exist. */
 static gint64
 find_incarnation (TpsTableStore *store, const TpsTablePush *push)
 {
@@ -282,8 +292,9 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
   return push->n_gradients > 0 ? earliest : 0;
 }
 
-/* Tables are looked up only if the id is known: it may have been used for an earlier table of the
- * same name. */
+/* A known id may have been used for an earlier table of the same name. If the id is known, it is
+ * therefore looked up again with the earliest incarnation of the tables. A new id needs no
+ * incarnation. */
 static TpsPushVerdict
 begin_in_window (Push *push)
 {
@@ -320,13 +331,13 @@ enter_window (Push *push)
       prepare (push);
       break;
     case TPS_PUSH_RUNNING:
-      /* A push that waits may have been answered and freed by now. */
+      /* A push that may wait can have been answered and freed already. */
       if (!may_wait)
         answer_unavailable (push);
       break;
     case TPS_PUSH_REPEAT:
     case TPS_PUSH_REFUSED:
-    case TPS_PUSH_UNDECIDED: /* only pushes without a digest */
+    case TPS_PUSH_UNDECIDED: /* does not occur: the push has a digest */
       answer (push);
       break;
     }
@@ -349,7 +360,7 @@ tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTabl
     prepare (push);
 }
 
-/* ---- callers that wait ----------------------------------------------------------------------- */
+/* ---- blocking pushes ------------------------------------------------------------------------- */
 
 static void
 set_outcome (gpointer outcome, const GError *error)

@@ -1,20 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Replay of the records of commands: all of them, beginning with an empty store, or those that
+/* Replay of the records of commands: of all commands into an empty store, or of the commands that
  * follow a snapshot.
  *
- * A snapshot is written while commands take effect, so tables may be newer than the records up to
- * its end. Changes that a table already contains are left out: rows by their LSNs
- * (host/table_rows.c), steps by the table's progress (apply.c), and here tables by their
- * incarnations. If a record names a table that does not exist, the table was dropped, or dropped
- * and created again, while the snapshot was written. */
+ * A snapshot is written while commands take effect, so its tables may already contain changes of
+ * the replayed records. These changes are left out: changes of rows by the rows' LSNs
+ * (host/table_rows.c), steps by the tables' progress (apply.c), and creations and drops of tables
+ * by their incarnations (this file). If one of these records names a table that does not exist, the
+ * table was dropped, or dropped and created again, while the snapshot was written. */
 
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 
-/* Whether the restored snapshot may contain effects of the command. */
+/* Returns TRUE if the restored snapshot may contain effects of the command. */
 static gboolean
 is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
 {
@@ -55,8 +55,8 @@ replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
 
 /* ---- pushes ---------------------------------------------------------------------------------- */
 
-/* The names of the record's tables that were dropped later: a set that borrows them; NULL if all
- * exist. */
+/* Sets `dropped` to a set of the names of the record's tables that were dropped later; NULL if all
+ * tables exist. The names are borrowed from the record. */
 static gboolean
 find_dropped (TpsTableStore *store, const TpsCommand *command, GHashTable **dropped, GError **error)
 {
@@ -99,7 +99,7 @@ push_record (TpsTableStore *store, const TpsCommand *record, GError **error)
   return tps_table_store_push_and_wait (store, &push, error);
 }
 
-/* The record without the tables that were dropped; the others keep their order. */
+/* Pushes a record of bags without the dropped tables. The other tables keep their order. */
 static gboolean
 push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, GError **error)
 {
@@ -128,8 +128,8 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
   return push_record (store, &rest, error);
 }
 
-/* The record says that the push was applied, so the window has no decision to make. A snapshot may
- * already have restored the id. */
+/* Adds the push id of a record to the window, as the id of a push that has ended. The id is already
+ * in the window if the snapshot contained it. */
 static void
 remember_id (TpsTableStore *store, const TpsCommand *record)
 {

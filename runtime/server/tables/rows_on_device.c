@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The row store of devices: each call is one batch for all devices. */
+/* The row store of devices. The queries or gradients of one call form one batch for all devices. */
 
 #include "runtime/device/device_memory.h"
 #include "runtime/server/tables/device/device_image.h"
 #include "runtime/server/tables/device/device_step.h"
 #include "runtime/server/tables/row_store.h"
 
-/* The heap memory of one gradient in the lists of tps_device_steps_run(). It is charged with the
- * scratch. */
+/* An estimate of the heap memory for one gradient in the lists of tps_device_steps_run(). This
+ * memory is charged together with the scratch. */
 #define LIST_BYTES 512
 
 static gboolean
@@ -53,7 +53,7 @@ convert (const TpsTableBags *bags)
 
 /* -- lookups -- */
 
-/* Reads each row as a bag. */
+/* Reads each row as a bag of one row. */
 static gboolean
 read_rows (G_GNUC_UNUSED TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots,
            TpsTensor *rows, G_GNUC_UNUSED TpsTensor *lsns, GError **error)

@@ -32,7 +32,9 @@ fail_at_index (const TpsTable *table, gint64 row, gsize i, const gchar *what, GE
   return FALSE;
 }
 
-/* Rows [first, first + n_rows) in slots of the same order. */
+/* The shard consists of rows [first, first + n_rows), in slots of the same order. The ids are used
+ * as slots, with `first` as the base. The first loop has no branches; the second loop finds the
+ * wrong id. The differences are unsigned, so ids below `first` are out of range, too. */
 static gboolean
 slots_of_range (TpsTableSlots *slots, const TpsTable *table, const gint64 *rows, gsize n,
                 const gchar *what, GError **error)

@@ -2,13 +2,13 @@
 
 /* Creating and dropping tables.
  *
- * create: the name is added to the names in `making` -> the table is filled, without a lock -> the
- * command is admitted and the table becomes known, under one lock, so that every command that
- * finds the table has a later LSN. A second creation of the same name waits until the first one
- * has ended, and then looks the name up again.
+ * To create a table, the store adds the name to `making`, and fills the table without a lock. Then
+ * it admits the command and makes the table known under one lock. Every command that finds the
+ * table therefore has a later LSN. A second creation of the same name waits until the first
+ * creation has ended, and then looks up the name again.
  *
- * drop: the table is removed and the command admitted under one lock. Pushes that were admitted
- * before still take effect; later ones are refused.
+ * To drop a table, the store removes the table and admits the command under one lock. Pushes that
+ * were admitted earlier still take effect. Later pushes are refused.
  */
 
 #include "runtime/server/tables/table_store_private.h"
@@ -38,7 +38,9 @@ fail_importing (const gchar *name, GError **error)
 }
 
 /* Waits until no other thread makes a table of this name. If the table is known then, sets
- * `present` to a reference; otherwise adds the name to `making`. Errors: ALREADY_EXISTS. */
+ * `present` to a reference. Otherwise sets `present` to NULL and adds the name to `making`; the
+ * name is borrowed until end_making(). Errors: ALREADY_EXISTS (a table of this name is being
+ * imported). */
 static gboolean
 begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
 {
@@ -79,7 +81,7 @@ end_making (TpsTableStore *store, const gchar *name)
   tps_mutex_unlock (&store->making_lock);
 }
 
-/* Replaces fields that are not set by the defaults of the store. */
+/* Sets missing fields to the defaults of the store. */
 static void
 fill_in (const TpsTableStore *store, TpsTableSpec *spec)
 {
@@ -125,7 +127,8 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   return ok;
 }
 
-/* Removes the table and admits `drop`. Returns the store's reference; NULL if there is no table. */
+/* Removes the table, and initialises and admits `drop`. Returns the store's reference. If there is
+ * no table, returns NULL, and `drop` is not initialised. */
 static TpsTable *
 take_out (TpsTableStore *store, const gchar *name, TpsTableChange *drop)
 {

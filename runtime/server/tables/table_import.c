@@ -46,7 +46,8 @@ tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **
   return is_free;
 }
 
-/* The log cannot hold the rows, so it has a gap instead of a record of the creation. */
+/* The log cannot hold the rows, so the creation is not logged. The log has a gap instead of its
+ * record. */
 gboolean
 tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error)
 {

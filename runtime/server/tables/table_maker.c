@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Makes a table in the place that its specification names: memory, budget, lanes and numbers. */
+/* Making a table in the place that its specification names, with memory, budgets, lanes and
+ * metrics. */
 
 #include "runtime/server/tables/table_store_private.h"
 
 #include "runtime/base/error.h"
 #include "runtime/server/tables/row_store.h"
 
-/* The lanes of a device, made on first use. They live as long as the store. */
+/* Returns the lanes of a device, which are made on first use and live as long as the store. */
 static TpsDeviceLanes *
 provide_lanes (TpsTableStore *store, TpsDevice *device)
 {
@@ -25,7 +26,8 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   return lanes;
 }
 
-/* Host memory is charged to the tenant's budget, or to that of all tables. */
+/* Sets the budgets of a table. Its host memory is charged to the budget of its tenant; without a
+ * tenant, to the budget of all tables. */
 static void
 find_budgets (TpsTableStore *store, const TpsTableSpec *spec, TpsTableOptions *options)
 {
@@ -80,6 +82,7 @@ tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec, G
 {
   TpsTable *table = tps_table_store_make_table (store, spec, TRUE, error);
 
+  /* A store without a log (durability 0) cannot keep the durability of the snapshot. */
   if (table != NULL && (table->spec.durability == 0 || store->durability == 0))
     table->spec.durability = store->durability;
   return table;

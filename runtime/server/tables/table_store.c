@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a store, and tables by name: found, listed, counted. Other files create and drop
- * tables (table_creation.c), import them (table_import.c), and read and change their rows
+/* The beginning and end of a store, and look-ups, lists and sizes of its tables. Other files create
+ * and drop tables (table_creation.c), import them (table_import.c), and read and change their rows
  * (lookup.c, apply.c). */
 
 #include "runtime/server/tables/table_store.h"
@@ -15,11 +15,12 @@
 #include "runtime/server/tables/row_store.h"
 #include "runtime/server/tables/table_store_private.h"
 
-#define DEFAULT_SHARE 0.8
+#define DEFAULT_SHARE 0.8 /* of the host's memory */
+/* Answers and scratch each have a quarter of the default for tables. */
 #define DEFAULT_ANSWERS_PART 4
 #define DEFAULT_SCRATCH_PART 4
-#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of released replies, kept for reuse */
-/* One entry of a list: a specification with two names, and a reference. */
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of released memory, kept for reuse; for each pool */
+/* The bytes of one entry of a list: a specification with two names, and a reference. */
 #define LISTED_BYTES (sizeof (TpsTableSpec) + 2 * 288 + sizeof (gpointer))
 
 gsize
@@ -226,8 +227,8 @@ compare_names (gconstpointer a, gconstpointer b)
   return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
 }
 
-/* References of all tables, in the order of their names. The lock is not held while the caller
- * copies their specifications. */
+/* Returns references to all tables, in the order of their names, so that the caller can copy the
+ * specifications without the lock. */
 static GPtrArray *
 ref_tables (TpsTableStore *store, gboolean with_imported)
 {
@@ -303,8 +304,8 @@ tps_table_store_get_max_bytes (TpsTableStore *store)
   return tps_budget_get_max (store->budget);
 }
 
-/* The bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0 if there
- * is no table. */
+/* Returns the bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0
+ * if there is no table. */
 static gsize
 estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs)
 {

@@ -4,14 +4,15 @@
 
 #include <string.h>
 
-/* The LSN that a snapshot gave to the rows up to `end`, from the end of the previous span on. */
+/* Neighbouring rows that have the same LSN in a snapshot: the rows from the end of the previous
+ * span to `end`. */
 typedef struct
 {
   gsize end;
   gint64 lsn;
 } Span;
 
-/* The offsets of a piece in staged memory. */
+/* The staged memory of one copy of rows. */
 typedef struct
 {
   TpsDeviceLane *lane;
@@ -25,7 +26,7 @@ ops_of (const TpsDeviceRows *rows)
   return rows->lanes->device->ops;
 }
 
-/* The bytes of a row's state. */
+/* Returns the bytes of a row's state. */
 static gsize
 get_state_bytes (const TpsDeviceRows *rows)
 {
@@ -40,7 +41,8 @@ place_of (const TpsBuffer *buffer, gsize slot, gsize row_bytes)
   return tps_buffer_get_data (buffer) + slot * row_bytes;
 }
 
-/* FALSE: `lane` may exist nevertheless. */
+/* Provides the staged memory for `n` rows. end_piece() must be called even if this function
+ * fails. */
 static gboolean
 provide (Piece *piece, TpsDeviceRows *rows, gsize n, GError **error)
 {
@@ -62,7 +64,7 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
     ops_of (rows)->copy (rows->stream, to, from, n_bytes);
 }
 
-/* Waits for the copies of the piece, whose staged memory must not be reused before that. */
+/* Waits for the copies of the piece. Its staged memory must not be reused before. */
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {
@@ -166,8 +168,7 @@ tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstpointer fr
   return end_piece (&piece, rows, ok, error);
 }
 
-/* ---- steps that rows already contain
- * ---------------------------------------------------------- */
+/* ---- steps in restored rows ------------------------------------------------------------------ */
 
 gboolean
 tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn)

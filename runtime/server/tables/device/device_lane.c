@@ -5,8 +5,8 @@
 #include "runtime/base/error.h"
 #include "runtime/device/pinned_pool.h"
 
-/* Memory above this is released at the end of the call, so that one large push does not hold it for
- * ever. */
+/* Larger blocks of memory are released at the end of the call, so that one large push does not
+ * occupy its memory for ever. */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20)
 #define MIN_BYTES ((gsize) 64 << 10)
 
@@ -148,7 +148,7 @@ tps_device_lane_free (TpsDeviceLane *lane)
   tps_mutex_unlock (&lanes->lock);
 }
 
-/* A quarter more than requested, so that slowly growing calls do not allocate each time. */
+/* Returns a quarter more than requested, so that slowly growing calls do not allocate each time. */
 static gsize
 add_spare (gsize n_bytes)
 {
@@ -171,6 +171,7 @@ provide_staged (TpsDeviceLane *lane, gsize n_bytes, GError **error)
   if (suffices (lane->staged, n_bytes))
     return TRUE;
   drop_staged (lane);
+  /* If the budget has no room for the spare bytes, the requested bytes alone are charged. */
   if (tps_charge_set (&lane->charge, add_spare (n_bytes), NULL))
     n_bytes = add_spare (n_bytes);
   else if (!tps_charge_set (&lane->charge, n_bytes, error))

@@ -1,17 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All queries of a call on one device run in passes of a few MiB. A pass: ids, offsets and weights
- * are collected in the lane's staged memory -> one copy to the device -> each table pools on its
- * own stream -> one copy of all small outputs back, which are distributed, and one copy of each
- * large output to its destination. Outputs on the device are pooled in their destination. The block
- * on the device has the same parts at the same offsets as the staged one, which ends before the
- * large outputs:
+/* All queries of a call on one device run in passes of PASS_BYTES. The stages of a pass:
+ *
+ *   - The ids, offsets and weights are collected in the lane's staged memory, and copied to the
+ *     device at once.
+ *   - Each table pools on its own stream. An output on the device is pooled into its destination.
+ *   - All small outputs are copied back at once, and then distributed. Each large output is copied
+ *     to its destination.
+ *
+ * The block on the device has the same arrays at the same offsets as the staged block, which ends
+ * before the large outputs:
  *
  *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs | pooled |
  *
- * A piece is some bags of a query, most often all of them. Tables pool into FLOAT32; if the output
- * has another type, the pooled rows are converted on the lane's stream. That is exact, because the
- * output then consists of single rows.
+ * A piece consists of some bags of a query, usually of all of them. Tables pool into FLOAT32. If
+ * the output has another type, the pooled rows are converted on the lane's stream. The conversion
+ * is exact, because such an output consists of single rows.
  */
 
 #include "runtime/server/tables/device/device_lookup.h"
@@ -23,7 +27,7 @@
 /* The device memory of a pass, unless a single bag needs more. */
 #define PASS_BYTES ((gsize) 32 << 20)
 
-/* The offsets of the parts of a piece in the block. */
+/* A piece, and the offsets of its arrays in the block. */
 typedef struct
 {
   const TpsDeviceQuery *query;
@@ -60,7 +64,7 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
   return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
 }
 
-/* Whether the output has the type of pooled rows. */
+/* Returns TRUE if the output has the type of pooled rows. */
 static gboolean
 is_as_pooled (const TpsDeviceQuery *query)
 {
@@ -79,8 +83,8 @@ bags_bytes (const TpsDeviceQuery *query, gsize begin, gsize end)
          + (end - begin) * (sizeof (gint64) + bags->rows->dim * value_bytes);
 }
 
-/* The greatest end of bags from `begin` on that need at most `n_bytes`. The bytes grow with the
- * bags. */
+/* Returns the greatest `end` for which bags [begin, end) need at most `n_bytes`. The search is
+ * binary, because the bytes grow with `end`. */
 static gsize
 find_end (const TpsDeviceQuery *query, gsize begin, gsize n_bytes)
 {
@@ -111,7 +115,8 @@ are_single_rows (const TpsDeviceBags *bags, gsize begin, gsize end)
   return are_single;
 }
 
-/* FALSE: the pass is full. */
+/* Adds the next piece to the pass, and subtracts its bytes from `n_left`. Returns FALSE if the pass
+ * is full. The first piece has at least one bag, even if the bag needs more bytes. */
 static gboolean
 take_piece (Passes *passes, gsize *n_left)
 {
@@ -165,8 +170,8 @@ output_bytes (const Piece *piece)
   return count_values (piece) * tps_dtype_size (piece->query->dtype);
 }
 
-/* The path of an output to its destination. The memory of a large output must be page-locked;
- * otherwise the device's library would stage the copy. */
+/* The path of an output to its destination. The memory of a large output must be page-locked,
+ * because the device's library would stage the copy otherwise. */
 typedef enum
 {
   OUTPUT_STAGED,
@@ -250,7 +255,7 @@ stage_piece (const Piece *piece, guint8 *block)
     memcpy (block + piece->weights, bags->weights + first, n_indices * sizeof bags->weights[0]);
 }
 
-/* The destination of the piece. */
+/* Returns the destination of the piece's output. */
 static guint8 *
 output_of (const Piece *piece)
 {
@@ -258,7 +263,7 @@ output_of (const Piece *piece)
          + piece->begin * piece->query->bags.rows->dim * tps_dtype_size (piece->query->dtype);
 }
 
-/* The output of the piece on the device. */
+/* Returns the piece's output on the device. */
 static guint8 *
 result_of (const Piece *piece, guint8 *block)
 {
@@ -311,7 +316,7 @@ enqueue_outputs (Passes *passes, guint8 *staged, guint8 *block)
     }
 }
 
-/* Enqueues the work of a pass, which cannot fail any more. */
+/* Enqueues the work of a pass. All memory has been provided, so this function cannot fail. */
 static void
 enqueue_pieces (Passes *passes)
 {
@@ -358,7 +363,7 @@ rows_of (const Passes *passes, guint piece)
   return g_array_index (passes->pieces, Piece, piece).query->bags.rows;
 }
 
-/* After a failure: waits until no table uses the lane's memory. */
+/* Must be called after a failure. Waits until no table uses the lane's memory. */
 static gboolean
 fail_pass (Passes *passes, GError **error)
 {
@@ -421,7 +426,8 @@ find_passes (TpsDeviceLookup *lookup, TpsDeviceLanes *lanes)
   return passes;
 }
 
-/* Waits for all passes in progress, also failed ones, so that their memory may be released. */
+/* Frees the lookup. First waits for the passes of the first `n_under_way` devices, including failed
+ * passes, because they use memory of the lookup. */
 static void
 lookup_free (TpsDeviceLookup *lookup, guint n_under_way)
 {
@@ -460,7 +466,7 @@ tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error)
       while (passes->pieces->len > 0)
         if (!end_pass (passes, error) || !begin_pass (passes, error))
           {
-            g_array_set_size (passes->pieces, 0); /* its end has been awaited */
+            g_array_set_size (passes->pieces, 0); /* end_pass() has waited for this pass */
             lookup_free (lookup, lookup->devices->len);
             return FALSE;
           }

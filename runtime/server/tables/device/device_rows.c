@@ -6,8 +6,8 @@
 
 #include "runtime/base/parallel.h"
 
-/* The bytes of rows that are filled and copied at a time, while the previous ones are still being
- * copied; and the bytes of these that one thread fills at a time. */
+/* The bytes of rows that are filled and copied at a time, and the bytes that one thread fills at a
+ * time. While a block is filled, the previous block is copied. */
 #define BLOCK_BYTES ((gsize) 4 << 20)
 #define SHARE_BYTES ((gsize) 256 << 10)
 
@@ -23,9 +23,9 @@ floats_of (const TpsBuffer *buffer)
   return buffer != NULL ? (gfloat *) (gpointer) tps_buffer_get_data (buffer) : NULL;
 }
 
-/* -- the first rows -- */
+/* -- initial rows -- */
 
-/* Rows [first, first + n), filled by threads in shares. */
+/* Rows [first, first + n), which threads fill in shares. */
 typedef struct
 {
   const TpsTableSpec *spec;

@@ -1,20 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Steps of a call, one for each table, each with a lane of its own:
+/* The steps of a call. Each table has one step, and each step has a lane of its own:
  *
- *   begin     ids, offsets and weights are collected in staged memory -> one copy; gradients are
- *             copied directly; for MAX the table finds the maxima of the present rows
- *   combine   gradients of the table's rows on the lane's stream, equal ids added up; their number
- *             stays on the device
- *   commit    the optimizer on the table's stream, after the sums of all tables
+ *   begin     collects ids, offsets and weights in staged memory, which is copied at once; copies
+ *             gradients directly; for MAX, finds the maxima of the present rows on the table's
+ *             stream
+ *   combine   computes the gradients of the table's rows on the lane's stream, and adds up the
+ *             gradients of equal ids; the number of rows stays on the device
+ *   commit    runs the optimizer on the table's stream, after the sums of all tables
  *
- * All of this is only enqueued, and the host waits once, at the end. It waits earlier in three rare
- * cases: if MAX is one of several gradients of a table, if the replay of a record finds rows that
- * contain the step, and if the lane needs more memory than its last calls did.
+ * All of this work is only enqueued, and the host waits once, at the end. It waits earlier in three
+ * rare cases: if MAX is one of several gradients of a table, if rows may already contain the step
+ * of a replayed record, and if the lane needs more memory than in its previous calls.
  *
- * A single gradient is spread and added up in one operation. If a table has several gradients, all
- * contributions are listed first, as bags of one row each, so that they are added in the same order
- * as on the host.
+ * One operation expands a single gradient to the rows and adds up equal rows. If a table has
+ * several gradients, all contributions are listed first, as bags of one row each, so that they are
+ * added in the same order as on the host.
  */
 
 #include "runtime/server/tables/device/device_step.h"
@@ -24,8 +25,9 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/server/tables/device/device_image.h"
 
-/* The offsets of the parts of one gradient. Parts that are copied together have the same offsets in
- * staged memory and on the device; the others are on the device only. */
+/* One gradient, and the offsets of its arrays. Arrays that are copied together have the same
+ * offsets in staged memory and on the device. All other arrays are on the device only, unless
+ * stated otherwise. */
 typedef struct
 {
   TpsDeviceGradient *from;
@@ -35,12 +37,12 @@ typedef struct
   gsize received; /* the gradient in its own dtype, if that is not FLOAT32 */
 } Part;
 
-/* The events of a lane. */
+/* The events of a lane, each with the stream that records it. */
 enum
 {
   COPIED,   /* the lane: ids, offsets and weights are on the device */
   POOLED,   /* the table: maxima are found; the work before this step is done */
-  COMBINED, /* the lane: the gradients of the rows; of the first step, those of all steps */
+  COMBINED, /* the lane: the rows' gradients are added up; in the first step: see join() */
   DONE,     /* the table: the rows have changed */
   N_EVENTS,
 };
@@ -55,7 +57,7 @@ typedef struct
   gsize n_staged_bytes, n_copied_bytes, n_memory_bytes;
   gsize all_ids, all_rows; /* for the contributions of several gradients */
   gsize unique, sums;
-  gsize n_unique; /* the place of the number of rows */
+  gsize n_unique; /* the offset of the number of rows */
   gsize capacity; /* the greatest number of rows */
 } Step;
 
@@ -105,7 +107,7 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
 
 /* -- places -- */
 
-/* The greatest number of rows that a part contributes, which is the capacity that the operations
+/* Returns the greatest number of contributions of a part, which is the capacity that the operations
  * need. */
 static gsize
 count_contributions (const Step *step, const Part *part)
@@ -205,7 +207,8 @@ stage_part (const Step *step, const Part *part)
     stage_bags_of_ids (bags, integers_at (staged, part->bag_of));
 }
 
-/* The values that are copied as the gradient of a part. */
+/* Returns the values that are copied as the gradient of a part. A MEAN gradient among several
+ * gradients is divided by the counts here. */
 static gconstpointer
 scale_gradient (const Step *step, const Part *part)
 {
@@ -227,7 +230,7 @@ scale_gradient (const Step *step, const Part *part)
   return scaled;
 }
 
-/* The bags of the part, in the device's memory. */
+/* Returns the bags of the part, in the device's memory. */
 static TpsBags
 bags_of (const Step *step, const Part *part)
 {
@@ -252,7 +255,7 @@ count_cells (const Step *step, const Part *part)
   return part->from->bags.n_bags * step->rows->dim;
 }
 
-/* Finds the maxima of the present rows, or takes those that the caller gave. */
+/* Finds the maxima of the present rows, or copies the maxima of the caller to the device. */
 static void
 find_maxima (Step *step, const Part *part)
 {
@@ -336,7 +339,8 @@ n_unique_of (const Step *step)
   return integers_at (step->lane->memory, step->n_unique);
 }
 
-/* Writes the rows of the table with a gradient each to `ids` and `rows`, and their number. */
+/* Computes the gradients of the table's rows: writes the ids of the rows to `ids`, their gradients
+ * to `rows`, and their number to n_unique_of(). */
 static void
 spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -349,7 +353,7 @@ spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
                                           n_unique_of (step));
 }
 
-/* The same, and waits for their number. */
+/* As spread(), but also waits for the number of rows and returns it. */
 static gsize
 list_maxima (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -357,8 +361,8 @@ list_maxima (Step *step, const Part *part, gint64 *ids, gfloat *rows)
   return tps_device_read_count (step->lane->stream, n_unique_of (step));
 }
 
-/* Lists the contributions of all indices, in order and not added up: rows of the gradient, by the
- * number of the bag. */
+/* Lists one contribution for each index, in order and without adding up equal ids. A contribution
+ * is the gradient of the index's bag, so the numbers of bags serve as indices of the gradient. */
 static gsize
 list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -411,7 +415,7 @@ combine_several (Step *step)
                                           floats_at (memory, step->sums), n_unique_of (step));
 }
 
-/* Moves rows without the step to the front; returns their number. */
+/* Moves the rows that do not contain the step to the front, and returns their number. */
 static gsize
 keep_new (const Step *step, gint64 *ids, gfloat *sums, gsize n_rows)
 {
@@ -430,8 +434,8 @@ keep_new (const Step *step, gint64 *ids, gfloat *sums, gsize n_rows)
   return n;
 }
 
-/* For the replay of a record: rows of a snapshot may already contain the step. This is rare, so the
- * host does it. */
+/* Removes the rows that already contain the step. Only rows of a snapshot can contain the step of a
+ * replayed record. This is rare, so the host does the work. */
 static gboolean
 drop_present (Step *step, GError **error)
 {
@@ -482,7 +486,8 @@ combine (Step *step, GError **error)
 
 /* -- commit -- */
 
-/* Finds failures before any table changes, as far as they are known. */
+/* Reports known failures before any table changes. Also records POOLED, behind all earlier work on
+ * the table. */
 static gboolean
 check (Step *step, GError **error)
 {
@@ -490,8 +495,9 @@ check (Step *step, GError **error)
          && tps_device_rows_check (step->rows, event_of (step, POOLED), error);
 }
 
-/* Makes the first step's event stand for all sums, and for all earlier work on the tables. So no
- * table changes if a device is lost meanwhile. */
+/* Records the COMBINED event of the first step again, behind the sums of all steps and all earlier
+ * work on the tables. All tables wait for this event before they change. Thus no table changes if a
+ * device is lost before the event. */
 static void
 join (GArray *steps)
 {
@@ -597,7 +603,8 @@ run_all (GArray *steps, gboolean (*run) (Step *step, GError **error), GError **e
   return TRUE;
 }
 
-/* Also called after a failure, to find out for each table whether it took its step. */
+/* Waits for all steps, even after the failure of one of them: each table must report whether it
+ * has taken its step. */
 static gboolean
 wait_for_all (GArray *steps, GError **error)
 {

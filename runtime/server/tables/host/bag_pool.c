@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* While a FLOAT32 table has no writer, its bags are pooled in place, some 100 KiB at a time.
- * Otherwise the rows of a few bags at a time are copied, each as it was between two updates, to a
- * stage that fits the first-level cache, and pooled there as a small table of their own. A bag that
- * is larger than the stage is pooled in parts; the first row of each later part is the result of
- * the parts before.
+/* While a FLOAT32 table has no writer, its bags are pooled in place, about TPS_TABLE_QUIET_BYTES at
+ * a time. Otherwise the rows of a few bags are copied to a stage, which fits into the first-level
+ * cache, and the bags are pooled there. Each copy is a row as it was between two updates. A bag
+ * that is larger than the stage is pooled in parts. The first row of each later part is the result
+ * of the previous parts.
  */
 
 #include "runtime/server/tables/host/bag_pool.h"
@@ -14,7 +14,8 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 
-/* The limits of the arrays of rows that are pooled without a break. */
+/* The greatest numbers of rows and bags that are pooled in place at a time: pool_in_place() has
+ * arrays of these sizes on the stack. */
 #define MAX_QUIET_ROWS 1024
 #define MAX_QUIET_BAGS 1024
 
@@ -23,8 +24,8 @@
 #define MAX_STAGE_ROWS 256
 #define MAX_STAGE_BAGS 256
 
-/* Rows with at most so many columns have their stage on the stack. The stage of very wide rows
- * holds two rows: the previous result, and the next row. */
+/* Rows with at most MAX_NARROW_DIM columns have their stage on the stack. The stage of rows with
+ * more than MAX_WIDE_DIM columns holds two rows: the previous result and the next row. */
 #define MAX_NARROW_DIM ((gsize) (STAGE_BYTES / MIN_STAGE_ROWS / sizeof (gfloat)))
 #define MAX_WIDE_DIM ((gsize) 4096)
 #define MIN_WIDE_STAGE_ROWS 2
@@ -79,7 +80,7 @@ stage_init (Stage *stage, const TpsTableBags *bags, gpointer memory)
     stage->numbers[i] = (gint64) i;
 }
 
-/* Copies the rows of indices [first, first + n) to the stage, from its row `to` on. */
+/* Copies the rows of indices [first, first + n) to rows [to, to + n) of the stage. */
 static void
 stage_fill (Stage *stage, gsize first, gsize n, gsize to)
 {
@@ -93,7 +94,7 @@ stage_fill (Stage *stage, gsize first, gsize n, gsize to)
                   n * stage->dim);
 }
 
-/* Pools rows [0, n_rows) of the stage; its offsets are set. */
+/* Pools rows [0, n_rows) of the stage. The stage's offsets must have been set. */
 static void
 stage_pool (Stage *stage, gsize n_rows, gsize n_bags, const gfloat *weights, TpsPooling pooling,
             gfloat *output, gint64 *argmax)
@@ -120,7 +121,8 @@ bag_start (const TpsTableBags *bags, gsize bag)
 
 /* -- bags that fit -- */
 
-/* Sets offsets for the bags from `begin` on that fit together; returns their number. */
+/* Sets the offsets of as many bags from `begin` on as fit into the stage, and returns their number.
+ * Returns 0 if the first bag is larger than the stage. */
 static gsize
 take_bags (Stage *stage, gsize begin, gsize end)
 {
@@ -146,6 +148,7 @@ pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output, gint64
   stage_fill (stage, first, n_rows, 0);
   stage_pool (stage, n_rows, n_bags, bags->weights != NULL ? bags->weights + first : NULL,
               bags->pooling, output, argmax);
+  /* From rows of the stage to slots. */
   for (gsize cell = 0; argmax != NULL && cell < n_bags * stage->dim; cell++)
     if (argmax[cell] >= 0)
       argmax[cell] = bags->slots[first + (gsize) argmax[cell]] - bags->base;
@@ -165,7 +168,8 @@ part_weights (Stage *stage, gsize first, gsize n, gboolean is_first)
   return stage->weights;
 }
 
-/* Finds the slots of the maxima of this part; row 0 of later parts is the previous result. */
+/* Sets the slots of the maxima that this part contains. Row 0 of a later part is the previous
+ * result, so the slots of its maxima are already in `argmax`. */
 static void
 merge_argmax (Stage *stage, gsize first, gboolean is_first, gint64 *argmax)
 {
@@ -208,8 +212,8 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, output, output, (gfloat) (end - begin), stage->dim);
 }
 
-/* Pools copies of the rows: as many bags at a time as fit into the stage, or parts of a longer
- * bag. */
+/* Pools copies of the rows: as many bags at a time as fit into the stage, or one larger bag in
+ * parts. */
 static void
 pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax,
              gpointer memory)
@@ -236,7 +240,8 @@ pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, g
 
 /* -- bags in place -- */
 
-/* The number of bags from `begin` on that are small enough together to be read without a break. */
+/* Returns the number of bags from `begin` on that one quiet read may cover; 0 if the first bag is
+ * too large. */
 static gsize
 count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
 {
@@ -251,7 +256,7 @@ count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
   return n_bags;
 }
 
-/* The table has no writer; the number of bags is that of count_quiet_bags(). */
+/* Must be called in a quiet read, with the number of bags from count_quiet_bags(). */
 static void
 pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
 {

@@ -10,24 +10,25 @@
 #include "runtime/base/parallel.h"
 #include "runtime/machine/tuning.h"
 
-/* There is one version for so many bytes of rows and state. Versions thus take a 64th of the
- * memory, up to `row_version_bytes`. */
+/* The bytes of rows and state for each version of 4 bytes. Versions thus take a 64th of the memory,
+ * but at most the tuning value `row_version_bytes`. */
 #define BYTES_PER_VERSION 256
 
-/* A table has one presence for so many bytes, up to `row_presences`. */
+/* The bytes of rows and state for each presence. A table has at most as many presences as the
+ * tuning value `row_presences`. */
 #define BYTES_PER_PRESENCE 2048
 #define MIN_PRESENCES 2
 
-/* Other memory of a table: entries of hash tables, headers of blocks of memory, its record as a
- * command. */
+/* An estimate of all other memory of a table: entries of hash tables, headers of blocks of memory,
+ * and the record of the command that creates the table. */
 #define OVERHEAD_BYTES 512
 
-/* Rows and state of at least this size are mapped, in whole pages. Smaller ones come from the
+/* Rows or state of at least this size are mapped in whole pages. Smaller blocks come from the
  * heap. */
 #define MIN_MAPPED_BYTES ((gsize) 64 << 10)
 #define PAGE_BYTES ((gsize) 4096)
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
-#define FILL_BYTES (256 << 10)
+#define FILL_BYTES (256 << 10) /* of rows that one thread fills at a time */
 
 /* -- memory -- */
 
@@ -37,7 +38,7 @@ round_up (gsize n_bytes, gsize unit)
   return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
 }
 
-/* The memory that `n_bytes` of rows or state occupy. */
+/* Returns the memory that `n_bytes` of rows or state occupy. */
 static gsize
 cost_of (gsize n_bytes)
 {
@@ -55,7 +56,8 @@ take_heap (gsize n_bytes)
   return memory;
 }
 
-/* Zeroed; begins with a huge page if it is at least as large as one. NULL if there is no memory. */
+/* Returns zeroed memory; NULL if the system has none. Memory of at least the size of a huge page
+ * begins at the boundary of a huge page. */
 static gpointer
 map_memory (gsize n_bytes)
 {
@@ -133,7 +135,7 @@ take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
   return FALSE;
 }
 
-/* -- making and filling -- */
+/* -- filling -- */
 
 static gsize
 rows_per_fill (const TpsTable *table)
@@ -164,9 +166,9 @@ fill (TpsTable *table, TpsWorkerPool *workers)
                       fill_part, table);
 }
 
-/* ---- making ---- */
+/* -- making -- */
 
-/* A power of two. */
+/* Returns a power of two, so that a mask selects the lock of a slot. */
 static gsize
 count_locks (gsize n_bytes, gsize bytes_per_lock, gsize min, gsize max)
 {
@@ -186,7 +188,7 @@ count_presences (gsize n_bytes)
   return count_locks (n_bytes, BYTES_PER_PRESENCE, MIN_PRESENCES, tps_tuning_get ()->row_presences);
 }
 
-/* The memory of the object, without rows and state. */
+/* Returns the memory of the object, without rows, state and locks. */
 static gsize
 overhead_of (const TpsTableSpec *spec)
 {
@@ -207,7 +209,7 @@ tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
   return payload > G_MAXSIZE - overhead ? G_MAXSIZE : payload + overhead;
 }
 
-/* Tables are not dropped while a caller waits, so the error has no retry delay. */
+/* Charges `made`. Only a drop releases memory of tables, so the error has no retry delay. */
 static gboolean
 charge (TpsCharge *made, TpsBudget *budget, gsize n_bytes, const gchar *table, GError **error)
 {
@@ -236,7 +238,7 @@ charges_clear (Charges *charges)
   tps_charge_clear (&charges->quota);
 }
 
-/* FALSE: nothing is charged. */
+/* Takes all charges of a table, or none if one of them is refused. */
 static gboolean
 charges_take (Charges *charges, const TpsTableOptions *options, TpsBudget *payload_budget,
               gsize n_payload, gsize n_overhead, const gchar *table, GError **error)

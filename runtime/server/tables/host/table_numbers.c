@@ -2,10 +2,11 @@
 
 #include "runtime/server/tables/host/table_numbers.h"
 
-/* Histograms are larger than counters, and an exporter writes each as some twenty lines. */
+/* The limit is lower than that of counters: a histogram is larger than a counter, and an exporter
+ * writes it as about twenty lines. */
 #define MAX_TIMED_TABLES 200
 
-/* Of lookups, or of pushes. */
+/* The metrics of the lookups in one table, or of the pushes to it. */
 typedef struct
 {
   TpsCounter *requests;
@@ -132,7 +133,8 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
   return numbers;
 }
 
-/* Gauges are changed by differences, since tables beyond the bound of series share one. */
+/* Gauges are changed by differences, because all tables beyond the limit of series share a
+ * gauge. */
 void
 tps_table_numbers_free (TpsTableNumbers *numbers)
 {

@@ -1,10 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A command uses the entry of the command before the previous one: their numbers are both odd or
- * both even. It begins when that one has ended, so a reader that finds a later number need not
- * wait. `slot` is reset before `number` is set, and read after it. With the awaited number, `slot`
- * is therefore that of the awaited command or of the one after, which is not further than the
- * reader.
+/* Commands N and N + 2 use the same entry, because their numbers are both odd or both even. Command
+ * N + 2 begins after command N has ended. A reader that waits for command N and finds a later
+ * number in the entry therefore need not wait.
+ *
+ * A writer resets `slot` before it sets `number`. A reader reads `number` first and `slot` second.
+ * If the reader finds the awaited number N, `slot` belongs to command N, or already to command
+ * N + 2. Command N + 2 follows the reader, which is command N + 1. Its slot is therefore not beyond
+ * the row for which the reader waits, and cannot end the wait.
  */
 
 #include "runtime/server/tables/host/table_pace.h"

@@ -3,25 +3,27 @@
 /* Rows under sequence locks, and a faster way to read them while there is no writer.
  *
  * Sequence locks. Each row has a version, which it shares with other rows (slot modulo the number
- * of versions). A writer makes it odd, changes the row, and makes it even again, a different
- * number. A reader notes an even version, copies the row, and accepts the copy if the version is
- * still the same. So readers write no shared memory and never delay a writer. A reader that fails
- * repeatedly takes the lock like a writer, so that it waits for one row at most.
+ * of versions). A writer makes the version odd, changes the row, and sets the version to the next
+ * even number. A reader notes an even version, copies the row, and accepts the copy if the version
+ * is still the same. Readers thus write no shared memory and never delay a writer. After MAX_TRIES
+ * failures, a reader takes the lock like a writer, so that it waits for the update of one row.
  *
- * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update
- * (release -> acquire) sees the odd version that came before it, and discards the copy; the
- * acquiring loads also keep the second load of the version behind them [Boehm: Can seqlocks get
- * along with programming language memory models?, 2012]. Writers, one at a time, read rows and
- * state as plain memory.
+ * Memory model. The words of rows are atomic: a writer stores them with release, and a reader loads
+ * them with acquire. A reader that loads a word of an update therefore also sees the odd version
+ * that preceded the word, and discards the copy. The acquire loads also prevent the second load of
+ * the version from moving before them [Boehm: Can seqlocks get along with programming language
+ * memory models?, 2012]. The lock admits one writer at a time, so a writer reads rows and state as
+ * plain memory.
  *
- * A version returns to the same number after 2^31 updates. A reader that sleeps for so many updates
- * in the middle of one row would not notice.
+ * A version returns to the same number after 2^31 updates. If a reader were suspended in the middle
+ * of a row for exactly this number of updates, it would accept a wrong copy.
  *
- * Quiet reads. Atomic words are copied one by one, whereas plain memory is added up in vectors. A
- * reader announces itself (in a cache line that few threads share) and then checks for writers. A
- * writer announces itself and then checks for readers. Both use sequential consistency, so that at
- * least one of them sees the other: the reader then takes the sequence locks and does not wait, and
- * the writer waits for the few microseconds of a quiet read. Later readers see the writer.
+ * Quiet reads. Atomic words must be copied one by one, whereas plain memory can be added up in
+ * vectors. A reader increments a counter of readers (in a cache line that few threads share), and
+ * then checks for writers. A writer increments the counter of writers, and then checks for readers.
+ * Both use sequential consistency, so at least one of them sees the other. A reader that sees a
+ * writer does not wait, but reads under the sequence locks. A writer that sees a reader waits for
+ * the end of the quiet read, which takes some microseconds. Later readers see the writer.
  */
 
 #include "runtime/server/tables/host/table.h"
@@ -36,7 +38,7 @@
 
 #define CACHE_LINE 64
 
-/* Rows that are prefetched while one row is read. */
+/* The greatest number of rows by which prefetches precede reads. */
 #define MAX_AHEAD_ROWS 32
 
 /* The number of failed reads of one row before the lock is taken. */
@@ -44,8 +46,8 @@
 
 /* -- the words of a row -- */
 
-/* Copies of rows in the largest words that divide them. GCC and Clang accept memory of any declared
- * type for their atomic builtins, so other code may access rows as FLOAT32. */
+/* Copy rows in atomic words. The atomic builtins of GCC and Clang accept memory of any declared
+ * type, so other code may access the same rows as FLOAT32. */
 #define DEFINE_WORDS(Word)                                                        \
   static inline void load_##Word (guint8 *to, guint8 *from, gsize n_bytes)        \
   {                                                                               \
@@ -75,7 +77,8 @@ DEFINE_WORDS (guint64)
 DEFINE_WORDS (guint32)
 DEFINE_WORDS (guint16)
 
-/* Copies whole cache lines first. */
+/* Copies in the largest words that divide the row. Rows of whole cache lines are copied line by
+ * line, because a copy of constant size is unrolled. */
 static inline void
 load_row (guint8 *to, guint8 *from, gsize n_bytes)
 {
@@ -103,8 +106,8 @@ store_row (guint8 *to, const guint8 *from, gsize n_bytes)
 
 /* -- locks -- */
 
-/* Waits between checks of a lock that another thread holds for the time of one row, unless it was
- * interrupted. */
+/* Waits between two checks of a lock. Its holder normally releases it after one row, so the caller
+ * spins. If the holder has been interrupted, the caller yields the processor from time to time. */
 static void
 wait_a_little (guint n_spins)
 {
@@ -112,7 +115,7 @@ wait_a_little (guint n_spins)
     sched_yield ();
 }
 
-/* Returns the version to unlock with. */
+/* Locks the version, and returns the argument for unlock_version(). */
 static guint
 lock_version (atomic_uint *version)
 {
@@ -221,12 +224,12 @@ rows_ahead (const TpsTable *table)
   return CLAMP (tps_tuning_get ()->row_ahead_bytes / table->row_bytes, 1, MAX_AHEAD_ROWS);
 }
 
-/* Rows to copy, and those that will be needed next. */
+/* The rows to copy, followed by the rows that will be needed next. */
 typedef struct
 {
   const gint64 *slots;
   gint64 base;
-  gsize n_known;
+  gsize n_known; /* including the rows that will be needed next */
 } RowList;
 
 static inline gsize
@@ -297,7 +300,7 @@ tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
 
 /* ---- whole rows with state and LSN ----------------------------------------------------------- */
 
-/* State is plain memory: it is read quietly, or under the lock of the row. */
+/* State is plain memory, so it must be read in a quiet read or under the lock of the row. */
 
 static gsize
 copied_row_bytes (const TpsTable *table)
@@ -311,7 +314,7 @@ tps_table_get_max_copied_rows (const TpsTable *table)
   return MAX (1, TPS_TABLE_QUIET_BYTES / copied_row_bytes (table));
 }
 
-/* The rows must have no writer. `i`: the index of the first one in the copy. */
+/* Copies rows that have no writer. `i` is the index of the first row in the copy. */
 static void
 copy_still_rows (const TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, gsize i)
 {
@@ -374,7 +377,8 @@ tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, g
   return n_changed;
 }
 
-/* The LSN of its last change, or of the creation of its table. */
+/* Returns the LSN of the row's last change. If there was none, returns the LSN of the table's
+ * creation. */
 static gint64
 lsn_of (const TpsTable *table, gsize slot)
 {
@@ -443,6 +447,7 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn,
   guint next;
 
   TPS_PLANT ("row-lsn-ignored", table->lsns[slot] = 0);
+  /* Turns admit one writer of a row at a time, so its LSN needs no lock here. */
   if (table->lsns != NULL && table->lsns[slot] >= lsn)
     return;
   next = lock_version (version);
@@ -467,7 +472,7 @@ tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
   if (table->lsns != NULL
       && (table->lsns[slot] >= lsn || (as_of_lsn != 0 && lsn_of (table, (gsize) slot) > as_of_lsn)))
     return;
-  /* Received values need not be aligned as words of rows are. */
+  /* Received values may be unaligned. They are converted before the lock is taken. */
   if (dtype == table->spec.dtype)
     memcpy (scratch, values, table->row_bytes);
   else

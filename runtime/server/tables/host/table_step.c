@@ -6,15 +6,18 @@
 #include "runtime/machine/tuning.h"
 #include "runtime/server/tables/host/table_sum.h"
 
-/* The number of rows that are prefetched while one is updated: a fetch from memory takes about as
- * long as some updates. A faster processor has faster memory. */
+/* The number of rows by which prefetches precede updates. A fetch from memory takes about as long
+ * as a few updates. The number does not depend much on the machine, because faster processors have
+ * faster memory. */
 #define AHEAD 6
 #define MAX_AHEAD_BYTES 1024 /* of a gradient */
 #define CACHE_LINE 64
 
-/* Rows between two reports of progress. */
+/* The number of rows between two publications of the progress (table_pace.h). */
 #define REPORT_ROWS 16
 
+/* Returns the bytes that a step moves: it reads `n` contributions, and reads and writes `n_rows`
+ * rows with their state. */
 static gsize
 bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
 {
@@ -24,8 +27,8 @@ bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
   return n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64)) + n_rows * row;
 }
 
-/* Every part of a wide table has working space of its own, so there are at most as many parts as
- * threads. */
+/* Each part of a step of a wide table has a working space of its own, so there are at most as many
+ * parts as threads. */
 static gsize
 count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
 {
@@ -114,7 +117,7 @@ prefetch_group (const TpsTableStep *step, gsize u)
     __builtin_prefetch (gradient + i);
 }
 
-/* Assigns the last of the values that were added for group `u`. */
+/* Assigns the last value that was added for group `u`. */
 static void
 assign_row (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
@@ -125,7 +128,7 @@ assign_row (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
                         step->as_of_lsn, space->scratch);
 }
 
-/* Most rows have one contribution, which is the sum. */
+/* Returns the sum of group `u`. Most rows have a single contribution, which is itself the sum. */
 static const gfloat *
 add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
@@ -161,7 +164,7 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSp
   tps_table_end_updates (step->table);
 }
 
-/* Returns the first group of a part, so that all parts have about the same work. */
+/* Returns the first group of a part. All parts have about the same work. */
 static gsize
 first_of_part (const TpsTableStep *step, gsize part)
 {
@@ -224,8 +227,9 @@ set_progress (const TpsTableStep *step)
     tps_table_set_progress (step->table, (TpsTableProgress) { step->lsn, step->number });
 }
 
-/* Runs in parallel with the step before it and the one after. Its progress covers all steps up to
- * it, so it must wait for the step before. */
+/* Runs the step in parallel with the previous step of the table and with the next step. The
+ * published progress covers all previous steps, so the step must wait for the end of the previous
+ * step before it publishes. */
 static void
 run_beside_others (TpsTableStep *step)
 {

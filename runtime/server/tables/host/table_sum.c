@@ -8,13 +8,13 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* The contributions to a row that several threads add up: blocks of two levels of the tree, at
- * least two of them. */
+/* A block has the contributions of two levels of the tree. A row with the contributions of at least
+ * two blocks is hot. */
 #define BLOCK_TERMS (TPS_SUM_CHUNK * TPS_SUM_CHUNK)
 #define HOT_TERMS (2 * BLOCK_TERMS)
 
-/* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and
- * two rows for counts. */
+/* The rows of a working space: a sum, a row of cells, and two rows for the optimizer; then two rows
+ * for counts, and the levels of both trees. */
 #define FIRST_ROWS 4
 #define COUNT_ROWS (sizeof (gsize) / sizeof (gfloat))
 #define MAX_WORKING_ROWS (FIRST_ROWS + 2 * TPS_TABLE_SUM_MAX_LEVELS + COUNT_ROWS)
@@ -64,7 +64,7 @@ divide_space (const TpsTableStep *step, gfloat *memory)
   };
 }
 
-/* Contribution `i`, of the step's dtype; a row of cells is spread to `space->cells`. */
+/* Returns contribution `i`, of the step's dtype. A row of cells is expanded to `space->cells`. */
 static gconstpointer
 gradient_at (const TpsTableStep *step, gsize i, const TpsTableSumSpace *space)
 {
@@ -77,7 +77,8 @@ gradient_at (const TpsTableStep *step, gsize i, const TpsTableSumSpace *space)
   return space->cells;
 }
 
-/* Adds the contributions at sorted positions [begin, end), as a tree (runtime/device/backend.h). */
+/* Adds up the contributions at sorted positions [begin, end), as a tree
+ * (runtime/device/backend.h). */
 TPS_INLINE void
 add_terms (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSpace *space,
            gfloat *sum)
@@ -103,7 +104,7 @@ add_terms (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSp
   tps_tree_sum_finish (&tree);
 }
 
-/* ---- hot rows: their blocks are added up first, by all threads ------------------------------- */
+/* ---- hot rows -------------------------------------------------------------------------------- */
 
 static gsize
 count_blocks (gsize n_terms)
@@ -129,8 +130,8 @@ group_at (const TpsCpuGroups *groups, gsize i)
   return low;
 }
 
-/* Looks at every HOT_TERMS-th sorted position only: any HOT_TERMS neighbouring positions include
- * exactly one of these, and a hot row has at least as many neighbouring contributions. */
+/* Finds the hot rows. The contributions to a row have neighbouring sorted positions. Any HOT_TERMS
+ * neighbouring positions include exactly one of the tested positions, so no hot row is missed. */
 static void
 find_hot (TpsTableStep *step)
 {
@@ -186,7 +187,7 @@ add_blocks (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumS
     }
 }
 
-/* The sums of blocks are the list of the tree's second level. */
+/* Adds up the sums of the row's blocks. They are the list that two levels of the tree leave. */
 static void
 add_hot (const TpsTableStep *step, const TpsHotRow *row, gsize n_terms,
          const TpsTableSumSpace *space)
