@@ -38,6 +38,8 @@ drop (TpsKeptVersions *versions, TpsKeptVersion *kept, GPtrArray *dropped)
   memmove (kept, kept + 1, (versions->n_kept - i) * sizeof *kept);
 }
 
+/* Removes the trainer from the version that was its last answer. Drops the version if it was the
+ * last answer to no other trainer. */
 static void
 leave_last_answer (TpsKeptVersions *versions, gint32 trainer, GPtrArray *dropped)
 {

@@ -45,8 +45,8 @@ add_answers (TpsModelCapture *capture, const TpsModelServer *server)
     }
 }
 
-/* Takes ownership of `spare`, which is as large as the state. The lock is held, and no update is in
- * progress. */
+/* Captures the state. Takes ownership of `spare`, which must be at least as large as the
+ * optimizer's state. The lock must be held, and no update may be in progress. */
 static void
 take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
 {
@@ -64,7 +64,8 @@ take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
   capture->model = tps_trained_model_ref (model);
 }
 
-/* TRUE: the state was captured, or there is no model to capture. */
+/* Captures the state, if there is a model. Returns FALSE if the spare in `capture->state` is too
+ * small for the optimizer's state. The lock must be held. */
 static gboolean
 try_take (TpsModelServer *server, TpsModelCapture *capture)
 {
@@ -90,12 +91,12 @@ tps_model_capture_take (TpsModelServer *server)
   if (server->wanted == NULL)
     return;
   if (!try_take (server, server->wanted))
-    server->wanted->lsn = -1;
+    server->wanted->lsn = -1; /* the spare is too small */
   server->wanted = NULL;
   tps_cond_broadcast (&server->captured);
 }
 
-/* The present size of the state. The state that is captured later may be that of another model. */
+/* Returns the present size of the optimizer's state. A different model may be captured later. */
 static gsize
 get_state_bytes (TpsModelServer *server)
 {
@@ -108,7 +109,8 @@ get_state_bytes (TpsModelServer *server)
   return n_floats * sizeof (gfloat);
 }
 
-/* `capture->state` holds the spare. */
+/* Waits for the end of the current update, if any, and captures the state. `capture->state` must
+ * hold the spare. Returns FALSE if the spare is too small. */
 static gboolean
 wait_and_take (TpsModelServer *server, TpsModelCapture *capture)
 {
@@ -154,7 +156,7 @@ static void
 drop_spare (TpsModelServer *server, TpsTrainedModel *model)
 {
   tps_mutex_lock (&server->shell.lock);
-  if (!tps_updating_has_job (server->updating)) /* a job may be about to take it */
+  if (!tps_updating_has_job (server->updating)) /* an update takes it without the lock */
     tps_trained_model_drop_spare (model);
   tps_mutex_unlock (&server->shell.lock);
 }
@@ -176,8 +178,8 @@ tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture)
 
 /* ---- restoring ------------------------------------------------------------------------------- */
 
-/* Keeps the versions, in ascending order, each with the trainers that it was the answer to. The
- * lock is held. */
+/* Adds the captured versions to the kept versions, in ascending order. Each version is the last
+ * answer to its trainers. The lock must be held. */
 static void
 keep_versions (TpsModelServer *server, const TpsModelCapture *capture, GPtrArray *dropped)
 {

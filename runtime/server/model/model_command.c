@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Commands that change the model. Each is admitted under the server's lock, where it takes effect,
- * and finished without it. Records hold references, so that they may outlive the round. The calls
- * that an update answers are answered when its command has ended. Replay applies records again. */
+/* Commands that change the model. Each command is admitted and takes effect under the server's
+ * lock, and is finished without the lock. Records hold references to gradients, so a record may
+ * outlive the round. The calls of an update are answered when its command has ended. Replay applies
+ * records again. */
 
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
@@ -13,11 +14,11 @@ struct TpsModelCommand
   TpsOrdered ordered; /* first */
   TpsCommand command;
   TpsModelServer *server;
-  /* Of an update: the calls that it answers, and others that were answered with them. */
+  /* Of an update: the tickets of its calls, and of other calls that are answered with them. */
   TpsUpdateTicket *answered;
-  TpsOutcome *outcome;        /* of a waiting caller; NULL: there is none */
+  TpsOutcome *outcome;        /* of a waiting caller; NULL = no caller waits */
   TpsModelVersion *version;   /* of an initialisation */
-  TpsOptimizerSpec optimizer; /* the same */
+  TpsOptimizerSpec optimizer; /* of an initialisation */
   guint n_contributions;
   TpsCommandContribution *contributions;
   guint n_parameters;
@@ -45,6 +46,8 @@ clear_record (TpsModelCommand *command)
   free_ids (command);
 }
 
+/* Answers all calls of the command. If `error` is set, the command has taken effect, but its record
+ * is lost, so no call may succeed. */
 static void
 answer (TpsModelCommand *command, const GError *error)
 {
@@ -70,7 +73,7 @@ command_ended (TpsOrdered *ordered, const GError *error)
   tps_shell_end (&server->shell);
 }
 
-/* The lock is held. */
+/* Creates a command and counts it as pending work of the shell. The lock must be held. */
 static TpsModelCommand *
 command_new (TpsModelServer *server, TpsCommandKind kind)
 {
@@ -213,7 +216,8 @@ remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 ver
     }
 }
 
-/* No other thread takes the lock: calls begin after the replay. */
+/* Calls begin after the replay, so no other thread changes the server's fields, and they may be
+ * read without the lock. */
 static gboolean
 replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **error)
 {
@@ -254,7 +258,7 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
 gboolean
 tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GError **error)
 {
-  if (command->lsn <= server->lsn) /* the restored snapshot contains it */
+  if (command->lsn <= server->lsn) /* the restored snapshot contains the command */
     {
       tps_sequencer_set_lsn (server->sequencer, command->lsn);
       return TRUE;

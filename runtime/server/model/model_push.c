@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls, and their push ids. Small pushes are hashed on arrival. Large ones are hashed in the
- * update, which reads them anyway, or by a worker if they must be compared with another push.
+/* Calls, and their push ids. Small pushes are hashed on arrival. Large pushes are hashed by the
+ * update, which reads them anyway. If a large push must be compared with another push, a worker
+ * hashes it.
  *
- * A call that is new to the window is ended in it just before it is answered. A repeat of a call
- * that is still running waits in the window, not in a round, and is answered by on_first_ended().
- * Ids are scoped to the model: after a reset and a new init_model() they may be used again. The
- * overview of the server is in model_server_private.h.
+ * A new call is ended in the push window just before it is answered. A repeat of a running call
+ * waits in the window, not in a round, and is answered by on_first_ended(). Ids are scoped to the
+ * model: after a reset and a new init_model(), they may be used again. The overview of the server
+ * is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -45,7 +46,7 @@ tps_model_call_answer (TpsAnswer *answer)
   g_free (call);
 }
 
-/* Answers with `error`, of which it takes ownership, or with the call's model. */
+/* Answers the call with `error`, whose ownership is taken; NULL = with the call's model. */
 static void
 answer_call (TpsModelCall *call, GError *error)
 {
@@ -62,8 +63,8 @@ has_quorum (const TpsModelServer *server)
          && server->options.min_trainers < server->options.n_trainers;
 }
 
-/* Whether the call has a connection, which has not closed. If the lock is held, a connection that
- * is open now is closed by tps_model_server_connection_closed() later. */
+/* Returns TRUE if the call has a connection that is open. If the lock is held,
+ * tps_model_server_connection_closed() handles the end of an open connection later. */
 static gboolean
 is_open (const TpsModelCall *call)
 {
@@ -71,7 +72,8 @@ is_open (const TpsModelCall *call)
          && (call->is_connected == NULL || call->is_connected (call->user_data));
 }
 
-/* The machine has accepted the push. The lock is held. */
+/* Must be called when the machine has accepted the push. Notes the connection of the trainer, or
+ * marks the trainer as lost if the connection has closed. The lock must be held. */
 static void
 note_push (TpsModelCall *call, gboolean is_repeat, TpsUpdatingOutput *output)
 {
@@ -95,7 +97,7 @@ new_not_kept_error (const TpsModelCall *call, gint64 version)
                       call->client, call->sequence, version);
 }
 
-/* Answers with the version that was the answer to the first call. */
+/* Answers a repeat with the version that was the answer to the first call. */
 static void
 answer_with_version (TpsModelCall *call, gint64 version)
 {
@@ -123,8 +125,8 @@ on_first_ended (gpointer user_data, gint64 version, const GError *error)
     answer_with_version (call, version);
 }
 
-/* Notes the model at the arrival of the call, and that its trainer is not lost: even a repeat,
- * which takes part in no update, shows this. */
+/* Notes the incarnation of the model at the arrival of the call. Also marks the trainer as not
+ * lost, because the push may be a repeat, which does not reach the machine. */
 static void
 note_arrival (TpsModelCall *call)
 {
@@ -147,11 +149,12 @@ compute_digest (TpsUpdateTicket *ticket)
   ticket->has_digest = TRUE;
 }
 
-/* `original` (owned): the contribution with which the push is compared before it is tried again;
- * NULL = only its digest is needed. */
+/* The work of a worker on a push that may be a repeat. */
 typedef struct
 {
   TpsModelCall *call;
+  /* The contribution with which the push must be compared; a reference. NULL = only the digest of
+   * the push is needed. */
   TpsUpdateContribution *original;
 } Comparison;
 
@@ -191,8 +194,8 @@ compare_on_worker (gpointer user_data)
   tps_shell_end (&server->shell);
 }
 
-/* A worker computes missing digests and tries the call again. Gradients are read separately only in
- * this case: when the id or the trainer seems to repeat. */
+/* Lets a worker compute the missing digests and try the call again. Only a push whose id or trainer
+ * seems to repeat needs this separate pass over its gradients. */
 static void
 compare (TpsModelCall *call, TpsUpdateContribution *original)
 {
@@ -208,7 +211,8 @@ compare (TpsModelCall *call, TpsUpdateContribution *original)
 
 /* ---- calls ---- */
 
-/* TRUE: the push is a new one. Otherwise it is answered, now or later. */
+/* Looks up the push id. Returns TRUE if the push is new. Otherwise the call is answered, now or
+ * later, and must not be used any more. */
 static gboolean
 enter_window (TpsModelCall *call)
 {
@@ -242,8 +246,8 @@ enter_window (TpsModelCall *call)
     }
 }
 
-/* A push with an id takes part in updates of the model for which its id was looked up. The lock is
- * held. */
+/* Returns the error with which the call must be refused, or NULL. A push with an id may take part
+ * only in updates of the model for which its id was looked up. The lock must be held. */
 static GError *
 check_model (TpsModelServer *server, const TpsModelCall *call)
 {
@@ -306,7 +310,7 @@ prepare (TpsModelCall *call)
     take_part (call);
 }
 
-/* Connections matter only if an update can do without some trainers. */
+/* Connections are needed only if an update can be made without some trainers. */
 static gboolean
 needs_connection (const TpsModelServer *server, gint32 trainer)
 {
@@ -354,9 +358,11 @@ tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *p
   prepare (call);
 }
 
-/* ---- trainers that leave ---- */
+/* ---- departed trainers ---- */
 
-/* The lock is held. */
+/* Marks departed trainers as lost. Some clients open a connection for each call and close it after
+ * the answer. A trainer is therefore not lost if its connection brought at most one push and the
+ * round of this push has ended. The lock must be held. */
 static void
 lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput *output)
 {

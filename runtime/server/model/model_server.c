@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model and the server's life. The overview is in model_server_private.h. */
+/* Setting and reading the model, and the beginning and end of the server. The overview is in
+ * model_server_private.h. */
 
 #include "runtime/server/model/model_server.h"
 
@@ -30,8 +31,9 @@ tps_model_server_new_reset_error (void)
 
 /* ---- the model ---- */
 
-/* Takes ownership of `model`. Returns when its record is durable. The lock of init_model() is held:
- * a second call finds the model, and must not be answered before the first record is durable. */
+/* Sets the model, and takes ownership of `model`. Returns when the record is durable. The lock of
+ * init_model() must be held: a second call would find the model, but must not be answered before
+ * the record of the first call is durable. */
 static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
@@ -115,7 +117,7 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   return model;
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 static gboolean
 check_options (const TpsModelServerOptions *options, GError **error)
@@ -174,8 +176,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   return server;
 }
 
-/* Ends all waiting calls and forgets the model. Returns the command of the reset; NULL = there was
- * no model. */
+/* Ends all waiting calls and forgets the model. If `is_end` is TRUE, also shuts the server down.
+ * Otherwise returns the command of the reset; NULL = there was no model. */
 static TpsModelCommand *
 end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {

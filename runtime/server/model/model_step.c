@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The consequences of a step of the machine: a timer, news, answers, and an update that is computed
- * and passed back.
+/* The consequences of a step of the machine: the timer is set, events are reported, calls are
+ * answered, and an update is computed and passed back to the machine.
  *
  * The overview is in model_server_private.h.
  */
@@ -45,7 +45,8 @@ tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
   return step;
 }
 
-/* Spans end before calls are answered, so that callers find them complete. The lock is held. */
+/* Records the spans of an update. They must be complete before calls are answered, because callers
+ * may read the metrics. The lock must be held. */
 static void
 record_spans (TpsModelServer *server, const TpsModelStep *step)
 {
@@ -60,8 +61,8 @@ record_spans (TpsModelServer *server, const TpsModelStep *step)
                       (gdouble) (now_ns - step->started_ns) / 1e6);
 }
 
-/* Makes the new version the newest, and the answer. The lock is held. NULL: there was a reset
- * meanwhile. */
+/* Makes the new version the newest version and the answer of the trainers. Returns the command of
+ * the update; NULL if there was a reset meanwhile. The lock must be held. */
 static TpsModelCommand *
 install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
 {
@@ -80,7 +81,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   return tps_model_command_admit_update (server, step->job, newest->n_parameters);
 }
 
-/* Gives the newest model to all calls that are answered without an error. The lock is held. */
+/* Gives the newest model to all calls that are answered without an error. The lock must be held. */
 static void
 give_model (TpsModelServer *server, TpsUpdateTicket *answered)
 {
@@ -102,7 +103,7 @@ want_hashes (TpsModelStep *step)
       tps_model_update_want_hashes (&step->arithmetic, i);
 }
 
-/* Computes the digests from the hashes of the blocks, all of which have been visited. */
+/* Computes the missing digests from the hashes of the blocks. All blocks must have been run. */
 static void
 mark_gradients (TpsModelStep *step)
 {
@@ -115,8 +116,8 @@ mark_gradients (TpsModelStep *step)
           step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
 }
 
-/* Passes back an update that was computed, or has failed, and frees it. `command`: its command, or
- * NULL. */
+/* Passes a complete or failed update back to the machine, and frees `step`. Sets `command` to the
+ * command of the update, or NULL. Returns the update that is due next, or NULL. */
 static TpsModelStep *
 finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **command)
 {
@@ -132,7 +133,7 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
     *command = install (server, step, dropped);
-  tps_model_capture_take (server);
+  tps_model_capture_take (server); /* no update is in progress here */
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error),
                          tps_clock_now_ns (), output);
   give_model (server, output->answered);
@@ -192,7 +193,8 @@ compute_on_workers (gpointer user_data)
   tps_block_work_run (step->server->workers, &work);
 }
 
-/* Begins to compute. TRUE: it is complete, or has failed; FALSE: workers continue. */
+/* Begins to compute an update. Returns TRUE if the update is complete or has failed, and FALSE if
+ * workers continue it. */
 static gboolean
 compute (TpsModelServer *server, TpsModelStep *step)
 {
@@ -225,6 +227,8 @@ tps_model_step_answer (TpsUpdateTicket *first)
   tps_answers_give (&answers);
 }
 
+/* Carries out all actions of a step of the machine, and all actions that follow from them.
+ * `command` is the command of the update that has just ended, or NULL. No lock may be held. */
 static void
 carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *command,
            TpsModelStep *step)
@@ -234,7 +238,7 @@ carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *c
       TpsUpdateTicket *answered = output->answered;
 
       tps_update_news_tell (&server->news);
-      /* This releases shared memory, so it precedes the replies. */
+      /* Must precede the replies, because it releases shared memory. */
       tps_updating_output_clear (output);
       tps_model_step_answer (answered);
       if (command != NULL)

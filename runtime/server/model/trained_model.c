@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every
- * element alike do not depend on rows, so their parameters of any shape are cut into rows of
- * BLOCK_ELEMS. Other optimizers get the rows of a matrix; a parameter of any other rank is
- * one row.
+/* A model is cut into blocks, each of whole rows of the optimizer. Most optimizers treat all
+ * elements alike and do not depend on rows, so any parameter is cut into rows of BLOCK_ELEMS. For a
+ * row-wise optimizer, the rows of a matrix are its rows, and a parameter of any other rank is one
+ * row.
  *
- * A block is visited once. Its gradients are hashed, if needed, and added up in scratch memory that
- * stays in the first-level cache; the old values are copied to the new version, and the optimizer
- * steps them there. A row that is longer than a block may have any length. The memory for its mean
- * is therefore allocated before the update, once for each thread. */
+ * An update visits each block once. It hashes the block's gradients, if needed, and adds them up in
+ * scratch memory that stays in the first-level cache. Then it copies the old values to the new
+ * version, where the optimizer changes them. A row of a row-wise optimizer may be longer than
+ * BLOCK_ELEMS. The memory for its mean is therefore allocated before the update, once for each
+ * thread. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -69,7 +70,7 @@ allocate (TpsBufferPool *pool, const TpsShape *shape, TpsTensor *tensor, GError 
   return TRUE;
 }
 
-/* A version with the same names and shapes; its elements must still be written. */
+/* Returns a new version with the names and shapes of `like`. The caller must write its elements. */
 static TpsModelVersion *
 version_new (TpsBufferPool *pool, gint64 number, const TpsNamedTensor *like, guint n_parameters,
              GError **error)
@@ -124,7 +125,7 @@ add_parameter (TpsTrainedModel *model, guint parameter, const TpsShape *shape)
   model->n_hashes += tps_update_digest_n_blocks (n_elems * sizeof (gfloat));
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 static gboolean
 check_parameter (const TpsNamedTensor *parameters, guint i, GHashTable *names, GError **error)
@@ -186,7 +187,7 @@ set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n
       if (n_bytes > 0)
         memcpy (tps_tensor_data (to), tps_tensor_data (from), n_bytes);
       tps_push_hash_add_string (hash, parameters[i].name);
-      tps_push_hash_add_tensor (hash, tps_tensor_view (to)); /* the sender may share `from` */
+      tps_push_hash_add_tensor (hash, tps_tensor_view (to)); /* the sender may change `from` */
       add_parameter (model, i, &from->shape);
     }
   model->beginning = tps_push_hash_end (hash);
@@ -347,7 +348,7 @@ struct TpsModelScratch
 {
   TpsBuffer *memory;
   gsize n_slot_bytes;
-  atomic_uint free_slots; /* a bit for each */
+  atomic_uint free_slots; /* one bit for each slot */
 };
 
 static void
@@ -357,7 +358,8 @@ scratch_free (TpsModelScratch *scratch)
   g_free (scratch);
 }
 
-/* Sets `scratch` to memory for the longest row, for each thread; NULL if blocks fit the stack. */
+/* Sets `scratch` to one slot for each thread, with room for the longest row. Sets it to NULL if all
+ * blocks fit on the stack, or if a single gradient is its own mean. */
 static gboolean
 provide_scratch (const TpsTrainedModel *model, guint n_gradients, guint n_threads,
                  TpsModelScratch **scratch, GError **error)
@@ -379,7 +381,7 @@ provide_scratch (const TpsTrainedModel *model, guint n_gradients, guint n_thread
   return TRUE;
 }
 
-/* There are as many slots as threads, so one is free. */
+/* Takes a free slot. There are as many slots as threads, so at least one slot is free. */
 static guint
 take_slot (TpsModelScratch *scratch)
 {
@@ -405,6 +407,7 @@ tps_trained_model_get_n_blocks (const TpsTrainedModel *model)
   return MAX (1, model->blocks->len);
 }
 
+/* Returns the pool for the new version, which depends on the origin of the gradients. */
 static TpsBufferPool *
 choose_pool (const TpsTrainedModel *model, const TpsTensor *const *gradients, guint n_gradients)
 {
@@ -458,7 +461,7 @@ get_gradient (const TpsModelUpdate *update, guint i, const Block *block)
   return (const gfloat *) tps_tensor_data (&update->gradients[i][block->parameter]) + block->offset;
 }
 
-/* The mean of the gradients: in `scratch`, or in place if there is only one. */
+/* Returns the mean of the block's gradients, in `scratch`. A single gradient is returned itself. */
 static const gfloat *
 average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
 {
@@ -474,8 +477,9 @@ average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
   return scratch;
 }
 
-/* Hashes the digest's blocks that begin in this block. If rows have another length, the last one
- * may reach into the next block. */
+/* Hashes the blocks of the digest that begin in this block of the model. The two kinds of blocks
+ * have different sizes if the optimizer is row-wise, so the last block of the digest may extend
+ * into the next block of the model. */
 static void
 hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
 {
@@ -489,7 +493,8 @@ hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
         elems + k * HASHED_ELEMS, MIN (HASHED_ELEMS, n_elems - k * HASHED_ELEMS) * sizeof (gfloat));
 }
 
-/* The state of a block, which may be changed. */
+/* Returns the state of a block for writing. If a snapshot shares the old state, this is a copy in
+ * the new state. */
 static gfloat *
 take_state (const TpsModelUpdate *update, const Block *block, gsize n_floats)
 {

@@ -5,7 +5,7 @@
 typedef struct
 {
   gint32 trainer;
-  guint n_pushes;
+  guint n_pushes; /* over this connection, without repeats */
   gconstpointer connection;
 } Entry;
 

@@ -4,9 +4,9 @@
 
 typedef struct
 {
-  gboolean is_update;
-  guint n_before;
-  gint64 version;
+  gboolean is_update; /* TRUE: a new version; FALSE: an arrival */
+  guint n_before;     /* of an arrival */
+  gint64 version;     /* of an update, as is `n_took_part` */
   guint n_took_part;
 } Item;
 
@@ -56,6 +56,8 @@ tell_one (const TpsModelServerOptions *options, const Item *item)
     options->got_update (options->user_data, item->n_before, options->n_trainers);
 }
 
+/* One thread reports at a time, so that the observers get the events in order. The lock is released
+ * during each report. */
 void
 tps_update_news_tell (TpsUpdateNews *news)
 {

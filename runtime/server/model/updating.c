@@ -25,15 +25,15 @@ struct TpsUpdateContribution
 
 struct TpsUpdateRound
 {
-  TpsUpdateContribution **by_trainer; /* [n_trainers], NULL = has not come */
+  TpsUpdateContribution **by_trainer; /* [n_trainers], NULL = has not contributed */
   guint n_trainers;
   guint n_arrived;
-  guint n_lost; /* of the arrived ones */
+  guint n_lost; /* lost trainers among the arrived trainers */
   gint64 started_ns;
   gint64 deadline_ns;
   TpsUpdateTicket *waiting;
   TpsUpdateTicket *last_waiting;
-  gboolean is_forgotten; /* its job is outstanding; its tickets were answered */
+  gboolean is_forgotten; /* its tickets have been answered, but its job is outstanding */
   TpsUpdateRound *next;  /* in TpsUpdatingOutput.dead_rounds */
 };
 
@@ -44,8 +44,8 @@ struct TpsUpdating
   guint n_parameters;
   gchar **names;
   TpsShape *shapes;
-  TpsUpdateRound *open;     /* NULL before the first trainer comes */
-  TpsUpdateRound *updating; /* NULL when no job is outstanding */
+  TpsUpdateRound *open;     /* NULL before the first trainer contributes */
+  TpsUpdateRound *updating; /* NULL if no job is outstanding */
   guint n_lost;
   gboolean *is_lost; /* [n_trainers] */
 };
@@ -235,7 +235,7 @@ has_come (gconstpointer round, guint trainer)
   return ((const TpsUpdateRound *) round)->by_trainer[trainer] != NULL;
 }
 
-/* Answers all waiting tickets; `error` is borrowed, NULL = with the model. */
+/* Answers all waiting tickets with `error` (borrowed); NULL = with the model. */
 static void
 answer_round (TpsUpdateRound *round, const GError *error, TpsUpdatingOutput *output)
 {
@@ -298,7 +298,8 @@ close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
   output->job = job;
 }
 
-/* Whether the open round has enough trainers, and all that are not lost. */
+/* Returns TRUE if all trainers have contributed to the open round, or if enough trainers have
+ * contributed and all others are lost. */
 static gboolean
 is_complete (const TpsUpdating *updating)
 {
@@ -391,6 +392,7 @@ check_ticket (const TpsUpdating *updating, const TpsUpdateTicket *ticket)
   return check_gradients (updating, ticket);
 }
 
+/* `newest` is the version from which the open round starts, so an update in progress counts. */
 static GError *
 check_staleness (const TpsUpdating *updating, const TpsUpdateTicket *ticket)
 {
@@ -428,7 +430,7 @@ check_may_wait (const TpsUpdating *updating, const TpsUpdateTicket *ticket, guin
                               "on this server: it serves one connection at a time");
 }
 
-/* The trainer has come to this round already. */
+/* Handles a further ticket of a trainer that has already contributed to the round. */
 static void
 repeat (TpsUpdating *updating, TpsUpdateRound *round, TpsUpdateTicket *ticket,
         TpsUpdatingOutput *output)
@@ -535,8 +537,8 @@ tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer)
 
 /* ---- ends of rounds ---- */
 
-/* Gives the digests to the contributions, which may still be compared with others, and to the
- * tickets that brought them. */
+/* Copies the digests of the job to the contributions, which may still be compared with repeats, and
+ * to the waiting tickets of the round. */
 static void
 give_digests (TpsUpdateRound *round, const TpsUpdatingJob *job)
 {
