@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batches that exist, the pushes that they admit, and the end of rounds. The inside of a round
- * is in round.c. */
+/* Batches, the admission of pushes to rounds, and the ends of rounds. The interior of a round is in
+ * round.c. */
 
 #include "runtime/server/averaging/averaging.h"
 
@@ -11,10 +11,12 @@
 
 static TpsTraceEvent round_expired = TPS_TRACE_EVENT ("round_expired", TPS_TRACE_WARNING);
 
-/* The number of older batches that stay: the one before the current batch, and the one with
+/* The greatest number of older batches that are kept: the previous batch, and an older batch with
  * averages. */
 #define MAX_OLD_BATCHES 2
 
+/* The default of max_rounds is MAX_SLOTS / n_trainers, within the limits MIN_MAX_ROUNDS and
+ * MAX_ROUNDS. */
 #define MAX_ROUNDS 65536
 #define MIN_MAX_ROUNDS 256
 #define MAX_SLOTS (64 * 1024 * 1024)
@@ -32,7 +34,7 @@ struct TpsAveraging
   Batch *current;              /* NULL before the first push */
   Batch *old[MAX_OLD_BATCHES]; /* newest first; then NULLs */
   gint64 *newest;              /* [n_trainers]: the greatest batch of each trainer; -1 = none */
-  GQueue open_rounds;          /* by deadline: all rounds have the same time */
+  GQueue open_rounds;          /* by deadline, because all rounds have the same timeout */
 };
 
 guint
@@ -168,7 +170,7 @@ check_ticket (const TpsAveraging *averaging, const TpsAveragingTicket *ticket)
   return NULL;
 }
 
-/* NULL if the number is too old, or newer than all batches. */
+/* Returns the batch with this number; NULL if it is not kept any more, or has not begun. */
 static Batch *
 find_batch (TpsAveraging *averaging, gint64 number)
 {
@@ -192,7 +194,8 @@ is_older (const TpsAveraging *averaging, gint64 batch)
   return averaging->current != NULL && batch < averaging->current->number;
 }
 
-/* Whether a round of the batch has an average, or soon will. */
+/* Returns TRUE if a round of an older batch has an average, or is computing its average. An older
+ * batch has no open rounds. */
 static gboolean
 has_averages (const Batch *batch)
 {
@@ -206,6 +209,8 @@ has_averages (const Batch *batch)
   return FALSE;
 }
 
+/* Aborts all open rounds, because `ticket` begins a newer batch. tps_round_close() removes each
+ * round from the queue. */
 static void
 abort_open_rounds (TpsAveraging *averaging, const TpsAveragingTicket *ticket,
                    TpsAveragingOutput *output)
@@ -227,7 +232,8 @@ abort_open_rounds (TpsAveraging *averaging, const TpsAveragingTicket *ticket,
     }
 }
 
-/* Puts the current batch before the older ones. Of these only one with averages stays. */
+/* Makes the current batch the previous batch. Of the other older batches, only the newest batch
+ * with averages is kept. */
 static void
 retire_current (TpsAveraging *averaging, TpsAveragingOutput *output)
 {
@@ -257,7 +263,8 @@ begin_batch (TpsAveraging *averaging, const TpsAveragingTicket *ticket, TpsAvera
   averaging->current = batch_new (ticket->batch);
 }
 
-/* A trainer has taken part in `batch`: forgets older batches that all trainers have left. */
+/* Notes that a trainer has taken part in `batch`. Forgets each older batch if all trainers have
+ * taken part in newer batches. */
 static void
 note_progress (TpsAveraging *averaging, gint32 trainer, gint64 batch, TpsAveragingOutput *output)
 {
@@ -292,8 +299,8 @@ new_stale_error (const TpsAveraging *averaging, const TpsAveragingTicket *ticket
       ticket->batch, ticket->param_loc, averaging->current->number);
 }
 
-/* Why the first push of a trainer in a round must be refused; NULL = it is accepted. `batch` and
- * `round` may be NULL if they do not exist yet. */
+/* Returns the error with which the first push of a trainer in a round must be refused; NULL = the
+ * push is accepted. `batch` and `round` are NULL if they do not exist yet. */
 static GError *
 check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRound *round,
                   const TpsAveragingTicket *ticket)
@@ -320,8 +327,9 @@ check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRo
   return NULL;
 }
 
-/* Finds the round or makes it, with its batch. NULL: there is no memory for it; a new batch has
- * begun nevertheless, so that old ones can be forgotten. */
+/* Returns `round`. If it is NULL, returns a new round, and begins the batch if necessary. Returns
+ * NULL if there is no memory for a new round. A new batch begins even then, so that older batches
+ * can be forgotten. */
 static TpsRound *
 ensure_round (TpsAveraging *averaging, TpsRound *round, const TpsAveragingTicket *ticket,
               gint64 now_ns, TpsAveragingOutput *output, GError **error)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lane is a stream with memory for one sum. Idle lanes wait in a list for the next sum, since a
- * stream and memory of a device take longer to make than a small sum takes. When the device has no
- * memory left, that of idle lanes of the same server is freed. */
+/* A lane is a stream with memory for one sum. Idle lanes are kept for later sums, because creating
+ * a stream and allocating memory of a device take longer than a small sum. If the device has no
+ * memory left, the memory of the idle lanes of the same server is freed. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -13,15 +13,15 @@
 struct TpsDeviceSums
 {
   TpsDevice *device;
-  TpsIdleMemory idle_memory; /* of the idle */
+  TpsIdleMemory idle_memory; /* of the idle lanes */
   TpsMutex lock;
-  TpsDeviceSum *idle; /* under the lock */
+  TpsDeviceSum *idle; /* a list, guarded by `lock` */
 };
 
 struct TpsDeviceSum
 {
   TpsDeviceSums *sums;
-  TpsDeviceSum *next; /* in the list of the idle */
+  TpsDeviceSum *next; /* in the list of idle lanes */
   TpsStream *stream;
   TpsBuffer *staged; /* a gradient, then the average */
   TpsBuffer *sum;
@@ -66,7 +66,7 @@ free_idle_memory (gpointer user_data)
   return was_there;
 }
 
-/* Ensures that the buffer is large enough; its content is lost. */
+/* Ensures that the buffer is large enough. Its contents are undefined afterwards. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDeviceSums *sums, gsize n_bytes, GError **error)
 {
@@ -189,6 +189,7 @@ tps_device_sum_add_there (TpsDeviceSum *sum, gconstpointer gradient, gdouble wei
   sum->has_sum = TRUE;
 }
 
+/* The stream works in order, so a gradient is not overwritten before it has been added. */
 void
 tps_device_sum_add (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The library's dispatcher picks AVX2 or AVX-512 at run time; the plain entry points are SSE2. */
+/* The library's dispatcher selects AVX2 or AVX-512 at run time. The plain entry points use SSE2. */
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>
 #else
@@ -14,8 +14,8 @@
 #include "runtime/device/device_memory.h"
 #include "runtime/machine/tuning.h"
 
-/* The parts of a gradient that are hashed apart from its elements. No padding; unused dimensions
- * are 0. */
+/* All parts of a gradient except its elements, as they are hashed. The struct has no padding, and
+ * unused dimensions are 0, so equal parts have equal bytes. */
 typedef struct
 {
   guint64 kind;
@@ -59,11 +59,11 @@ set_shape (Header *header, guint i, const TpsShape *shape)
   memcpy (header->shapes[i].dims, shape->dims, shape->n_dims * sizeof shape->dims[0]);
 }
 
-/* Of everything but the elements. */
+/* Returns the hash of all parts of a gradient except its elements. */
 static TpsDigest
 digest_of_header (const TpsGradient *gradient)
 {
-  gdouble weight = gradient->weight + 0.0; /* -0 is 0 */
+  gdouble weight = gradient->weight + 0.0; /* turns -0.0 into 0.0 */
   Header header = { .kind = gradient->kind };
 
   memcpy (&header.weight_bits, &weight, sizeof weight);

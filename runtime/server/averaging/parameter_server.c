@@ -1,15 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The shell around the state machine.
+/* The thread-safe server around the state machine. The normal course of a call:
  *
- * Happy path: average_gradient() makes a call -> checks it -> push() under the lock -> carry_out()
- * without it: calls are answered, small jobs are run here, large ones by workers -> job_done()
- * under the lock -> carry_out() again, until there is no more work. Idle workers help with the
- * blocks of a large job. Lock, deadlines and the end are those of the shell
- * (runtime/server/shell.h).
+ *   average_gradient()   makes the call and checks its gradient
+ *   take_part()          pushes the ticket under the lock
+ *   carry_out()          without the lock, answers calls, runs small jobs, and submits large jobs
+ *                        to workers; idle workers help with the blocks of a large job
+ *   finish_job()         passes a job back to the machine under the lock; carry_out() follows
  *
- * Locks: the shell's; under it those of the metrics and of the worker pool. Calls must not be
- * answered, and elements must not be touched, under any of them.
+ * The lock, the deadlines and the shut-down are those of the shell (runtime/server/shell.h).
+ *
+ * Order of locks: the shell's lock, then the locks of the metrics and of the worker pool. While one
+ * of these locks is held, calls must not be answered, and elements must not be accessed.
  */
 
 #include "runtime/server/averaging/parameter_server.h"
@@ -30,21 +32,22 @@
 
 #define MAX_TRAINERS (1024 * 1024)
 
-/* For averages, kept for reuse; page-locked if they come back from a device. */
+/* The limit of released memory of averages that is kept for reuse. The memory is page-locked if the
+ * server uses a device. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 #define DEFAULT_AVERAGES_PART 4 /* of the memory */
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 typedef struct
 {
-  TpsAnswer answer; /* first: an answer is a call */
+  TpsAnswer answer; /* must be the first member: an answer is cast to its call */
   TpsAveragingTicket ticket;
   TpsParameterServer *server;
   TpsAverageDone done;
   gpointer user_data;
 } Call;
 
-/* A job on its way to a worker. */
+/* A job that workers run. */
 typedef struct
 {
   TpsParameterServer *server;
@@ -59,9 +62,9 @@ struct TpsParameterServer
   TpsRoundNumbers numbers;
   const TpsServerKind *kind;
   gpointer state;                 /* of the kind */
-  TpsDeviceSums *on_device;       /* NULL: sums are in host memory */
-  TpsBufferPool *averages;        /* and sums, if they are in host memory */
-  TpsBufferPool *shared_averages; /* of gradients in shared memory; NULL = `averages` */
+  TpsDeviceSums *on_device;       /* NULL = sums are in host memory */
+  TpsBufferPool *averages;        /* for averages, and for sums in host memory */
+  TpsBufferPool *shared_averages; /* for gradients in shared memory; NULL = `averages` */
 
   TpsShell shell; /* its lock guards the machine */
   TpsAveraging *averaging;
@@ -108,7 +111,8 @@ record (TpsParameterServer *server, TpsServerRecord record, const TpsRoundId *ro
     tps_server_kind_record (server->metrics, record, round);
 }
 
-/* Spans end before calls are answered, so that callers find them complete. The lock is held. */
+/* Records the spans of a round. They must be complete before calls are answered, because callers
+ * may read the metrics. The lock must be held. */
 static void
 record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
 {
@@ -156,7 +160,7 @@ process_average (TpsParameterServer *server, TpsAveragingJob *job)
     tps_averaging_job_fail (job, error);
 }
 
-/* Takes back a job that has been run. */
+/* Passes a job that has been run back to the machine. */
 static void
 finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
             TpsAveragingOutput *output)
@@ -187,7 +191,7 @@ submit_job (TpsParameterServer *server, TpsAveragingJob *job)
   tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
 }
 
-/* Gives the large jobs of `jobs` to the workers and puts the others before `ours`. */
+/* Submits the large jobs of `jobs` to the workers, and puts the small jobs before `ours`. */
 static void
 share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob **ours)
 {
@@ -204,8 +208,8 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob *
     }
 }
 
-/* Carries out all actions of an output. Small jobs are run here, with the actions that follow from
- * them. No lock is held. */
+/* Carries out all actions of an output. Runs small jobs, and carries out the actions that follow
+ * from them. No lock may be held. */
 static void
 carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 {
@@ -329,8 +333,8 @@ tensor_n_bytes (const TpsTensor *tensor)
   return tps_tensor_is_empty (tensor) ? 0 : tps_shape_n_bytes (&tensor->shape);
 }
 
-/* The elements must lie where this server can read them: in host memory, or in that of its
- * device. */
+/* Checks that this server can read the elements: they must lie in host memory, or in the memory of
+ * the server's device. */
 static gboolean
 check_place (const TpsParameterServer *server, const TpsGradient *gradient, GError **error)
 {
@@ -405,7 +409,7 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
   check_and_take_part (call);
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 static gboolean
 check_options (const TpsParameterServerOptions *options, GError **error)

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense fold visits its data block by block. For each item in order, the block is hashed (if a
- * digest is needed) and added to the block of the sum; after the last item of the last fold the
- * block is divided. So each incoming byte is read from memory once, and the block of the sum stays
- * in the cache meanwhile. A new sum is written once, as the sum of the first two items.
- */
+/* A dense fold visits its data block by block. For each item, in order, it hashes the item's block
+ * (if a digest is needed), and adds it to the block of the sum. After the last item of the last
+ * fold, it divides the block of the sum. Each byte of a gradient is thus read from memory once,
+ * while the block of the sum stays in the cache. A new sum begins as the sum of the first two
+ * items, which saves a copy of the first item. */
 
 #include "runtime/server/averaging/reduction.h"
 
@@ -48,21 +48,21 @@ tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool 
   return TRUE;
 }
 
-/* Whether the elements of the item are part of the sum. */
+/* Returns TRUE if the elements of the item contribute to the sum. */
 static gboolean
 has_share (const TpsFoldItem *item)
 {
   return item->gradient.kind != TPS_GRADIENT_NONE && item->gradient.weight > 0;
 }
 
-/* Whether the elements are in the device's memory, where the host cannot read them. */
+/* Returns TRUE if the elements are in the device's memory, where the host cannot read them. */
 static gboolean
 is_there (const TpsFoldItem *item)
 {
   return tps_device_memory_of_tensor (&item->gradient.dense) != NULL;
 }
 
-/* Whether the fold is of dense gradients, and their shape. */
+/* Returns TRUE if the gradients of the fold are dense, and sets `shape` to their shape. */
 static gboolean
 find_dense_shape (const TpsFold *fold, TpsShape *shape)
 {
@@ -73,10 +73,12 @@ find_dense_shape (const TpsFold *fold, TpsShape *shape)
   if (dense->kind != TPS_GRADIENT_DENSE)
     return FALSE;
   *shape = dense->dense.shape;
-  shape->dtype = fold->reduction->dtype; /* a sum may be wider */
+  shape->dtype = fold->reduction->dtype; /* the dtype of a sum may be wider */
   return TRUE;
 }
 
+/* Returns TRUE if the elements of the gradient are the sum already: it has weight 1, the sum's type
+ * and no other owner. */
 static gboolean
 can_adopt (const TpsGradient *gradient)
 {
@@ -94,7 +96,7 @@ tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem
          && !can_adopt (&item->gradient);
 }
 
-/* The pool for an average of gradients like this one. */
+/* Returns the pool for an average, which depends on the origin of the gradient. */
 static TpsBufferPool *
 choose_pool (const TpsReduction *reduction, const TpsGradient *gradient)
 {
@@ -105,7 +107,7 @@ choose_pool (const TpsReduction *reduction, const TpsGradient *gradient)
              : reduction->buffers;
 }
 
-/* Provides memory for the sum, or takes over that of the first gradient. */
+/* Provides memory for the sum, or takes over the memory of the first gradient. */
 static gboolean
 begin_dense_sum (TpsFold *fold, GError **error)
 {
@@ -129,7 +131,7 @@ begin_dense_sum (TpsFold *fold, GError **error)
   return TRUE;
 }
 
-/* The elements of the sum are on the device; only its shape is kept here. */
+/* Begins a sum on the device. The reduction keeps only the shape of the sum. */
 static gboolean
 begin_device_sum (TpsFold *fold, GError **error)
 {
@@ -144,6 +146,8 @@ begin_device_sum (TpsFold *fold, GError **error)
   return TRUE;
 }
 
+/* Returns TRUE if the average needs separate host memory: the sum has a wider type, or it is on the
+ * device although a gradient came from host memory. */
 static gboolean
 needs_output (const TpsFold *fold)
 {
@@ -196,7 +200,7 @@ release (TpsFold *fold)
   tps_tensor_clear (&fold->output);
 }
 
-/* Adds up the weights; finds the dtype of the gradients and the item that starts the sum. */
+/* Adds up the weights. Finds the dtype of the gradients, and the item with which the sum begins. */
 static void
 survey_items (TpsFold *fold)
 {
@@ -219,8 +223,8 @@ survey_items (TpsFold *fold)
     }
 }
 
-/* Checks the sum of the weights. For a mean it is the divisor, so it must be in the range of
- * FLOAT32. */
+/* Checks the sum of the weights. The sum is the divisor of a mean, so it must then be in the range
+ * of FLOAT32. */
 static gboolean
 check_divisor (const TpsReduction *reduction, GError **error)
 {
@@ -281,7 +285,7 @@ hash_item (TpsFold *fold, guint i, const Block *block)
         block->n_elems * tps_dtype_size (fold->reduction->dtype));
 }
 
-/* Adds the item to the sum. If `first` is not NULL, the sum begins with it. */
+/* Adds the item to the sum. If `first` is not NULL, the sum begins with `first`. */
 static void
 add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
 {
@@ -300,11 +304,11 @@ add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, cons
   tps_cpu_scale_accumulate (dtype, sum, data, item->gradient.weight, block->n_elems);
 }
 
-/* Adds all items of the block, in order. */
+/* Hashes the block of each item and adds it to the sum, in order. */
 static void
 visit_items (TpsFold *fold, const Block *block)
 {
-  const TpsFoldItem *first = NULL; /* NULL if the sum has begun */
+  const TpsFoldItem *first = NULL; /* begins the sum, but has not been added yet */
 
   for (guint i = 0; i < fold->n_items; i++)
     {
@@ -433,7 +437,8 @@ end_sparse (TpsFold *fold, GError **error)
   return fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
 }
 
-/* The average stays on the device: no gradient came from host memory. */
+/* Computes the average in the device's memory, where it stays: no gradient came from host
+ * memory. */
 static gboolean
 average_there (TpsFold *fold, TpsDeviceSum *sum, GError **error)
 {
@@ -444,7 +449,7 @@ average_there (TpsFold *fold, TpsDeviceSum *sum, GError **error)
   return average != NULL;
 }
 
-/* Adds up all elements of the fold on the device; its blocks have been hashed. */
+/* Adds the items to the sum on the device. tps_fold_run() has only hashed them. */
 static gboolean
 end_on_device (TpsFold *fold, GError **error)
 {
@@ -456,6 +461,7 @@ end_on_device (TpsFold *fold, GError **error)
       (is_there (fold->items[i]) ? tps_device_sum_add_there : tps_device_sum_add) (
           reduction->device_sum, tps_tensor_data (&fold->items[i]->gradient.dense),
           fold->items[i]->gradient.weight);
+  /* The device must have read the gradients before they are released. */
   if (fold->average == NULL)
     return tps_device_sum_sync (reduction->device_sum, error);
   sum = g_steal_pointer (&reduction->device_sum);

@@ -13,7 +13,7 @@
 static const struct
 {
   const gchar *name;
-  guint next;
+  guint next; /* a set of BIT(): the states that may follow */
 } round_states[] = {
   [TPS_ROUND_OPEN] = { "open", BIT (TPS_ROUND_REDUCING) | BIT (TPS_ROUND_EXPIRED)
                                    | BIT (TPS_ROUND_ABORTED) },
@@ -35,8 +35,8 @@ set_state (TpsRound *round, TpsRoundState state)
   round->state = state;
 }
 
-/* The memory of a round: contributions by trainer, digests, spans of metrics and its entry in the
- * batch. */
+/* Returns the memory of a round: contributions by trainer, digests, spans of metrics, and the entry
+ * in the batch. */
 static gsize
 count_bytes (const TpsAveragingOptions *options)
 {
@@ -135,7 +135,7 @@ bury_contribution (TpsContribution *contribution, TpsAveragingOutput *output)
   output->dead_contributions = contribution;
 }
 
-/* Moves a ticket that has its answer to the output. */
+/* Adds a ticket to the answered tickets of the output. The answer must be in the ticket. */
 static void
 answer (TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
@@ -190,7 +190,7 @@ tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, TpsOpe
   tps_open_round_list_missing (open, options->n_trainers, has_come, round, n_looks);
 }
 
-/* A contribution of weight 0 without data matches every other one. */
+/* A contribution of weight 0 without data matches every other contribution. */
 static gboolean
 signatures_agree (const TpsGradient *a, const TpsGradient *b)
 {
@@ -248,7 +248,7 @@ gradient_n_bytes (const TpsGradient *gradient)
   return 0;
 }
 
-/* Takes ownership of `items`. */
+/* Adds a job for `items`, whose ownership is taken, to the output. */
 static TpsAveragingJob *
 add_job (TpsRound *round, TpsContribution **items, guint n_items, TpsAveragingOutput *output)
 {
@@ -280,7 +280,8 @@ add_digest_job (TpsRound *round, TpsContribution *contribution, TpsAveragingOutp
   add_job (round, items, 1, output);
 }
 
-/* Whether the contribution should be folded together with the next one, which has not come yet. */
+/* Returns TRUE if the contribution should wait, to be folded together with the next contribution,
+ * which has not arrived. */
 static gboolean
 waits_for_next (const TpsRound *round, const TpsContribution *contribution)
 {
@@ -289,7 +290,8 @@ waits_for_next (const TpsRound *round, const TpsContribution *contribution)
          && tps_reduction_gains_by_waiting (&round->reduction, &contribution->item);
 }
 
-/* Folds the next contributions in ascending order, if that is allowed and possible now. */
+/* Adds a job that folds the next contributions in ascending order of their trainers, if a fold is
+ * allowed and possible now. */
 static void
 advance (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -310,14 +312,15 @@ advance (TpsRound *round, TpsAveragingOutput *output)
                  end - begin, output);
   job->is_fold = TRUE;
   job->is_last = end == n_trainers;
-  /* The division visits the whole sum, and a sparse sum may have to move. */
+  /* The division reads the whole sum. Every fold of sparse gradients may copy the sum. */
   if (job->is_last || round->reduction.sum.kind == TPS_GRADIENT_SPARSE)
     job->n_bytes += gradient_n_bytes (&round->reduction.sum);
   round->is_folding = TRUE;
   round->next_trainer = end;
 }
 
-/* TRUE: a fold will soon take the contribution of `trainer`, so hashing it alone is of no use. */
+/* Returns TRUE if a fold will soon take the contribution of `trainer`. The fold computes the
+ * digest, too, so a job for the digest alone would be a waste. */
 static gboolean
 is_next_to_fold (const TpsRound *round, guint trainer)
 {
@@ -346,7 +349,7 @@ tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutpu
     add_digest_job (round, contribution, output);
 }
 
-/* The digest of a trainer's first push; NULL if it is not known yet. */
+/* Returns the digest of a trainer's first push; NULL if it is not known yet. */
 static const TpsDigest *
 find_digest (const TpsRound *round, gint32 trainer)
 {
@@ -379,7 +382,8 @@ new_cannot_wait_error (const TpsRound *round)
       round->batch, round->param_loc);
 }
 
-/* Answers a repeat, or lets it wait with the others. FALSE: it cannot be decided yet. */
+/* Answers a repeat, or adds it to the waiting tickets. Returns FALSE if a job still uses the
+ * repeat, or if the digest of the first push is not known yet. */
 static gboolean
 settle_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
@@ -435,7 +439,8 @@ tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutpu
     push_ticket (&round->repeats, ticket);
 }
 
-/* Adds the sum of a round that has ended to the dead contributions, with which it is freed. */
+/* Moves the sum of an ended round to the dead contributions, so that it is freed without a lock. A
+ * fold in progress keeps the sum. */
 static void
 release_sum (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -448,7 +453,7 @@ release_sum (TpsRound *round, TpsAveragingOutput *output)
   bury_contribution (sum, output);
 }
 
-/* Releases all contributions except those that a job uses. */
+/* Releases the sum, and all contributions that no job uses. */
 static void
 release_contributions (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -471,7 +476,8 @@ tps_round_close (TpsRound *round, TpsRoundState state, GError *error, TpsAveragi
   release_contributions (round, output);
 }
 
-/* Every contribution has been folded; only their digests are kept. */
+/* Completes the round with the average of its last job. All contributions have been folded, so only
+ * their digests are kept. */
 static void
 complete (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output)
 {
@@ -513,6 +519,7 @@ fold_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output)
     complete (round, job, output);
 }
 
+/* Moves a forgotten round to the output, which frees it, unless a job is outstanding. */
 static void
 bury_if_done (TpsRound *round, TpsAveragingOutput *output)
 {

@@ -12,14 +12,15 @@
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
 #define BATCH_METRIC "parameter_server_batch_metric"
 
-/* Needs the memory of one gradient for each round if trainers arrive in order. */
+/* A round needs the memory of one gradient if the trainers arrive in order. */
 static gboolean
 fold_on_arrival (guint n_arrived, guint n_trainers)
 {
   return TRUE;
 }
 
-/* Needs the memory of all gradients; visits each of them once, after the last one has come. */
+/* A round needs the memory of all gradients. Each gradient is visited once, after the last gradient
+ * has arrived. */
 static gboolean
 fold_at_the_end (guint n_arrived, guint n_trainers)
 {
@@ -42,7 +43,7 @@ static TpsMutex lock = TPS_MUTEX_INIT; /* guards everything below */
 static const TpsServerKind *kinds[MAX_KINDS] = { &eager_kind, &batch_kind };
 static guint n_kinds = 2;
 
-/* The lock is held. */
+/* The lock must be held. */
 static const TpsServerKind *
 find_locked (const gchar *name)
 {
@@ -110,7 +111,7 @@ tps_server_kind_register (const TpsServerKind *kind, GError **error)
   return !is_known && !is_full;
 }
 
-/* An error means that the metrics were cleared between start and end, so there is no span to
+/* Errors are ignored. If the metrics were cleared between start and end, there is no span to
  * end. */
 void
 tps_server_kind_record (TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round)

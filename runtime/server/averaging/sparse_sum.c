@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One pass counts the rows of the union, a second one merges. There are two shortcuts: the first
- * gradient becomes the sum in place, and a gradient without new rows is added in place.
+/* A first pass counts the rows of the union, and a second pass merges the rows. There are two
+ * shortcuts: the first gradient becomes the sum in place if possible, and a gradient without new
+ * rows is added in place.
  */
 
 #include "runtime/server/averaging/sparse_sum.h"
@@ -23,7 +24,7 @@ typedef struct
 {
   const gint64 *ids;
   const guint8 *values;
-  Row *sorted; /* NULL: `ids` are strictly ascending already */
+  Row *sorted; /* NULL = `ids` are strictly ascending */
   gint64 n_rows;
   gsize dim;
   gsize row_bytes;
@@ -31,8 +32,8 @@ typedef struct
   TpsDType dtype;
   TpsDType sum_dtype;
   gdouble weight;
-  gpointer scratch;  /* one row of the sum's type, if there is `sorted` */
-  TpsBuffer *memory; /* of both; NULL if they are not needed */
+  gpointer scratch;  /* one row of the sum's type; NULL if `sorted` is NULL */
+  TpsBuffer *memory; /* of `sorted` and `scratch` */
 } Rows;
 
 static gint64
@@ -69,7 +70,7 @@ compare_rows (const void *a, const void *b)
   return left->position < right->position ? -1 : 1;
 }
 
-/* Provides the order of the rows, and a row for sums, if the ids are not ascending. */
+/* Sorts rows whose ids are not strictly ascending, and provides the scratch row. */
 static gboolean
 sort_rows (Rows *rows, TpsBufferPool *buffers, GError **error)
 {
@@ -114,7 +115,7 @@ rows_clear (Rows *rows)
   g_clear_pointer (&rows->memory, tps_buffer_unref);
 }
 
-/* The first position after `i` with another id. */
+/* Returns the first position after `i` with a different id, or the number of rows. */
 static gint64
 end_of_group (const Rows *rows, gint64 i)
 {
@@ -125,7 +126,8 @@ end_of_group (const Rows *rows, gint64 i)
   return end;
 }
 
-/* Adds rows [begin, end), which have one id, to `row` of the sum, or sets it. */
+/* Adds rows [begin, end), which have the same id, to `row` of the sum. Sets `row` to them if
+ * `is_new` is TRUE. */
 static void
 add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is_new)
 {
@@ -146,7 +148,7 @@ add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is
     tps_cpu_scale_accumulate (dtype, row, values, rows->weight, rows->dim);
 }
 
-/* The number of ids in the union of the sum and the rows. */
+/* Returns the number of ids in the union of the sum and the rows. */
 static gint64
 count_union (const gint64 *sum_ids, gint64 n_sum, const Rows *rows)
 {
@@ -181,7 +183,7 @@ add_in_place (TpsGradient *sum, const Rows *rows)
     }
 }
 
-/* Writes the union of `sum` and `rows` to `ids` and `values`, which have room for it. */
+/* Writes the union of `sum` and `rows` to `ids` and `values`, which must have room for it. */
 static void
 merge (const TpsGradient *sum, gint64 n_sum, const Rows *rows, gint64 *ids, guint8 *values)
 {
@@ -227,7 +229,7 @@ grow (TpsGradient *sum, gint64 n_sum, gint64 n_union, const Rows *rows, TpsBuffe
   return TRUE;
 }
 
-/* Whether `gradient` can become the sum in place. */
+/* Returns TRUE if `gradient` can become the sum in place. */
 static gboolean
 is_sum_already (const TpsGradient *gradient, const Rows *rows)
 {
