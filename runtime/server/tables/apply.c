@@ -200,7 +200,7 @@ compare_tables (gconstpointer a, gconstpointer b)
 
   if (left->open.table != right->open.table)
     return left->open.table < right->open.table ? -1 : 1;
-  return left < right ? -1 : 1; /* both are in one array */
+  return left < right ? -1 : 1; /* both point into one array */
 }
 
 /* Numbers the steps, one for each table, in the order of their first gradients. `sorted` [n_parts]
@@ -216,6 +216,7 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     sorted[i]->step = i > 0 && sorted[i]->open.table == sorted[i - 1]->open.table
                           ? sorted[i - 1]->step
                           : (guint) (sorted[i] - apply->parts);
+  /* Replaces the index of the first part by the number of its step. */
   for (guint i = 0; i < apply->n_parts; i++)
     {
       TpsApplyPart *part = &apply->parts[i];
@@ -393,7 +394,8 @@ tps_apply_run (TpsApply *apply, gint64 lsn, GError **error)
 {
   gboolean ok = TRUE;
 
-  /* Devices first: only their steps can fail, so the host's tables do not change then. */
+  /* Devices take their steps first, because only these can fail. After a failure, the tables in the
+   * host's memory stay unchanged. */
   for (guint i = TPS_N_ROW_STORES; i-- > 0;)
     {
       if (apply->n_in[i] == 0)

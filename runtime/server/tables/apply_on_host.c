@@ -190,6 +190,7 @@ add_maxima (TpsApply *apply, const TpsApplyPart *part)
         cells[n++] = cell;
       }
   tps_cpu_groups_init (&groups, tps_scratch_at (&apply->scratch, part->places.groups), ids, n);
+  /* From positions in `ids` to cells. */
   for (gsize i = 0; i < n; i++)
     groups.order[i] = cells[groups.order[i]];
   for (gsize u = 0; u < groups.n_groups; u++)

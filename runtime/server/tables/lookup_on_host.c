@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups in the host's memory. Each thread takes parts of a lookup, whose bags it pools or whose
- * rows it copies. */
+/* Lookups in the host's memory. Threads take parts of a lookup, and pool the bags or copy the rows
+ * of each part. */
 
 #include "runtime/server/tables/rows_on_host.h"
 

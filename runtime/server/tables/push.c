@@ -21,7 +21,7 @@
 
 typedef struct
 {
-  TpsOrdered ordered; /* first */
+  TpsOrdered ordered; /* must be the first member */
   TpsCommand command;
   TpsTableStore *store;
   TpsTablePush push;
@@ -258,7 +258,7 @@ ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
 {
 }
 
-/* Answers and frees a push that the window does not have as running. */
+/* Answers and frees a push that has no running entry in the window. */
 static void
 answer (Push *push)
 {

@@ -192,6 +192,8 @@ tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError 
 {
   TpsSequencer *sequencer = tps_table_store_get_sequencer (store);
 
+  /* The replayed command gets the LSN of its record. If the record is left out, no command gets the
+   * LSN, so it is set again at the end. */
   tps_sequencer_set_lsn (sequencer, command->lsn - 1);
   if (!replay (store, command, error))
     return FALSE;

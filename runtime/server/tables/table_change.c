@@ -23,6 +23,7 @@ tps_table_change_init (TpsTableChange *change, TpsCommandKind kind, const TpsTab
     .command = { .kind = kind },
   };
   tps_table_spec_copy (&change->spec, spec);
+  /* The command is logged even if the pushes to the table are not. */
   change->command.durability = MAX (spec->durability, TPS_DURABILITY_INTERVAL);
   TPS_PLANT ("tables-not-logged", change->command.durability = TPS_DURABILITY_NONE);
   if (kind == TPS_COMMAND_CREATE_TABLE)

@@ -178,6 +178,7 @@ tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn)
   return rows->filled != NULL;
 }
 
+/* Finds the span of the slot by binary search. */
 gboolean
 tps_device_rows_has (const TpsDeviceRows *rows, gint64 slot, gint64 lsn)
 {

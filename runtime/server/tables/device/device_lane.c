@@ -33,6 +33,7 @@ reclaim_staged (gpointer user_data, gsize n_bytes)
   return n_freed;
 }
 
+/* Frees the device's memory of all idle lanes. Returns TRUE if there was any. */
 static gboolean
 free_idle_memory (gpointer user_data)
 {

@@ -44,8 +44,8 @@ typedef struct
   GPtrArray *queries; /* of const TpsDeviceQuery */
   guint next_query;   /* the first query that is not completely in a pass */
   gsize next_bag;
-  TpsDeviceLane *lane;
-  GArray *pieces; /* of the current pass */
+  TpsDeviceLane *lane; /* event 0: the inputs have been copied; event i + 1: piece i is pooled */
+  GArray *pieces;      /* of the current pass */
   gsize n_input_bytes, n_staged_bytes, n_bytes;
 } Passes;
 

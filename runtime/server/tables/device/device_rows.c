@@ -100,6 +100,7 @@ fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *la
 
       filling.n = MIN (n_block, n_rows - filling.first);
       filling.to = tps_buffer_get_data (lane->staged) + half * n_block * rows->row_bytes;
+      /* Waits for the copy that used this half before. */
       if (filling.first >= 2 * n_block && !ops->event_sync (copied, error))
         return FALSE;
       fill_rows (&filling, workers);
@@ -272,6 +273,7 @@ tps_device_rows_wait (TpsDeviceRows *rows, TpsEvent *event, GError **error)
   return ops->event_sync (event, error);
 }
 
+/* If no new stream can be made, the failed stream stays, and all later calls fail. */
 void
 tps_device_rows_recover (TpsDeviceRows *rows)
 {

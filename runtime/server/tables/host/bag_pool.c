@@ -36,7 +36,7 @@ typedef struct
   gsize dim;
   gsize capacity;                 /* rows */
   gfloat *rows;                   /* [capacity, dim] */
-  guint8 *raw;                    /* the same in the table's dtype; `rows` if that is FLOAT32 */
+  guint8 *raw;                    /* the rows in the table's dtype; `rows` if it is FLOAT32 */
   gint64 *argmax;                 /* [dim], of a part */
   gint64 numbers[MAX_STAGE_ROWS]; /* 0, 1, ... */
   gint64 offsets[MAX_STAGE_BAGS];
@@ -119,7 +119,7 @@ bag_start (const TpsTableBags *bags, gsize bag)
   return bag == bags->n_bags ? bags->n_indices : (gsize) bags->offsets[bag];
 }
 
-/* -- bags that fit -- */
+/* -- whole bags -- */
 
 /* Sets the offsets of as many bags from `begin` on as fit into the stage, and returns their number.
  * Returns 0 if the first bag is larger than the stage. */
@@ -156,6 +156,8 @@ pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output, gint64
 
 /* -- a bag in parts -- */
 
+/* Returns the weights of the rows of a part. The previous result, row 0 of a later part, has weight
+ * 1. */
 static const gfloat *
 part_weights (Stage *stage, gsize first, gsize n, gboolean is_first)
 {

@@ -6,6 +6,7 @@ void
 tps_scratch_init (TpsScratch *scratch)
 {
   scratch->n_bytes = 0;
+  /* The first aligned address in `within`. */
   scratch->memory = scratch->within + -(gsize) scratch->within % TPS_BUFFER_ALIGNMENT;
   scratch->buffer = NULL;
 }

@@ -57,7 +57,8 @@ take_heap (gsize n_bytes)
 }
 
 /* Returns zeroed memory; NULL if the system has none. Memory of at least the size of a huge page
- * begins at the boundary of a huge page. */
+ * begins at the boundary of a huge page: one more huge page is mapped, and the pages before and
+ * after the aligned memory are unmapped again. */
 static gpointer
 map_memory (gsize n_bytes)
 {

@@ -23,8 +23,8 @@
  * then checks for writers. A writer increments the counter of writers, and then checks for readers.
  * Both use sequential consistency, so at least one of them sees the other. A reader that sees a
  * writer does not wait, but reads under the sequence locks. A writer that sees a reader waits for
- * the end of the quiet read, which takes some microseconds. Later readers see the writer.
- */
+ * the end of the quiet read, which takes some microseconds. Later readers see the writer, so it
+ * does not wait for them. */
 
 #include "runtime/server/tables/host/table.h"
 
@@ -106,8 +106,9 @@ store_row (guint8 *to, const guint8 *from, gsize n_bytes)
 
 /* -- locks -- */
 
-/* Waits between two checks of a lock. Its holder normally releases it after one row, so the caller
- * spins. If the holder has been interrupted, the caller yields the processor from time to time. */
+/* Waits between two checks of a lock. The holder of the lock normally releases it after one row, so
+ * the caller spins. The holder may have been interrupted, so the caller yields the processor from
+ * time to time. */
 static void
 wait_a_little (guint n_spins)
 {
@@ -179,6 +180,7 @@ tps_table_begin_quiet_read (TpsTable *table)
 {
   atomic_uint *presence = my_presence (table);
 
+  /* This first check writes no shared memory. Only the second check excludes writers. */
   if (atomic_load_explicit (&table->n_writers, memory_order_relaxed) > 0)
     return FALSE;
   atomic_fetch_add (presence, 1);

@@ -144,7 +144,7 @@ static void
 step_rows (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSpace *space)
 {
   const TpsCpuGroups *groups = &step->groups;
-  gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below it may be changed */
+  gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below this slot may be changed */
 
   tps_table_begin_updates (step->table);
   for (gsize u = begin; u < end; u++)
@@ -164,7 +164,7 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSp
   tps_table_end_updates (step->table);
 }
 
-/* Returns the first group of a part. All parts have about the same work. */
+/* Returns the first group of a part. All parts have about the same amount of work. */
 static gsize
 first_of_part (const TpsTableStep *step, gsize part)
 {
@@ -235,7 +235,7 @@ run_beside_others (TpsTableStep *step)
 {
   TpsTablePace *pace = step->table->pace;
 
-  tps_table_pace_wait (pace, step->turn, -1);
+  tps_table_pace_wait (pace, step->turn, -1); /* steps must be counted in order */
   count_step (step);
   tps_table_pace_begin (pace, step->turn);
   update_rows (step, NULL);

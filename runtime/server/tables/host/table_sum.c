@@ -187,7 +187,8 @@ add_blocks (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumS
     }
 }
 
-/* Adds up the sums of the row's blocks. They are the list that two levels of the tree leave. */
+/* Adds up the sums of the row's blocks. They form the list that remains after two levels of the
+ * tree. */
 static void
 add_hot (const TpsTableStep *step, const TpsHotRow *row, gsize n_terms,
          const TpsTableSumSpace *space)
