@@ -156,7 +156,7 @@ static void
 drop_spare (TpsModelServer *server, TpsTrainedModel *model)
 {
   tps_mutex_lock (&server->shell.lock);
-  if (!tps_updating_has_job (server->updating)) /* an update takes it without the lock */
+  if (!tps_updating_has_job (server->updating)) /* an update may take the spare without the lock */
     tps_trained_model_drop_spare (model);
   tps_mutex_unlock (&server->shell.lock);
 }

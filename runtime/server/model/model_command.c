@@ -11,7 +11,7 @@
 
 struct TpsModelCommand
 {
-  TpsOrdered ordered; /* first */
+  TpsOrdered ordered; /* must be the first member */
   TpsCommand command;
   TpsModelServer *server;
   /* Of an update: the tickets of its calls, and of other calls that are answered with them. */

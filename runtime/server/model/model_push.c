@@ -240,7 +240,7 @@ enter_window (TpsModelCall *call)
     case TPS_PUSH_REFUSED:
       answer_call (call, error);
       return FALSE;
-    case TPS_PUSH_RUNNING:
+    case TPS_PUSH_RUNNING: /* on_first_ended() answers the call */
     default:
       return FALSE;
     }

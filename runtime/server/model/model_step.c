@@ -61,8 +61,9 @@ record_spans (TpsModelServer *server, const TpsModelStep *step)
                       (gdouble) (now_ns - step->started_ns) / 1e6);
 }
 
-/* Makes the new version the newest version and the answer of the trainers. Returns the command of
- * the update; NULL if there was a reset meanwhile. The lock must be held. */
+/* Makes the new version the newest version and the last answer to the trainers of the round.
+ * Versions that are no longer kept are moved to `dropped`, so that they are freed without the lock.
+ * Returns the command of the update; NULL if there was a reset meanwhile. The lock must be held. */
 static TpsModelCommand *
 install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
 {

@@ -381,7 +381,8 @@ provide_scratch (const TpsTrainedModel *model, guint n_gradients, guint n_thread
   return TRUE;
 }
 
-/* Takes a free slot. There are as many slots as threads, so at least one slot is free. */
+/* Takes the free slot with the lowest number. There are as many slots as threads, so at least one
+ * slot is free. */
 static guint
 take_slot (TpsModelScratch *scratch)
 {
@@ -461,7 +462,8 @@ get_gradient (const TpsModelUpdate *update, guint i, const Block *block)
   return (const gfloat *) tps_tensor_data (&update->gradients[i][block->parameter]) + block->offset;
 }
 
-/* Returns the mean of the block's gradients, in `scratch`. A single gradient is returned itself. */
+/* Returns the mean of the block's gradients, in `scratch`. If there is a single gradient, returns
+ * this gradient. */
 static const gfloat *
 average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
 {
@@ -538,6 +540,7 @@ run_blocks (const TpsModelUpdate *update, guint first_block, guint n_blocks, gfl
   const TpsTrainedModel *model = update->model;
   TpsOptimizerStep step;
 
+  /* The update of version v is step v of the optimizer. */
   tps_cpu_optimizer_step_init (&step, &model->optimizer, model->newest->version);
   for (guint i = first_block; i < first_block + n_blocks && i < model->blocks->len; i++)
     update_block (update, &step, &g_array_index (model->blocks, Block, i), scratch);

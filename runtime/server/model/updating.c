@@ -410,7 +410,7 @@ check_staleness (const TpsUpdating *updating, const TpsUpdateTicket *ticket)
 static void
 set_lost (TpsUpdating *updating, guint trainer, gboolean is_lost)
 {
-  guint change = is_lost ? 1 : -1u;
+  guint change = is_lost ? 1 : -1u; /* modulo 2^32 */
 
   if (updating->is_lost[trainer] == is_lost)
     return;
