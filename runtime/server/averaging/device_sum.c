@@ -49,6 +49,7 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
+/* Frees the memory of all idle lanes. Returns TRUE if there was any. */
 static gboolean
 free_idle_memory (gpointer user_data)
 {

@@ -109,7 +109,7 @@ tps_digest_of_gradient (const TpsGradient *gradient)
 {
   g_autoptr (GArray) blocks = g_array_new (FALSE, FALSE, sizeof (TpsDigest));
 
-  if (tps_device_memory_of_tensor (&gradient->dense) != NULL)
+  if (tps_device_memory_of_tensor (&gradient->dense) != NULL) /* the host cannot read it */
     {
       TpsDigest header = digest_of_header (gradient);
 

@@ -77,8 +77,8 @@ find_dense_shape (const TpsFold *fold, TpsShape *shape)
   return TRUE;
 }
 
-/* Returns TRUE if the elements of the gradient are the sum already: it has weight 1, the sum's type
- * and no other owner. */
+/* Returns TRUE if the elements of the gradient can become the sum in place: the gradient must have
+ * weight 1, the sum's type and no other owner. */
 static gboolean
 can_adopt (const TpsGradient *gradient)
 {

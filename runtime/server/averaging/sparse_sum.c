@@ -59,6 +59,7 @@ ascends_strictly (const gint64 *ids, gint64 n_ids)
   return TRUE;
 }
 
+/* Equal ids are compared by position, because qsort() is not stable. */
 static int
 compare_rows (const void *a, const void *b)
 {
@@ -126,8 +127,8 @@ end_of_group (const Rows *rows, gint64 i)
   return end;
 }
 
-/* Adds rows [begin, end), which have the same id, to `row` of the sum. Sets `row` to them if
- * `is_new` is TRUE. */
+/* Adds rows [begin, end), which have the same id, to `row` of the sum. If `is_new` is TRUE, sets
+ * `row` instead. */
 static void
 add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is_new)
 {
