@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The process group of the library that provides the devices. */
+/* The process group of the library that provides the devices: "nccl". */
 
 #include "runtime/trainer/group/process_groups.h"
 #include "runtime/device/device_library.h"

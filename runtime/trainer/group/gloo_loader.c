@@ -14,7 +14,7 @@
 
 static struct
 {
-  const TpsGlooLibrary *library; /* NULL: not usable; `reasons` explains why */
+  const TpsGlooLibrary *library; /* NULL: not usable, for the reasons in `reasons` */
   GString *reasons;
 } loaded;
 
@@ -40,7 +40,7 @@ load (void)
   g_auto (GStrv) paths = tps_module_list_paths (LIBRARY_NAME, "THRIFTPS_GLOO_LIBRARY");
   void *module;
 
-  (void) TPS_ERROR; /* the library uses the error domain of the process, see error.c */
+  (void) TPS_ERROR; /* registers the error domain, which the library then finds, see error.c */
   loaded.reasons = g_string_new (NULL);
   module = tps_module_open ((const gchar *const *) paths, loaded.reasons);
   if (module != NULL)

@@ -13,7 +13,8 @@ dup_full_key (const TpsProcessGroupOptions *options, const gchar *key)
   return g_strconcat (options->prefix == NULL ? "" : options->prefix, key, NULL);
 }
 
-/* A store may reply shortly before the deadline that the key does not exist yet. */
+/* Returns TRUE if the wait for the key may be repeated. Shortly before the deadline of a request, a
+ * store may also reply that the key does not exist yet. */
 static gboolean
 is_not_there_yet (const GError *error)
 {

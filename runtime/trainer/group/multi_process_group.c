@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group for two kinds of memory: Gloo for host memory, and the group of the devices for theirs.
- * Either all ranks have both, or all use Gloo alone; they agree on this over Gloo before they join
- * the second group. */
+/* A group for two kinds of memory: it uses Gloo for host memory, and the device group for device
+ * memory. Either all ranks use both groups, or all ranks use Gloo alone. The ranks agree on this
+ * over Gloo before they join the device group. */
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ multi_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCo
   chosen->ops->all_reduce_f32 (chosen, data, n_elems, done, user_data);
 }
 
-/* Only memory of a device has to be waited for. */
+/* `data` is always in device memory, because only device memory has a `ready` event. */
 static void
 multi_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *data, gsize n_elems,
                             TpsCollectiveDone done, gpointer user_data)
@@ -141,7 +141,8 @@ wait_until_gathered (Gathering *gathering, GError **error)
   return FALSE;
 }
 
-/* Returns TRUE if all ranks pass TRUE. FALSE with or without an error. */
+/* Returns TRUE if `mine` is TRUE on all ranks. Blocks. Returns FALSE without an error if it is
+ * FALSE on a rank, and FALSE with an error if the ranks could not be asked. */
 static gboolean
 all_agree (TpsProcessGroup *on_host, gboolean mine, GError **error)
 {

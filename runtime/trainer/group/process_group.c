@@ -64,7 +64,8 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
   return FALSE;
 }
 
-/* On a device, a single rank still uses the group of the device if the machine supports it. */
+/* Creates the group of a single rank. With a device, the rank uses the device group. If there is no
+ * usable device group, "multi" uses the group without a device, and other backends fail. */
 static TpsProcessGroup *
 new_alone (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
 {

@@ -9,16 +9,18 @@
 #include "runtime/base/sync.h"
 #include "runtime/trainer/group/rank_memory.h"
 
-/* Since Linux 5.14. An older kernel refuses the advice, and then there are no buffers. */
+/* Available since Linux 5.14. An older kernel refuses this advice, and the arena then provides no
+ * buffers. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Buffers begin and end at multiples of this, which is a multiple of every system's page. The first
- * bytes of a part are the token of its file. */
+/* Buffers begin and end at multiples of UNIT_BYTES, a multiple of the page size of every system.
+ * The first unit of a part contains no buffer, because the part begins with the token of its
+ * file. */
 #define UNIT_BYTES (64 * 1024)
 
-/* Bytes of the own part. */
+/* A range of bytes of this rank's part. */
 typedef struct
 {
   guint64 begin, end;
@@ -26,16 +28,16 @@ typedef struct
 
 struct TpsRankArena
 {
-  gatomicrefcount n_refs; /* of the creator and of the buffers */
+  gatomicrefcount n_refs; /* one for the creator and one for each buffer */
   guint rank;
   guint size;
-  gint fd; /* of the own part; -1 after it has been closed to further ranks */
+  gint fd; /* of this rank's part; -1 after the part has been closed to further ranks */
   guint8 *parts[TPS_RANK_MEMORY_MAX_RANKS];
   TpsMutex lock;
   GArray *taken; /* Range, sorted; under the lock */
 };
 
-/* A buffer's claim. */
+/* The range of a buffer, with its reference to the arena. */
 typedef struct
 {
   TpsRankArena *arena;
@@ -56,8 +58,8 @@ map (gint fd)
   return part;
 }
 
-/* The parts must not use up the addresses of a process whose address space is limited (`ulimit
- * -v`). */
+/* Returns TRUE if the address space of the process is not limited (`ulimit -v`). The parts would
+ * exhaust a limited address space. */
 static gboolean
 may_have_all_addresses (void)
 {
@@ -132,7 +134,7 @@ tps_rank_arena_unref (TpsRankArena *arena)
 
 /* -- buffers -- */
 
-/* Takes the first free bytes that suffice. */
+/* Takes the first free range of `n_bytes`. Returns FALSE if there is none. */
 static gboolean
 take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
 {
@@ -155,7 +157,7 @@ take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
   return range->end <= TPS_RANK_ARENA_PART_BYTES;
 }
 
-/* Gives the memory back to the system first: another thread may take the range at once. */
+/* Releases the memory before the range, because another thread may take the range at once. */
 static void
 release_range (TpsRankArena *arena, const Range *range)
 {
@@ -191,7 +193,8 @@ tps_rank_arena_take (TpsRankArena *arena, gsize n_bytes)
   if (!take_range (arena, (n_bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES, &range))
     return NULL;
   data = arena->parts[arena->rank] + range.begin;
-  /* Without memory this fails, whereas a later write would end the process. */
+  /* If the system has no memory left, this call fails. Otherwise a later write to the buffer would
+   * end the process. */
   if (madvise (data, range.end - range.begin, MADV_POPULATE_WRITE) != 0)
     {
       release_range (arena, &range);

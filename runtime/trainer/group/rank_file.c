@@ -12,8 +12,8 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The limit of file sizes (`ulimit -f`) also applies to memory files, and a process that exceeds it
- * is ended by SIGXFSZ. */
+/* Returns TRUE if the limit of file sizes (`ulimit -f`), which also applies to files in memory,
+ * permits the size. If a process exceeded the limit, SIGXFSZ would end the process. */
 static gboolean
 may_have_size (gsize n_bytes)
 {
@@ -43,8 +43,9 @@ tps_rank_file_create (gsize n_bytes, TpsRankFileAddress *address)
   return fd;
 }
 
-/* Checks that the file was created by a rank and is sealed, so that it cannot shrink while it is
- * mapped. The system may have added a seal of its own (F_SEAL_EXEC, if vm.memfd_noexec is set). */
+/* Returns TRUE if the file has the size and the seals of a rank's file. With these seals, the file
+ * cannot shrink while it is mapped. The system may have added another seal (F_SEAL_EXEC, if
+ * vm.memfd_noexec is set). */
 static gboolean
 is_sealed (gint fd, gsize n_bytes)
 {
@@ -55,7 +56,8 @@ is_sealed (gint fd, gsize n_bytes)
          && (gsize) status.st_size == n_bytes;
 }
 
-/* Checks the token before anything is written to the file. */
+/* Returns TRUE if the file begins with this token. Must be checked before any write to the file,
+ * because the handle may refer to an unrelated file. */
 static gboolean
 has_token (gint fd, guint64 token)
 {
@@ -73,6 +75,7 @@ tps_rank_file_open (const TpsRankFileAddress *address, gsize n_bytes)
 
   if (address->handle == 0)
     return -1;
+  /* The path may lead to any kind of file: opening it must neither block nor acquire a terminal. */
   fd = open (path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return -1;

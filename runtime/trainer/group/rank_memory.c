@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Meeting: the last rank to arrive increments `generation` and wakes the sleeping ranks. While
- * ranks wait, they check for ranks that have broken the group or whose process has ended. A zombie
- * process still has its number, and a number can be reused. So the state of the process and its
- * start time are compared.
+/* A meeting ends when the last rank arrives: this rank increments `generation` and wakes the
+ * sleeping ranks. A waiting rank checks at intervals whether another rank has broken the group or
+ * its process has ended. The process number alone does not answer this question, because a zombie
+ * keeps its number and the system may reuse a number. Therefore the check also reads the state and
+ * the start time of the process.
  */
 
 #include "runtime/trainer/group/rank_memory.h"
@@ -22,16 +23,17 @@
 #include "runtime/machine/machine.h"
 
 #define HEADER_BYTES 4096
-#define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
-#define LINE_BYTES 64 /* a cache line */
+#define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000) /* interval of a sleeping rank's checks */
+#define LINE_BYTES 64                                  /* a cache line */
 
-/* A rank spins for this time before it sleeps, if every rank can have a processor. These are times,
- * because the processors' pauses take 1 to 50 ns. From the second time on it offers its processor
- * to others between two looks at the clock, since the missing rank may be waiting for it: where the
- * system had put two ranks on one core, sums of 1 MiB took less than half of the time. */
+/* If the machine has a processor for every rank, a waiting rank spins for SPIN_NS before it sleeps.
+ * The limit is a time and not a number of pauses, because a pause takes 1 to 50 ns, depending on
+ * the processor. After YIELD_NS, the rank yields its processor after each reading of the clock,
+ * because the missing rank may be waiting for this processor. Where the system had put two ranks on
+ * one core, yielding more than halved the time of a sum of 1 MiB. */
 #define SPIN_NS (G_GINT64_CONSTANT (100) * 1000)
 #define YIELD_NS (G_GINT64_CONSTANT (10) * 1000)
-#define PAUSES_PER_LOOK 32 /* at the clock */
+#define PAUSES_PER_LOOK 32 /* between two readings of the clock */
 
 #if defined(__x86_64__) || defined(__i386__)
 #define RELAX() __builtin_ia32_pause ()
@@ -42,14 +44,15 @@
 typedef struct
 {
   guint64 token;              /* of the file */
-  _Atomic guint32 broken_by;  /* rank + 1 */
-  _Atomic guint32 n_sleeping; /* an upper bound: a rank that dies asleep stays counted */
+  _Atomic guint32 broken_by;  /* rank + 1; 0 = the group is not broken */
+  _Atomic guint32 n_sleeping; /* an upper bound, because a rank that dies asleep stays counted */
   struct
   {
     _Atomic guint32 pid;
     _Atomic guint32 n_meetings; /* number of meetings at which the rank has arrived */
   } ranks[TPS_RANK_MEMORY_MAX_RANKS];
-  /* Each has a cache line of its own: all ranks write the first while they read the second. */
+  /* `n_arrived` and `generation` have a cache line each, because ranks write `n_arrived` while
+   * other ranks read `generation`. */
   _Alignas(LINE_BYTES) _Atomic guint32 n_arrived;
   guint8 rest_of_line[LINE_BYTES - sizeof (guint32)];
   _Atomic guint32 generation; /* a futex */
@@ -61,10 +64,10 @@ struct TpsRankMemory
   guint rank;
   guint size;
   gsize n_bytes;
-  gint fd; /* -1 after the memory has been closed to further ranks */
-  gint64 spin_ns;
+  gint fd;        /* -1 after the memory has been closed to further ranks */
+  gint64 spin_ns; /* 0 = sleep at once */
   Header *header;
-  /* start times of the ranks' processes; 0 = cannot be read here */
+  /* start times of the ranks' processes; 0 = not readable in this process */
   guint64 started[TPS_RANK_MEMORY_MAX_RANKS];
 };
 
@@ -85,8 +88,8 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->size = size;
   memory->n_bytes = n_bytes;
   memory->fd = fd;
-  /* The number of processors of the machine, not of this process: each rank may be bound to a core
-   * of its own. */
+  /* This counts the processors of the machine, not of this process, because each rank may be bound
+   * to a core of its own. */
   memory->spin_ns = size <= tps_machine_get ()->n_processors ? SPIN_NS : 0;
   memory->header = mapped;
   memory->header->ranks[rank].pid = (guint32) getpid ();
@@ -135,8 +138,8 @@ close_fd (gint *fd)
   *fd = -1;
 }
 
-/* Reads the state and the start time of a process. FALSE if there is no such process or it cannot
- * be read. */
+/* Reads the state and the start time of a process. Returns FALSE if the process does not exist or
+ * cannot be read. */
 static gboolean
 read_process (guint32 pid, gboolean *has_ended, guint64 *started)
 {
@@ -150,12 +153,13 @@ read_process (guint32 pid, gboolean *has_ended, guint64 *started)
   at = strrchr (text, ')'); /* end of the name, which may contain any character */
   if (at == NULL || at[1] == '\0')
     return FALSE;
-  /* the third field and up; the third is the state and the 22nd the start time */
+  /* `fields` begins with the third field of the file, see proc(5). Field 3 is the state, field 20
+   * the number of threads, and field 22 the start time. */
   fields = g_strsplit (at + 2, " ", 21);
   if (g_strv_length (fields) < 21)
     return FALSE;
-  /* A process looks like this too if only its first thread has ended, but then it has other
-   * threads. */
+  /* The state is also Z if only the first thread of the process has ended. In this case, the
+   * process has other threads. */
   *has_ended = strchr ("ZX", fields[0][0]) != NULL && g_ascii_strtoull (fields[17], NULL, 10) <= 1;
   *started = g_ascii_strtoull (fields[19], NULL, 10);
   return TRUE;
@@ -167,6 +171,7 @@ tps_rank_memory_close_door (TpsRankMemory *memory)
   gboolean has_ended;
 
   close_fd (&memory->fd);
+  /* Every rank has opened the memory by now, so every pid is set. */
   for (guint r = 0; r < memory->size; r++)
     if (!read_process (memory->header->ranks[r].pid, &has_ended, &memory->started[r]))
       memory->started[r] = 0;
@@ -207,7 +212,9 @@ wake_all (Header *header)
     syscall (SYS_futex, &header->generation, FUTEX_WAKE, G_MAXINT32, NULL, NULL, 0);
 }
 
-/* A rank that counts itself too late to be woken sees another generation and does not sleep. */
+/* Sleeps until wake_all(), but at most for `span_ns`. wake_all() reads `n_sleeping` after the last
+ * rank has incremented `generation`. If a rank increments `n_sleeping` too late for wake_all(), the
+ * kernel finds another generation, and the rank does not sleep. */
 static void
 sleep_while (Header *header, guint32 generation, gint64 span_ns)
 {
@@ -227,8 +234,8 @@ tps_rank_memory_break (TpsRankMemory *memory)
   wake_all (memory->header);
 }
 
-/* Returns the names of the ranks that have not arrived at the current meeting; owned by the
- * caller. */
+/* Returns the names of the ranks that have not arrived at the current meeting, owned by the caller.
+ * The signed difference allows the counters to wrap around. */
 static gchar *
 name_missing (TpsRankMemory *memory)
 {
@@ -255,6 +262,7 @@ is_gone (const TpsRankMemory *memory, guint rank)
   gboolean has_ended;
   guint64 started;
 
+  /* Without a start time, only the existence of the process can be checked. */
   if (memory->started[rank] == 0)
     return kill ((pid_t) pid, 0) != 0 && errno == ESRCH;
   return !read_process (pid, &has_ended, &started) || started != memory->started[rank] || has_ended;
@@ -295,7 +303,7 @@ check_ranks (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
   return fail (error, who, "Timed out waiting");
 }
 
-/* Returns whether the meeting ended in time. */
+/* Returns TRUE if the meeting ended while this rank was spinning. */
 static gboolean
 spin (const TpsRankMemory *memory, guint32 generation)
 {
@@ -349,6 +357,8 @@ tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
     return check_ranks (memory, deadline_ns, error);
   if (atomic_fetch_add (&header->n_arrived, 1) + 1 < memory->size)
     return wait_for_generation (memory, generation, deadline_ns, error);
+  /* The counter must be reset first: a rank that sees the new generation may begin the next meeting
+   * at once. */
   header->n_arrived = 0;
   atomic_fetch_add (&header->generation, 1);
   wake_all (header);

@@ -6,7 +6,8 @@
 
 #define BLOCK 4096 /* elements; the sum stays in the first-level cache */
 
-/* Returns FALSE if no rank contributes. */
+/* sum = the weighted sum of [start, start + n_elems) of all parts. Returns FALSE, with an undefined
+ * sum, if all weights are 0. */
 static gboolean
 sum_block (TpsDType dtype, gfloat *sum, const gconstpointer *parts, const gdouble *weights,
            guint n_parts, gsize start, gsize n_elems)

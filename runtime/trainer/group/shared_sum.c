@@ -1,27 +1,27 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Large data in the arena of the ranks are reduced in place. The ranks exchange the places of their
- * data and meet. Each rank then takes one range of the data after the other, first those of its own
- * share, and writes the sum of the range to the data of all ranks, until no range is left. Then all
- * ranks meet again. Because a rank begins with its own share, successive calls find the same data
- * in the cache of the same core.
+ * data and meet. Each rank then takes one range of the data after the other, and writes the sum of
+ * each range to the data of all ranks. A rank begins with the ranges of its own share and then
+ * helps the other ranks. When no range is left, all ranks meet again. Because a rank begins with
+ * its own share, successive calls find the same data in the cache of the same core.
  *
- * Other data are cut into chunks, and a chunk into one segment for each rank. Every rank has slots
- * for chunks in the shared memory. The steps for a chunk, with a meeting of all ranks after the
- * first and the second:
+ * Other data are cut into chunks, and each chunk into one segment for each rank. Every rank has
+ * slots for chunks in the shared memory. A chunk needs three steps, with a meeting of all ranks
+ * after the first and after the second step:
  *
- *   - every rank copies the segments of the others into its own slot
- *   - every rank adds its own segment from all slots, in rank order, and puts the sum into its slot
- *   - every rank copies the sums of the others' segments from their slots
+ *   - every rank copies the segments of the other ranks into its own slot
+ *   - every rank sums its own segment over all slots, in rank order, and writes the sum to its slot
+ *   - every rank copies the sums of the other segments from the slots of the other ranks
  *
- * Three chunks are in progress at a time, so that one meeting for each chunk suffices. One step
- * copies a chunk in, adds the chunk before it, and copies out the chunk before that. So each rank
- * has three slots, used in turn. After the step that reads a slot last, all ranks meet once
- * more before the slot is filled again, possibly by the next call.
+ * Three chunks are in progress at a time, so one meeting for each chunk suffices. Between two
+ * meetings, a rank copies chunk k into its slot, sums chunk k - 1 and copies out chunk k - 2.
+ * Therefore each rank has three slots and uses them in turn. After the last read of a slot, all
+ * ranks meet once more before the slot is filled again, possibly by the next call.
  *
- * Chunks are so small that most memory touched between the first and the last step stays in the
- * second-level cache (`reduce_slot_bytes` of runtime/machine/tuning.h): the data are read from
- * memory once and written once. Chunks must be equally long on all ranks. */
+ * A chunk is small enough (`reduce_slot_bytes` of runtime/machine/tuning.h) to stay in the
+ * second-level cache from its first to its last step. The data are then read from memory once and
+ * written once. Chunks must have equal sizes on all ranks. */
 
 #include "runtime/trainer/group/shared_sum.h"
 
@@ -39,15 +39,16 @@
 #define BLOCK_BYTES 8192 /* stays in the first-level cache */
 
 /* The beginning of the shared memory, before the slots. Successive exchanges use the two rows of
- * weights and places in turn, because a rank may begin the next exchange while another rank still
- * reads the data of this one. */
+ * weights and of places in turn, because a rank may begin the next exchange while another rank
+ * still reads the row of the current exchange. */
 typedef struct
 {
   gdouble weights[2][TPS_RANK_MEMORY_MAX_RANKS];
   guint64 places[2][TPS_RANK_MEMORY_MAX_RANKS]; /* in the arena; 0 = elsewhere */
-  /* The number of ranges of a rank's share that have been taken. During an exchange, each rank sets
-   * its counter of the next exchange to 0: all ranks have finished the last use of that counter,
-   * and no rank takes a range in the next exchange before every rank has begun that exchange. */
+  /* The number of ranges that have been taken from a rank's share. In each exchange, a rank resets
+   * its counter of the next exchange. This is safe for two reasons. All ranks have finished the
+   * last use of that counter, two exchanges ago. And in the next exchange, a rank takes ranges only
+   * after the meeting of all ranks. */
   struct
   {
     _Alignas(LINE_BYTES) _Atomic guint64 n_taken;
@@ -118,7 +119,7 @@ tps_shared_sum_get_memory (TpsSharedSum *shared, gsize n_bytes, TpsBuffer *curre
 
 /* -- a chunk -- */
 
-/* The data to be summed. */
+/* The data and the parameters of one call. */
 typedef struct
 {
   TpsSharedSum *shared;
@@ -127,9 +128,9 @@ typedef struct
   gsize elem_size;
   const TpsAverage *average; /* NULL: a sum of floats */
   gdouble divisor;
-  const gdouble *weights;                    /* [size], of an average */
+  const gdouble *weights;                    /* [size]; NULL for a sum */
   guint8 *places[TPS_RANK_MEMORY_MAX_RANKS]; /* the data of all ranks, if they lie in the arena */
-  guint turn;                                /* of the counters of ranges */
+  guint turn;                                /* index of the counters in Notes.shares */
 } Reduction;
 
 /* The position of a chunk and its division into segments. */
@@ -155,7 +156,7 @@ get_chunk (const Reduction *reduction, gsize number)
   };
 }
 
-/* Segments begin at cache lines, so that two ranks never write to the same line. */
+/* Segments begin at multiples of a cache line, so two ranks never write to the same line. */
 static gsize
 begin_of (const Chunk *chunk, guint rank)
 {
@@ -205,7 +206,7 @@ part_of (const Chunk *chunk, guint rank)
   return rank == chunk->reduction->shared->rank ? chunk->data : slot_of (chunk, rank);
 }
 
-/* Sums `n_elems` floats at `begin`, which is in bytes. */
+/* sum = the sum of `n_elems` floats of all ranks from byte `begin` of the chunk on. */
 static void
 sum_floats (const Chunk *chunk, gsize begin, gsize n_elems, gfloat *sum)
 {
@@ -301,7 +302,7 @@ reduce_range (const Reduction *reduction, gsize begin, gsize end)
     }
 }
 
-/* Takes ranges of the share of `rank`, which may be another rank, and reduces them, until none is
+/* Takes and reduces ranges of the share of `rank`, which may be another rank, until no range is
  * left. */
 static void
 reduce_share (const Reduction *reduction, guint rank)
@@ -334,7 +335,7 @@ reduce_in_place (const Reduction *reduction, gint64 deadline_ns, GError **error)
 
 /* -- calls -- */
 
-/* The work between two meetings. */
+/* Does this rank's work between two meetings. */
 static void
 run_step (const Reduction *reduction, gsize step, gsize n_chunks)
 {
@@ -376,7 +377,7 @@ reduce_in_slots (const Reduction *reduction, gint64 deadline_ns, GError **error)
   return TRUE;
 }
 
-/* Whether the ranks tell each other where the data are. Equal on all ranks. */
+/* Returns TRUE if the ranks exchange the places of their data. The result is equal on all ranks. */
 static gboolean
 is_large (const Reduction *reduction)
 {
@@ -385,8 +386,8 @@ is_large (const Reduction *reduction)
   return shared->arena != NULL && reduction->n_elems * reduction->elem_size > shared->slot_bytes;
 }
 
-/* Finds the data of all ranks in the arena. FALSE with an error if a rank named an impossible
- * place, without one if the data of a rank lie elsewhere. */
+/* Finds the data of all ranks in the arena. Returns FALSE with an error if a rank has sent an
+ * invalid place, and FALSE without an error if the data of a rank lie outside the arena. */
 static gboolean
 find_places (Reduction *reduction, const guint64 *places, GError **error)
 {
@@ -394,7 +395,7 @@ find_places (Reduction *reduction, const guint64 *places, GError **error)
 
   for (guint r = 0; r < reduction->shared->size; r++)
     {
-      guint64 place = *(volatile const guint64 *) &places[r]; /* once: the rank could change it */
+      guint64 place = *(volatile const guint64 *) &places[r]; /* read once: it may change */
 
       if (place == 0)
         return FALSE;
@@ -409,7 +410,8 @@ find_places (Reduction *reduction, const guint64 *places, GError **error)
   return TRUE;
 }
 
-/* Exchanges the ranks' weights and, for large data, the places of the data. `weights` [size]. */
+/* Exchanges the weights of the ranks and, for large data, the places of the data. `weights` [size]
+ * receives the weights. `in_place` receives TRUE if the data of all ranks lie in the arena. */
 static gboolean
 exchange (Reduction *reduction, gdouble weight, gdouble *weights, gboolean *in_place,
           gint64 deadline_ns, GError **error)

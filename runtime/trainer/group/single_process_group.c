@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group of one rank: a sum is the data itself, and a gather is a copy. */
+/* A group of one rank. A sum leaves the data unchanged, and a gather copies them. */
 
 #include "runtime/trainer/group/process_groups.h"
 
@@ -16,7 +16,8 @@ typedef struct
   gboolean is_aborted; /* under the lock */
 } SingleGroup;
 
-/* Returns the error of an aborted group, owned by the caller; NULL while the group is open. */
+/* Returns the error of an aborted group, owned by the caller. Returns NULL while the group is
+ * open. */
 static GError *
 dup_error (SingleGroup *self)
 {
@@ -40,7 +41,7 @@ single_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsC
   done (user_data, error);
 }
 
-/* Also serves device memory. */
+/* The data stay unchanged, so this works for device memory too and need not wait for `ready`. */
 static void
 single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *data, gsize n_elems,
                              TpsCollectiveDone done, gpointer user_data)
@@ -48,7 +49,7 @@ single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *da
   single_all_reduce_f32 (group, data, n_elems, done, user_data);
 }
 
-/* Elements with weight 1 are their own average, so they are neither read nor written. */
+/* With weight 1, the sum and the average equal the elements, which are neither read nor written. */
 static void
 single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
                 gpointer user_data)
