@@ -61,7 +61,8 @@ init_call (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
     }
 }
 
-/* The hook works in host memory: the bucket's own, or its staged copy. */
+/* Initialises the host memory of a dense bucket for the hook. On the host, this is the bucket's own
+ * gradient. On a device, it is the page-locked copy of the gradient. */
 static gboolean
 init_storage (TpsBucketSlot *slot, const TpsBucketSlotOptions *options, GError **error)
 {
@@ -123,7 +124,8 @@ tps_bucket_slot_move_gradient (TpsBucketSlot *slot, TpsBuffer *buffer)
 
 /* -- a step -- */
 
-/* Builds the gradient of a sparse bucket from references to the model's gradients. */
+/* Initialises `gradient` with references: to the model's gradient for a sparse bucket, and to the
+ * slot's memory for a dense bucket. */
 static void
 gather (TpsBucketSlot *slot, const TpsBucket *bucket, const TpsModel *model, TpsGradient *gradient)
 {

@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 
-/* The open bucket of dense parameters, and the closed buckets. */
+/* The open bucket, which takes the next dense parameters, and the closed buckets. */
 typedef struct
 {
   TpsBucketLayout *layout;
@@ -19,7 +19,7 @@ typedef struct
 static gboolean
 check_mib (gdouble mib, const gchar *what, GError **error)
 {
-  /* A bucket of more than one PiB is refused, because it would overflow the computation below. */
+  /* 2^30 MiB = 1 PiB */
   if (isfinite (mib) && mib >= 0 && mib <= 1073741824.0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -60,8 +60,8 @@ add_dense (LayoutBuilder *builder, guint index, gsize n_elems)
   builder->open_elems += n_elems;
 }
 
-/* Parameters are added in reverse order. So of two buckets, the one whose last parameter has the
- * greater index is complete first. */
+/* Orders buckets by their completion in the backward pass. Parameters are added in reverse order,
+ * so a bucket is complete earlier if its last parameter has a greater index. */
 static gint
 compare_completion (gconstpointer a, gconstpointer b)
 {

@@ -27,7 +27,7 @@ on_gathered (gpointer user_data, const GError *error)
   tps_mutex_unlock (&self->lock);
 }
 
-/* The group's own timeout bounds the wait. */
+/* Blocks, at most for the group's timeout. */
 static gboolean
 gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
                  TpsBuffer **gathered, GError **error)
@@ -49,7 +49,8 @@ gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsiz
   return FALSE;
 }
 
-/* The last byte is the kind of memory, in which ranks may differ. Owned by the caller. */
+/* Returns the facts as text, owned by the caller. The last byte is the kind of memory, "d" (device)
+ * or "h" (host), which may differ between ranks. */
 static gchar *
 write_facts (const TpsLayoutFacts *facts)
 {

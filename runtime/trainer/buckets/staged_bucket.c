@@ -14,7 +14,8 @@ ops_of (const TpsStagedBucket *self)
 
 typedef TpsBuffer *(*Alloc) (TpsDevice *device, gsize n_bytes, GError **error);
 
-/* Makes the buffer large enough; its contents are lost if it grows. */
+/* Ensures that the buffer has at least `n_bytes`. A larger buffer replaces it without its
+ * contents. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDevice *device, Alloc alloc, gsize n_bytes, GError **error)
 {
@@ -121,7 +122,7 @@ tps_staged_bucket_wait (TpsStagedBucket *self, GError **error)
   return ops_of (self)->event_sync (self->ready, error);
 }
 
-/* Initialises a tensor of this shape at the start of `buffer`. */
+/* Initialises the tensor with this shape at the beginning of `buffer`. */
 static void
 init_in (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer)
 {
@@ -189,8 +190,8 @@ tps_staged_bucket_bring_up (TpsStagedBucket *self, TpsGradient *copy, GError **e
 
 /* -- from the host to the device -- */
 
-/* Returns page-locked memory with the elements of `from`, which are copied if they lie elsewhere: a
- * copy to the device from other memory would block. */
+/* Returns `page_locked`, to which the elements of `from` are copied unless they already lie there.
+ * A copy to the device from memory that is not page-locked would block. */
 static gpointer
 through (gpointer page_locked, const TpsTensor *from)
 {

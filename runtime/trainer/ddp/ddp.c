@@ -1,23 +1,23 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A step: during the backward pass, on_gradient_ready() counts the gradients of each bucket.
- * launch() compresses complete buckets and passes them to the hook in the order of their numbers.
- * on_reduced(), on any thread, checks the average, decompresses it and stores it in the bucket's
- * slot. finish_step() waits for all buckets.
+/* The sequence of a step: during the backward pass, on_gradient_ready() counts the gradients of
+ * each bucket. launch() compresses complete buckets and passes them to the hook in the order of
+ * their numbers. on_reduced(), on any thread, checks the average, decompresses it and stores it in
+ * the bucket's slot. finish_step() waits for all buckets.
  *
  * On a device, the backward pass has only been enqueued when launch() is called. The bucket goes to
- * a separate thread (launch_staged()), which handles buckets in order. It waits until the bucket is
- * complete if its hook needs that, and copies it to the host if its hook works there. All buckets
- * pass through this thread, so that collectives of all ranks are issued in one order. finish_step()
- * enqueues the use of the averages after the backward pass, and the optimizer after that.
+ * the staging thread (launch_staged()), which handles buckets in order. If the hook needs a
+ * complete bucket, the thread waits until the bucket is complete. If the hook works in host memory,
+ * the thread copies the bucket to the host. All buckets pass through this thread, so that all ranks
+ * issue their collectives in the same order. finish_step() makes the model's stream wait for the
+ * averages, so work that is enqueued later, such as the optimizer, can use them.
  *
- * Failures: the first error is kept, no further bucket is launched, and exchange and group are
- * cancelled. finish_step() still waits for the calls in flight, because hooks borrow the buckets'
- * memory.
+ * Failures: the first error is kept, no further bucket is launched, and the exchange and the group
+ * are cancelled. finish_step() still waits for the calls in flight, because hooks borrow the
+ * buckets' memory.
  *
- * Threads: everything except launch_staged() and on_reduced() runs on the training thread. The lock
- * guards the marked fields.
- */
+ * Threads: launch_staged() runs on the staging thread, and the callbacks of a call run on any
+ * thread. All other functions run on the training thread. */
 
 #include "runtime/trainer/ddp/ddp.h"
 
@@ -39,9 +39,9 @@ struct TpsDdp
   TpsBucketLayout layout;
   TpsBucketSlot *slots; /* indexed by bucket */
   guint next_launch;
-  TpsWorkerPool *stager; /* on a device: one thread */
+  TpsWorkerPool *stager; /* one thread; NULL on the host */
 
-  TpsMutex lock;
+  TpsMutex lock; /* guards the fields below, and the fields of slots named in bucket_slot.h */
   TpsCond changed;
   guint n_in_flight;
   GError *error; /* the first error */
@@ -65,8 +65,8 @@ keep_first_error (TpsDdp *ddp, const GError *error)
     ddp->error = g_error_copy (error);
 }
 
-/* Receives errors of calls that have not ended. The training thread then gives the step up, which
- * ends them. */
+/* Receives the error of a call that has not ended. The training thread then gives up the step,
+ * which ends the call. */
 static void
 on_failing (TpsBucketCall *call, const GError *error)
 {
@@ -154,14 +154,15 @@ tps_ddp_free (TpsDdp *ddp)
     return;
   if (ddp->n_in_flight != 0)
     {
-      /* The exchange or the group has broken its contract. A leak is better than a write to freed
-       * memory. */
+      /* The exchange or the group has broken its contract: it must not use the memory any more. A
+       * leak is better than a write to freed memory. */
       g_critical ("%u buckets are still in flight when their memory is freed; it is leaked",
                   ddp->n_in_flight);
       return;
     }
   g_clear_pointer (&ddp->stager, tps_worker_pool_free);
-  /* Even after a failure the stream has passed all work on the memory that is released now. */
+  /* Even if the device has failed, the stream has then passed all work on the memory that is
+   * released below. */
   ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
@@ -188,7 +189,7 @@ tps_ddp_get_call (const TpsDdp *ddp, guint bucket)
 
 /* -- steps -- */
 
-/* Stores the average or the error. Thread: any. */
+/* Ends the call of a bucket: stores the average or the error. Thread: any. */
 static void
 finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GError *error)
 {
@@ -225,7 +226,8 @@ on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
   finish_bucket (ddp, slot, reduced, error);
 }
 
-/* The average may lie in host memory even if the hook works in device memory. */
+/* Moves an average from host memory to the device. An average may lie in host memory even if the
+ * hook works in device memory. */
 static gboolean
 take_on_device (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
 {
@@ -272,7 +274,7 @@ bring_up (TpsBucketSlot *slot, GError **error)
   return TRUE;
 }
 
-/* Returns the call in the memory that the hook works in; NULL with an error. */
+/* Returns the call for the memory in which the hook uses the bucket. Returns NULL with an error. */
 static TpsBucketCall *
 prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
 {
@@ -287,8 +289,8 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
       on_device->ready = NULL;
       if (!tps_staged_bucket_wait (slot->staged, error))
         return NULL;
-      /* Others may be waiting for this memory. The optimizer has read it, because its work precedes
-       * the gradients that are complete now. */
+      /* A peer may be waiting for the release of this memory. The optimizer has read it, because
+       * the optimizer's work precedes the gradients, which are complete now. */
       tps_gradient_clear (&slot->retired);
       return on_device;
     default:
@@ -308,7 +310,8 @@ dup_error (TpsDdp *ddp)
 }
 
 /* Runs on the staging thread. If the device hangs, the pass gives up after DRAIN_NS and frees the
- * hook's context, so a bucket of a failed step must not reach the hook. */
+ * hook's context. Therefore a bucket of a failed step must not reach the hook, and the error is
+ * checked again after prepare_call(), which may block. */
 static void
 launch_staged (gpointer user_data)
 {
@@ -361,7 +364,8 @@ on_gradient_ready (gpointer user_data, guint index)
     launch (ddp, ddp->next_launch++, TRUE);
 }
 
-/* Must be called with the lock held. The result is owned by the caller. */
+/* Returns the numbers of the buckets in flight, owned by the caller. Must be called with the lock
+ * held. */
 static gchar *
 name_in_flight (TpsDdp *ddp)
 {
@@ -373,8 +377,8 @@ name_in_flight (TpsDdp *ddp)
   return g_string_free (names, FALSE);
 }
 
-/* Must be called with the lock held. Returns at the deadline, at the first error, or when all
- * buckets are done. */
+/* Waits until all buckets are done, until the first error, or until the deadline, which sets an
+ * error. Must be called with the lock held. */
 static void
 wait_for_buckets (TpsDdp *ddp, gint64 deadline_ns)
 {
@@ -403,7 +407,7 @@ cancel_all (TpsDdp *ddp)
     context->group->ops->abort (context->group);
 }
 
-/* Asks the hook where the gradients of the bucket should be written. */
+/* Moves the gradients of a dense bucket to memory of the hook, if the hook provides any. */
 static void
 place_gradient (TpsDdp *ddp, guint index)
 {
@@ -441,7 +445,8 @@ begin_step (TpsDdp *ddp)
     ddp->slots[b].n_unready = ddp->layout.buckets[b].n_parameters;
 }
 
-/* A device failure is reported first, because it causes the errors of other ranks. */
+/* Returns FALSE if the device has failed. This error must precede others, because it causes the
+ * errors of other ranks. */
 static gboolean
 check_device (TpsDdp *ddp, GError **error)
 {
@@ -450,8 +455,9 @@ check_device (TpsDdp *ddp, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
-/* Cancels the exchange and the group, and waits until the buckets' memory has no other user in this
- * process. Other ranks may still write to memory of the group (TpsProcessGroupOps.get_memory). */
+/* Cancels the exchange and the group. Waits, at most for DRAIN_NS, until no call in this process
+ * uses the buckets' memory. Other ranks may still write to memory of the group
+ * (TpsProcessGroupOps.get_memory). */
 static void
 give_up_step (TpsDdp *ddp, GError **error)
 {
@@ -491,8 +497,8 @@ finish_step (TpsDdp *ddp, GError **error)
   return TRUE;
 }
 
-/* Without this check, a model that does not report a gradient would make the step wait until its
- * deadline. */
+/* Fails the step because the model has not reported all gradients. Otherwise the step would end
+ * without the buckets that have not been launched. */
 static gboolean
 fail_unreported (TpsDdp *ddp, GError **error)
 {

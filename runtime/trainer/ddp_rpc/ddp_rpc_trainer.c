@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Borrowed memory: the lookup and the push borrow the batch until both have ended, and the push
- * borrows the slices of the gradient. Both calls end within their step, so batches use two places
- * in turn: the next batch is drawn while the push is in flight.
+/* The lookup and the push borrow the batch until both have ended. The push also borrows the slices
+ * of the gradient. Both calls end within their step, so two places for batches suffice: the next
+ * batch is drawn into the other place while the push is in flight.
  */
 
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
@@ -19,7 +19,7 @@
 #define FORWARD_METRIC "forward_metric"
 #define BACKWARD_METRIC "backward_metric"
 
-#define MAX_ROWS_PER_BAG 1024 /* gives 100 MiB of activations for the largest batch */
+#define MAX_ROWS_PER_BAG 1024 /* limits the model's input for the largest batch to 100 MiB */
 
 typedef struct
 {
@@ -48,7 +48,7 @@ typedef struct
   TpsTableColumns columns;
   const gfloat **slices;     /* [tables], slices of the gradient */
   TpsStagedTensor targets;   /* [largest number of bags * rows_per_bag] */
-  TpsTrainBatch model_batch; /* the model's view of the batch, in its device's memory */
+  TpsTrainBatch model_batch; /* the model's input and targets, in its device's memory */
   GError *push_error;        /* the reason why this step's gradient was not pushed */
   TpsTableCall lookup;
   TpsTableCall push;
@@ -208,7 +208,7 @@ training_clear (Training *self)
   if (self->pass != NULL)
     {
       tps_table_call_clear (&self->push);
-      /* waits for the stream, so the memory below is no longer in use */
+      /* This waits for the stream, which then no longer uses the memory released below. */
       tps_table_columns_clear (&self->columns);
       tps_table_call_clear (&self->lookup);
     }
@@ -255,8 +255,8 @@ fill_queries (Training *self)
     };
 }
 
-/* Returns the deadline of one round trip that starts now, and reports it to the pass as expected
- * waiting time. */
+/* Returns the deadline of a call that starts now. Reports it to the pass as the end of an expected
+ * wait. */
 static gint64
 get_deadline (Training *self)
 {
@@ -321,7 +321,7 @@ look_up (Training *self, GError **error)
 
 /* -- between tables and model -- */
 
-/* Fills the batch that the model computes on. */
+/* Fills the model's batch with the rows of the lookup and the targets of the bags. */
 static void
 fill_model_batch (Training *self)
 {
@@ -340,7 +340,8 @@ fill_model_batch (Training *self)
                             tps_shape_n_bytes (&batch->target.shape));
 }
 
-/* Called during the backward pass. */
+/* Pushes the gradient of the model's input. Called during the backward pass. An error is kept in
+ * `push_error`. */
 static void
 push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
 {
@@ -350,7 +351,7 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
   if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
                                 &self->push_error))
     return;
-  /* The stream has passed the copies of the outputs. After their release, the server may write the
+  /* The stream has passed the copies of the outputs. After their release, a server may write the
    * next results to the same memory. */
   tps_table_columns_release (&self->columns, self->lookup.outputs);
   for (guint t = 0; t < n_tables; t++)
@@ -364,7 +365,7 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
 
 /* -- steps -- */
 
-/* Records the interval from *start_ns to now, and starts the next one. */
+/* Records the interval from *start_ns to now, and starts the next interval. */
 static void
 record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
 {
@@ -374,7 +375,8 @@ record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
   *start_ns = now_ns;
 }
 
-/* `key` is the step's key in the metrics. The times are those of the device if there is one. */
+/* Runs the dense part of a step. `key` is the step's key in the metrics. On a device, the metrics
+ * are times of the device. */
 static gboolean
 train_dense (Training *self, const gchar *key, GError **error)
 {

@@ -51,7 +51,8 @@ get_n_bytes (const TpsTableColumns *columns, gsize n_bags)
   return n_bags * columns->n_tables * columns->dim * sizeof (gfloat);
 }
 
-/* Writes the rows of `n` tables in host memory, from `first` on, to the matrix in host memory. */
+/* Copies the rows of `n` tables from `first` on, in host memory, to their columns of the matrix in
+ * host memory. */
 static void
 concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize first, gsize n, gsize n_bags)
 {
@@ -67,8 +68,8 @@ concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize first, gsi
     }
 }
 
-/* Copies the columns of `n` tables, from `first` on, to the matrix on the device. Rows of `from`
- * are `from_stride` bytes apart. */
+/* Enqueues a copy of the columns of `n` tables from `first` on to the matrix on the device. Rows of
+ * `from` are `from_stride` bytes apart. */
 static void
 copy_columns (TpsTableColumns *columns, gsize first, gsize n, gsize n_bags, const gfloat *from,
               gsize from_stride)
@@ -80,7 +81,7 @@ copy_columns (TpsTableColumns *columns, gsize first, gsize n, gsize n_bags, cons
                                   n * columns->dim * sizeof *to, n_bags);
 }
 
-/* Returns the number of tables from `first` on whose rows lie in host memory. */
+/* Returns the number of successive tables from `first` on whose rows lie in host memory. */
 static gsize
 count_on_host (const TpsTableColumns *columns, const TpsTensor *tables, gsize first)
 {
@@ -91,7 +92,8 @@ count_on_host (const TpsTableColumns *columns, const TpsTensor *tables, gsize fi
   return t - first;
 }
 
-/* Enqueues one copy for each table on the device, and one for each run of tables on the host. */
+/* Enqueues one copy for each table whose rows lie on the device, and one copy for each run of
+ * tables whose rows lie on the host. */
 static void
 join_on_device (TpsTableColumns *columns, const TpsTensor *tables, gsize n_bags)
 {

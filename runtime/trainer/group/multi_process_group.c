@@ -142,7 +142,7 @@ wait_until_gathered (Gathering *gathering, GError **error)
 }
 
 /* Returns TRUE if `mine` is TRUE on all ranks. Blocks. Returns FALSE without an error if it is
- * FALSE on a rank, and FALSE with an error if the ranks could not be asked. */
+ * FALSE on a rank, and FALSE with an error if the exchange fails. */
 static gboolean
 all_agree (TpsProcessGroup *on_host, gboolean mine, GError **error)
 {

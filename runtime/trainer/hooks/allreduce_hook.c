@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All buckets are all-reduced among the trainers; no server takes part. */
+/* All buckets are all-reduced among the trainers, without servers. */
 
 #include "runtime/trainer/hooks/built_in_hooks.h"
 

@@ -8,7 +8,7 @@
 
 /* -- cutting -- */
 
-/* Initialises `part` as another owner of [first, first + n) along the first dimension. */
+/* Initialises `part` as a reference to [first, first + n) of the first dimension of `whole`. */
 static void
 init_part (TpsTensor *part, const TpsTensor *whole, gint64 first, gint64 n)
 {
@@ -159,7 +159,8 @@ tps_bucket_pieces_add (TpsBucketPieces *self, guint index, TpsGradient *average,
   return TRUE;
 }
 
-/* Pieces are in the order of their rows, and so are the rows of each. */
+/* Concatenates the rows of all pieces. Their ids ascend, because the ids ascend within each piece
+ * and the pieces are in the order of their rows. */
 static void
 join_rows (TpsBucketPieces *self, TpsGradient *average)
 {

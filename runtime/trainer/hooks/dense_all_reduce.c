@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reduces a dense bucket in place through the process group. The group averages half floats, since
- * a sum would be rounded before the division. It also averages floats if it supports that.
- * Otherwise the group sums the floats, with the weight as one more element, and the sum is divided
- * here; in device memory, the device divides. */
+/* Reduces a dense bucket in place through the process group. The group averages FLOAT16 and
+ * BFLOAT16, because a sum would be rounded before the division. In host memory, the group also
+ * averages FLOAT32 if it supports this. Otherwise the group sums the elements, with the weight as
+ * an additional element, and this file divides the sum by the sum of the weights. In device memory,
+ * the device divides. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -61,7 +62,7 @@ check_weights (const TpsBucketCall *call, gdouble weights, GError **error)
   return FALSE;
 }
 
-/* The sum of the weights follows the elements. */
+/* Divides the sum, in host memory, by the sum of the weights, which follows the elements. */
 static gboolean
 divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {
@@ -75,8 +76,8 @@ divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **
   return TRUE;
 }
 
-/* The same in device memory. The sum, on another stream, is complete when this is called, so the
- * wait is only for the copy of one number. */
+/* As divide_by_weights(), but in device memory. The group has completed the sum on another stream,
+ * so stream_sync() waits only for the copy of one number. */
 static gboolean
 divide_on_device (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {
@@ -96,7 +97,7 @@ divide_on_device (const TpsHookContext *context, TpsBucketCall *call, GError **e
   return TRUE;
 }
 
-/* Takes over the error. */
+/* Ends the call. Takes over the error, which is NULL after a success. */
 static void
 finish (DenseCall *self, GError *owned_error)
 {
@@ -187,7 +188,7 @@ tps_hook_get_group_memory (const TpsHookContext *context, const TpsBucketCall *c
                                         : NULL;
 }
 
-/* Returns the name of the backend that is used for this call. */
+/* Returns the name of the backend of this call, for the metrics. */
 static const gchar *
 get_backend (const TpsHookContext *context, const TpsBucketCall *call)
 {

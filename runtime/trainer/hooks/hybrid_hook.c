@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Dense buckets use the group of the pass, and sparse buckets the group of the CPU. Without a GPU
- * both are the same group, and only the metric type distinguishes the two. */
+/* All buckets are all-reduced through the group of the pass. Dense buckets may lie in device
+ * memory, and sparse buckets always travel through host memory. Sparse buckets have a metric type
+ * of their own. */
 
 #include "runtime/trainer/hooks/built_in_hooks.h"
 

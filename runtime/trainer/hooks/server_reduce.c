@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Averages a bucket on its parameter servers, in one or several pieces. The exchange receives all
- * pieces at once and sends them in order: the server averages and returns the first ones while it
+/* Averages a bucket on its parameter servers, in one or more pieces. The exchange gets all pieces
+ * at once and sends them in order. A server can then average and return the first pieces while it
  * receives the next ones.
  *
- * If a piece fails, the failure is reported at once, and the bucket fails when no piece is in
- * flight any more, because the exchange borrows its memory until then.
- */
+ * If one of several pieces fails, the failure is reported at once. The bucket fails after its last
+ * piece has ended, because the exchange borrows the memory of the bucket until then. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -29,7 +28,7 @@ struct ServerCall
   const TpsRoute *route;
   gchar *key;
   TpsGradient average;    /* of a bucket that travels as a whole */
-  TpsBucketPieces joined; /* of all others */
+  TpsBucketPieces joined; /* of a bucket in several pieces */
   TpsGradient *slices;    /* [n_pieces]; NULL for a bucket that travels as a whole */
   PieceCall *pieces;      /* [n_pieces] */
 
@@ -54,9 +53,9 @@ server_call_free (ServerCall *self)
   g_free (self);
 }
 
-/* If servers average blocks of trainers, a whole block can be without data in the last step of an
- * epoch. The server then reports that it cannot divide by a weight of 0. This is not a failure:
- * there is nothing to apply. */
+/* Returns TRUE if the error means that no trainer of the block has data. If servers average blocks
+ * of trainers, a whole block may be without data in the last steps of an epoch. The server then
+ * refuses to divide by a weight of 0. This is not a failure, because there is nothing to apply. */
 static gboolean
 is_block_without_data (const ServerCall *self, const GError *error)
 {
@@ -73,7 +72,8 @@ take_average (ServerCall *self, guint index, TpsGradient *average, GError **erro
   return TRUE;
 }
 
-/* The call stays alive until this piece is counted as done, also on another thread. */
+/* Keeps and reports the first error. Must be called before piece_done() for the same piece, which
+ * may free the call. */
 static void
 fail (ServerCall *self, const GError *error)
 {
@@ -88,7 +88,7 @@ fail (ServerCall *self, const GError *error)
     tps_bucket_call_report_failure (self->call, error);
 }
 
-/* Ends the call with all of its pieces. */
+/* Ends the call after its last piece, and frees `self`. */
 static void
 finish (ServerCall *self)
 {
@@ -96,7 +96,8 @@ finish (ServerCall *self)
   g_auto (TpsGradient) average = { TPS_GRADIENT_NONE };
   g_autoptr (GError) error = g_steal_pointer (&self->error);
 
-  /* An error means that the metrics were cleared in the meantime. The gradient is still valid. */
+  /* The error is ignored: it means that the metrics were cleared in the meantime, while the
+   * gradient is still valid. */
   tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
   if (self->slices == NULL)
     tps_gradient_move (&average, &self->average);
@@ -151,8 +152,8 @@ tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *c
              : TPS_HOOK_REACH_HOST;
 }
 
-/* Memory that is shared with a server can hold the bucket only if all pieces of the bucket go to
- * that server. */
+/* Memory that is shared with one server is suitable only if all pieces of the bucket go to this
+ * server. */
 TpsBuffer *
 tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
                             TpsBuffer *current)
@@ -224,7 +225,7 @@ tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call)
       tps_bucket_call_finish (call, NULL, error);
       return;
     }
-  /* The answer to the last piece frees the call, possibly before send_piece() returns. */
+  /* The reply to the last piece frees `self`, possibly before send_piece() returns. */
   for (guint i = 0; i < n_pieces; i++)
     send_piece (self, i, deadline_ns);
 }

@@ -3,10 +3,9 @@
 /* Reduces the rows of a bucket through a process group that has dense collectives only.
  *
  * Every rank gathers the heads (weight, counts, ids) and the rows of all ranks. Both gathers are
- * issued at once, because all ranks must issue collectives in the same order. Each rank then merges
- * the lists itself: ids ascending, and ranks ascending within an id. So all ranks get the same
- * bits, which are those of the averaging server. Data from other ranks are checked before use.
- */
+ * issued together, because all ranks must issue collectives in the same order. Each rank then
+ * merges the lists itself, by ascending ids and, for each id, in rank order. Therefore all ranks
+ * get the same bits as from the averaging server. Data from other ranks are checked before use. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -42,7 +41,8 @@ typedef struct
   GError *error; /* of the first gather */
 } SparseCall;
 
-/* The contribution of one rank, borrowed, and the position up to which it has been merged. */
+/* The contribution of one rank, borrowed. `next` is the position of the first row that has not been
+ * merged. */
 typedef struct
 {
   gdouble weight;
@@ -88,7 +88,8 @@ check_ids (const TpsBucketCall *call, const Part *part)
   return TRUE;
 }
 
-/* `head` is aligned to 8 bytes, because all sizes before it are multiples of 8. */
+/* Checks the contribution of `rank`. `head_bytes` is aligned to 8 bytes, because the sizes of all
+ * earlier heads are multiples of 8. */
 static gboolean
 read_part (Part *part, const TpsBucketCall *call, guint rank, const guint8 *head_bytes,
            gsize n_head_bytes, const guint8 *row_bytes, gsize n_row_bytes, GError **error)
@@ -118,7 +119,8 @@ read_part (Part *part, const TpsBucketCall *call, guint rank, const guint8 *head
   return TRUE;
 }
 
-/* Returns the contributions in rank order; NULL with an error. */
+/* Returns the checked contributions in rank order, owned by the caller. Returns NULL with an
+ * error. */
 static Part *
 read_parts (const SparseCall *self, GError **error)
 {
@@ -138,7 +140,7 @@ read_parts (const SparseCall *self, GError **error)
   return g_steal_pointer (&parts);
 }
 
-/* Returns the lowest id at or after any rank's cursor; G_MAXINT64 at the end. */
+/* Returns the lowest id that has not been merged, or G_MAXINT64 at the end. */
 static gint64
 lowest_id (const Part *parts, guint n_parts)
 {
@@ -150,7 +152,8 @@ lowest_id (const Part *parts, guint n_parts)
   return lowest;
 }
 
-/* sum = the rows of `id`, in rank order. Advances the cursors of the parts. */
+/* sum = the weighted sum of the rows of `id`, in rank order. Advances `next` of the parts that
+ * contain `id`. */
 static void
 sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gfloat *sum)
 {
@@ -175,7 +178,8 @@ sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gflo
 }
 
 /* Merges all parts. `ids` and `out` (of the rows' type) must have room for all rows of all parts.
- * Returns the number of ids. */
+ * Returns the number of ids. FLOAT32 rows are summed in `out` itself; rows of other types are
+ * summed as FLOAT32 in `wide_row` and rounded once. */
 static gint64
 merge_parts (Part *parts, guint n_parts, const TpsBucketCall *call, gdouble divisor, gint64 *ids,
              guint8 *out)
@@ -242,6 +246,7 @@ on_heads_gathered (gpointer user_data, const GError *error)
     self->error = g_error_copy (error);
 }
 
+/* The group runs its collectives in order, so on_heads_gathered() has been called before. */
 static void
 on_rows_gathered (gpointer user_data, const GError *gather_error)
 {

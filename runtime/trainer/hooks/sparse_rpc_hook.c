@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sparse buckets go to parameter servers, dense ones are all-reduced among the trainers. */
+/* Sparse buckets go to parameter servers. Dense buckets are all-reduced among the trainers. */
 
 #include "runtime/trainer/hooks/built_in_hooks.h"
 
