@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory: on the CPU, the layer reads its parameters from the received model, without a copy.
- * Gradients are computed into tensors that the update borrows until its reply arrives; meanwhile
- * the inputs of the next step are drawn. The client may provide the memory of the gradients. On
- * another device, parameters and inputs are copied to the device, and gradients from it. The stream
- * has passed the copies before the gradients are sent.
+/* Memory: on the CPU, the layer reads its parameters from the received model without a copy. The
+ * update borrows the gradients until its reply arrives. Meanwhile, the trainer draws the input of
+ * the next step. The client may provide the memory of the gradients. On another device, parameters
+ * and inputs are copied to the device, and gradients are copied from the device. The stream has
+ * passed these copies before the gradients are sent.
  */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
@@ -19,8 +19,8 @@
 #include "runtime/base/sync.h"
 #include "runtime/trainer/batch_update/model_call.h"
 
-/* The wait on the trainer's side must exceed the server's timeout by this time, so that the
- * server's error, which names the missing trainers, arrives first. */
+/* The trainer's timeout must exceed the server's timeout by this time. Then the server's error,
+ * which names the missing trainers, arrives first. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 #define MAX_BATCH_SIZE (1 << 20)
 
@@ -37,7 +37,7 @@ typedef struct
   TpsPass *pass;
   Arguments arguments;
   TpsModelCall call;
-  TpsModelVersion *model;                    /* holds the parameters */
+  TpsModelVersion *model;                    /* the last received model, with its parameters */
   TpsTensor values[MAX_PARAMETERS];          /* the parameters or, on a device, their copies */
   TpsStagedTensor gradients[MAX_PARAMETERS]; /* storage of the model's gradients */
   TpsStagedTensor input;
@@ -158,7 +158,7 @@ training_clear (Training *self)
     return;
   stream = self->pass->model->stream;
   tps_model_call_clear (&self->call);
-  /* a failed pass may have left work in the queue */
+  /* A failed pass may have left work on the stream. */
   stream->device->ops->stream_sync (stream, NULL);
   for (guint i = 0; i < MAX_PARAMETERS; i++)
     {
@@ -175,8 +175,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Training, training_clear)
 
 /* -- the model -- */
 
-/* Returns the deadline of a call that starts now, and reports it to the pass as expected waiting
- * time. */
+/* Returns the deadline of a call that starts now. Reports it to the pass as the end of an expected
+ * wait. */
 static gint64
 begin_call (Training *self)
 {
@@ -217,8 +217,8 @@ use_parameter (Training *self, guint i)
                              tps_shape_n_bytes (&received->shape));
 }
 
-/* Makes the layer compute with `model`, which is taken over and only read. The stream has passed
- * all work with the old model, because its gradients have been sent. */
+/* Makes the layer compute with `model`, which is taken over and only read. Releases the old model:
+ * the stream has passed all work with it, because its gradients have been sent. */
 static gboolean
 use_model (Training *self, TpsModelVersion *model, GError **error)
 {
@@ -244,7 +244,7 @@ offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
       tps_tensor_init (&parameters[i].tensor, &pass->model->parameters[i].shape);
       pass->model->parameters[i].value = tps_tensor_data (&parameters[i].tensor);
     }
-  /* the values are bound to host memory here */
+  /* The values are bound to host memory, as init_parameters() requires. */
   pass->model->klass->init_parameters (pass->model, pass->plan->seed);
   tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
                              begin_call (self));
@@ -293,7 +293,7 @@ take_next_input (Training *self)
   self->next_input = input;
 }
 
-/* All gradients are sent together when the last one is complete. */
+/* Does nothing, because all gradients are sent together after the backward pass. */
 static void
 on_gradient_ready (gpointer user_data, guint index)
 {
@@ -317,7 +317,7 @@ compute_gradients (Training *self, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
-/* Lets the next gradient be computed in memory of the client, if it has some. */
+/* Moves the storage of a gradient to memory of the client, if the client provides any. */
 static void
 place_gradient (Training *self, guint i)
 {
@@ -365,6 +365,7 @@ run_step (Training *self, gint64 step, GError **error)
   draw_next_input (self, step + 1);
   if (!tps_model_call_wait (&self->call, &model, &refusal))
     {
+      /* A gradient of an outdated model is lost, and the pass continues with the current model. */
       if (!g_error_matches (refusal, TPS_ERROR, TPS_ERROR_STALE))
         {
           g_propagate_error (error, refusal);

@@ -10,7 +10,8 @@ tps_model_call_init (TpsModelCall *call, TpsModelClient *client)
   tps_cond_init (&call->changed);
 }
 
-/* The client guarantees that a call ends: at its deadline, or when it is cancelled. */
+/* Waits for the end of the call. The client guarantees that a call ends at its deadline at the
+ * latest, or when the client is cancelled. */
 static void
 wait_for_end (TpsModelCall *call)
 {

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Blocks are ranked by their sums of squares. This choice leaves the remainder with the smallest
- * norm, and error feedback converges as fast as that norm shrinks.
+/* Blocks are ranked by their sums of squares. This choice minimises the norm of the remainder. The
+ * smaller this norm is, the faster error feedback converges.
  *
- * Floats of one sign order like their bits, so a radix selection finds the n-th largest: it counts
- * digits from the highest down. That takes three passes over one integer for each block, moves
- * nothing, and makes ties explicit.
- */
+ * The bits of non-negative floats have the same order as the floats. Therefore a radix selection
+ * finds the n-th largest sum: it counts the keys by their digits, from the highest digit to the
+ * lowest. The selection reads one integer of each block three times, moves no data, and counts
+ * ties. */
 
 #include "runtime/trainer/compress/block_choice.h"
 
@@ -27,7 +27,8 @@ key_of_square (gfloat square)
   return square == square ? bits : NAN_KEY;
 }
 
-/* Adds in a tree, so that the additions of a level do not depend on each other. */
+/* Computes the key of each block. The squares are added in a tree, so the additions of one level do
+ * not depend on each other. */
 static void
 make_keys (const gfloat *values, gsize n_blocks, guint32 *keys)
 {
@@ -46,12 +47,12 @@ make_keys (const gfloat *values, gsize n_blocks, guint32 *keys)
     }
 }
 
-/* Returns the n-th largest key, n >= 1. *n_of_it is the number of keys equal to it among the n
- * largest. */
+/* Returns the n-th largest key, n >= 1. `n_of_it` receives the number of keys among the n largest
+ * that equal this key. */
 static guint32
 find_threshold (const guint32 *keys, gsize n_keys, gsize n, gsize *n_of_it)
 {
-  static const guint shifts[] = { 21, 10, 0 };
+  static const guint shifts[] = { 21, 10, 0 }; /* of digits of 11 bits; the last two overlap */
   guint32 prefix = 0, mask = 0;
 
   for (guint level = 0; level < G_N_ELEMENTS (shifts); level++)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* FLOAT16 and BFLOAT16. Values are rounded once when they are sent, and the average once when it is
- * computed. */
+/* Compression to FLOAT16 and BFLOAT16. Each trainer rounds its values once, before they are sent.
+ * The average is rounded once, when it is computed. */
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/trainer/compress/built_in_compressions.h"
@@ -9,7 +9,7 @@
 typedef struct
 {
   TpsCompressor base;
-  TpsTensor gradient; /* of a dense bucket, FLOAT32 [n_elems]: the average is widened into it */
+  TpsTensor gradient; /* of a dense bucket, FLOAT32 [n_elems]; receives the decoded average */
 } HalfCompressor;
 
 static TpsCompressor *
@@ -50,7 +50,7 @@ cast (const TpsTensor *to, const TpsTensor *from)
                 (gsize) tps_shape_n_elems (&from->shape));
 }
 
-/* Casts into new memory, because the rows differ from step to step. */
+/* Casts into new memory, because the number of rows differs from step to step. */
 static void
 cast_rows (TpsTensor *values, TpsDType dtype)
 {

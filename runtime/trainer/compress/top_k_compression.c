@@ -2,13 +2,12 @@
 
 /* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix; the
  * last block is padded with zeros. The other blocks are kept in `residual` and added to the next
- * gradient, so that every gradient is sent eventually. Element by element, the sent values plus the
- * new residual equal the old residual plus the gradient. Steps without data do not change the
- * residual, which is zero at the start of each pass.
+ * gradient, so every gradient is sent eventually. Element by element, the sent values plus the new
+ * residual equal the old residual plus the gradient. Steps without data do not change the residual,
+ * which is zero at the start of each pass.
  *
- * Each trainer chooses its blocks independently. Averages are over the trainers' rows: a row that a
- * trainer did not send counts as zeros, and its values stay in that trainer's residual.
- */
+ * Each trainer chooses its blocks independently. Averages include all trainers: a row that a
+ * trainer has not sent counts as zeros, and its values stay in the residual of this trainer. */
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +20,7 @@
 typedef struct
 {
   TpsCompressor base;
-  gboolean is_idle; /* a sparse bucket travels unchanged */
+  gboolean is_idle; /* TRUE for a sparse bucket, which travels unchanged */
   gsize n_wanted;   /* largest number of blocks in a step */
   TpsTensor residual;
   guint32 *keys; /* scratch: [blocks] */
@@ -78,7 +77,7 @@ n_elems_of_block (const TpsBucketCall *call, gint64 block)
   return MIN (TPS_TOP_K_BLOCK, call->n_elems - (gsize) block * TPS_TOP_K_BLOCK);
 }
 
-/* Moves the chosen blocks out of the residual. */
+/* Moves the chosen blocks from the residual to `rows`. */
 static void
 take_blocks (TopKCompressor *self, const TpsBucketCall *call, TpsGradient *rows)
 {
@@ -120,7 +119,7 @@ top_k_encode (TpsCompressor *compressor, TpsBucketCall *call)
   tps_gradient_move (&call->contribution, &rows);
 }
 
-/* Writes to the memory of the bucket's gradient, which is no longer needed. */
+/* Writes the average to the memory of the bucket's gradient, which is no longer needed. */
 static void
 top_k_decode (TpsCompressor *compressor, const TpsBucketCall *call, TpsGradient *reduced)
 {

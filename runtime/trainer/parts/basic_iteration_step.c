@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One step in the order of the originals: next batch; zero gradients; forward and loss; backward,
- * which waits for all hooks; optimizer. A failed step leaves its spans open; summaries ignore open
- * spans. */
+/* One step has the order of the originals: next batch, zero gradients, forward pass and loss,
+ * backward pass, optimizer. The backward pass waits for all hooks. A failed step leaves its spans
+ * open, and summaries ignore open spans. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 
@@ -18,7 +18,7 @@ run_forward (TpsPass *pass, const gchar *key, const TpsTrainBatch *batch, GError
   if (!tps_pass_forward (pass, batch, error))
     return FALSE;
   /* Here and below, an error means that the metrics were cleared in the meantime. The step must not
-   * fail because of that. */
+   * fail for this reason. */
   tps_pass_record_end (pass, FORWARD_METRIC, key, NULL);
   return TRUE;
 }

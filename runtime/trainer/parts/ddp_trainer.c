@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* DdpTrainer: epochs of steps, each on the trainer's next batch. All trainers run the same number
- * of steps, because every step needs all of them. A trainer without a batch left in an epoch takes
- * part without data, and applies the average as well. */
+/* DdpTrainer runs epochs of steps, each on the trainer's next batch. All trainers run the same
+ * number of steps, because every step needs all trainers. A trainer that has no batch left in an
+ * epoch takes part without data and also applies the averages. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The original moves the batches to the trainer's GPU; here the pass does that after any
- * preprocessing. This preprocessing only refuses batches that do not fit the model, while they are
- * in host memory and before other trainers depend on this one. */
+/* The original moves the batches to the trainer's GPU. Here, the pass moves them after every kind
+ * of preprocessing. This preprocessing only refuses batches that do not fit the model. The batches
+ * are still in host memory, and no other trainer depends on this trainer yet. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 

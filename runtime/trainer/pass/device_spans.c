@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Only the few spans of a step are open at a time. Ended spans are queued in the order of their
- * ends, which is that of the stream. */
+/* Only the few spans of one step are open at a time, so a linear search finds them. Ended spans are
+ * queued in the order of their ends, in which the stream passes them. */
 
 #include "runtime/trainer/pass/device_spans.h"
 
@@ -66,7 +66,8 @@ tps_device_spans_free (TpsDeviceSpans *self)
   g_free (self);
 }
 
-/* If the metrics were cleared in the meantime, the span is dropped. */
+/* Waits for the first ended span and records it. If the metrics were cleared in the meantime,
+ * nothing is recorded. */
 static gboolean
 settle_first (TpsDeviceSpans *self, GError **error)
 {

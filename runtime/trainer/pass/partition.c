@@ -58,7 +58,7 @@ tps_partition_find_server (guint trainer, guint n_trainers, guint n_servers)
   return (guint) ((guint64) trainer * n_servers / n_trainers);
 }
 
-/* Returns the first trainer t with t * n_servers / n_trainers >= server. */
+/* Returns the first trainer t with floor (t * n_servers / n_trainers) >= server. */
 static guint
 first_trainer (guint server, guint n_trainers, guint n_servers)
 {

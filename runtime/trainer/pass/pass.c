@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a pass from its beginning to its end. pass_control.c lets other threads watch and
- * cancel it; pass_links.c keeps its connections. */
+/* The creation, the run and the release of a pass. Other threads observe and cancel a pass through
+ * pass_control.c. pass_links.c contains its connections. */
 
 #include "runtime/trainer/pass/pass.h"
 
@@ -22,7 +22,8 @@ tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metr
   return pass;
 }
 
-/* Releases parameters, gradients and batches: a pass that has ended is kept only for its status. */
+/* Releases the parameters, gradients and batches, because an ended pass is kept only for its
+ * status. */
 static void
 release_memory (TpsPass *pass)
 {
@@ -130,7 +131,7 @@ publish_digest (TpsPass *pass, GError **error)
   return TRUE;
 }
 
-/* Waits for the remaining work of the device. */
+/* Publishes the digest and records the remaining spans, which waits for the device. */
 static gboolean
 finish (TpsPass *pass, GError **error)
 {
@@ -143,6 +144,7 @@ tps_pass_run (TpsPass *pass, GError **error)
 {
   gboolean ok = pass->trainer->run (pass, error) && finish (pass, error);
 
+  /* After a failure, disconnecting must not wait for the other ranks. */
   if (!ok)
     tps_pass_cancel_links (pass);
   tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);

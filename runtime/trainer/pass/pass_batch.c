@@ -16,7 +16,8 @@ is_there (const TpsPass *pass, const TpsTensor *tensor)
   return tensor->buffer == NULL || tps_buffer_get_device (tensor->buffer) == pass->device;
 }
 
-/* Enqueues; `tensor` must stay valid until the stream has passed. */
+/* Initialises `copy` with the elements of `tensor` in the device's memory. Only enqueues the copy,
+ * so `tensor` must stay valid until the stream has passed it. */
 static gboolean
 copy_to_device (TpsPass *pass, TpsTensor *copy, const TpsTensor *tensor, GError **error)
 {
@@ -66,7 +67,7 @@ tps_pass_move_batches (TpsPass *pass, GError **error)
       unused = plan->batches;
       plan->batches = copies;
     }
-  else /* the existing copies may still be in progress */
+  else /* earlier copies may still be in progress */
     pass->device->ops->stream_sync (pass->model->stream, NULL);
   for (guint i = 0; i < plan->n_batches; i++)
     tps_train_batch_clear (&unused[i]);
@@ -76,7 +77,8 @@ tps_pass_move_batches (TpsPass *pass, GError **error)
 
 /* -- the forward pass -- */
 
-/* Only grows the memory. Waits before it is released, because the stream may still be using it. */
+/* Provides memory for the gradient of the output. The memory only grows. Before a smaller memory is
+ * released, the function waits for the stream, which may still be using it. */
 static gboolean
 provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
 {
@@ -94,7 +96,7 @@ provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
   return tps_device_tensor_init (gradient, pass->device, shape, error);
 }
 
-/* Allocates host memory that the device can write. */
+/* Allocates host memory to which the device can write. */
 static gboolean
 provide_loss (TpsPass *pass, GError **error)
 {

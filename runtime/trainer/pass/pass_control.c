@@ -123,7 +123,8 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   TpsPassControl *control = pass->control;
 
   tps_mutex_lock (&control->lock);
-  /* A pass that waits with a deadline is alive: until then, each query counts as a heartbeat. */
+  /* A pass that waits with a deadline is alive. Until the deadline, each query counts as a
+   * heartbeat. */
   if (tps_clock_now_ns () < control->alive_until_ns)
     control->heartbeat++;
   status->steps_done = control->steps_done;

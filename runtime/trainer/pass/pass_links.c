@@ -1,17 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The connections of a pass. They are cancelled from any thread, so they are stored in the pass's
+/* The connections of a pass. Any thread may cancel them, so they are stored in the pass's
  * control. */
 
 #include "runtime/trainer/pass/pass_control.h"
 
 #include "runtime/base/error.h"
 
-/* The time that connecting may take in addition to the timeout of a round: the links have deadlines
+/* The time that connecting may take in addition to the timeout of a round. The links have deadlines
  * of their own. */
 #define CONNECT_NS (G_GINT64_CONSTANT (30) * 1000 * 1000 * 1000)
 
-/* The order matters: exchange, group and tables release gradient memory when they are freed. */
+/* Takes the connections out of the control before it frees them, so that no thread cancels a
+ * connection that is being freed. Must be called before the gradient memory is released, because
+ * the exchange, the group and the tables may use this memory until they are freed. */
 void
 tps_pass_disconnect (TpsPass *pass)
 {
@@ -61,8 +63,9 @@ tps_pass_cancel_links (TpsPass *pass)
   tps_mutex_unlock (&control->links_lock);
 }
 
-/* Stores the exchange where cancelling can reach it. Returns FALSE if the pass has been cancelled
- * in the meantime. */
+/* Stores the exchange where tps_pass_cancel_links() finds it. Returns FALSE if the pass has been
+ * cancelled in the meantime. The functions adopt_group(), adopt_tables() and adopt_model_client()
+ * do the same. */
 static gboolean
 adopt_exchange (TpsPass *pass, TpsExchange *exchange, GError **error)
 {
@@ -162,7 +165,7 @@ dup_prefix (const TpsTrainPlan *plan)
   return g_strdup_printf ("%s/group/", plan->pass_name);
 }
 
-/* A failure is ignored: leftover keys do not affect this pass. */
+/* A failure to remove the keys is ignored, because they do not affect this pass. */
 void
 tps_pass_leave_store (TpsPass *pass)
 {
@@ -176,23 +179,26 @@ tps_pass_leave_store (TpsPass *pass)
   store->ops->free (store);
 }
 
-/* Returns the timeout of a round among the trainers. If a trainer may itself be waiting for a
- * server of tables, the other trainers wait longer, so that its error arrives first: that error
- * names the server, while theirs would only name the trainer. */
+/* Returns the timeout of a round among the trainers. With tables, a trainer may be waiting for a
+ * table server while the other trainers wait for this trainer. The timeout of the round is then
+ * longer, so the error of the waiting trainer arrives first. This error names the server, while the
+ * errors of the other trainers would only name the trainer. */
 static gint64
 get_round_timeout (const TpsPass *pass)
 {
   return (pass->tables != NULL ? 2 : 1) * pass->plan->rpc_timeout_ns;
 }
 
-/* Returns NULL for trainers on the CPU and for groups that do not use a device. */
+/* Returns the device of the group, or NULL if the trainer is on the CPU or the backend uses no
+ * device. */
 static TpsDevice *
 choose_group_device (const TpsPass *pass)
 {
   return pass->device->is_host || g_str_equal (pass->plan->backend, "gloo") ? NULL : pass->device;
 }
 
-/* Refuses plain groups if so configured, because neither Gloo nor NCCL encrypts. */
+/* Refuses a group of several trainers if this process requires encryption, because neither Gloo nor
+ * NCCL encrypts. */
 static gboolean
 may_join_group (const TpsPass *pass, GError **error)
 {

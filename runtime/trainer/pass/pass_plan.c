@@ -47,7 +47,7 @@ check_counts (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
-/* Steps compute with FLOAT32, so the value must be representable. */
+/* Returns TRUE if the value lies in the range of FLOAT32, in which steps compute. */
 static gboolean
 is_float (gdouble value)
 {
@@ -68,7 +68,7 @@ check_values (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
-/* An unregistered name is an invalid argument of the plan. Takes over `unknown`. */
+/* Reports an unregistered name as an invalid argument of the plan. Takes over `unknown`. */
 static gboolean
 refuse_name (const gchar *argument, GError *unknown, GError **error)
 {
@@ -110,7 +110,7 @@ resolve_names (TpsPass *pass, GError **error)
   return TRUE;
 }
 
-/* Loads drivers only if the plan needs a device of theirs. */
+/* Loads device drivers only if the plan names a device other than the CPU. */
 static gboolean
 choose_device (TpsPass *pass, GError **error)
 {
@@ -139,8 +139,9 @@ create_model (TpsPass *pass, GError **error)
   return pass->model != NULL;
 }
 
-/* Charges the size of the parameters with their gradients and averages. The default pool charges
- * memory when it is allocated; there, the check refuses a pass that cannot fit before it begins. */
+/* Charges the size of the parameters, gradients and averages to the budget of the links. Without
+ * such a budget, the default pool charges the memory at its allocation. In this case, the charge is
+ * released at once and only refuses a pass that cannot fit, before the pass begins. */
 static gboolean
 check_memory (TpsPass *pass, GError **error)
 {

@@ -4,7 +4,7 @@
 
 #include "runtime/trainer/pass/partition.h"
 
-/* Dense pieces begin at multiples of so many elements, so that copies of them are aligned. */
+/* Dense pieces begin at multiples of this number of elements, so copies of them are aligned. */
 #define ELEMS_STEP 16
 
 static gint64
@@ -26,12 +26,12 @@ get_piece_bytes (const TpsPiecePlanOptions *options)
 static guint
 count_pieces (const TpsPieceBucket *bucket, gint64 piece_bytes)
 {
-  gint64 n_pieces = (bucket->n_wire_bytes - 1) / piece_bytes + 1; /* no sum, which may overflow */
+  gint64 n_pieces = (bucket->n_wire_bytes - 1) / piece_bytes + 1; /* a sum may overflow */
 
   return (guint) CLAMP (n_pieces, 1, MAX (bucket->n_units / get_step (bucket), 1));
 }
 
-/* The first unit of piece `i` of `n`. */
+/* Returns the first unit of piece `i` of `n`. */
 static gint64
 get_start (const TpsPieceBucket *bucket, guint i, guint n)
 {
@@ -75,7 +75,7 @@ fill_pieces (TpsPiecePlan *plan, const TpsPiecePlanOptions *options)
     }
 }
 
-/* Whole buckets may have very different sizes, so the largest must be assigned first. */
+/* Assigns whole buckets. Their sizes may differ widely, so the largest bucket is assigned first. */
 static void
 assign_buckets (TpsPiecePlan *plan, const TpsPiecePlanOptions *options)
 {
@@ -100,7 +100,8 @@ find_least_loaded (const gint64 *totals, guint n_servers)
   return least;
 }
 
-/* In the order in which they are sent, so that all servers are busy from the first bucket on. */
+/* Assigns pieces in the order in which they are sent, so all servers are busy from the first bucket
+ * on. */
 static void
 assign_pieces (TpsPiecePlan *plan, const TpsPiecePlanOptions *options)
 {

@@ -3,10 +3,10 @@
 /* Runs passes, one at a time, each on a thread of its own.
  *
  * tps_trainer_train() checks and creates the pass on the caller's thread and sets the state to
- * RUNNING. The thread then runs the pass and sets a final state. start_lock serialises calls, so
- * that of two concurrent calls the second finds the pass of the first. `lock` guards the marked
- * fields and is taken after start_lock. It is held while a pass is cancelled, which keeps the pass
- * alive.
+ * RUNNING. The thread then runs the pass and sets a final state. start_lock serialises these calls,
+ * so the second of two concurrent calls finds the pass of the first call. `lock` guards the marked
+ * fields and is taken after start_lock. `lock` is held while a pass is cancelled, which keeps the
+ * pass alive. The locks of the pass are taken last.
  */
 
 #include "runtime/trainer/pass/trainer.h"
@@ -56,7 +56,8 @@ tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics)
   return trainer;
 }
 
-/* Must be called under start_lock, or without any other caller. */
+/* Joins the thread of the last pass. Must be called with start_lock held, unless the trainer has no
+ * other caller. */
 static void
 join_thread (TpsTrainer *trainer)
 {
@@ -83,7 +84,7 @@ tps_trainer_free (TpsTrainer *trainer)
   g_free (trainer);
 }
 
-/* `error` is NULL if the pass has succeeded. */
+/* Traces the end of a pass. `error` is NULL if the pass has succeeded. */
 static void
 trace_end (const TpsPass *pass, gboolean is_cancelled, const GError *error)
 {
@@ -134,7 +135,8 @@ set_running (TpsTrainer *trainer, TpsPass *pass)
   g_clear_error (&trainer->error);
 }
 
-/* Must be called under start_lock, while no pass is running. */
+/* Starts the thread of a pass. Takes over the pass, even on error. Must be called with start_lock
+ * held while no pass is running. */
 static gboolean
 start (TpsTrainer *trainer, TpsPass *pass, GError **error)
 {

@@ -49,7 +49,8 @@ tps_step_rows_set_bags (TpsStepRows *rows, const TpsStepBags *bags)
   tps_cpu_groups_init (&rows->groups, rows->memory, bags->ids, bags->n_ids);
 }
 
-/* Merges the marked ids with new ones: both lists and the groups are ascending. */
+/* Adds `ids` to the marked ids in one merge, because both lists and the groups are in ascending
+ * order. */
 void
 tps_step_rows_mark_stale (TpsStepRows *rows, const gint64 *ids, gsize n)
 {
@@ -128,7 +129,7 @@ tps_step_rows_pool (const TpsStepRows *rows, TpsStepVectors vectors)
 
 /* -- gradients -- */
 
-/* Returns the bag of each position, [n_ids]; owned by the caller. */
+/* Returns the bag of each position [n_ids], owned by the caller. */
 static guint32 *
 list_bags (const TpsStepBags *bags)
 {

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* This wait must exceed the client's timeout by this time, so that the client's more specific error
- * arrives first. */
+/* The wait in this file exceeds the client's deadline by this time, so that the client's more
+ * specific error arrives first. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 
 void
@@ -20,7 +20,8 @@ tps_table_call_init (TpsTableCall *call, TpsTableClient *client, guint n_outputs
   tps_cond_init (&call->changed);
 }
 
-/* Must be called with the lock held. The client guarantees an end after it has been cancelled. */
+/* Waits for the end of the call, which the client guarantees after it has been cancelled. Must be
+ * called with the lock held. */
 static void
 drain (TpsTableCall *call)
 {
@@ -104,7 +105,7 @@ tps_table_call_apply (TpsTableCall *call, const TpsBagGradient *gradients, guint
                                  call);
 }
 
-/* Must be called with the lock held. Returns FALSE if the client missed its deadline. */
+/* Returns FALSE if the client has missed its deadline. Must be called with the lock held. */
 static gboolean
 wait_in_time (TpsTableCall *call)
 {

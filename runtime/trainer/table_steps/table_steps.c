@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Steps have numbers from 0. Step k uses slot k modulo the number of slots. Take k has waited for
- * the pushes before k - max_staleness, so a slot is free again max_staleness + 2 steps later: one
- * more than the steps whose pushes may be in flight, for the prefetched step.
+/* Steps are numbered from 0. Step k uses slot k modulo n_slots. tps_table_steps_take() of step k
+ * waits until at most max_staleness pushes are in flight. Slots are in use by these pushes, by the
+ * current step and by the prefetched step. Therefore max_staleness + 2 slots suffice.
  *
- * A push that take k waits for has changed rows of step k after they were looked up, unless it had
- * ended before that lookup began. So the slot of a step keeps the number of the pushes that had
- * ended by then.
+ * A push that ends after the lookup of step k has begun may change rows that this lookup has read.
+ * Therefore the slot of a step stores the number of pushes that had ended when its lookup began.
+ * tps_table_steps_take() looks up the rows of later pushes again.
  */
 
 #include "runtime/trainer/table_steps/table_steps.h"
@@ -19,7 +19,7 @@
 typedef struct
 {
   TpsStepRows *rows; /* [n_tables] */
-  gint64 *numbers;   /* [n_numbers] 0, 1, …: the offsets of bags of one id */
+  gint64 *numbers;   /* [n_numbers] 0, 1, …: offsets of bags that have one id each */
   gsize n_numbers;
   guint64 n_ended; /* pushes that had ended when the lookup began */
   TpsTableCall lookup, refresh, push;
@@ -31,7 +31,7 @@ struct TpsTableSteps
   gchar **tables;
   gint64 timeout_ns;
   Slot *slots;
-  guint64 n_prefetched, n_taken, n_pushed, n_ended; /* steps; pushes end in their order */
+  guint64 n_prefetched, n_taken, n_pushed, n_ended; /* steps; pushes are awaited in order */
   TpsTableStepsCounts counts;
 };
 
@@ -41,7 +41,7 @@ get_slot (const TpsTableSteps *steps, guint64 step)
   return &steps->slots[step % steps->n_slots];
 }
 
-/* -- life -- */
+/* -- creation -- */
 
 static gboolean
 refuse (const gchar *problem, GError **error)
@@ -130,7 +130,7 @@ reserve_numbers (Slot *slot, gsize n)
   slot->n_numbers = n;
 }
 
-/* Returns a query for single rows. */
+/* Returns a query for `n` single rows: each id has a bag of its own. */
 static TpsBagQuery
 make_query (const TpsTableSteps *steps, const Slot *slot, guint table, const gint64 *ids, gsize n)
 {
@@ -176,7 +176,7 @@ check_reply (const TpsTableSteps *steps, guint table, const TpsTensor *reply, gs
   return FALSE;
 }
 
-/* -- lookups: tables without ids take no part -- */
+/* -- lookups of the tables that have ids -- */
 
 static void
 send_lookup (TpsTableSteps *steps, Slot *slot)
@@ -237,7 +237,7 @@ send_refresh (TpsTableSteps *steps, Slot *slot)
     tps_table_call_lookup (&slot->refresh, queries, n_queries, 0, get_deadline (steps));
 }
 
-/* Must come after end_lookup(), whose older rows it replaces. */
+/* Must be called after end_lookup(), because it replaces rows of the lookup by newer rows. */
 static gboolean
 end_refresh (TpsTableSteps *steps, Slot *slot, GError **error)
 {
@@ -260,7 +260,7 @@ end_refresh (TpsTableSteps *steps, Slot *slot, GError **error)
   return TRUE;
 }
 
-/* The replies may lie in memory that their server shares with other replies. */
+/* Releases the replies early, because their server may reuse their memory for other replies. */
 static void
 release_replies (const TpsTableSteps *steps, Slot *slot)
 {
@@ -296,7 +296,7 @@ tps_table_steps_prefetch (TpsTableSteps *steps, const TpsStepBags *bags, GError 
   for (guint t = 0; t < steps->n_tables; t++)
     if (!check_bags (&bags[t], error))
       return FALSE;
-  /* The slot's last push belongs to a step that take() has waited for. */
+  /* The slot is free: tps_table_steps_take() has waited for the slot's last push. */
   for (guint t = 0; t < steps->n_tables; t++)
     {
       tps_step_rows_set_bags (&slot->rows[t], &bags[t]);
@@ -396,7 +396,7 @@ tps_table_steps_note_changes (TpsTableSteps *steps, guint table, const gint64 *i
     tps_step_rows_mark_stale (&get_slot (steps, steps->n_taken)->rows[table], ids, n);
 }
 
-/* Marks the rows that pushes have changed which ended after the lookup had begun. */
+/* Marks the rows of all pushes that ended after the lookup had begun. */
 static void
 mark_pushed (TpsTableSteps *steps, Slot *slot)
 {
