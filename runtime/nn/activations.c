@@ -4,7 +4,8 @@
 
 #define ALIGNED_ELEMS (TPS_BUFFER_ALIGNMENT / sizeof (gfloat))
 
-/* Adds the bytes of one array; saturates on overflow, so that the allocation fails. */
+/* Adds the size of one array, with its padding, to `n_bytes`. Saturates on overflow, so the
+ * allocation fails. */
 static gsize
 add_array (gsize n_bytes, gsize rows, gsize width)
 {
@@ -23,6 +24,7 @@ reallocate (TpsActivations *activations, TpsStream *stream, gsize n_bytes, GErro
 {
   const TpsDeviceOps *ops = stream->device->ops;
 
+  /* The stream may still be using the old memory. */
   if (activations->buffer != NULL && !ops->stream_sync (stream, error))
     return FALSE;
   tps_activations_clear (activations);

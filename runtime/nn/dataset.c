@@ -34,7 +34,7 @@ tps_dataset_clear (TpsDataset *dataset)
   tps_tensor_clear (&dataset->target);
 }
 
-/* Initialises `part` as samples [first, first + n) of a tensor [samples, …]. */
+/* Initialises `part` as a reference to the samples [first, first + n) of a tensor [samples, …]. */
 static void
 take_samples (TpsTensor *part, const TpsTensor *whole, gint64 first, gint64 n)
 {

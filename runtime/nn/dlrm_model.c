@@ -21,7 +21,7 @@ typedef struct
   TpsDotInteraction interaction;
   TpsDlrmWatch watch;
 
-  /* Results of the last forward pass. */
+  /* Memory of both passes. */
   TpsActivations activations;
   gfloat *arrays[MAX_ARRAYS];
   gfloat *features, *feature_gradient; /* [rows, n_vectors, dim] */
@@ -47,7 +47,7 @@ dlrm_model_free (TpsModel *model)
   g_free (self);
 }
 
-/* Writes the widths of a stack; returns the number of layers. */
+/* Writes the widths between the layers of a stack. Returns the number of layers. */
 static guint
 list_widths (gsize first, const gsize *hidden, gsize last, gsize *widths)
 {

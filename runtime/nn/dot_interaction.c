@@ -38,7 +38,8 @@ tps_dot_interaction_forward (const TpsDotInteraction *interaction, TpsStream *st
     }
 }
 
-/* The product of vectors i and j depends on both, so the matrix is symmetric. */
+/* Fills a symmetric matrix with a diagonal of 0 from its lower triangle. The matrix is symmetric,
+ * because the product of vectors i and j depends on both vectors in the same way. */
 static void
 spread_triangle (const gfloat *pairs, gsize n, gfloat *matrix)
 {

@@ -28,8 +28,8 @@ typedef struct
   TpsEmbeddingBag embedding;
   TpsLinear *layers; /* [dense_layers_count] */
 
-  /* Results of the last forward pass. arrays[0] is the pooled embedding and arrays[i] the output of
-   * layer i, all [batch, width]. The remaining arrays follow, see get_output() and
+  /* Memory of both passes. All arrays are [batch, width]. arrays[0] is the pooled embedding, and
+   * arrays[i + 1] the output of layers[i]. For the remaining arrays, see get_output() and
    * get_gradient(). */
   TpsActivations activations;
   guint n_arrays;
@@ -38,14 +38,15 @@ typedef struct
   TpsTensorView input; /* borrowed */
 } DummyModel;
 
-/* The output of the model comes after the outputs of the layers. */
+/* Returns the output of the model, whose array follows the outputs of the layers. */
 static gfloat *
 get_output (const DummyModel *self)
 {
   return self->arrays[self->n_arrays - 3];
 }
 
-/* Two arrays hold the gradient that is being propagated and the previous one. */
+/* Returns one of the two arrays that hold, in turn, the gradients of the input and of the output of
+ * the current layer. */
 static gfloat *
 get_gradient (const DummyModel *self, guint which)
 {
@@ -145,7 +146,8 @@ init_layers (DummyModel *self, GError **error)
   return TRUE;
 }
 
-/* Sets the widths of the inputs and outputs of the layers, of the output and of two gradients. */
+/* Sets the widths of all arrays: the pooled embedding, the outputs of the layers, the output of the
+ * model, and two gradients. */
 static void
 init_arrays (DummyModel *self)
 {
@@ -305,7 +307,7 @@ dummy_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output
   return TRUE;
 }
 
-/* Returns the gradient of the layer's input. */
+/* Computes the gradients of a layer. Returns the gradient of its input. */
 static gfloat *
 backward_layer (DummyModel *self, guint i, gfloat *output_gradient, TpsGradientReady ready,
                 gpointer user_data)

@@ -37,7 +37,7 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
                                        NULL);
 }
 
-/* -- sparse gradients: ids, followed by their rows and the number of rows -- */
+/* -- memory of a sparse gradient: the ids, the rows, and the number of rows -- */
 
 static gsize
 get_capacity (const TpsEmbeddingBag *bag, TpsTensorView input)
@@ -91,6 +91,7 @@ tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorVie
   place = &bag->places[bag->place];
   if (*place != NULL && tps_buffer_is_exclusive (*place) && tps_buffer_get_size (*place) >= n_bytes)
     return TRUE;
+  /* The stream may still be using the old memory. */
   if (*place != NULL && !stream->device->ops->stream_sync (stream, error))
     return FALSE;
   g_clear_pointer (place, tps_buffer_unref);
@@ -106,7 +107,8 @@ tps_embedding_bag_clear (TpsEmbeddingBag *bag)
     g_clear_pointer (&bag->places[i], tps_buffer_unref);
 }
 
-/* The first `n_rows` rows of the place become the parameter's gradient. */
+/* Makes the first `n_rows` rows of the place the gradient of the parameter, and moves on to the
+ * next place. */
 static void
 take_rows (TpsEmbeddingBag *bag, TpsBuffer *place, gsize values_at, gsize n_rows)
 {

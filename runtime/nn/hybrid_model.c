@@ -8,10 +8,10 @@
 #include "runtime/nn/linear.h"
 
 #define N_LAYERS 5
-#define RELU_AFTER 1 /* the layer that is followed by the ReLU */
+#define RELU_AFTER 1 /* the layer before the ReLU */
 
-/* The widths between the layers, and the numbers of the layers in PyTorch's sequence, which counts
- * the ReLU. */
+/* The widths between the layers, and the numbers of the layers in PyTorch's sequence, in which the
+ * ReLU has number 2. */
 static const gint64 widths[N_LAYERS + 1] = {
   TPS_HYBRID_MODEL_INPUTS, 256, 128, 64, 32, TPS_HYBRID_MODEL_OUTPUTS,
 };
@@ -25,8 +25,8 @@ typedef struct
   TpsInputGradientReady input_ready;
   gpointer user_data;
 
-  /* Results of the last forward pass, [rows, width] each. First come the outputs of the layers
-   * (after the ReLU), then, from index N_LAYERS, the gradients of their inputs. */
+  /* Memory of both passes. The arrays are [rows, width]: first the outputs of the layers (after the
+   * ReLU) and, from index N_LAYERS on, the gradients of the inputs of the layers. */
   TpsActivations activations;
   gfloat *arrays[2 * N_LAYERS];
   TpsTensorView input; /* borrowed */
@@ -233,6 +233,8 @@ hybrid_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradie
   HybridModel *self = (HybridModel *) model;
   gsize rows = (gsize) self->input.shape.dims[0];
 
+  /* The gradients of the inputs come first, so the receiver of the input's gradient can work while
+   * the gradients of the parameters are computed. */
   backward_inputs (self, output_gradient, rows);
   if (self->input_ready != NULL)
     self->input_ready (self->user_data, input_gradient_of (self, 0), rows);

@@ -84,7 +84,7 @@ linear_model_init_parameters (TpsModel *model, gint64 seed)
   tps_linear_init_parameters (&((LinearModel *) model)->layer, seed, 0);
 }
 
-/* Checks the input or the target of a batch. */
+/* Checks the input or the target of a batch. `n_rows` 0 allows any number of rows. */
 static gboolean
 check_side (const gchar *what, const TpsTensor *tensor, gsize n_columns, gint64 n_rows,
             GError **error)

@@ -78,8 +78,8 @@ tps_mlp_get_output (const TpsMlp *mlp)
   return mlp->outputs[mlp->n_layers - 1];
 }
 
-/* Returns the gradient of a layer's output before its ReLU, which is the gradient of the next
- * layer's input. */
+/* Returns the gradient of a layer's output before its ReLU. For all layers but the last, this is
+ * the gradient of the next layer's input after relu_backward(). */
 static const gfloat *
 output_gradient_of (const TpsMlp *mlp, guint i, const gfloat *last)
 {

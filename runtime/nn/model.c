@@ -73,6 +73,7 @@ bind_to_host (TpsModel *model, gfloat *host, gfloat **bound)
     }
 }
 
+/* Restores the previous addresses of the parameters, and enqueues copies of the values to them. */
 static void
 copy_to_bound (TpsModel *model, gfloat *const *bound)
 {

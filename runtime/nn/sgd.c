@@ -12,7 +12,7 @@ struct TpsSgd
   TpsSgdFactors factors;
   guint n_parameters;
   TpsBuffer *
-      *velocities; /* [n_parameters]; created at a parameter's first step, only with momentum */
+      *velocities; /* [n_parameters]; with momentum, created at the first step of the parameter */
 };
 
 static gboolean
@@ -52,7 +52,7 @@ tps_sgd_free (TpsSgd *sgd)
   g_free (sgd);
 }
 
-/* Sets `velocity` to NULL without momentum. */
+/* Provides the velocity of a parameter. Without momentum, `velocity` receives NULL. */
 static gboolean
 get_velocity (TpsSgd *sgd, guint index, const TpsParameter *parameter, gfloat **velocity,
               GError **error)

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The area under exp (-x^2 / 2), x >= 0, is cut into 128 layers of equal area V. Layer i > 0 has
- * width edges[i], and the part beyond edges[i + 1] lies partly outside the area. Layer 0 includes
- * the tail beyond R. A number within edges[i + 1] is accepted at once. Any other number is compared
- * with the density by the logarithm of rng.c, which is the same on every platform.
- */
+/* The region under exp (-x^2 / 2), x >= 0, is cut into 128 layers of equal area (AREA). Layer i > 0
+ * has the width edges[i]. Its part beyond edges[i + 1] lies partly outside the region. Layer 0
+ * includes the tail beyond R. A number within edges[i + 1] is accepted at once. Any other number is
+ * compared with the density. This comparison uses the logarithm of rng.c, which is the same on
+ * every platform. */
 
 #include "runtime/nn/ziggurat.h"
 
@@ -60,7 +60,8 @@ draw_tail (TpsRng *rng)
   return R + x;
 }
 
-/* Tests a number beyond edges[i + 1]. FALSE means that it lies outside the area. */
+/* Compares a number beyond edges[layer + 1] with the density, at a random height within the layer.
+ * Returns TRUE if the number lies in the region. */
 static gboolean
 is_below_density (TpsRng *rng, guint layer, gdouble x)
 {
@@ -71,7 +72,7 @@ is_below_density (TpsRng *rng, guint layer, gdouble x)
   return y == 0 || tps_rng_natural_log (y) < -x * x / 2;
 }
 
-/* Handles the numbers that the first word alone does not decide. */
+/* Draws a number if its first word, `word`, does not suffice for the decision. */
 static gfloat
 draw_slowly (TpsRng *rng, guint32 word)
 {
