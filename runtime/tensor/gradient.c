@@ -108,7 +108,7 @@ check_sparse (const TpsGradient *gradient, GError **error)
 }
 
 /* Kernels multiply by the weight as FLOAT32. A weight that overflows FLOAT32 would turn gradients
- * into infinities, and one that underflows would turn them into zeros. */
+ * into infinities, and a weight that underflows would turn them into zeros. */
 static gboolean
 check_weight (gdouble weight, GError **error)
 {

@@ -6,7 +6,7 @@
 
 typedef struct
 {
-  TpsModelVersion model; /* must be the first member: the public part */
+  TpsModelVersion model; /* the public part; must be the first member */
   TpsRefcount refcount;
 } CountedVersion;
 

@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 
-/* In the table of kinds: the optimizer does not use this field. */
+/* The default of a field that the optimizer does not use. */
 #define UNUSED NAN
 
 typedef enum
@@ -24,8 +24,8 @@ typedef struct
   Range range;
 } Field;
 
-/* All fields except the learning rate, in wire order. Unlike PyTorch, an epsilon of 0 is refused:
- * with a gradient of 0 it would give 0 / 0. */
+/* All fields except the learning rate, in wire order. Unlike in PyTorch, epsilon must not be 0,
+ * because a gradient of 0 would then give 0 / 0. */
 static const Field fields[] = {
   { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum), FROM_ZERO },
   { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay), FROM_ZERO },
@@ -40,7 +40,7 @@ static const Field fields[] = {
 static const struct
 {
   const gchar *name;
-  /* in the order of fields[] */
+  /* the defaults, in the order of fields[] */
   gdouble momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta;
 } kinds[] = {
   [TPS_OPTIMIZER_SGD] = { "SGD", 0, 0, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED },
@@ -89,7 +89,7 @@ fail (const gchar *what, const gchar *field, gdouble value, const gchar *expecte
   return FALSE;
 }
 
-/* Checks the value after rounding to float, because the arithmetic is done in float. */
+/* Checks the value after rounding it to FLOAT32, the type of the optimizers' arithmetic. */
 static gboolean
 check_range (const gchar *what, const gchar *field, gdouble value, Range range, GError **error)
 {
@@ -113,7 +113,7 @@ check_learning_rate (const TpsOptimizerSpec *spec, const gchar *what, GError **e
                    "%s.learning_rate: missing, or not a number", what);
       return FALSE;
     }
-  /* FTRL divides by the learning rate, so it must be positive. */
+  /* FTRL divides by the learning rate, which must therefore be positive. */
   return check_range (what, "learning_rate", spec->learning_rate,
                       spec->kind == TPS_OPTIMIZER_FTRL ? ABOVE_ZERO : FROM_ZERO, error);
 }

@@ -34,8 +34,7 @@ tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims, c
           return FALSE;
         }
     }
-  /* A dimension of zero does not excuse the others: the product of the other dimensions must be
-   * representable too. */
+  /* Even if a dimension is 0, the product of the other dimensions must be representable. */
   for (guint i = 0; i < n_dims; i++)
     if (dims[i] > 0 && __builtin_mul_overflow (n_bytes, dims[i], &n_bytes))
       {
