@@ -25,7 +25,7 @@ check_vector (TpsTensorView view, TpsDType dtype, const gchar *what, const gchar
   return FALSE;
 }
 
-/* Finds the invalid offset and reports it. The caller knows that there is one. */
+/* Reports the first invalid offset. At least one offset must be invalid. */
 static gboolean
 fail_at_offset (const gint64 *offsets, gint64 n_bags, gint64 n_indices, const gchar *what,
                 GError **error)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values are drawn as double from the random-number stream of the row, and rounded once to the type
- * of the table. */
+/* Values are drawn as FLOAT64 from the random-number stream of the row, and rounded once to the
+ * type of the table. */
 
 #include "runtime/embedding/initializer.h"
 
@@ -16,7 +16,7 @@
 /* After this number of draws outside the bounds, the value is clamped to the nearer bound. */
 #define MAX_DRAWS 64
 #define MAX_DEVIATIONS \
-  15 /* deviations of a normal number from its mean: the tail of ziggurat.c ends at 14.1 */
+  15 /* limit of a normal number, in standard deviations; the polar method of rng.c ends at 12.01 */
 
 #define BLOCK 256
 
@@ -33,7 +33,7 @@ static const Field fields[] = {
   { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
 };
 
-/* The defaults of each kind, and the fields that it uses (`is_used`, in the order of fields[]). */
+/* A kind, with the fields that it uses and the defaults of all fields, in the order of fields[]. */
 typedef struct
 {
   const gchar *name;

@@ -10,7 +10,7 @@
 #define INVERSE_1 G_GUINT64_CONSTANT (0xF1DE83E19937733D)
 #define INVERSE_2 G_GUINT64_CONSTANT (0x96DE1B173F119089)
 
-/* The permutation of [0, 2^n_bits) that permute() iterates. */
+/* The permutation of [0, 2^n_bits) that tps_shard_permute() iterates. */
 typedef struct
 {
   guint n_bits;
@@ -40,8 +40,8 @@ mix (const Mixer *mixer, guint64 x)
   return x ^ (x >> mixer->shift);
 }
 
-/* Inverts x ^= x >> shift: 1 / (1 + S) = (1 + S) (1 + S^2) (1 + S^4) ... over GF(2), where S is the
- * shift. */
+/* Inverts x ^= x >> shift. Over GF(2), with S for the shift, the inverse is 1 / (1 + S) = (1 + S)
+ * (1 + S^2) (1 + S^4) ... */
 static guint64
 unshift (const Mixer *mixer, guint64 x)
 {
@@ -213,8 +213,8 @@ tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride)
   *stride = shard->kind == TPS_SHARD_HASH ? shard->count : 1;
 }
 
-/* Returns the last shard that begins at or before the row: floor (i * rows / count) <= row where i
- * * rows < (row + 1) * count. */
+/* Returns the last shard that begins at or before the row. Shard i does so if
+ * floor (i * rows / count) <= row, which is equivalent to i * rows < (row + 1) * count. */
 gint32
 tps_shard_range_of (gint64 row, gint64 rows, gint32 count)
 {

@@ -102,7 +102,7 @@ tps_rounding_name (TpsRounding rounding)
   return NULL;
 }
 
-/* The dtype has been checked. */
+/* Must be called after the check of the dtype. */
 static gboolean
 check_rounding (const TpsTableSpec *spec, GError **error)
 {
@@ -172,7 +172,7 @@ resolve_place (TpsTablePlace *place, GError **error)
   return FALSE;
 }
 
-/* Rebuilds the shard from its parameters, which checks them. */
+/* Checks the parameters of a shard by building a second shard from them. */
 static gboolean
 check_shard (const TpsShard *shard, GError **error)
 {
@@ -206,7 +206,8 @@ check_shard (const TpsShard *shard, GError **error)
   return TRUE;
 }
 
-/* Returns FALSE if the sum overflows. The other fields have been checked. */
+/* Computes the size of the table. Returns FALSE if the size is too large. The other fields must
+ * have been checked. */
 static gboolean
 count_bytes (const TpsTableSpec *spec, gsize *n_bytes)
 {
@@ -230,7 +231,8 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
     return FALSE;
   if (resolved.rounding == 0)
     resolved.rounding = TPS_ROUNDING_NEAREST;
-  /* Without random numbers, specifications that differ in the seed alone are equal. */
+  /* Without random numbers, the seed has no effect. Specifications that differ only in the seed
+   * must then be equal. */
   if (resolved.initializer.kind == TPS_INITIALIZER_ZEROS
       && resolved.rounding != TPS_ROUNDING_STOCHASTIC)
     resolved.initializer.seed = 0;
