@@ -11,8 +11,9 @@ typedef struct
   guint version;
 } Visit;
 
-/* The groups on the way from `path` up to the mount. In a container the path may be the host's and
- * not exist; the mount itself is then the container's group. */
+/* Visits the mount, then all groups from `path` up to the mount. In a container, `path` may be a
+ * path of the host that does not exist in the container. The mount itself is then the container's
+ * group. */
 static void
 visit_path (const Visit *visit, const gchar *mount, const gchar *path)
 {
@@ -27,7 +28,7 @@ visit_path (const Visit *visit, const gchar *mount, const gchar *path)
     }
 }
 
-/* "0::/path" is version 2, "4:memory:/path" version 1. */
+/* Visits the groups of one line: "0::/path" (version 2) or "4:memory:/path" (version 1). */
 static void
 visit_line (Visit *visit, const gchar *root, const gchar *controller, const gchar *line)
 {

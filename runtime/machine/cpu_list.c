@@ -13,7 +13,7 @@ parse_number (const gchar *text, guint *number)
   return TRUE;
 }
 
-/* "8" or "0-3". */
+/* Appends the numbers of "8" or "0-3". Returns FALSE if `text` is invalid. */
 static gboolean
 append_range (GArray *list, const gchar *text)
 {

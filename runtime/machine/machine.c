@@ -13,14 +13,16 @@
 #define N_LEVELS 3
 #define MAX_CACHES 16 /* of one processor */
 
-/* At most about so many processors are looked at, since a look takes some 50 us. They are spread
- * over the whole list, because the cores of one kind have consecutive numbers. */
+/* At most this number of processors and the last processor are examined, because each of them takes
+ * about 50 us. They are spread over the whole list, because cores of the same kind have consecutive
+ * numbers. */
 #define MAX_LOOKS 16
 
-/* In /proc/cpuinfo. Intel's processors fetch the lines of an aligned pair together. AMD's do so
- * only after accesses with a pattern. On an EPYC, with a table of 256 MiB, sums of rows at random
- * (tps_cpu_add_rows()) took 0.53 of the time with prefetches of all lines instead of every other
- * line for rows of 128 bytes, 0.76 for 256, 0.95 for 512, 0.98 for 1 KiB. */
+/* The vendor in /proc/cpuinfo whose processors fetch both cache lines of an aligned pair together.
+ * AMD's processors do so only after accesses with a pattern, so they need a prefetch of each line.
+ * On an EPYC, prefetches of all lines were compared with prefetches of every other line, in sums of
+ * random rows of a table of 256 MiB (tps_cpu_add_rows()). They took 0.53 of the time for rows of
+ * 128 bytes, 0.76 for 256 bytes, 0.95 for 512 bytes, and 0.98 for 1 KiB. */
 #define PAIRS_VENDOR "GenuineIntel"
 
 #define MIN_LINE_BYTES 32
@@ -30,7 +32,7 @@
 #define ASSUMED_L1_BYTES ((gsize) 32 << 10)
 #define ASSUMED_L2_BYTES ((gsize) 1 << 20)
 
-/* Sizes outside of these limits are no sizes of caches. */
+/* The limits of plausible sizes, by level. */
 static const struct
 {
   gsize min, max;
@@ -45,10 +47,11 @@ typedef struct
 {
   guint level;
   gsize n_bytes;
-  guint n_cores; /* that share it */
+  guint n_cores; /* number of cores that share the cache */
 } Cache;
 
-/* The smallest shares so far, by level; 0 = none. */
+/* The smallest shares of a core found so far, by level; 0 = none. `l3` is the cache of the smallest
+ * share of the third level. */
 typedef struct
 {
   gsize shares[N_LEVELS + 1];
@@ -57,7 +60,8 @@ typedef struct
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Returns the text without blanks at its ends, or NULL. */
+/* Returns the text of a file without white space at its ends, owned by the caller. Returns NULL if
+ * the file cannot be read. */
 static gchar *
 read_text (const gchar *folder, const gchar *file)
 {
@@ -67,6 +71,7 @@ read_text (const gchar *folder, const gchar *file)
   return g_file_get_contents (path, &text, NULL, NULL) ? g_strstrip (text) : NULL;
 }
 
+/* Returns 0 if `text` is NULL or not a number. */
 static guint64
 parse_number (const gchar *text)
 {
@@ -77,7 +82,7 @@ parse_number (const gchar *text)
              : 0;
 }
 
-/* "48K", "32768K" or "32M"; 0 = it is no size. */
+/* Parses "48K", "32768K" or "32M", and changes `text`. Returns 0 if the text is not a size. */
 static gsize
 parse_size (gchar *text)
 {
@@ -94,7 +99,7 @@ parse_size (gchar *text)
   return shift < 64 && number <= (G_MAXSIZE >> shift) ? (gsize) number << shift : 0;
 }
 
-/* Returns the length of the list in `file`; 0 if there is none. */
+/* Returns the length of the list in `file`, or 0 if there is no list. */
 static guint
 count_listed (const gchar *folder, const gchar *file)
 {
@@ -113,7 +118,8 @@ is_sensible (guint level, gsize n_bytes)
          && n_bytes <= limits[level].max;
 }
 
-/* Returns FALSE if `folder` does not describe a cache of data. */
+/* Returns FALSE if `folder` does not describe a data cache of a plausible size. `n_siblings` is the
+ * number of processors (hyperthreads) of a core. */
 static gboolean
 read_cache (const gchar *folder, guint n_siblings, Cache *cache)
 {
@@ -169,7 +175,8 @@ look_at_processors (const gchar *root, const GArray *online, Found *found)
   look_at_processor (root, g_array_index (online, guint, online->len - 1), found);
 }
 
-/* The library knows sizes, but not how many cores share a cache. */
+/* Asks the C library, which knows the sizes of caches but not the numbers of cores that share them.
+ * All processors are assumed to share the third level. */
 static void
 ask_library (const TpsMachineSource *source, guint n_processors, Found *found)
 {
@@ -184,7 +191,7 @@ ask_library (const TpsMachineSource *source, guint n_processors, Found *found)
     }
 }
 
-/* The first two levels must be known; many processors have no third. */
+/* Returns TRUE if the first two levels are known. Many processors have no third level. */
 static gboolean
 is_complete (const Found *found)
 {
@@ -237,7 +244,8 @@ find_line_bytes (const gchar *root)
              : USUAL_LINE_BYTES;
 }
 
-/* Processors of other architectures have no such line. */
+/* Returns TRUE if the first vendor_id line names `vendor`. Other architectures have no such
+ * line. */
 static gboolean
 is_vendor (const gchar *root, const gchar *vendor)
 {
@@ -252,7 +260,8 @@ is_vendor (const gchar *root, const gchar *vendor)
 
 /* ---- cores ----------------------------------------------------------------------------------- */
 
-/* Both in microseconds of CPU time in a period. FALSE: there is no quota. */
+/* Reads the CPU time that the group may use in each period. Both are in microseconds. Returns FALSE
+ * if there is no quota. */
 static gboolean
 read_quota (const gchar *folder, guint version, guint64 *quota, guint64 *period)
 {
@@ -262,7 +271,7 @@ read_quota (const gchar *folder, guint version, guint64 *quota, guint64 *period)
 
   if (words == NULL || words[0] == NULL)
     return FALSE;
-  *quota = parse_number (words[0]); /* not of "max" or "-1" */
+  *quota = parse_number (words[0]); /* 0 for "max" and "-1", which mean no quota */
   *period = parse_number (version == 2 ? words[1] : period_text);
   return *quota > 0 && *period > 0;
 }
@@ -312,7 +321,8 @@ ask_sysconf (guint level)
   return (gsize) MAX (sysconf (names[level]), 0);
 }
 
-/* The main thread has the number of the process. The call fails if the machine has more processors
+/* Returns the number of processors on which the main thread may run: the number of the process is
+ * also the number of its main thread. sched_getaffinity() fails if the machine has more processors
  * than the set can hold. */
 static guint
 count_allowed (void)

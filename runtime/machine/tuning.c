@@ -5,14 +5,14 @@
 #define KIB ((gsize) 1 << 10)
 #define MIB ((gsize) 1 << 20)
 
-/* The kind of number that a rule begins with. */
+/* The base value of a rule. */
 typedef enum
 {
   BASE_CONSTANT,
   BASE_CORES,
   BASE_L1,
   BASE_L2,
-  BASE_LAST_LEVEL, /* the greater one of the core's shares of the second and the third level */
+  BASE_LAST_LEVEL, /* the greater of the core's shares of the second and third levels */
   BASE_FETCH,      /* one or two cache lines */
   BASE_PAIRS,      /* 4 if lines are fetched in pairs, otherwise 1 */
   BASE_WAKE_BYTES,
@@ -25,10 +25,10 @@ typedef struct
   const gchar *unit; /* NULL = bytes */
   gsize offset;      /* in TpsTuning */
   Base base;
-  gboolean is_per_core;     /* divided by the cores, too */
+  gboolean is_per_core;     /* also divided by the number of cores */
   gsize times, divided_by;  /* 0 = 1 */
-  gsize min, max;           /* max 0 = none */
-  gboolean is_power_of_two; /* rounded down to one, before the bounds are applied */
+  gsize min, max;           /* max 0 = no maximum */
+  gboolean is_power_of_two; /* rounded down to a power of two, before the bounds are applied */
   gboolean differs_on_one_core;
   gsize on_one_core;
   const gchar *purpose;
@@ -36,10 +36,11 @@ typedef struct
 
 #define FIELD(field) G_STRUCT_OFFSET (TpsTuning, field)
 
-/* A rule may use wake_bytes if it follows the rule of wake_bytes. */
+/* A rule with BASE_WAKE_BYTES must follow the rule of wake_bytes, because rules are applied in
+ * order. io_threads must be the first rule, see tps_tuning_count_io_threads(). */
 static const Rule rules[] = {
-  /* With 8 clients on two cores, two threads answered about half as many small calls as eight. On
-   * one core, two threads answered 1.24 times as many as eight. */
+  /* With 8 clients on two cores, two threads completed about half as many small calls as eight
+   * threads. On one core, two threads completed 1.24 times as many small calls as eight threads. */
   { "io_threads", "threads", FIELD (io_threads), BASE_CORES, .min = 8, .max = 64,
     .differs_on_one_core = TRUE, .on_one_core = 2,
     .purpose = "a thread with few connections sleeps on the core of the client that wakes it" },
@@ -47,13 +48,14 @@ static const Rule rules[] = {
     .purpose = "they compute" },
   { "tls_threads", "threads", FIELD (tls_threads), BASE_CORES, .divided_by = 2, .min = 1,
     .purpose = "handshakes leave half of the cores to calls" },
-  /* One core of two reached half of the memory bandwidth, three of them no more than two. Machines
-   * with many cores have more memory channels. */
+  /* One core reached half of the memory bandwidth, and three cores reached no more than two cores.
+   * Machines with many cores have more memory channels. */
   { "max_helpers", "threads", FIELD (max_helpers), BASE_CORES, .divided_by = 4, .min = 3, .max = 7,
     .purpose = "more threads for one computation get no more memory bandwidth" },
 
-  /* Round trips of 1 KiB over TCP, p50 in us: with client and server on separate cores, 50 with
-   * sleeping and 8 with spinning; on one core, 7.8 and 6.1. */
+  /* The median round trip of 1 KiB over TCP took 50 us with sleeping and 8 us with spinning if the
+   * client and the server ran on separate cores. On one core, it took 7.8 us and 6.1 us,
+   * respectively. */
   { "spin_us", "us", FIELD (spin_us), BASE_CONSTANT, .times = 100, .differs_on_one_core = TRUE,
     .purpose = "about two wake-ups of an idle virtual core; each loop adapts to its waits" },
   { "spinning_loops", "loops", FIELD (spinning_loops), BASE_CORES, .divided_by = 2,
@@ -62,10 +64,11 @@ static const Rule rules[] = {
     .differs_on_one_core = TRUE, .on_one_core = 1,
     .purpose = "the owner of a row's lock keeps it for less than a microsecond" },
 
-  /* A wake-up takes some 40 us, about as long as reading 256 KiB at random, with second-level
-   * caches of 0.5 (Zen 3), 1 and 2 MiB. With 128 KiB, a Zen 3 with two cores applied half to three
-   * quarters of the pushes/s of 2,000 x 64 floats by 4 clients, because they were no longer short
-   * steps (//bench:lookup --only=push). Processors with even smaller caches have slower memory. */
+  /* A wake-up takes about 40 us. Random reads of 256 KiB take about as long, with second-level
+   * caches of 0.5 MiB (Zen 3), 1 MiB and 2 MiB. With 128 KiB instead, a Zen 3 with two cores
+   * applied only half to three quarters of the pushes per second (//bench:lookup --only=push; 4
+   * clients, pushes of 2,000 x 64 floats), because the pushes were no longer short steps.
+   * Processors with even smaller caches have slower memory. */
   { "wake_bytes", NULL, FIELD (wake_bytes), BASE_L2, .divided_by = 2, .min = 64 * KIB,
     .max = 256 * KIB, .is_power_of_two = TRUE,
     .purpose = "read in about the time of a wake-up; less work is not shared" },
@@ -88,37 +91,41 @@ static const Rule rules[] = {
   { "skinny_products", "products", FIELD (skinny_products), BASE_CONSTANT, .times = 200000000,
     .is_per_core = TRUE, .min = 10000000, .max = 100000000,
     .purpose = "the threads of OpenBLAS are faster beyond" },
-  /* Gradient of a weight, 32 rows: 1.5 to 1.7 times as fast with 1024 columns (128 KiB), 0.8 with
-   * 256 (32 KiB), with a first-level cache of 32 KiB. */
+  /* Measured on the gradient of a weight from 32 rows, with a first-level cache of 32 KiB. Packing
+   * made it 1.5 to 1.7 times as fast with 1024 columns (128 KiB), but 0.8 times as fast with 256
+   * columns (32 KiB). */
   { "pack_rows_bytes", NULL, FIELD (pack_rows_bytes), BASE_L1, .times = 2, .min = 32 * KIB,
     .max = 256 * KIB,
     .purpose = "the rows of a short sum are packed if the cache cannot keep them" },
-  /* Gradient of an input, 4 to 32 rows: 0.8 to 1.3 times as fast with 4 MiB, 2 to 3 times with 16
-   * MiB, 0.6 to 0.9 with 256 KiB, with a second-level cache of 512 KiB. */
+  /* Measured on the gradient of an input of 4 to 32 rows, with a second-level cache of 512 KiB.
+   * Packing made it 0.6 to 0.9 times as fast with a matrix of 256 KiB, 0.8 to 1.3 times with 4 MiB,
+   * and 2 to 3 times with 16 MiB. */
   { "pack_matrix_bytes", NULL, FIELD (pack_matrix_bytes), BASE_L2, .times = 4, .min = 1 * MIB,
     .max = 4 * MIB, .purpose = "a matrix that is read in columns is packed if it is larger" },
 
-  /* Measured with whole programs, in which no data of that size are in a cache when they are
-   * copied. 3 trainers and their server use 10 % less CPU time at 16 MiB and 15 % less at 32 MiB,
-   * the same at 8 MiB, and 10 % more at 4 MiB (//bench:batch_update); a bucket of 25 MiB costs 13 %
-   * less (//bench:parameter_server). 2 cores with 2 MiB of second-level cache each. */
+  /* Measured on 2 cores with 2 MiB of second-level cache each, with whole programs, whose data of
+   * this size are not in a cache when they are copied. Copies past the caches changed the CPU time
+   * of 3 trainers and their server (//bench:batch_update) by +10 % at 4 MiB, 0 % at 8 MiB, -10 % at
+   * 16 MiB and -15 % at 32 MiB. A bucket of 25 MiB took 13 % less (//bench:parameter_server). */
   { "stream_bytes", NULL, FIELD (stream_bytes), BASE_LAST_LEVEL, .times = 3, .min = 1 * MIB,
     .max = 12 * MIB, .purpose = "copies of this size bypass the caches, which cannot keep them" },
-  /* Copies of 64 MiB on a Zen 3: four pages, 128 bytes of each in turn, 4.6 GB/s; one page after
-   * the other, 15; memcpy 8.2. On a Xeon, four pages reach 13 GB/s and memcpy 8.5. */
+  /* Measured with copies of 64 MiB. On a Zen 3, copies of four pages side by side (128 bytes of
+   * each page in turn) reached 4.6 GB/s, copies of one page after the other 15 GB/s, and memcpy()
+   * 8.2 GB/s. On a Xeon, four pages side by side reached 13 GB/s, and memcpy() 8.5 GB/s. */
   { "stream_pages", "pages", FIELD (stream_pages), BASE_PAIRS,
     .purpose = "a copy that bypasses the caches writes them side by side" },
-  /* One core alone uses about half of the memory bandwidth. An echo of 16 or 64 MiB through shared
-   * memory takes 0.6 of the time, with the same work (//bench:transfer). */
+  /* One core alone uses about half of the memory bandwidth. With the help of idle cores, an echo of
+   * 16 or 64 MiB through shared memory took 0.6 of the time, with the same amount of work
+   * (//bench:transfer). */
   { "shared_stream_bytes", NULL, FIELD (shared_stream_bytes), BASE_LAST_LEVEL, .times = 4,
     .min = 2 * MIB, .max = 16 * MIB, .purpose = "idle cores help to copy this much" },
-  /* Of 200 KiB to 4 MiB, 256 KiB was the fastest for messages of 1 to 64 MiB, with 2 MiB of cache:
-   * 16 MiB took 1.8 ms, and 2.9 ms with 4 MiB. */
+  /* With 2 MiB of cache and messages of 1 to 64 MiB, 256 KiB was the fastest of the sizes from
+   * 200 KiB to 4 MiB. A message of 16 MiB took 1.8 ms, and 2.9 ms with a buffer of 4 MiB. */
   { "unix_buffer_bytes", NULL, FIELD (unix_buffer_bytes), BASE_L2, .divided_by = 4, .min = 64 * KIB,
     .max = 256 * KIB, .is_power_of_two = TRUE,
     .purpose = "the receiver finds the sender's pages in a cache" },
-  /* With 1 MiB of cache and two ranks, 256 KiB was 2 to 10 % faster than 128 KiB, since there are
-   * fewer meetings. */
+  /* With 1 MiB of cache and two ranks, 256 KiB was 2 to 10 % faster than 128 KiB, because the ranks
+   * meet less often. */
   { "reduce_slot_bytes", NULL, FIELD (reduce_slot_bytes), BASE_L2, .divided_by = 4, .min = 64 * KIB,
     .max = 256 * KIB, .is_power_of_two = TRUE,
     .purpose = "most of three slots and their data stays in the cache during a sum" },
@@ -173,7 +180,7 @@ base_of (const Rule *rule, const TpsMachine *machine, const TpsTuning *tuning)
   g_return_val_if_reached (0);
 }
 
-/* Of a number above 0. */
+/* `number` must be above 0. */
 static gsize
 round_down_to_power_of_two (gsize number)
 {
@@ -232,7 +239,7 @@ tps_tuning_count_rows (void)
   return G_N_ELEMENTS (rules);
 }
 
-/* The largest unit that divides `value`. */
+/* Returns the largest unit that divides `value`. */
 static const gchar *
 choose_unit (const Rule *rule, gsize value, gsize *unit_bytes)
 {
