@@ -57,6 +57,7 @@ is_known (TpsOptimizerKind kind)
   return (gint) kind >= TPS_OPTIMIZER_SGD && (gint) kind < (gint) G_N_ELEMENTS (kinds);
 }
 
+/* Relies on the defaults of a kind being consecutive members. */
 static gdouble
 default_of (TpsOptimizerKind kind, gsize field)
 {

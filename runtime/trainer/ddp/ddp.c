@@ -161,8 +161,8 @@ tps_ddp_free (TpsDdp *ddp)
       return;
     }
   g_clear_pointer (&ddp->stager, tps_worker_pool_free);
-  /* Even if the device has failed, the stream has then passed all work on the memory that is
-   * released below. */
+  /* Even if the device has failed, the stream has passed all work on the memory that is released
+   * below when stream_sync() returns. */
   ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
@@ -352,6 +352,8 @@ launch (TpsDdp *ddp, guint index, gboolean has_data)
     ddp->options.hook->reduce (ddp->options.context, &slot->call);
 }
 
+/* Buckets are launched in the order of their numbers, so a complete bucket may have to wait for an
+ * earlier bucket. */
 static void
 on_gradient_ready (gpointer user_data, guint index)
 {

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-#define MIN_INDICES 20
-#define MAX_STEP 10
+#define MIN_INDICES 20                         /* of a batch */
+#define MAX_STEP 10                            /* between the beginnings of two bags */
 #define STREAMS (G_GUINT64_CONSTANT (1) << 63) /* disjoint from the streams of parameters */
 
 static void

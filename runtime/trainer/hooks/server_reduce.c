@@ -2,7 +2,7 @@
 
 /* Averages a bucket on its parameter servers, in one or more pieces. The exchange gets all pieces
  * at once and sends them in order. A server can then average and return the first pieces while it
- * receives the next ones.
+ * receives later pieces.
  *
  * If one of several pieces fails, the failure is reported at once. The bucket fails after its last
  * piece has ended, because the exchange borrows the memory of the bucket until then. */

@@ -10,6 +10,7 @@ typedef struct
   guint bucket;
 } Load;
 
+/* Orders buckets by descending size, and buckets of equal size by their numbers. */
 static int
 compare_loads (const void *a, const void *b)
 {

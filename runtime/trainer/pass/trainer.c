@@ -207,6 +207,7 @@ tps_trainer_check_plan (TpsTrainPlan *plan, GError **error)
   TpsPass *pass = tps_pass_new (plan, &nowhere, metrics);
   gboolean ok;
 
+  /* The author of the plan may have no device, so the check uses the CPU. */
   g_free (plan->device);
   plan->device = g_strdup ("cpu");
   ok = tps_pass_resolve (pass, error);

@@ -421,6 +421,7 @@ tps_table_steps_take (TpsTableSteps *steps, const TpsStepVectors *vectors, GErro
   if (!tps_table_steps_wait (steps, error))
     return FALSE;
   mark_pushed (steps, slot);
+  /* The refresh is sent before the wait for the lookup, so both calls may be in flight together. */
   send_refresh (steps, slot);
   if (!end_lookup (steps, slot, error) || !end_refresh (steps, slot, error))
     return FALSE;
