@@ -14,8 +14,8 @@ ops_of (const TpsStagedBucket *self)
 
 typedef TpsBuffer *(*Alloc) (TpsDevice *device, gsize n_bytes, GError **error);
 
-/* Ensures that the buffer has at least `n_bytes`. A larger buffer replaces it without its
- * contents. */
+/* Ensures that the buffer has at least `n_bytes`. If the buffer must be replaced by a larger
+ * buffer, its contents are lost. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDevice *device, Alloc alloc, gsize n_bytes, GError **error)
 {

@@ -21,8 +21,8 @@ half_begin (const TpsCompressionClass *klass, TpsDType dtype, TpsBucketCall *cal
   self->base.klass = klass;
   call->dtype = dtype;
   call->n_wire_bytes = (gint64) (call->n_elems * tps_dtype_size (dtype));
-  /* The encoded values get memory of their own. The bucket's gradient, which is no longer needed
-   * then, receives the decoded average. */
+  /* The encoded values get memory of their own. After encoding, the memory of the bucket's gradient
+   * is free, and receives the decoded average. */
   if (call->travels_as == TPS_GRADIENT_DENSE)
     {
       tps_tensor_init_ref (&self->gradient, &call->storage);
