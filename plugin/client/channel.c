@@ -51,8 +51,8 @@ check_bound (const TpsClientCall *call)
                       call->name->str);
 }
 
-/* Background calls have no limit: if one were refused, the two sides would disagree about the
- * ownership of a segment. */
+/* Background calls are not limited. If one of them were refused, the client and the server would
+ * disagree about the owner of a segment. */
 static GError *
 check_call (const TpsClientCall *call)
 {
@@ -78,7 +78,8 @@ check_deadline (const TpsClientCall *call)
                       "%s: the deadline had passed before the call was made", call->name->str);
 }
 
-/* Returns whether the client's link is not the one for which the call was written. */
+/* Returns TRUE if the call was written for a link that is no longer the client's link. Must be
+ * called with client->lock held. */
 static gboolean
 is_for_another_link (const TpsClientCall *call)
 {
@@ -99,7 +100,7 @@ tps_channel_register (TpsClientCall *call)
   tps_mutex_lock (&client->lock);
   error = check_call (call);
   client->n_calls++;
-  do /* skips 0, the id of peers that do not distinguish calls */
+  do /* skips 0, the id of peers that do not distinguish calls, and of the token's request */
     call->seqid = (gint32) ++client->n_issued;
   while (call->seqid == 0 || tps_call_table_find (&client->calls, call->seqid) != NULL);
   tps_mutex_unlock (&client->lock);
@@ -126,8 +127,8 @@ tps_channel_enter_table (TpsClientCall *call, gboolean *wake)
   return NULL;
 }
 
-/* Assigns the call to the current link; under the lock. Sets `connection` (a reference) if the
- * caller must send. */
+/* Assigns the call to the current link. Sets `connection` (a reference) if the caller must send the
+ * call now. Must be called with client->lock held. */
 static void
 take_link (TpsClientCall *call, TpsConnection **connection)
 {

@@ -6,8 +6,8 @@
  *   BEGIN -> PUT -> RUN -> GET -> end
  *     ^______|      RUN     GET      after a retryable error, when no call is in flight
  *
- * `trouble` is an error that a retry may overcome; all other errors are final. In both cases the
- * state machine first waits for the calls in flight, because they borrow the message. */
+ * `trouble` is a retryable error, and `failure` is a final one. After either error, the state
+ * machine first waits for the calls in flight, because they borrow the message. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -23,7 +23,7 @@
 #define NS_PER_MS ((gint64) 1000000)
 #define FIRST_DELAY_NS (10 * NS_PER_MS)
 #define MAX_DELAY_NS (1000 * NS_PER_MS)
-#define END_PATIENCE_NS ((gint64) 10 * 1000000000)
+#define END_PATIENCE_NS ((gint64) 10 * 1000000000) /* timeout of end_transfer */
 
 typedef enum
 {
@@ -48,7 +48,7 @@ typedef struct
   guint n_losses;   /* lost connections in a row, without progress */
   guint n_refusals; /* refusals in a row, without progress */
   gboolean was_begun;
-  gboolean is_waiting; /* for the time of the next attempt */
+  gboolean is_waiting; /* a delay before the next attempt runs */
 
   TpsWriter *message; /* borrowed; NULL = a fetch only */
   TpsChunkLayout layout;
@@ -61,15 +61,15 @@ typedef struct
 
 static void proceed (ChunkedCall *call);
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end of the call ------------------------------------------------------------------------ */
 
 static void
 on_ended (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
 }
 
-/* No caller waits for end_transfer, and it may fail: the server's own expiry then drops the
- * transfer later. */
+/* No caller waits for end_transfer. If it fails, the server drops the transfer later, when it
+ * expires. */
 static void
 end_transfer (ChunkedCall *call)
 {
@@ -96,7 +96,7 @@ finish (ChunkedCall *call)
   g_free (call);
 }
 
-/* Records a final error and takes ownership of it. The first one is kept. */
+/* Records a final error, and takes ownership of it. Only the first error is kept. */
 static void
 fail (ChunkedCall *call, GError *error)
 {
@@ -124,7 +124,7 @@ is_lost (const GError *error)
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
 }
 
-/* Returns whether a retry from the server's position may help. */
+/* Returns TRUE if a retry from the position of the server may help. */
 static gboolean
 is_refused_put (const GError *error)
 {
@@ -132,7 +132,7 @@ is_refused_put (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
-/* Returns whether the peer was busy and gave a time for a retry. */
+/* Returns TRUE if the peer was busy and gave a time for a retry. */
 static gboolean
 is_busy (const GError *error)
 {
@@ -140,7 +140,7 @@ is_busy (const GError *error)
          && tps_error_get_retry_after_ms (error) >= 0;
 }
 
-/* Records an error. `may_help`: a retry may help. */
+/* Records an error, which is retryable if `may_help` is TRUE, and otherwise final. */
 static void
 note_error (ChunkedCall *call, const GError *error, gboolean may_help)
 {
@@ -192,7 +192,8 @@ wait_until (ChunkedCall *call, gint64 until_ns)
   call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
 }
 
-/* Returns to the step that requests the position of the server. No call is in flight. */
+/* Handles a retryable error when no call is in flight. Returns to the step that requests the
+ * position of the server, or fails if no further attempt is allowed. */
 static void
 recover (ChunkedCall *call)
 {
@@ -422,14 +423,14 @@ get_more (ChunkedCall *call)
     start_call (call, &tps_get_chunk_rpc, &arguments, on_got);
   if (call->n_in_flight > 0)
     return;
-  /* Every chunk was received, but the message is incomplete: without this error, no callback would
-   * follow. */
+  /* Every chunk was received, but the message is incomplete. Without this error, no further
+   * callback would come, and the call would never end. */
   fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
                                    "the peer returned other chunks than requested"));
   finish (call);
 }
 
-/* ---- the next step -------------------------------------------------------------------------- */
+/* ---- next step ------------------------------------------------------------------------------ */
 
 static void
 put_more (ChunkedCall *call)

@@ -102,6 +102,8 @@ tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError 
   return TRUE;
 }
 
+/* Removes the delays from the table and returns them. A delay belongs to no link, so
+ * tps_client_lose_link() does not end it. Must be called with client->lock held. */
 static GPtrArray *
 take_delays (TpsClient *client)
 {
@@ -156,7 +158,7 @@ tps_client_free (TpsClient *client)
   g_free (client);
 }
 
-/* Writes the message, and writes it again as a large one if it may not fit into a frame. */
+/* Writes the message. If it may not fit into a frame, writes it again as a large message. */
 static GError *
 call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
@@ -176,7 +178,8 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   return NULL;
 }
 
-/* FALSE: the link for which the call was written is down, and the call must be written again. */
+/* Sends the written call. FALSE: the link for which the call was written is down, and the call must
+ * be written again. */
 static gboolean
 call_send (TpsClientCall *call)
 {

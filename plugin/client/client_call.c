@@ -63,7 +63,8 @@ call_report (TpsClientCall *call)
     call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
 }
 
-/* Any reply, also a failure, returns the segments to the client. */
+/* Ends the lease. A reply of any kind, including an error, gives the segments back to the client.
+ * So does a call that was never sent. */
 static void
 call_end_lease (TpsClientCall *call)
 {
@@ -157,8 +158,8 @@ tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpoint
     tps_segment_lease_written (call->lease);
 }
 
-/* The writer was freed, possibly by the connection with a lock held, so the call must not be
- * finished here. */
+/* Called when the writer has been freed. The connection may free it with a lock held, so the call
+ * must not finish inside this function. */
 static void
 call_writer_released (gpointer user_data)
 {
@@ -206,8 +207,9 @@ tps_client_call_send (TpsClientCall *call, TpsConnection *connection)
       tps_writer_free (writer);
       return;
     }
-  /* A background call lends nothing to its writer. The replies behind its own depend on its
-   * outcome, so they must find it decided. */
+  /* The writer of a background call borrows nothing, so the call need not wait for its release.
+   * Later replies depend on the outcome of the call, so the outcome must be final when its own
+   * reply has been processed. */
   if (call->bound != 0)
     {
       tps_writer_set_released (writer, NULL, NULL);

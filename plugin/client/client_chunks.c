@@ -42,8 +42,8 @@ get_options (const TpsClientCall *call)
   };
 }
 
-/* Checks that the reply from the chunks answers this call, and takes ownership of both
- * arguments. */
+/* Sets the outcome of a call in chunks, and takes ownership of both arguments. If the message is
+ * not a reply to this call, the call fails with INTERNAL. */
 static void
 set_outcome (TpsClientCall *call, TpsMessage *answer, GError *error)
 {
@@ -125,8 +125,8 @@ send_in_chunks (TpsClientCall *call, const TpsPeerFacts *facts)
     on_sent (call, NULL, error);
 }
 
-/* If the server closed the connection after the request for its limits, the message is sent in a
- * frame all the same. */
+/* Returns TRUE if the message can be sent in a frame although the limits of the server are unknown.
+ * Some servers close the connection instead of replying to the request for their limits. */
 static gboolean
 is_silent (const TpsClientCall *call, const GError *error)
 {

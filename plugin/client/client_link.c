@@ -8,7 +8,7 @@
 #include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
 
-/* The sequence ids of calls count from 1. */
+/* The sequence id of the request with the token. Calls never use 0 (see tps_channel_register()). */
 #define TOKEN_SEQID 0
 
 TpsClientLink *
@@ -48,9 +48,9 @@ link_tear_down (gpointer user_data)
     tps_client_link_unref (link);
 }
 
-/* Takes the link down; under the lock. Its calls move from the table to `calls`, and writers
- * without another owner to `orphans`. The memory of the link stays until link_tear_down(), which
- * the caller must post. Returns FALSE if the link is down already. */
+/* Takes the link down. Its calls move from the table to `calls`, and their unsent writers to
+ * `orphans`. The memory of the link stays until link_tear_down(), which the caller must post.
+ * Returns FALSE if the link is already down. Must be called with client->lock held. */
 static gboolean
 link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
 {
@@ -65,13 +65,13 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
   if (link->pool != NULL)
     {
       tps_segment_pool_add_stats (link->pool, &client->past_stats);
-      tps_segment_pool_shut_down (link->pool); /* no wake-up follows */
+      tps_segment_pool_shut_down (link->pool); /* the pool calls `wake` no more */
     }
   while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
     if (call->link == link && !call->answered)
       g_ptr_array_add (calls, call);
     else if (call->link == link)
-      call->link = NULL; /* the connection frees its writer */
+      call->link = NULL; /* the call only waits until the connection frees its writer */
   for (guint i = 0; i < calls->len; i++)
     {
       TpsWriter *orphan = tps_client_call_forget (calls->pdata[i]);
@@ -96,7 +96,7 @@ tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why)
   tps_mutex_unlock (&client->lock);
   if (!taken)
     return;
-  /* Posted, because an event of the link may be running. */
+  /* The teardown is posted, because an event of the link may be running. */
   tps_loop_post (client->loop, link_tear_down, link);
   g_ptr_array_set_size (orphans, 0);
   for (guint i = 0; i < calls->len; i++)
@@ -116,8 +116,8 @@ link_lose_with (TpsClientLink *link, const gchar *format, ...)
   tps_client_lose_link (link->client, link, error);
 }
 
-/* Removes and returns the call that the reply belongs to. Returns NULL if the call has ended, or if
- * this reply takes the link down. */
+/* Returns the call to which the reply belongs. Removes it from the table, unless its writer still
+ * has to be freed. Returns NULL if the call has ended or the reply takes the link down. */
 static TpsClientCall *
 take_answered (TpsClientLink *link, const TpsMessage *reply)
 {
@@ -149,8 +149,8 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
 
 /* ---- authentication ------------------------------------------------------------------------- */
 
-/* The server processes the calls of a connection in their order, so later calls need not wait for
- * its reply. */
+/* Sends the token as the first request of the connection. The server processes the calls of a
+ * connection in their order, so later calls need not wait for the reply. */
 static void
 send_token (TpsClientLink *link)
 {
@@ -168,8 +168,8 @@ send_token (TpsClientLink *link)
   tps_connection_send (link->connection, out);
 }
 
-/* If the token is refused, the calls behind it fail for that reason. The link must go down before
- * their replies arrive. */
+/* If the server refuses the token, the link must go down before the replies to later calls arrive.
+ * The calls then fail with the reason of the refusal. */
 static void
 take_token_reply (TpsClientLink *link, const TpsMessage *reply)
 {
@@ -218,7 +218,8 @@ on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
     link_lose_with (link, "%s sent an unexpected file descriptor", link->client->where);
 }
 
-/* The certificate names another server, so a retry would not help. */
+/* Takes the link down with UNAUTHENTICATED instead of CONNECTION_LOST. A retry would not help,
+ * because the certificate does not have the expected name. */
 static void
 lose_unauthenticated (TpsClientLink *link, const GError *why)
 {
@@ -249,8 +250,9 @@ on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
                     error != NULL ? error->message : "the peer closed it");
 }
 
-/* Returns NULL if there is no unsent call. Callers send by themselves from then on, and not before,
- * so that the calls of a thread are sent in their order. */
+/* Removes and returns the first unsent call. If there is none, marks the link as up and returns
+ * NULL. From then on, callers send their calls themselves. They must not do so earlier, because the
+ * calls of a thread must be sent in their order. */
 static TpsClientCall *
 pop_unsent (TpsClientLink *link)
 {
@@ -270,7 +272,7 @@ pop_unsent (TpsClientLink *link)
   return call;
 }
 
-/* ---- the handshake of an encrypted connection ----------------------------------------------- */
+/* ---- handshake of an encrypted connection --------------------------------------------------- */
 
 static void
 check_opening (TpsClientLink *link)
@@ -291,7 +293,7 @@ on_opening_timer (gpointer user_data)
   check_opening (link);
 }
 
-/* Must be called before the connection starts. FALSE: it cannot be encrypted. */
+/* Must be called before the connection starts. FALSE: the connection cannot be encrypted. */
 static gboolean
 encrypt (TpsClientLink *link, GError **error)
 {
@@ -307,8 +309,8 @@ encrypt (TpsClientLink *link, GError **error)
   return TRUE;
 }
 
-/* Must be called after the start. The first check records the time, and the second one runs at the
- * end of the handshake. */
+/* Limits the time of the handshake. Must be called after the start of the connection. The first
+ * check records the present time, and the timer runs the second check at the timeout. */
 static void
 limit_opening (TpsClientLink *link)
 {

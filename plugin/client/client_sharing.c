@@ -10,9 +10,9 @@
 
 /* ---- replies to requests of the pool -------------------------------------------------------- */
 
-/* Logs that the peer offers no shared memory of this kind. The link makes no further requests, and
- * no call fails because of it, so this warning is the only report that tensors take the slower
- * path. It is logged once per client, because every connection to such a peer ends here. */
+/* Logs that the peer offers no shared memory of this kind. No call fails in this case, so the
+ * warning is the only sign that tensors travel through the socket. It is logged once per client,
+ * because the error recurs on every connection to such a peer. */
 static void
 warn (TpsClient *client, const GError *why)
 {
@@ -79,7 +79,7 @@ ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
                          tps_client_link_ref (link));
 }
 
-/* Releases or closes segments. */
+/* Sends the request that releases or closes segments. */
 static void
 end_segments (TpsClientLink *link, const TpsSegmentRequest *request)
 {
@@ -93,7 +93,7 @@ end_segments (TpsClientLink *link, const TpsSegmentRequest *request)
                          tps_client_link_ref (link));
 }
 
-/* Sends the requests that the pool has at this time. Thread: any. */
+/* Sends all requests that the pool has now. Thread: any. */
 static void
 share_memory (TpsClientLink *link)
 {
@@ -111,14 +111,16 @@ share_memory (TpsClientLink *link)
     }
 }
 
-/* Posted while the pool is not shut down, so the link still exists. */
+/* Posted before the pool is shut down, and thus before link_tear_down(), so the link still
+ * exists. */
 static void
 on_wake (gpointer user_data)
 {
   share_memory (user_data);
 }
 
-/* Called when the last buffer of a reply is released. Thread: any. */
+/* Called by the pool when it has new requests, for example after the release of the last buffer of
+ * a reply. Thread: any. */
 void
 tps_client_wake_pool (gpointer user_data)
 {
@@ -143,7 +145,7 @@ tps_client_call_take_lease (TpsClientCall *call)
   tps_mutex_unlock (&client->lock);
   if (link == NULL)
     return;
-  /* The releases of segments must reach the server before the call. */
+  /* The server must receive the releases of segments before the call. */
   share_memory (link);
   call->lease = tps_segment_pool_lease (link->pool);
 }

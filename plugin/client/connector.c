@@ -14,9 +14,9 @@
 /* The happy path: tps_address_connect() starts, the socket becomes writable, and `done` receives
  * it.
  *
- * A lookup by a resolver can block for longer than any deadline. tps_address_connect() then runs on
- * a detached thread. The attempt is shared between that thread and the connector, and the last of
- * the two frees it. */
+ * A name lookup can block for longer than any deadline. If the address needs one,
+ * tps_address_connect() runs on a detached thread. This thread and the connector share the attempt,
+ * and the last of the two frees it. */
 
 typedef struct
 {
@@ -25,7 +25,7 @@ typedef struct
   TpsLoop *loop;
 
   TpsMutex lock;           /* guards the next line */
-  TpsConnector *connector; /* NULL: cancelled, and the loop may be gone */
+  TpsConnector *connector; /* NULL = cancelled; the loop may be freed */
 
   /* Written by the thread before it posts: */
   gint fd;
@@ -45,7 +45,7 @@ struct TpsConnector
   gint fd;          /* the socket, while connecting */
   TpsWatch *watch;
   guint64 timer_id;
-  GError *error; /* the error that the timer will report */
+  GError *error; /* the error that the timer reports; NULL = a timeout */
 };
 
 static void
@@ -128,7 +128,7 @@ begin (TpsConnector *connector, gint fd, GError *error)
       if (connector->watch != NULL)
         return;
     }
-  /* Reported from the loop, because `done` must not run within tps_connector_new(). */
+  /* The error is reported by the timer, because `done` must not run within tps_connector_new(). */
   connector->error = error;
   if (connector->timer_id != 0)
     tps_loop_cancel_timer (connector->loop, connector->timer_id);
@@ -192,7 +192,7 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
   connector->attempt = attempt;
   tps_sync_check (pthread_attr_init (&attributes));
   tps_sync_check (pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED));
-  sigfillset (&all); /* the program's own threads handle signals */
+  sigfillset (&all); /* signals are left to the threads of the program */
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
   rc = pthread_create (&thread, &attributes, attempt_thread, attempt);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
@@ -208,7 +208,7 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
                       g_strerror (rc)));
 }
 
-/* Returns whether tps_address_connect() cannot block. */
+/* Returns TRUE if the address needs no name lookup, so that tps_address_connect() cannot block. */
 static gboolean
 needs_no_resolver (const TpsAddress *address)
 {

@@ -46,6 +46,9 @@ tps_deadlines_clear_timer (gpointer user_data)
   tps_deadlines_set_timer (client);
 }
 
+/* Removes the expired calls from the table and returns them. `orphans` receives the unsent writers;
+ * they must be freed without the lock. An answered call with unsent bytes is returned, too, but it
+ * stays in the table: expire() only closes its link. */
 static GPtrArray *
 take_expired (TpsClient *client, GPtrArray *orphans)
 {
@@ -68,7 +71,7 @@ take_expired (TpsClient *client, GPtrArray *orphans)
       if (tps_client_call_is_being_sent (call))
         call->blocked_link = call->link;
       if (call->answered)
-        call->deadline_ns = TPS_CLIENT_NEVER; /* the call stays in the table until it is finished */
+        call->deadline_ns = TPS_CLIENT_NEVER; /* the call stays in the table until it finishes */
       if (orphan != NULL)
         g_ptr_array_add (orphans, orphan);
     }

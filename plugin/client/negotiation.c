@@ -12,9 +12,9 @@
 #define FIRST_LINKS_TO_SKIP 4u /* doubled after each further lost connection */
 #define MAX_DOUBLINGS 4
 
-/* ---- the request ---------------------------------------------------------------------------- */
+/* ---- request -------------------------------------------------------------------------------- */
 
-/* All zero on error. */
+/* Returns all zero on error. */
 static TpsPeerFacts
 read_facts (TpsReader *result, TpsWireType type, GError **error)
 {
@@ -28,7 +28,8 @@ read_facts (TpsReader *result, TpsWireType type, GError **error)
                           .shares_lookups = info.has_lookup_device };
 }
 
-/* Under the lock. If the link never came up, the request did not break it. */
+/* Counts the links that broke on the request. If the link never came up, the request was not the
+ * cause. Must be called with client->lock held. */
 static void
 note_outcome (const TpsClientLink *link, const GError *error)
 {
@@ -46,7 +47,8 @@ note_outcome (const TpsClientLink *link, const GError *error)
     }
 }
 
-/* Takes the waiting calls out of the table; under the lock. */
+/* Removes the waiting calls from the table and returns them. Must be called with client->lock
+ * held. */
 static GPtrArray *
 take_waiting (TpsClientLink *link)
 {
@@ -64,7 +66,8 @@ take_waiting (TpsClientLink *link)
   return calls;
 }
 
-/* All facts are zero after a failure. A peer with a malformed reply offers nothing. */
+/* Passes the offers of the peer to the pool. After a failure, all facts must be zero. If the reply
+ * was malformed, the peer counts as one that offers nothing. */
 static void
 tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failure)
 {
@@ -104,7 +107,7 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
     }
 }
 
-/* Returns whether the caller must send the request; under the lock. */
+/* Returns TRUE if the caller must send the request. Must be called with client->lock held. */
 static gboolean
 begin (TpsClientLink *link)
 {
@@ -128,7 +131,7 @@ send_request (TpsClientLink *link)
   tps_channel_call_on (link, &tps_describe_rpc, NULL, on_described, tps_client_link_ref (link));
 }
 
-/* ---- its users ------------------------------------------------------------------------------ */
+/* ---- use of the facts ----------------------------------------------------------------------- */
 
 gboolean
 tps_negotiation_get (const TpsClientLink *link, TpsPeerFacts *facts)
@@ -159,7 +162,7 @@ tps_negotiation_offer (TpsClientLink *link)
     tell_pool (link->pool, &facts, NULL);
 }
 
-/* The facts were known when the call began to wait. */
+/* Ends the wait of calls that began to wait when the facts were already known. */
 static void
 on_known (gpointer user_data)
 {

@@ -12,20 +12,21 @@
 /* Limit of the page-locked memory that is kept for later averages. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 
-/* Pushes in flight at a server; later ones wait in their order. Two trainers may push in different
- * orders after a lost connection. A server stops reading from a connection with too many calls
- * (--max-inflight, 64), so without this limit each trainer's calls could wait for a push that the
- * other cannot deliver. With it, the first incomplete round is always in flight at all trainers. */
+/* Limit of the in-flight pushes per server. Later pushes wait in their order. After a lost
+ * connection, two trainers may push in different orders. A server stops reading from a connection
+ * with too many calls (--max-inflight, 64). Without this limit, all calls that the server has read
+ * from one trainer could wait for pushes that it does not read from the other, and vice versa. With
+ * the limit, every trainer has its push of the first incomplete round in flight. */
 #define MAX_IN_FLIGHT 32
 
 typedef struct
 {
   TpsClient *client;
 
-  /* Under the exchange's lock. */
+  /* Guarded by the exchange's lock: */
   guint n_in_flight;
   GQueue waiting;     /* of Push */
-  gboolean is_pumped; /* a thread starts waiting pushes */
+  gboolean is_pumped; /* a thread is in pump() for this server */
 } Server;
 
 typedef struct
@@ -59,8 +60,8 @@ finish (Push *push, TpsGradient *average, const GError *error)
 static void on_answer (gpointer user_data, TpsReader *result, TpsWireType type,
                        const GError *error);
 
-/* Starts waiting pushes, in their order: one thread at a time. Must be called with the lock held,
- * which is released meanwhile. */
+/* Starts waiting pushes in their order. Only one thread at a time does so for a server. Must be
+ * called with the lock held; it is released during each call into the client. */
 static void
 pump (RemoteExchange *exchange, Server *server)
 {
@@ -81,7 +82,7 @@ pump (RemoteExchange *exchange, Server *server)
   tps_cond_broadcast (&exchange->unpumped);
 }
 
-/* The next push starts before `done`, which may take long. */
+/* Starts the next push before it calls `done`, which may take a long time. */
 static void
 on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
@@ -125,8 +126,9 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   tps_mutex_unlock (&exchange->lock);
 }
 
-/* Tensors on this device are copied into device memory that the server shares. If there is no room,
- * a tensor is sent through the host. */
+/* Returns TRUE if tensors on this device need not be copied to the host. They are copied into
+ * device memory that the server shares. If that memory is full, a tensor is sent through the
+ * host. */
 static gboolean
 remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device)
 {
@@ -169,7 +171,7 @@ remote_exchange_cancel (TpsExchange *base)
     finish (g_queue_pop_head (&waiting), NULL, error);
 }
 
-/* The last push may end before the thread that started it has left pump(). */
+/* The last push may end while the thread that started it is still in pump(). */
 static void
 wait_for_pumps (RemoteExchange *exchange)
 {

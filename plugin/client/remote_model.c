@@ -16,7 +16,7 @@ typedef struct
   atomic_llong sequence;
 } RemoteModel;
 
-/* A call, with the arguments that it sends. */
+/* A call and its arguments. */
 typedef struct
 {
   gboolean has_model; /* the reply contains a model */

@@ -8,8 +8,8 @@
 
 #define DEFAULT_TIMEOUT_NS ((gint64) 30 * 1000000000)
 #define NS_PER_MS 1000000
-#define MAX_WAIT_MS 10000 /* longest wait of one request */
-#define GRACE_NS ((gint64) 200 * NS_PER_MS)
+#define MAX_WAIT_MS 10000                   /* longest time that one request waits at the server */
+#define GRACE_NS ((gint64) 200 * NS_PER_MS) /* for the reply at the deadline */
 
 typedef struct
 {
@@ -19,14 +19,15 @@ typedef struct
   TpsClient *client;
 } RemoteStore;
 
-/* Returns whether to retry: after the first lost connection. Counts the lost connections. */
+/* Returns TRUE if the error is the first lost connection, after which one retry is due. Counts the
+ * lost connections. */
 static gboolean
 may_try_again (const GError *error, guint *n_lost)
 {
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
 }
 
-/* Puts the value, or if it is NULL, removes the keys that begin with `key`. */
+/* Puts the value under `key`. If the value is NULL, removes all keys that begin with `key`. */
 static gboolean
 change (TpsStore *base, const gchar *key, GBytes *value, GError **error)
 {
@@ -62,7 +63,8 @@ remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
   return change (base, prefix, NULL, error);
 }
 
-/* Never returns 0, which would mean "do not wait". */
+/* Returns the time that the server may wait for the key. It is at least 1 ms, because 0 would mean
+ * "do not wait". */
 static gint32
 server_timeout_ms (gint64 deadline_ns)
 {
@@ -80,8 +82,8 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
   for (;;)
     {
       g_autoptr (GError) local_error = NULL;
-      /* The server's error at the deadline is more precise than the client's, so the client waits a
-       * little longer. */
+      /* At the deadline, the server's error is more precise than the client's, so the client waits
+       * a little longer. */
       GBytes *value = tps_remote_get (store->client, key, server_timeout_ms (deadline_ns),
                                       deadline_ns + GRACE_NS, &local_error);
       gboolean in_time = tps_clock_now_ns () < deadline_ns;

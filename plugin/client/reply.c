@@ -7,7 +7,7 @@
 #include "plugin/wire/wire_failure.h"
 #include "runtime/base/error.h"
 
-#define APPLICATION_UNKNOWN_METHOD 1
+#define APPLICATION_UNKNOWN_METHOD 1 /* TApplicationExceptionType of Thrift */
 
 static void
 read_service_error (TpsReader *in, GError **error)
@@ -46,8 +46,8 @@ tps_reply_has_name (const TpsMessage *reply, const gchar *sent_name)
          || (method != NULL && strcmp (reply->name, method + 1) == 0);
 }
 
-/* The result struct contains one field: 0 is the value, and 1 the contract's exception. A void
- * result has none. */
+/* The result struct has one field: field 0 is the value, and field 1 is the exception of the
+ * contract. The result struct of a void method is empty. */
 gboolean
 tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GError **error)
 {

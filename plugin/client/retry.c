@@ -9,7 +9,7 @@
 #define FIRST_BACKOFF_MS 10
 #define MAX_BACKOFF_MS 1000
 
-/* A call with all of its attempts. */
+/* A call and the state of its attempts. */
 typedef struct
 {
   TpsClient *client;
@@ -42,8 +42,9 @@ on_retry_time (gpointer user_data, const GError *error)
     send_call (call);
 }
 
-/* Returns the delay after the n-th lost connection. It is random, so that the clients of a lost
- * server do not return all at once. */
+/* Returns a random delay after a lost connection: between half of the exponential backoff and the
+ * whole. It is random, so that the clients of a failed server do not all reconnect at the same
+ * time. */
 static gint64
 get_backoff_ms (guint n_lost)
 {

@@ -22,8 +22,8 @@ read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error
   return tps_rpc_read_answer (answer->rpc, in, type, answer->result, error);
 }
 
-/* Calls a method and waits. `result` must be zero before; the caller must clear it, also after a
- * failure. */
+/* Calls a method and waits. `result` must be all zero before. The caller must clear it afterwards,
+ * even after a failure. */
 static gboolean
 call_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
                gint64 deadline_ns, GError **error)
@@ -35,7 +35,7 @@ call_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gp
                                &value, deadline_ns, read_answer, &answer, error);
 }
 
-/* ---- with retries ---------------------------------------------------------------------------- */
+/* ---- calls with retries ---------------------------------------------------------------------- */
 
 typedef struct
 {
@@ -54,8 +54,8 @@ end_retried (gpointer user_data, TpsReader *in, TpsWireType type, const GError *
   tps_outcome_set (&retried->outcome, error != NULL ? error : unreadable);
 }
 
-/* The same for a method that may be sent twice. Servers that have lost their connections, that
- * recover or are busy are asked again until the deadline (retry.h). */
+/* As call_and_wait(), but for a method that may be sent more than once. If the connection is lost,
+ * or the server is recovering or busy, the call is repeated until the deadline (retry.h). */
 static gboolean
 ask_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
               gint64 deadline_ns, GError **error)
@@ -68,7 +68,7 @@ ask_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpo
   return tps_outcome_wait (&retried.outcome, error);
 }
 
-/* ---- the methods ----------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 gboolean
 tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info, GError **error)
@@ -162,8 +162,8 @@ tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArgume
 {
   TpsModelVersion *model = NULL;
 
-  /* Without a push id, the server could not recognise a repeated update, and would count it towards
-   * the next one. */
+  /* Without a push id, the server cannot recognise a repeated update, and would count it towards
+   * the next version. */
   if (arguments->push.client == NULL)
     call_and_wait (client, &tps_update_and_fetch_model_rpc, arguments, &model, deadline_ns, error);
   else
@@ -202,7 +202,8 @@ gboolean
 tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
                         gint64 deadline_ns, GError **error)
 {
-  /* Without an LSN or an id, a repeat would undo what others assigned in between. */
+  /* Without an LSN or a push id, a repeated call would overwrite the rows that other clients have
+   * assigned in the meantime. */
   if (arguments->lsn == 0 && arguments->push.client == NULL)
     return call_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
   return ask_and_wait (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
@@ -257,7 +258,8 @@ tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error)
   return call_and_wait (client, &tps_cancel_train_rpc, NULL, NULL, deadline_ns, error);
 }
 
-/* The descriptor's struct owns its strings; this one borrows them for the call. */
+/* Returns arguments that borrow `key` for one call. The fields of the struct normally own their
+ * values, so the result must not be cleared. */
 static TpsRendezvousArguments
 borrow_key (const gchar *key)
 {

@@ -10,7 +10,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* A server that averages only its own trainers counts them from 0. */
+/* Returns the number under which the servers know the trainer. If each server averages only its own
+ * trainers, it numbers them from 0. */
 static gint32
 get_trainer_number (const TpsTrainPlan *plan)
 {
@@ -25,7 +26,7 @@ get_trainer_number (const TpsTrainPlan *plan)
   return (gint32) (plan->rank - first);
 }
 
-/* Borrowed elements. */
+/* Returns the addresses of the servers. The elements are borrowed. */
 static GPtrArray *
 list_addresses (const TpsTrainPlan *plan)
 {
@@ -65,7 +66,7 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   return NULL;
 }
 
-/* Knows the tables on the servers from the start. */
+/* Returns a client that already knows all tables on the servers. */
 static TpsTableClient *
 connect_tables (gpointer user_data, const TpsTrainPlan *plan, TpsDevice *lookup_device,
                 GError **error)

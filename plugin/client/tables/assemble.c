@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sorts the parts by table and by their position in it. Each run of equal names must then be one
- * complete table: all parts of a hash, or consecutive ranges from the first row to the last. */
+/* The parts of all servers are sorted by table name and by their position in the table. Each run of
+ * equal names must be one complete table: all shards of a hash, or consecutive ranges from the
+ * first row to the last. */
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ compare_parts (gconstpointer a, gconstpointer b)
     return order;
   if (left_place != right_place)
     return left_place < right_place ? -1 : 1;
-  /* Several parts without rows may have the same position, before the part with rows. */
+  /* Parts without rows may share the position of a part with rows, and come before it. */
   return (left->spec->shard.n_rows > 0) - (right->spec->shard.n_rows > 0);
 }
 
@@ -72,7 +73,7 @@ static gboolean G_GNUC_PRINTF (3, 4)
   return FALSE;
 }
 
-/* Names a difference in anything but position and size; NULL = none. */
+/* Returns a difference that is not in the position or the size of the parts; NULL = none. */
 static gchar *
 dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {

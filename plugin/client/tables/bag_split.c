@@ -17,7 +17,7 @@ typedef struct
   const gfloat *weights;
   guint *shard_of;       /* [n_indices] */
   TpsBagPart **parts;    /* [n_shards], NULL if the shard has no ids */
-  gsize *bag_of_part;    /* [n_parts], 1 + the bag of the part's last bag */
+  gsize *bag_of_part;    /* [n_parts], 1 + the number of the last bag in the part; 0 = none */
   gint64 *slot_of_shard; /* [n_shards], for the current bag */
 } Splitter;
 
@@ -49,7 +49,7 @@ has_weights (const TpsBagQuery *query)
 
 /* -- splitting -- */
 
-/* Allocates the parts, each with room for its ids and for as many bags in the worst case. */
+/* Allocates the parts. Each part has room for its ids and for one bag per id, the worst case. */
 static void
 init_parts (Splitter *splitter, gsize n_indices)
 {
@@ -111,7 +111,7 @@ weight_of (const Splitter *splitter, gsize position)
   return splitter->weights != NULL ? splitter->weights[position] : 1;
 }
 
-/* Each id of the bag becomes a bag of its own in its shard, with a slot of its own. */
+/* Turns each id of the bag into a bag of its own in its shard, with a slot of its own. */
 static void
 split_into_rows (Splitter *splitter, gsize bag, gsize begin, gsize end)
 {
@@ -128,7 +128,7 @@ split_into_rows (Splitter *splitter, gsize bag, gsize begin, gsize end)
     }
 }
 
-/* One slot for each shard that has ids of the bag, in the order of the shards. */
+/* Assigns one slot to each shard that has ids of the bag, in the order of the shards. */
 static void
 assign_slots (Splitter *splitter, gsize begin, gsize end)
 {
@@ -182,7 +182,7 @@ split_bag (Splitter *splitter, gsize bag)
     g_array_append_val (split->spanning, spanning);
 }
 
-/* Does not read the ids: the table is in one piece. */
+/* Passes the query on unchanged. The ids need not be read, because the table has only one shard. */
 static void
 pass_on (TpsBagSplit *split)
 {
@@ -299,7 +299,7 @@ tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, 
   return FALSE;
 }
 
-/* Copies the rows of the replies to their places. */
+/* Copies each row of the replies to its bag in `output`, or to its slot in `scratch`. */
 static void
 scatter (const TpsBagSplit *split, gfloat *output, gfloat *scratch)
 {
@@ -327,6 +327,7 @@ longest_span (const GArray *spanning)
   return longest;
 }
 
+/* Pools the slots of each bag that spans several shards, like rows of a small table. */
 static void
 pool_slots (const TpsBagSplit *split, const gfloat *scratch, gfloat *output)
 {

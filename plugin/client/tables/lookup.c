@@ -7,7 +7,7 @@
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-/* Calls `done` and releases the tensors that it did not take. */
+/* Calls `done`, and releases the tensors that `done` has not taken. */
 static void
 give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, guint n_outputs)
 {

@@ -8,10 +8,10 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* Time beyond its deadline in which a failed creation may drop the parts that it created. */
+/* The minimum time in which a failed creation may drop its parts, even after its deadline. */
 #define ROLLBACK_NS ((gint64) 2 * 1000000000)
 
-/* Requests to some servers, and their outcomes. */
+/* Requests to some servers and their outcomes. */
 typedef struct
 {
   TpsServers *servers;
@@ -90,7 +90,7 @@ lists_free (Lists *lists)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
 
-/* An absent field has its default, as in a creation. */
+/* Reads the tables of a server. Absent fields get their defaults, as in a creation. */
 static gboolean
 read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
 {
@@ -253,7 +253,8 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
   return FALSE;
 }
 
-/* Finds the shards that do not exist yet: is_missing [n_shards], FALSE before. */
+/* Sets is_missing[shard] to TRUE for each shard that does not exist yet. is_missing [n_shards] must
+ * be FALSE before. If a server has a different table of this name, fails with ALREADY_EXISTS. */
 static gboolean
 find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadline_ns,
               gboolean *is_missing, GError **error)
@@ -275,8 +276,8 @@ find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadl
   return TRUE;
 }
 
-/* Drops all parts that may have been created, which are all but the refused ones. Ignores
- * failures. */
+/* Drops all parts that may have been created. After CONNECTION_LOST or DEADLINE_EXCEEDED, the
+ * server may have created its part; after any other error, it has not. Ignores failures. */
 static void
 roll_back (TpsRemoteTables *tables, const TpsPlacedTable *table, const Batch *creates,
            gint64 deadline_ns)
@@ -343,7 +344,7 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
 
 /* -- dropping -- */
 
-/* A missing table counts as dropped: an earlier attempt whose reply was lost, or another client,
+/* A missing part counts as dropped. An earlier attempt whose reply was lost, or a different client,
  * may have dropped it. */
 static void
 forgive_not_found (Batch *batch)

@@ -10,7 +10,8 @@ n_cells_of (const TpsBagGradient *maxima, TpsTensorView rows)
   return (gsize) (maxima->query.offsets.shape.dims[0] * rows.shape.dims[1]);
 }
 
-/* Returns the row from which each cell [bags, dim] of the maxima came, -1 for empty bags. */
+/* Returns, for each cell [bags, dim], the table row that contains the maximum; -1 for empty
+ * bags. */
 static gint64 *
 find_maxima (const TpsBagGradient *maxima, TpsTensorView rows)
 {
@@ -39,8 +40,8 @@ find_maxima (const TpsBagGradient *maxima, TpsTensorView rows)
   return argmax;
 }
 
-/* Adds the gradients up by row. Returns the number of rows; they fill the tensors from the
- * front. */
+/* Sums the gradients by table row. Returns the number of these rows, which fill the tensors from
+ * the front. */
 static gsize
 collect (TpsMaxGradient *expanded, const TpsBagGradient *maxima, TpsTensorView rows,
          gint64 table_rows)

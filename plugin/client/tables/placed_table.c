@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The counter is separate, because its type exists only in C, and C++ includes the header. */
+/* The counter is separate, because its type exists only in C, but C++ code includes the header. */
 typedef struct
 {
   TpsPlacedTable table;

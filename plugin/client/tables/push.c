@@ -9,7 +9,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* Each request of a push has an id of its own, because each server remembers its own ids. */
+/* Each request of a push has its own id, because servers do not share their records of ids. */
 static TpsPushId
 next_push (TpsRemoteTables *tables)
 {

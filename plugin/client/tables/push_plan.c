@@ -20,7 +20,8 @@ free_buffer (gpointer data)
   tps_buffer_unref (data);
 }
 
-/* Plans the lookup of the rows that are needed to give the gradients of maxima to rows. */
+/* Plans the lookup of the rows that are needed to convert gradients of maxima into gradients of
+ * rows. If all ids of a query lie in one shard, no conversion is needed. */
 static void
 plan_rows (TpsPushPlan *plan)
 {
@@ -81,7 +82,7 @@ tps_push_plan_free (TpsPushPlan *plan)
   g_free (plan);
 }
 
-/* Replaces gradient number maxima[m] by one of rows. */
+/* Replaces the gradient of bags number maxima[m] by a gradient of rows (max_gradient.h). */
 static void
 expand (TpsPushPlan *plan, guint m, const TpsTensor *rows)
 {
@@ -121,7 +122,8 @@ bag_count (const TpsBagQuery *query, gsize bag)
   return (gsize) (end - offsets[bag]);
 }
 
-/* Returns the gradients of a part's bags, which are those of the whole bags. */
+/* Returns the gradients of the bags of a part. Each bag receives the gradient of the whole bag. For
+ * a mean, it is divided by the number of ids of the whole bag. */
 static TpsTensorView
 gather_gradient (TpsPushPlan *plan, const TpsBagGradient *whole, const TpsBagPart *part)
 {
@@ -139,6 +141,7 @@ gather_gradient (TpsPushPlan *plan, const TpsBagGradient *whole, const TpsBagPar
       gsize bag = (gsize) part->bags[i];
 
       if (whole->query.pooling == TPS_POOLING_MEAN)
+        /* The count is rounded to FLOAT32, as on a server. */
         tps_cpu_divide (TPS_DTYPE_FLOAT32, to, from + bag * dim,
                         (gdouble) (gfloat) bag_count (&whole->query, bag), dim);
       else
@@ -190,7 +193,8 @@ push_nothing (TpsPushPlan *plan, const TpsPlacedTable *table, guint shard)
   g_array_append_val (plan->requests[table->servers[shard]].gradients, nothing);
 }
 
-/* Adds the step to shards of the table of gradient `i` that have no other part of the push. */
+/* Pushes an empty gradient to each shard of the table that has no part of this push, so that the
+ * shard counts the step. `i` is the first gradient of the table. */
 static void
 count_step (TpsPushPlan *plan, guint i)
 {

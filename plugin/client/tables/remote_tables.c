@@ -11,7 +11,7 @@
 
 /* -- creation and release -- */
 
-/* The random numbers come from the kernel: a generator in the process would repeat them after a
+/* The random numbers come from the kernel. A generator in the process would repeat them after a
  * fork. */
 static gchar *
 random_name (void)
@@ -81,7 +81,7 @@ void
 tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table)
 {
   tps_mutex_lock (&tables->lock);
-  g_hash_table_replace (tables->tables, table->spec.name, table); /* the key is the value's */
+  g_hash_table_replace (tables->tables, table->spec.name, table); /* the value owns the key */
   tps_mutex_unlock (&tables->lock);
 }
 
@@ -94,7 +94,7 @@ tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table)
   tps_mutex_unlock (&tables->lock);
 }
 
-/* Under the lock. */
+/* Must be called with the lock held. */
 static TpsPlacedTable *
 find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
 {

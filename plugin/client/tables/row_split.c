@@ -16,7 +16,7 @@ index_view (const gint64 *indices, gsize n)
   };
 }
 
-/* Creates the parts, each with room for its rows, and sets numbers [n_shards] to the part of each
+/* Creates the parts, each with room for its rows, and sets numbers[shard] to the part of the
  * shard. */
 static void
 init_parts (TpsRowSplit *split, const gsize *counts, gboolean all_shards, guint *numbers)
@@ -41,6 +41,7 @@ init_parts (TpsRowSplit *split, const gsize *counts, gboolean all_shards, guint 
     }
 }
 
+/* Assigns the rows to the parts of their shards. Rows keep their order. */
 static void
 deal (TpsRowSplit *split, TpsTensorView indices, gboolean all_shards)
 {
@@ -105,7 +106,7 @@ rows_shape (const TpsRowSplit *split, gint64 n_rows)
   };
 }
 
-/* Whether one part has all rows, in their order. */
+/* Returns TRUE if one part has all rows, in their order. */
 static gboolean
 is_whole (const TpsRowSplit *split)
 {

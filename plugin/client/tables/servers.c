@@ -13,7 +13,7 @@ typedef struct
   guint number;
 } Part;
 
-/* Requests that end together. */
+/* A group of requests that end together. */
 struct FanOut
 {
   TpsServers *servers;
@@ -22,7 +22,7 @@ struct FanOut
   TpsServerRequest *requests;
   Part *parts;
   GError **errors;
-  atomic_uint n_open;
+  atomic_uint n_open; /* requests that have not ended; each client has its own thread */
   TpsServersAnswered done;
   gpointer user_data;
 };
@@ -67,7 +67,7 @@ tps_servers_cancel (TpsServers *servers)
 }
 
 /* No client may be freed before all calls have ended, because the end of a call on one client may
- * start a request on another. */
+ * start a request on a different client. */
 void
 tps_servers_clear (TpsServers *servers)
 {
@@ -161,7 +161,7 @@ tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest
   begin_call (servers);
   if (n_requests == 0)
     tps_servers_defer (servers, on_nothing_to_send, fan_out);
-  /* `fan_out` may be freed when the last request has been sent. */
+  /* `fan_out` may be freed as soon as the last request has been sent. */
   for (guint i = 0; i < n_requests; i++)
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
@@ -183,6 +183,8 @@ on_deferred (gpointer user_data, const GError *error)
   Deferred *deferred = user_data;
   TpsServers *servers = deferred->servers;
 
+  /* Only a cancelled client is an error here. If the delay was refused (RESOURCE_EXHAUSTED), `func`
+   * is simply called early. */
   deferred->func (deferred->user_data,
                   g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED) ? error : NULL);
   g_free (deferred);

@@ -22,7 +22,7 @@ wait_init (Wait *wait, TpsTensor *outputs, guint n_outputs)
   tps_cond_init (&wait->finished);
 }
 
-/* The wait needs no deadline: the call ends at its own deadline, and it borrows its arguments until
+/* The wait needs no deadline. The call ends at its own deadline, and borrows its arguments until
  * then. */
 static gboolean
 wait_end (Wait *wait, GError **error)
