@@ -45,8 +45,8 @@ release (gpointer data)
   g_free (message);
 }
 
-/* Charges in steps, so that a message of many small parts rarely touches the budget, which all
- * threads share. */
+/* Charges in steps. A message of many small parts then rarely touches the budget, which all threads
+ * share. */
 gboolean
 tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
 {

@@ -34,7 +34,8 @@ n_bytes_left (const TpsReader *in)
   return in->message->head->len - in->position;
 }
 
-/* Returns the next `n_bytes` of the head; NULL, and the reader is bad, if there are fewer. */
+/* Returns the next `n_bytes` of the head. If there are fewer, marks the reader as bad and returns
+ * NULL. */
 static const guint8 *
 take (TpsReader *in, gsize n_bytes)
 {
@@ -128,7 +129,7 @@ tps_reader_double (TpsReader *in)
   return value;
 }
 
-/* Returns the body whose bytes would be at this position, or NULL. */
+/* Returns the body whose bytes would be at this position; NULL = none. */
 static const TpsBody *
 take_body (TpsReader *in)
 {
@@ -142,7 +143,7 @@ take_body (TpsReader *in)
   return body;
 }
 
-/* Whether a binary of `n_bytes` was a body that has been dropped. */
+/* Returns TRUE if a binary of `n_bytes` was a body that has been dropped. */
 static gboolean
 is_dropped (const TpsReader *in, gsize n_bytes)
 {
@@ -177,7 +178,8 @@ tps_reader_binary (TpsReader *in)
   return in->bad ? (TpsBytesView) { 0 } : view;
 }
 
-/* Reads a count. It is invalid if the rest of the message cannot contain that many elements. */
+/* Reads a number of elements. If the rest of the message cannot contain that many, marks the reader
+ * as bad. */
 static guint32
 take_count (TpsReader *in, gsize n_bytes_each)
 {
@@ -257,7 +259,7 @@ skip_begin (TpsReader *in, TpsWireType type, SkipLevel *level)
     }
 }
 
-/* Returns the type of the level's next value, or STOP at its end. */
+/* Returns the type of the next value in the level; STOP at the end of the level. */
 static TpsWireType
 skip_next (TpsReader *in, SkipLevel *level)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Runs the machine of scan_machine.h over the received chunks: limits, framing, bodies, and tokens
- * that two chunks share. The happy path:
+ * that lie in two chunks. The happy path:
  *
  *   feed -> run_carry   the few bytes kept from the last chunk, with the rest of their token
  *        -> run         steps over the chunk itself
@@ -21,8 +21,8 @@
 #define DROPPED_BYTES ((gsize) 16 << 10)
 #define NO_LIMIT G_MAXSIZE
 
-/* The destination of the bytes of refused bodies, which nothing reads. A body may have been refused
- * because there is no memory, so this is never allocated. */
+/* The destination of the bytes of refused bodies, which nothing reads. It is not allocated, because
+ * a body may have been refused for lack of memory. */
 static _Thread_local guint8 dropped[DROPPED_BYTES];
 
 TpsScanner *
@@ -66,7 +66,7 @@ begin_message (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
   return TPS_STEP_OK;
 }
 
-/* Limits come before memory: nothing may be reserved before this returns TRUE. */
+/* No memory may be reserved for the frame before this returns TRUE. */
 static gboolean
 check_frame_length (TpsScanner *scanner, guint32 n_bytes)
 {
@@ -98,7 +98,8 @@ step_frame_length (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, n_bytes);
 }
 
-/* Returns the framing by the first bytes of a connection; -1 = one byte is not enough. */
+/* Returns 1 if the first bytes of a connection begin a frame, and 0 if they begin an unframed
+ * message; -1 = one byte is not enough. */
 static gint
 detect_framed (const TpsScanInput *in)
 {
@@ -167,7 +168,7 @@ step_protocol (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* The steps before the codec's. */
+/* Runs a step that comes before the steps of a codec. */
 static TpsScanStep
 step_before (TpsScanner *scanner, TpsScanInput *in)
 {
@@ -217,7 +218,8 @@ input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
   return tps_scan_refuse_length (scanner, in, "the message", tps_scan_n_left (in) + 1);
 }
 
-/* Completes the token that the last chunk began with `n_used` bytes of this one. */
+/* Completes the token that began in the last chunk, and sets `n_used` to the number of bytes used
+ * from this chunk. */
 static TpsScanStep
 run_carry (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
 {
@@ -263,7 +265,7 @@ run (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
   return last;
 }
 
-/* The rest is less than a token, so it fits. */
+/* Keeps the rest of a chunk. It is shorter than a token, so it fits into `carry`. */
 static void
 keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
 {
@@ -271,7 +273,7 @@ keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
   scanner->n_carry = (guint) n_bytes;
 }
 
-/* The destination of the next byte of the body; NULL: it is refused. */
+/* Returns the destination of the next byte of the body; NULL = the body is refused. */
 static guint8 *
 body_room (const TpsScanner *scanner)
 {
@@ -347,7 +349,7 @@ tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize
     }
   *n_consumed = n_done;
   if (scanner->error != NULL)
-    /* releases its bodies early for other messages */
+    /* its memory is released at once, for other messages */
     g_clear_pointer (&scanner->message, tps_message_free);
   return report (scanner, error);
 }

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Binary protocol, strict. It is the canonical form already, so this codec only checks the bytes,
- * and copies them into the head in long spans. A boolean may be any byte; all but 0 are true. */
+/* The strict binary protocol. It is already the canonical form, so this codec only checks the
+ * bytes, and copies them into the head in long spans. A boolean may be any byte; every byte except
+ * 0 is true. */
 
 #include "plugin/frame/scan_machine.h"
 
@@ -10,14 +11,14 @@
 #define VERSION_MASK 0xffffff00u
 #define VERSION_1 0x80010000u
 
-/* Minimum size of a value, by type. An empty struct is its stop byte. */
+/* Minimum size of a value, by type. An empty struct consists of its stop byte. */
 static const guint8 min_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 2,
   [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,  [TPS_WIRE_BINARY] = 4, [TPS_WIRE_STRUCT] = 1,
   [TPS_WIRE_MAP] = 6,  [TPS_WIRE_SET] = 5,  [TPS_WIRE_LIST] = 5,
 };
 
-/* Size of a value that depends on its type alone; 0 = other types. */
+/* Size of the values of a type, if they all have the same size; 0 = they do not. */
 static const guint8 fixed_bytes[16] = {
   [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8,
   [TPS_WIRE_I16] = 2,  [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,
@@ -183,7 +184,7 @@ begin_map (TpsScanner *scanner, TpsScanInput *in)
   return begin_elements (scanner, in, TRUE, types, n_elems);
 }
 
-/* Reads the long length, after the length -1. */
+/* Reads a prefix that consists of the length -1 and the true length. */
 static TpsScanStep
 begin_long_string (TpsScanner *scanner, TpsScanInput *in)
 {

@@ -21,8 +21,8 @@ enum
   COMPACT_FALSE = 2,
 };
 
-/* The canonical type of a compact one; 0 = no such type. 13 is UUID, which the binary protocol of
- * 0.17 lacks. */
+/* The canonical type of each compact type; 0 = no such type. Type 13 is UUID, which the binary
+ * protocol of Thrift 0.17 does not have. */
 static const guint8 wire_types[16] = {
   [COMPACT_TRUE] = TPS_WIRE_BOOL,
   [COMPACT_FALSE] = TPS_WIRE_BOOL,
@@ -48,13 +48,14 @@ static const guint8 min_bytes[16] = {
 static guint8
 wire_type (guint compact_type)
 {
-  /* An unknown type becomes one that is in no table, so that messages name it. */
+  /* An unknown type becomes a value that is in no table, so that error messages can name it. */
   if (compact_type != 0 && wire_types[compact_type] == 0)
     return (guint8) (0xf0 | compact_type);
   return wire_types[compact_type];
 }
 
-/* Reads a varint `offset` bytes ahead and its length, `n_bytes`, without consuming it. */
+/* Reads the varint that begins `offset` bytes ahead, without consuming it. Sets `n_bytes` to its
+ * length. */
 static TpsScanStep
 peek_varint (TpsScanner *scanner, const TpsScanInput *in, gsize offset, guint n_bytes_max,
              guint64 *value, gsize *n_bytes)
@@ -160,7 +161,7 @@ step_name_length (TpsScanner *scanner, TpsScanInput *in)
   return step == TPS_STEP_OK ? tps_scan_begin_name (scanner, in, (gint32) n_bytes) : step;
 }
 
-/* Returns the id of a field header with `delta`, and the header's length. */
+/* Reads the id from a field header. Sets `n_bytes` to the length of the header. */
 static TpsScanStep
 peek_field_id (TpsScanner *scanner, const TpsScanInput *in, gint16 last_id, gint64 *id,
                gsize *n_bytes)
@@ -316,7 +317,7 @@ begin_string (TpsScanner *scanner, TpsScanInput *in)
   return tps_scan_begin_binary (scanner, in, (gint32) n_bytes);
 }
 
-/* An element: 1 is true, 2 is false; some writers send 0 for false. */
+/* Reads a boolean element: 1 is true, and 2 is false. Some writers send 0 for false. */
 static TpsScanStep
 take_bool (TpsScanner *scanner, TpsScanInput *in)
 {

@@ -10,8 +10,8 @@
  *
  * Source: doc/specs/HeaderFormat.md of Apache Thrift. A block of an unknown kind ends the header,
  * as in Thrift's own readers. The rest, at most TPS_MESSAGE_MAX_HEADER_BYTES, is collected and then
- * parsed at once. Parsing converts it to the message's pairs in place: a pair with its NULs is not
- * longer than with its lengths. */
+ * parsed at once. Parsing converts it to the pairs of the message in place. This is possible
+ * because a pair with two NULs is not longer than a pair with two lengths. */
 
 #include "plugin/frame/scan_machine.h"
 
@@ -66,12 +66,12 @@ tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* ---- the rest of the header ----------------------------------------------------------------- */
+/* ---- rest of the header --------------------------------------------------------------------- */
 
 typedef struct
 {
   TpsScanner *scanner;
-  const TpsScanInput *in; /* the input behind the header, for error messages */
+  const TpsScanInput *in; /* the input after the header, for error messages */
   const guint8 *next;
   const guint8 *end;
 } Info;
@@ -180,7 +180,7 @@ take_blocks (Info *info)
   return TRUE;
 }
 
-/* Reads the transforms, none of which is supported. FALSE: refused. */
+/* Reads the number of transforms, which must be 0. FALSE: refused. */
 static gboolean
 check_transforms (Info *info)
 {

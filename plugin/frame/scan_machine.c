@@ -91,8 +91,9 @@ tps_scan_begin_message (TpsScanner *scanner)
   scanner->n_head = 0;
 }
 
-/* Grows in powers of two, with received bytes and never with announced ones. If there is no memory
- * for the head, the message is refused, and its further bytes are dropped. */
+/* Makes room in the head for `n_bytes` more bytes. The head grows in powers of two, and only for
+ * received bytes, never for announced ones. If there is no memory for the head, the message is
+ * refused, and its further bytes are dropped. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
@@ -116,6 +117,7 @@ grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
     }
   if (message->n_bytes_refused > 0)
     {
+      /* The codecs still write into the head. Their bytes now overwrite it from the beginning. */
       scanner->n_head = 0;
       g_byte_array_set_size (message->head, MAX (FIRST_HEAD_BYTES, message->head->len));
     }
@@ -211,8 +213,8 @@ check_depth (TpsScanner *scanner, const TpsScanInput *in)
   return FALSE;
 }
 
-/* Deep levels are allocated on demand: few messages are nested deeply, and an idle connection
- * should cost little. */
+/* Deep levels are allocated on demand, because few messages are nested deeply, and an idle
+ * connection should use little memory. */
 static TpsScanLevel *
 push_level (TpsScanner *scanner)
 {
@@ -259,7 +261,7 @@ tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* FALSE: there is no memory. */
+/* Adds a body of `n_bytes` to the message. FALSE: there is no memory. */
 static gboolean
 add_body (TpsScanner *scanner, gsize n_bytes)
 {
@@ -279,7 +281,7 @@ begin_body (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
 {
   if (!tps_scan_flush_span (scanner, in))
     return TPS_STEP_BAD;
-  /* A message that lacks a body cannot be handled, so the next ones are refused, too. */
+  /* A message that lacks a body cannot be handled, so its later bodies are refused, too. */
   if (scanner->message->n_bytes_refused > 0 || !add_body (scanner, n_bytes))
     {
       tps_scan_refuse_memory (scanner, n_bytes);
@@ -357,7 +359,7 @@ tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 typ
   level->is_struct = FALSE;
   level->types[0] = types[0];
   level->types[1] = types[1];
-  level->n_left = is_map ? 2 * n_elems : n_elems; /* a size is below 2^31 */
+  level->n_left = is_map ? 2 * n_elems : n_elems; /* no overflow: a size is below 2^31 */
   return TPS_STEP_OK;
 }
 

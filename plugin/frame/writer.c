@@ -23,7 +23,7 @@ typedef struct
   gsize head_offset;
   const guint8 *data;
   gsize n_bytes;
-  TpsBuffer *buffer; /* the reference that keeps `data`; NULL: borrowed */
+  TpsBuffer *buffer; /* a reference that keeps `data`; NULL = `data` is borrowed */
 } Splice;
 
 static void
@@ -52,6 +52,7 @@ release_contents (TpsWriter *out)
   if (out->descriptor >= 0)
     close (out->descriptor);
   out->descriptor = -1;
+  /* Must come last, because the owner may then free the borrowed memory. */
   if (released != NULL)
     released (out->released_data);
 }
@@ -244,7 +245,7 @@ tps_writer_fail (TpsWriter *out, GError *error)
     g_error_free (error);
 }
 
-/* Errors: that of tps_writer_fail(). */
+/* Returns TRUE if the message has not failed. Errors: the error of tps_writer_fail(). */
 static gboolean
 check_failure (const TpsWriter *out, GError **error)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Values in the two protocols. Compact protocol needs two kinds of state: the last field id of each
- * open struct, and the id of a boolean field, because its header contains its value. */
+ * open struct, and the id of a boolean field, because the header of such a field contains its
+ * value. */
 
 #include "plugin/frame/writer_private.h"
 
@@ -65,7 +66,7 @@ compact_type (TpsWireType type)
   return compact_types[type];
 }
 
-/* The length of a name, a container, or a short binary. */
+/* Writes the length of a name, a container, or a short binary. */
 static void
 put_length (TpsWriter *out, gsize length)
 {
@@ -90,7 +91,7 @@ tps_writer_put_binary_length (TpsWriter *out, gsize length)
   put_be64 (out, length);
 }
 
-/* ---- the header of a THeader frame (scan_header.c has its layout) --------------------------- */
+/* ---- header of a THeader frame (layout: scan_header.c) -------------------------------------- */
 
 #define HEADER_MAGIC 0x0fff
 #define HEADER_FIXED_BYTES 14 /* with the frame's length before it */
@@ -267,6 +268,7 @@ tps_writer_double (TpsWriter *out, gdouble value)
   guint64 bits;
 
   memcpy (&bits, &value, sizeof bits);
+  /* Compact protocol has little-endian doubles. */
   put_be64 (out, out->compact ? GUINT64_SWAP_LE_BE (bits) : bits);
 }
 
