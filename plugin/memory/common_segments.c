@@ -15,7 +15,7 @@ struct TpsCommonSegments
 {
   TpsRefcount refcount;
   TpsMutex lock;
-  GPtrArray *segments; /* of TpsCommonSegment, borrowed; under the lock */
+  GPtrArray *segments; /* of TpsCommonSegment, borrowed; guarded by the lock */
   atomic_uint n_segments;
 };
 
@@ -56,7 +56,7 @@ tps_common_segments_unref (TpsCommonSegments *self)
   g_free (self);
 }
 
-/* ---- a segment ------------------------------------------------------------------------------ */
+/* ---- segments ------------------------------------------------------------------------------- */
 
 TpsCommonSegment *
 tps_common_segment_ref (TpsCommonSegment *segment)
@@ -101,7 +101,8 @@ tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **err
 
 /* ---- allocation ----------------------------------------------------------------------------- */
 
-/* Connections may keep the segment; new replies do not use it any more. */
+/* Called when the buffer of the segment is freed. New replies do not use the segment any more, but
+ * connections may keep it. */
 static void
 retire (gpointer user_data)
 {

@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The reasons for the seals. SHRINK: reading beyond the end of a file that a peer has cut off
- * raises SIGBUS. GROW: the file must not become larger than its charge. FUTURE_WRITE: the reader of
- * replies cannot create a writable mapping, while ours, created before the seal, stays writable.
- * SEAL: the peer cannot add seals that would affect our own mapping.
- */
+/* The reasons for the seals:
+ *
+ *   SHRINK        If a peer could shorten the file, a read beyond its end would raise SIGBUS.
+ *   GROW          The file must not become larger than its charge.
+ *   FUTURE_WRITE  The reader of replies cannot create a writable mapping. The mapping of the
+ *                 server, created before the seal, stays writable.
+ *   SEAL          The peer cannot add seals that would affect the mapping of the server. */
 
 #include "plugin/memory/segment.h"
 
@@ -26,7 +28,7 @@ struct TpsSegment
   TpsSegmentUse use;
   gsize n_bytes;
   guint8 *data;
-  TpsBuffer *exported; /* the device's memory; NULL: mapped */
+  TpsBuffer *exported; /* memory of a device; NULL = a mapped file */
 };
 
 /* ---- pages ---------------------------------------------------------------------------------- */
@@ -39,8 +41,8 @@ tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
 
-/* Hints; their failure only costs time: huge pages if the system has them for shared memory, and
- * page tables filled before the first message needs them. */
+/* Gives two hints to the kernel: to use huge pages, if it has them for shared memory, and to fill
+ * the page tables before the first message needs them. If a hint fails, only time is lost. */
 static void
 prepare_pages (guint8 *data, gsize n_bytes)
 {
@@ -106,8 +108,8 @@ allocate_pages (gint fd, gsize n_bytes)
   return rc == 0;
 }
 
-/* Kernels before 5.1 lack FUTURE_WRITE. There a client could write to its replies, which harms only
- * itself. */
+/* Kernels before 5.1 do not have FUTURE_WRITE. On these kernels, a client can write to the segments
+ * of its replies. */
 static gboolean
 seal (gint fd, TpsSegmentUse use)
 {
@@ -135,6 +137,7 @@ tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error)
   g_autoptr (TpsSegment) segment = NULL;
   gint file = -1;
 
+  /* The error for a size that exceeds the largest file offset. */
   errno = EFBIG;
   if (n_rounded <= G_MAXOFFSET)
     file = make_file (n_rounded);
@@ -184,7 +187,7 @@ tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error)
 
 /* ---- memory of a device --------------------------------------------------------------------- */
 
-/* Takes over `memory`. */
+/* Takes ownership of `memory`. */
 static TpsSegment *
 wrap (TpsSegmentUse use, gsize n_bytes, TpsBuffer *memory)
 {
@@ -216,7 +219,7 @@ tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
   return memory != NULL ? wrap (use, n_bytes, memory) : NULL;
 }
 
-/* ---- both ----------------------------------------------------------------------------------- */
+/* ---- both sides ----------------------------------------------------------------------------- */
 
 TpsSegmentKind
 tps_segment_get_kind (const TpsSegment *segment)

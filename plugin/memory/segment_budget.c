@@ -6,8 +6,8 @@
 #include "runtime/base/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
-/* Each segment is a mapping. Linux allows a process 65530 of them (vm.max_map_count), which its
- * threads and its heap need too. */
+/* Each segment is a mapping. Linux allows a process 65530 mappings (vm.max_map_count), and its
+ * threads and its heap need some of them. */
 #define DEFAULT_MAX_IN_PROCESS 16384
 
 static atomic_uint n_in_process;
@@ -18,7 +18,7 @@ struct TpsSegmentBudget
   gsize max_bytes;
   guint max_segments;
   guint max_in_process;
-  TpsBufferPool *copies; /* both may be NULL */
+  TpsBufferPool *copies; /* `copies` and `all` may be NULL */
   TpsBudget *all;
   TpsMutex lock; /* guards all fields below */
   gsize n_bytes;
@@ -131,7 +131,7 @@ release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
   give_back_one_in_process ();
 }
 
-/* The lock is held. */
+/* Must be called with the lock held. */
 static gboolean
 check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {

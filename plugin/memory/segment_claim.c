@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A claim is a segment for REQUESTS that a caller fills before it makes a call. Calls that send
- * from the claim name slices of it and copy nothing. Several calls may use one claim at the same
- * time. */
+/* A claim is a segment for REQUESTS that its owner fills before a call is made. A call sends slices
+ * of the claim and copies nothing. Several calls may use one claim at the same time. */
 
 #include "plugin/memory/segment_pool_private.h"
 
@@ -12,8 +11,10 @@ typedef struct
   TpsPoolSegment *held;
 } Claim;
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end of a claim ------------------------------------------------------------------------- */
 
+/* Ends the claim if neither its buffer nor a call uses it any more. Must be called with the lock
+ * held. */
 static void
 settle (TpsSegmentPool *pool, TpsPoolSegment *held)
 {
@@ -67,7 +68,8 @@ tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind, gsi
   return best;
 }
 
-/* A segment that is much larger than the claim is left to other uses. */
+/* Returns a free segment for the claim; NULL = none. A segment that is much larger than the claim
+ * is left to other uses. */
 static TpsPoolSegment *
 find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
 {
@@ -77,8 +79,8 @@ find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
                                                                                        : NULL;
 }
 
-/* Demands one segment more than are open: a free segment that is too large for the claim does not
- * meet the demand. */
+/* Demands one segment more than are open, because a free segment that is too large for the claim
+ * does not meet the demand. */
 static void
 demand (TpsSegmentPool *pool, gsize n_bytes)
 {

@@ -1,17 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The choice of the next segment. Each message without room leaves a demand: the size of a segment
- * that would have taken it, and the useful number of such segments at that time. The next segment
- * serves the largest demand, and the demands that it meets are dropped with it. Segments of a
- * device are opened until that number is reached. At the limit, idle segments are closed first:
- * smaller ones of the same use, and those that the other use has beyond its half.
+/* The choice of the next segment. A message that finds no room leaves a demand: the size of a
+ * segment that would have taken it, and the useful number of such segments at that time. The next
+ * segment serves the largest demand of its use, which is then dropped. A demand for segments of a
+ * device stays until its number of segments is open. At the limit, idle segments are closed first:
+ * smaller segments of the same use, and segments of the other use beyond its half.
  *
- * Sizes are powers of two: a few sizes serve all tensors, and growing tensors do not open a segment
- * for each step. */
+ * Sizes are powers of two. A few sizes then serve all tensors, and a growing tensor does not need a
+ * new segment for each step. */
 
 #include "plugin/memory/segment_pool_private.h"
 
-#define MAX_SEGMENTS 64 /* of a kind and a use */
+#define MAX_SEGMENTS 64 /* of one kind and use */
 
 void
 tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
@@ -43,7 +43,7 @@ typedef struct
   gsize size;
 } Wanted;
 
-/* The size of a segment for `n_bytes`, at most the limit. */
+/* Returns the size of a segment for `n_bytes`: the next power of two within the limit. */
 static gsize
 size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
 {
@@ -75,7 +75,7 @@ typedef struct
   gsize n_bytes;
 } Total;
 
-/* The segments that are open and will stay open. */
+/* Returns the total of the segments that are open and will stay open. */
 static Total
 count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
@@ -101,10 +101,11 @@ other_use (TpsSegmentUse use)
   return use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_ANSWERS : TPS_SEGMENT_REQUESTS;
 }
 
-/* The size of the largest segment of the other use that may be closed. Each use has a claim to half
- * of the limit, so the other use loses segments beyond its own half. A segment of more than half
- * closes smaller ones only: there is room for one such segment, to which no use has a claim.
- * Without this rule the two uses could evict each other forever. */
+/* Returns the size of the largest segment of the other use that may be closed. Each use is entitled
+ * to half of the limit, so the other use loses only segments beyond its own half. A wanted segment
+ * of more than half closes only smaller segments. There is room for one such segment, and no use is
+ * entitled to it. Without this rule, the two uses could close the segments of each other
+ * forever. */
 static gsize
 max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -117,8 +118,9 @@ max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
   return n_own <= half - wanted->size && n_other > half ? n_other - half : 0;
 }
 
-/* The smallest idle segment that may be closed; NULL = none. `of_use`: it must be of the same
- * use. */
+/* Returns the smallest idle segment that may be closed; NULL = none. If `of_use` is TRUE, the
+ * segment must have the wanted use. Segments of a device for ANSWERS are closed only with the
+ * connection. */
 static TpsPoolSegment *
 find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
 {
@@ -139,7 +141,8 @@ find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
   return victim;
 }
 
-/* Whether a segment could be opened after all segments that are being closed are gone. */
+/* Returns TRUE if the wanted segment can be opened as soon as all segments that are being closed
+ * are gone. Sets `too_many` if the use has the maximum number of segments. */
 static gboolean
 will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
 {
@@ -151,7 +154,8 @@ will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
          && own.n_bytes + other.n_bytes <= pool->kinds[wanted->kind].max_bytes - wanted->size;
 }
 
-/* Closes idle segments until the wanted one would fit. FALSE: it cannot fit, and none is closed. */
+/* Marks idle segments for closing until the wanted segment would fit. FALSE: it cannot fit, and no
+ * segment is marked. */
 static gboolean
 evict (TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -174,8 +178,8 @@ evict (TpsSegmentPool *pool, const Wanted *wanted)
   return TRUE;
 }
 
-/* The number of segments of the use that are mapped here, including those that are being opened or
- * that the server has closed. */
+/* Returns the number of segments of the use, including segments that are being closed or that the
+ * server has already closed. */
 static guint
 count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -190,8 +194,8 @@ count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
   return n_segments;
 }
 
-/* Whether a segment may be opened now. If it may be opened later, `wait` is set and idle segments
- * are closed. */
+/* Returns TRUE if the wanted segment may be opened now. If it may be opened later, sets `wait` and
+ * marks idle segments for closing. */
 static gboolean
 make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
 {
@@ -207,8 +211,9 @@ make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
   return FALSE;
 }
 
-/* A caller that misses a segment of host memory demands it again with its next message. Without a
- * segment of a device, tensors are copied to the host, and no later message shows the demand. */
+/* Returns TRUE if a demand must stay until all of its segments are open. A caller that finds no
+ * room in host memory repeats the demand with its next message. Tensors that find no room on a
+ * device are copied to the host, so no later message repeats their demand. */
 static gboolean
 wants_all (TpsSegmentKind kind)
 {
@@ -236,7 +241,7 @@ tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse 
 {
   gsize size;
 
-  /* The use with fewer bytes comes first, because the other has made room for it. */
+  /* The use with fewer bytes comes first, because the other use has made room for it. */
   *use = count_open (pool, kind, TPS_SEGMENT_ANSWERS).n_bytes
                  < count_open (pool, kind, TPS_SEGMENT_REQUESTS).n_bytes
              ? TPS_SEGMENT_ANSWERS

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The memory of one call: its tensors are copied one after the other into the smallest free segment
- * that is large enough. If the next tensor does not fit, the call takes another segment. A tensor
- * that lies in a claimed segment is not copied. */
+/* The memory of one call. Its tensors are copied, one after the other, into the smallest free
+ * segment that is large enough. If the next tensor does not fit, the call takes another segment. A
+ * tensor that lies in a claimed segment is not copied. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "runtime/device/device_memory.h"
@@ -26,7 +26,8 @@ typedef struct
   gsize n_missed[TPS_SEGMENT_N_KINDS]; /* the bytes of these tensors that found no room */
 } Lease;
 
-/* Every call of a client that shares memory has a lease, including small calls. */
+/* Every call of a client that shares memory has a lease, even a small call, so leases are kept for
+ * reuse. */
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
 
@@ -76,7 +77,7 @@ is_large (const Lease *lease)
   return lease->n_wanted[TPS_SEGMENT_MEMFD] > 0 || lease->n_wanted[TPS_SEGMENT_CUDA_IPC] > 0;
 }
 
-/* The place of the tensor; NULL = no room. The lock is held. */
+/* Returns the memory for the tensor; NULL = no room. Must be called with the lock held. */
 static guint8 *
 reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -102,7 +103,8 @@ reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice
   return tps_segment_get_data (held->segment) + slice->offset;
 }
 
-/* Names the bytes if they lie in a claimed segment. The lock is held. */
+/* Sets `slice` if the bytes lie in a claimed segment; FALSE: they do not. Must be called with the
+ * lock held. */
 static gboolean
 name_claimed (Lease *lease, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -146,7 +148,9 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
   return is_claimed || to != NULL;
 }
 
-/* The device must be able to open exported memory, and be the only one of the pool. */
+/* Returns TRUE if `device` is the device of the pool, and the pool takes more than results of
+ * lookups. The first device that can open exported memory becomes the device of the pool. Must be
+ * called with the lock held. */
 static gboolean
 is_own_device (TpsSegmentPool *pool, TpsDevice *device)
 {
@@ -177,8 +181,9 @@ lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, 
   return TRUE;
 }
 
-/* The average of a device's tensor has its size: one segment is needed for the reply, and another
- * while that is on its way back. */
+/* Demands segments of the device for requests and replies. An average has the same size as its
+ * gradient. One more segment is needed for replies, because a returned segment is on its way back
+ * for some time. */
 static void
 demand_device (const Lease *lease)
 {
@@ -199,7 +204,7 @@ tps_segment_lease_written (TpsSharing *sharing)
 
   tps_mutex_lock (&pool->lock);
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
-    demand_device (lease); /* from then on these tensors need no host memory */
+    demand_device (lease); /* with these segments, the tensors need no host memory */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
     tps_segment_pool_demand (
         pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
@@ -213,8 +218,9 @@ tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool)
   return ((Lease *) sharing)->pool == pool;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end of a lease ------------------------------------------------------------------------- */
 
+/* Gives up the segments of the lease. Must be called with the lock held. */
 static void
 let_go (Lease *lease, gboolean given_back)
 {
@@ -273,7 +279,7 @@ lease_unref (TpsSharing *sharing)
 
   if (!tps_refcount_dec (&lease->refcount))
     return;
-  if (!lease->ended) /* the last reference must end it */
+  if (!lease->ended) /* no call of tps_segment_lease_end() came */
     tps_segment_lease_end (sharing, FALSE);
   tps_segment_pool_unref (lease->pool);
   tps_magazine_put (&magazine, &depot, lease);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state of the pool: its segments and its life. */
+/* The state of the pool and its segments. */
 
 #include "plugin/memory/segment_pool.h"
 
@@ -75,7 +75,7 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
     {
       TpsPoolSegment *held = pool->segments->pdata[i - 1];
 
-      /* Not while a call is written there, or while a reply is read there. */
+      /* A segment that a call, a claim or a reply still uses is dropped at the end of this use. */
       if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_CLAIMED
           && held->state != TPS_POOL_SEGMENT_LENT)
         tps_segment_pool_drop (pool, held);

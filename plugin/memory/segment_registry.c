@@ -10,8 +10,7 @@
  *   reply to open -> charge    and until its descriptor has been sent, which may be even later
  *   charge   -> budget
  *
- * The lock guards the table and the states; bytes are copied, mapped and unmapped without it.
- */
+ * The lock guards the table and the states. Bytes are copied, mapped and unmapped without it. */
 
 #include "plugin/memory/segment_registry.h"
 
@@ -40,7 +39,7 @@ static const struct
                                 TPS_SEGMENT_STATE_CLOSED },
 };
 
-/* FALSE: the event is not allowed in this state, and nothing is changed. */
+/* Changes the state. FALSE: the event is not allowed in this state, and nothing is changed. */
 static gboolean
 advance (TpsSegmentState *state, TpsSegmentEvent event)
 {
@@ -66,8 +65,8 @@ tps_segment_entry_unref (TpsSegmentEntry *entry)
   g_free (entry);
 }
 
-/* Ids are unique in a process, so an id of another connection, or of a closed segment, is
- * unknown. */
+/* Returns a new id. Ids are unique in the process, so the id of a closed segment, or of a segment
+ * of another connection, is unknown. */
 static gint64
 make_id (void)
 {
@@ -76,7 +75,7 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes over the charge and, unless the segment is a common one, the segment. */
+/* Takes ownership of the charge and, unless the segment is a common one, of the segment. */
 static TpsSegmentEntry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
@@ -91,9 +90,9 @@ entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
   return entry;
 }
 
-/* ---- the registry --------------------------------------------------------------------------- */
+/* ---- registry ------------------------------------------------------------------------------- */
 
-/* Bytes of the device have a limit of their own. */
+/* Sets the device. Segments on it have separate limits. */
 static void
 set_device (TpsSegmentRegistry *registry, const TpsSegmentLimits *limits)
 {
@@ -235,7 +234,8 @@ check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
   return FALSE;
 }
 
-/* The results of opening: `fd` of a file, or `handle` of memory of the device. */
+/* The parameters of an opening, and its results: the descriptor `fd` of a file, or the `handle` of
+ * device memory. */
 typedef struct
 {
   TpsSegmentKind kind;
@@ -244,7 +244,7 @@ typedef struct
   gint fd;
   guint8 *handle;
   gboolean takes_lookups;
-  TpsCommonSegment *common; /* to be opened; NULL: a new segment */
+  TpsCommonSegment *common; /* the segment to open; NULL = a new segment */
 } Opening;
 
 static TpsSegment *
@@ -281,7 +281,7 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   return entry;
 }
 
-/* FALSE: the registry is shut down. */
+/* Adds the entry to the table. FALSE: the registry is shut down. */
 static gboolean
 enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
 {
@@ -298,7 +298,7 @@ enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
   return open;
 }
 
-/* `charge` may be NULL. */
+/* Opens a segment. `charge` may be NULL. */
 static gboolean
 open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSegmentCharge **charge,
               GError **error)
@@ -314,7 +314,8 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   if (entry == NULL)
     return FALSE;
   new_id = entry->id;
-  kept = tps_segment_charge_ref (entry->charge); /* after this it may be closed at any time */
+  /* As soon as the entry is in the table, the client may close it. */
+  kept = tps_segment_charge_ref (entry->charge);
   if (!enter (registry, entry))
     {
       tps_segment_entry_unref (entry);
@@ -327,6 +328,8 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   return TRUE;
 }
 
+/* Removes and returns the oldest number of a common segment that the client has missed; 0 = none.
+ * Records that the client uses COMMON_ANSWERS. */
 static guint64
 take_missed (TpsSegmentRegistry *registry)
 {
@@ -345,8 +348,9 @@ take_missed (TpsSegmentRegistry *registry)
   return number;
 }
 
-/* A common segment of this size that the client has missed; the caller owns a reference. NULL:
- * there is none. Those of other sizes are forgotten: the client misses them again. */
+/* Returns a common segment of this size that the client has missed; the caller owns a reference.
+ * NULL = there is none. Missed segments of other sizes are removed from the record. If a reply
+ * misses them again, they are recorded again. */
 static TpsCommonSegment *
 find_missed (TpsSegmentRegistry *registry, gsize n_bytes)
 {
@@ -454,12 +458,13 @@ tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
 static void
 refuse_id (gint64 id, const gchar *why, GError **error)
 {
-  /* The error names the first of the ids. */
+  /* The error names only the first of the refused ids. */
   if (error != NULL && *error == NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "segment %" G_GINT64_FORMAT " %s", id, why);
 }
 
-/* Moves the buffer of a common segment to `lent`. */
+/* Frees one segment. Moves the buffer of a common segment to `lent`, because it must be released
+ * without the lock. Must be called with the lock held. */
 static gboolean
 release_one (TpsSegmentRegistry *registry, gint64 id, GPtrArray *lent, GError **error)
 {
@@ -494,7 +499,7 @@ tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, g
   return ok;
 }
 
-/* Removes an entry, whose reference passes to the caller; NULL: there is no such entry. */
+/* Removes an entry from the table. The caller owns its reference. NULL = there is no such entry. */
 static TpsSegmentEntry *
 steal_entry (TpsSegmentRegistry *registry, gint64 id)
 {

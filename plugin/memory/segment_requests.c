@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Requests to the server, and their results. There are none before a large tensor has missed shared
- * memory; then the offer is requested once. One segment is opened at a time, so that the next
- * descriptor belongs to the next segment. */
+/* Requests to the server and their results. No request is made before a large tensor has found no
+ * shared memory; the offer is then requested once. Only one segment is opened at a time, so that a
+ * received descriptor belongs to this segment. */
 
 #include <string.h>
 #include <unistd.h>
@@ -116,7 +116,7 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
   gboolean any;
 
   tps_mutex_lock (&pool->lock);
-  /* Opening before closing, because it decides on the segments to close. */
+  /* Opening comes before closing, because it chooses the segments to close. */
   any = !tps_segment_pool_is_down (pool)
         && (next_release (pool, request) || next_offer (pool, request) || next_open (pool, request)
             || next_close (pool, request));
@@ -134,7 +134,7 @@ tps_segment_request_clear (TpsSegmentRequest *request)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Whether any segment of the kind may be opened. */
+/* Sets the limit of the kind. Returns TRUE if segments of the kind may be opened. */
 static gboolean
 set_offer (TpsPoolKind *kind, gsize max_bytes)
 {
@@ -161,7 +161,7 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
   tps_mutex_unlock (&pool->lock);
 }
 
-/* Skips some demands, each time twice as many. */
+/* Ignores the next demands of the kind. Their number doubles with each call. */
 static void
 back_off (TpsPoolKind *kind)
 {
@@ -224,8 +224,8 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
   return FALSE;
 }
 
-/* Maps the received file, which is checked there. Without the lock, because filling page tables
- * takes long. */
+/* Checks and maps the received file. The lock is not held during the mapping, because filling page
+ * tables takes a long time. */
 static TpsSegment *
 open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
 {
@@ -267,7 +267,7 @@ has_id (const TpsSegmentPool *pool, gint64 id)
          || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL;
 }
 
-/* `segment` NULL: the segment is recorded only to be closed. */
+/* If `segment` is NULL, the segment is recorded only to be closed. */
 static void
 add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
 {
@@ -282,7 +282,8 @@ add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
   g_ptr_array_add (pool->segments, held);
 }
 
-/* One id must not name two segments. The lock is held. */
+/* Adds the opened segment, unless the pool is shut down or already has a segment with this id. Must
+ * be called with the lock held. */
 static gboolean
 add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {
@@ -300,7 +301,7 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   return FALSE;
 }
 
-/* Takes over `segment`; NULL: it cannot be used, and `error` says why. */
+/* Takes ownership of `segment`. NULL: the segment cannot be used, and `error` is already set. */
 static gboolean
 end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {
@@ -317,7 +318,7 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
   return segment != NULL;
 }
 
-/* The lock is not needed to read the pending request, which only its reply changes. */
+/* The pending request is read without the lock, because only its reply changes it. */
 gboolean
 tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const guint8 *handle,
                          GError **error)
@@ -331,8 +332,8 @@ tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const 
   return end_opening (pool, id, segment, error);
 }
 
-/* An older server knows no common segments. TRUE: the segment is requested once more, as one for
- * ANSWERS. The lock is held. */
+/* If common segments were refused, demands a segment for ANSWERS instead, and returns TRUE. Older
+ * servers do not support common segments. Must be called with the lock held. */
 static gboolean
 do_without_common (TpsSegmentPool *pool)
 {
@@ -343,13 +344,13 @@ do_without_common (TpsSegmentPool *pool)
   return TRUE;
 }
 
-/* The lock is held. */
+/* Must be called with the lock held. */
 static void
 give_up_or_wait (TpsSegmentPool *pool, gboolean later)
 {
   TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
 
-  /* A descriptor came without a segment, so later ones cannot be assigned to segments. */
+  /* If a descriptor came without a segment, later descriptors cannot be assigned to segments. */
   if (!later || pool->descriptor >= 0)
     kind->is_ended = TRUE;
   tps_segment_pool_drop_descriptor (pool);

@@ -11,7 +11,7 @@
 
 typedef struct
 {
-  TpsSharing sharing; /* first */
+  TpsSharing sharing; /* must be first */
   TpsRefcount refcount;
   TpsSegmentRegistry *registry;
   GDestroyNotify released;
@@ -55,8 +55,8 @@ let_go (gpointer data)
   g_free (hold);
 }
 
-/* A reference of the segment that contains the slice; NULL: refused. Sizes do not change, so the
- * lock protects the table only. */
+/* Returns a reference to the segment with this id; NULL = the id is refused. The lock protects only
+ * the table, because the size of a segment does not change. */
 static TpsSegmentEntry *
 find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
 {
@@ -155,12 +155,12 @@ tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify relea
 
 typedef struct
 {
-  TpsSharing sharing; /* first */
+  TpsSharing sharing; /* must be first */
   TpsRefcount refcount;
   TpsSegmentRegistry *registry;
-  TpsSegmentEntry *entry; /* NULL: no tensor is placed yet */
+  TpsSegmentEntry *entry; /* NULL = no tensor has been placed yet */
   gsize n_used;
-  const guint8 *reserved; /* [n_reserved], in the segment; NULL: nothing is reserved */
+  const guint8 *reserved; /* [n_reserved], in the segment; NULL = nothing is reserved */
   gsize n_reserved;
 } Answer;
 
@@ -173,15 +173,16 @@ answer_ref (TpsSharing *sharing)
   tps_refcount_inc (&((Answer *) sharing)->refcount);
 }
 
-/* Whether the client knows the segment. */
+/* Returns TRUE if the client has received the id of the segment. Must be called with the lock
+ * held. */
 static gboolean
 is_usable (const TpsSegmentRegistry *registry, const TpsSegmentEntry *entry)
 {
   return entry->is_known || registry->n_opening == 0;
 }
 
-/* A reference of the smallest free segment of the kind that is large enough; NULL if there is
- * none. `for_lookup`: it must take results of lookups. */
+/* Takes the smallest free segment of the kind that is large enough. The caller owns a reference.
+ * NULL = there is none. If `for_lookup` is TRUE, the segment must take results of lookups. */
 static TpsSegmentEntry *
 take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_lookup, gsize n_bytes)
 {
@@ -211,11 +212,12 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
   return best;
 }
 
-/* Releases the segment of the reply. */
+/* Ends the use of the segment by the reply, with COMMIT or ABANDON. */
 static void
 end_filling (Answer *answer, TpsSegmentEvent event)
 {
   TpsSegmentEntry *entry = g_steal_pointer (&answer->entry);
+  /* Released after the lock. */
   g_autoptr (TpsBuffer) unsent = NULL;
 
   answer->reserved = NULL;
@@ -241,7 +243,8 @@ answer_unref (TpsSharing *sharing)
   tps_magazine_put (&answer_magazine, &answer_depot, answer);
 }
 
-/* The place of the bytes; NULL: no room. One reply uses one segment, so one kind. */
+/* Returns the memory for the bytes; NULL = no room. A reply uses one segment, and therefore one
+ * kind. */
 static guint8 *
 reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -263,7 +266,7 @@ reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *sli
   return tps_segment_get_data (answer->entry->segment) + offset;
 }
 
-/* Names the bytes if they are in memory that has been reserved for the reply. */
+/* Sets `slice` if the bytes lie in the memory that was reserved for the reply. */
 static gboolean
 find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsSharedSlice *slice)
 {
@@ -348,8 +351,8 @@ take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *
   return entry;
 }
 
-/* Names bytes of a common segment, if the client has opened it. A reply uses one segment.
- * `is_new`: see take_common(). */
+/* Sets `slice` to bytes of a common segment, if the client has opened the segment, and the reply
+ * uses no other segment. `is_new`: see take_common(). */
 static gboolean
 name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const guint8 *data,
              gsize n_bytes, TpsSharedSlice *slice, gboolean *is_new)

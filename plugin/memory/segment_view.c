@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A received reply. The server puts all tensors of one reply into one segment, so the first slice
- * of the message identifies it. The search precedes any decoding, so that the segment is also
- * returned if the reply came too late or is never read. */
+/* The memory of a received reply. The server puts all tensors of one reply into one segment, so the
+ * first slice of the message identifies the segment. The search precedes any decoding. The segment
+ * is therefore returned even if the reply came too late or is never read. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "plugin/memory/slice_search.h"
@@ -11,13 +11,14 @@
 typedef struct
 {
   TpsSharing base;
-  TpsRefcount refcount; /* one of the message, and one of each buffer */
+  TpsRefcount refcount; /* one reference of the message, and one of each buffer */
   TpsSegmentPool *pool;
-  TpsPoolSegment *held; /* LENT to this reply; NULL: the reply names no valid segment */
+  TpsPoolSegment *held; /* LENT to this reply; NULL = the reply names no valid segment */
 } View;
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end of a view -------------------------------------------------------------------------- */
 
+/* Ends the use of the segment by the reply. Must be called with the lock held. */
 static void
 give_back (TpsSegmentPool *pool, TpsPoolSegment *held)
 {
@@ -95,7 +96,7 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
 {
   View *view = (View *) sharing;
 
-  /* No lock is needed: the fields read here do not change while the segment is lent. */
+  /* No lock is needed, because these fields do not change while the segment is lent. */
   if (!check_slice (view, slice, error))
     return NULL;
   tps_mutex_lock (&view->pool->lock);
@@ -117,7 +118,8 @@ has_answers (const TpsSegmentPool *pool)
   return FALSE;
 }
 
-/* Lends the segment to the reply, if the server may have put it there. */
+/* Lends the segment to the reply, if the server was allowed to place the reply there. Returns NULL
+ * if it was not. */
 static TpsPoolSegment *
 lend (TpsSegmentPool *pool, gint64 id)
 {
@@ -143,9 +145,9 @@ view_new (TpsSegmentPool *pool)
   return view;
 }
 
-/* Returns the number of segments that should be open: one more than are in use, because the server
- * needs a free one while another is on its way back. With common segments, one more than are open:
- * the server used a segment that this client had not opened. */
+/* Returns the number of segments that should be open. It is one more than are in use, because the
+ * server needs a free segment while a returned one is on its way back. With common segments, it is
+ * one more than are open, because the server used a segment that this client has not opened. */
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {
@@ -155,8 +157,8 @@ count_parallel_answers (const TpsSegmentPool *pool)
          + pool->leases.length + 1;
 }
 
-/* Records a demand for tensors that came inline: a larger segment, or one more, would have taken
- * them. */
+/* Records a demand for tensors that came inline. A larger segment, or one more segment, would have
+ * taken them. */
 static void
 miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
@@ -167,8 +169,9 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
                            count_parallel_answers (pool));
 }
 
-/* Returns the number of bytes that came in host memory. Of a lookup in tables of the device, either
- * all results lie in memory of the device, or none of them. */
+/* Returns the number of bytes that came in host memory but might have been placed in memory of the
+ * device. For a lookup in tables of the device, either all results lie in memory of the device, or
+ * none. */
 static gsize
 count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
@@ -181,8 +184,9 @@ count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const Tps
   return is_on_host ? (gsize) MAX (found->slice.length, 0) : 0;
 }
 
-/* Tensors that were copied to the host may have been meant for the device, which had no room. If
- * all segments of the device are in use here, one more would have been useful. */
+/* Records a demand for a segment of the device. The server may have copied tensors to the host
+ * because it had no room on the device. If all segments of the device are in use here, one more
+ * would have been useful. */
 static void
 miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
@@ -195,6 +199,8 @@ miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSeg
         tps_segment_pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_LENT) + 1);
 }
 
+/* Returns TRUE if the reply may refer to shared memory, or has tensors that may have missed it.
+ * Sets `shares` if the connection has segments for replies. */
 static gboolean
 may_matter (TpsSegmentPool *pool, const TpsMessage *answer, gboolean *shares)
 {

@@ -6,7 +6,7 @@
 
 #include "plugin/frame/reader.h"
 
-/* The lengths of slices are unchecked, so their sum is limited. */
+/* The limit of the sum of slice lengths, because the lengths are unchecked. */
 #define MAX_ROOM (G_MAXINT64 / 2)
 
 typedef struct
@@ -18,7 +18,7 @@ typedef struct
 /* Bits for the fields of a struct. */
 enum
 {
-  HAS_SLICE_FIELDS = 7, /* a bit for each i64 field from 1 */
+  HAS_SLICE_FIELDS = 7, /* one bit for each of the i64 fields 1, 2 and 3 */
   HAS_OTHERS = 1 << 3,
   HAS_NUMBER_1 = 1 << 4,
   HAS_LIST_2 = 1 << 5,
@@ -32,8 +32,8 @@ is_done (const TpsReader *in, const Search *search)
   return in->bad || (search->found->has_slice && !search->wants_all);
 }
 
-/* Lists of numbers and of text, the most frequent ones, are skipped without a look at their
- * elements. */
+/* Searches the elements of a list of structs. All other lists are skipped, because they contain no
+ * tensors. */
 static void
 search_list (TpsReader *in, TpsWireType list_type, Search *search)
 {
@@ -88,7 +88,7 @@ count_slice (TpsSliceSearch *found, const gint64 *values)
                                     .length = values[2] };
 }
 
-/* The depth is limited by the scanner: TPS_MESSAGE_MAX_DEPTH. */
+/* The recursion is limited, because the scanner accepts at most TPS_MESSAGE_MAX_DEPTH levels. */
 static void
 search_struct (TpsReader *in, Search *search)
 {
