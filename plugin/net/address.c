@@ -23,7 +23,7 @@
 #define LISTEN_BACKLOG 1024
 #define MAX_LOCK_ATTEMPTS 500
 #define LOCK_PAUSE_US 10000
-#define NEXT_ADDRESS_MS 1000 /* time for one address of a host with several */
+#define NEXT_ADDRESS_MS 1000 /* timeout for one address of a host with several */
 
 typedef struct
 {
@@ -150,7 +150,7 @@ fill_numeric (const gchar *host, guint16 port, SocketAddress *to)
   return FALSE;
 }
 
-/* Returns the addresses from the resolver, in its order (g_array_unref()); NULL: none. */
+/* Returns the addresses from the resolver, in its order. The caller owns the array. NULL = none. */
 static GArray *
 look_up (const TpsAddress *address, GError **error)
 {
@@ -182,7 +182,7 @@ look_up (const TpsAddress *address, GError **error)
   return all;
 }
 
-/* Returns at least one address; NULL: none. */
+/* Returns one or more addresses. The caller owns the array. NULL = none. */
 static GArray *
 resolve (const TpsAddress *address, GError **error)
 {
@@ -252,7 +252,7 @@ fail_listen (const TpsAddress *address, gint fd, const gchar *step, GError **err
   return -1;
 }
 
-/* Returns whether a process accepts connections there. A full backlog (EAGAIN) also means yes. */
+/* Returns TRUE if a process listens on this socket. A full backlog (EAGAIN) also shows this. */
 static gboolean
 is_answered (const SocketAddress *socket_address)
 {
@@ -267,7 +267,8 @@ is_answered (const SocketAddress *socket_address)
   return !refused;
 }
 
-/* Removes the socket of a process that has ended; sets errno otherwise. */
+/* Removes the socket of a process that has ended. FALSE: there is something else, or the removal
+ * failed; errno is set. */
 static gboolean
 remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
 {
@@ -288,10 +289,10 @@ remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
   return unlink (address->path) == 0 || errno == ENOENT;
 }
 
-/* Between bind() and listen(), a socket looks like one whose server has ended. The folder is
- * therefore locked meanwhile, so that of two servers that start at the same time, neither can
- * remove the other's socket. Returns its descriptor, whose close unlocks it. Returns -1 if the
- * folder cannot be opened, or if another process keeps it locked; the socket is then created
+/* Locks the folder of the socket. Between bind() and listen(), a socket looks like the socket of a
+ * server that has ended. If two servers start at the same time, the lock prevents each of them from
+ * removing the socket of the other. Returns a descriptor whose close unlocks the folder. Returns -1
+ * if the folder cannot be opened, or if another process keeps it locked; the socket is then created
  * without the lock. */
 static gint
 lock_folder (const TpsAddress *address)
@@ -311,8 +312,8 @@ lock_folder (const TpsAddress *address)
   return -1;
 }
 
-/* Must be called with the folder locked. The mode is set before listen(), and so before any client
- * can connect. */
+/* Creates the Unix socket. Should be called with the folder locked. The mode is set before
+ * listen(), and thus before any client can connect. */
 static gint
 make_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd, GError **error)
 {
@@ -411,10 +412,11 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
          == ((const struct sockaddr_in *) &b->bytes)->sin_addr.s_addr;
 }
 
-/* Traffic within a host goes through memory: no link is shared, and no packet is lost. A congestion
- * control that paces (BBR) mistakes pauses of the other end for the limit of a link: 1 MiB took
- * 0.14 or 0.38 ms at random, and 64 MiB 26 ms instead of 12. Every kernel has "reno", and every
- * process may choose it. Traffic to other hosts keeps the system's choice. */
+/* Chooses the congestion control of connections within a host. They go through memory, so they
+ * share no link, and lose no packets. A congestion control that paces (BBR) mistakes pauses of the
+ * other end for the limit of a link: 1 MiB took 0.14 or 0.38 ms at random, and 64 MiB took 26 ms
+ * instead of 12. Every kernel has "reno", and every process may choose it. Connections to other
+ * hosts keep the choice of the system. */
 static void
 choose_congestion_control (gint fd)
 {
@@ -428,9 +430,10 @@ choose_congestion_control (gint fd)
     setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
 }
 
-/* A host that is switched off, or behind a broken link, is silent. Without these options, bytes
- * sent to it count as in flight for a quarter of an hour, and an idle connection to it stays for
- * two hours. The limit must exceed the time for which a busy peer may stop reading. */
+/* Limits the time in which the failure of a host or a link remains unnoticed. Without these
+ * options, the kernel keeps sent bytes in flight for a quarter of an hour, and keeps an idle
+ * connection for two hours. The limit must exceed the time for which a busy peer may stop
+ * reading. */
 static void
 notice_dead_hosts (gint fd)
 {
@@ -444,9 +447,10 @@ notice_dead_hosts (gint fd)
   setsockopt (fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
 }
 
-/* The sender fills pages of a Unix socket's buffer and the receiver empties them. If they stay in
- * the second-level cache, this costs half as much as from memory. A smaller buffer divides a large
- * message into many short writes and wake-ups. The kernel limits the size to net.core.wmem_max. */
+/* The buffer of a Unix socket should fit into the second-level cache, where its copies cost half as
+ * much as in main memory. A smaller buffer would divide a large message into many short writes and
+ * wake-ups. Without the privilege for SO_SNDBUFFORCE, the kernel limits the size to
+ * net.core.wmem_max. */
 void
 tps_socket_tune (gint fd)
 {

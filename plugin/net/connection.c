@@ -33,7 +33,7 @@ tps_connection_is_reading_allowed (const TpsConnection *connection)
          && !tps_connection_is_queue_full (connection);
 }
 
-/* With the lock held. */
+/* Must be called with the lock held. */
 static void
 modify_watch (TpsConnection *connection, guint32 interest)
 {
@@ -82,6 +82,7 @@ tps_connection_drop_socket (TpsConnection *connection)
   if (connection->channel->ops->free != NULL)
     connection->channel->ops->free (connection->channel, connection->fd);
   connection->channel = &tps_plain_channel;
+  /* The buffer may contain descriptors that the kernel could not refuse. */
   if (connection->takes_descriptors && connection->events.descriptor == NULL)
     tps_descriptors_close_socket (connection->fd);
   else
@@ -102,13 +103,13 @@ tear_down (TpsConnection *connection, const GError *error)
   connection->watch = NULL;
   tps_connection_update_interest (connection);
   if (connection->sending)
-    shutdown (connection->fd, SHUT_RDWR);
+    shutdown (connection->fd, SHUT_RDWR); /* the sending thread then drops the socket */
   else
     tps_connection_drop_socket (connection);
   tps_mutex_unlock (&connection->lock);
 
-  /* A partial message is freed now: calls that still run keep the connection alive, but not its
-   * memory. */
+  /* A partial message is freed now. Calls that still run keep the connection alive, but not the
+   * memory of the message. */
   g_clear_pointer (&connection->scanner, tps_scanner_free);
   connection->events.closed (connection, error, connection->user_data);
   if (connection->started)
@@ -322,7 +323,7 @@ tps_connection_close_when_sent (TpsConnection *connection)
 
 /* ---- stalls --------------------------------------------------------------------------------- */
 
-/* Returns the number of bytes that must move: `n_bytes` are announced and missing, or wait to be
+/* Returns the number of bytes that must move, if `n_bytes` are announced and missing, or wait to be
  * sent. */
 static guint64
 get_min_progress (gsize n_bytes)
@@ -330,6 +331,8 @@ get_min_progress (gsize n_bytes)
   return MAX (TPS_CONNECTION_MIN_PROGRESS_BYTES, n_bytes / TPS_CONNECTION_MIN_PROGRESS_PART);
 }
 
+/* Returns TRUE if `position` has not advanced by `min_progress` for `patience_ns`. Time counts only
+ * while the connection is busy. */
 static gboolean
 is_stalled (TpsProgress *progress, gboolean busy, guint64 position, guint64 min_progress,
             gint64 now_ns, gint64 patience_ns)
@@ -343,7 +346,7 @@ is_stalled (TpsProgress *progress, gboolean busy, guint64 position, guint64 min_
   return now_ns - progress->since_ns >= patience_ns;
 }
 
-/* With the lock held. */
+/* Must be called with the lock held. */
 static void
 close_stalled (TpsConnection *connection, const gchar *stall, guint64 min_progress,
                gint64 patience_ns)

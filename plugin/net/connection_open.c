@@ -1,16 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The opening of a connection, from its start to its first byte of data, if its channel has
- * something to negotiate before:
+/* The opening of a connection, from its start to its first byte of data, if its channel must
+ * negotiate before:
  *
- *   recognize     on the loop, when the first byte has come -> the final channel
- *   shake_hands   on a worker, since a handshake computes for longer than a turn of the loop may
- *                 take -> back to the loop -> wait for the socket -> shake_hands ... -> the
- *                 connection is open
+ *   recognize     Runs on the loop when the first byte has come. It chooses the final channel.
+ *   shake_hands   Runs on a worker, because a step of a handshake computes for longer than a turn
+ *                 of the loop may take. The loop then waits for the socket and starts the next
+ *                 step, until the connection is open.
  *
- * While a worker uses the channel, `sending` is set: the socket stays open, and the loop does not
- * watch it.
- */
+ * While a worker uses the channel, `sending` is set. The socket then stays open, and the loop does
+ * not watch it. */
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -25,8 +24,8 @@ fail_opening (TpsConnection *connection, GError *error)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Sends the queued writers. Bytes that came behind the handshake are in the channel or in the
- * socket. */
+/* Opens the connection and sends the queued writers. Bytes that came after the handshake are in the
+ * channel or in the socket. */
 static void
 be_open (TpsConnection *connection)
 {
@@ -38,7 +37,7 @@ be_open (TpsConnection *connection)
   tps_connection_on_writable (connection);
 }
 
-/* ---- the handshake -------------------------------------------------------------------------- */
+/* ---- handshake ------------------------------------------------------------------------------ */
 
 typedef struct
 {
@@ -115,9 +114,9 @@ shake_hands (TpsConnection *connection)
   finish_step (step);
 }
 
-/* ---- the first byte ------------------------------------------------------------------------- */
+/* ---- first byte ----------------------------------------------------------------------------- */
 
-/* Returns FALSE if the channel is not known yet, or if the recognition failed. */
+/* Chooses the final channel. Returns FALSE if it is not known yet, or if the recognition failed. */
 static gboolean
 recognize (TpsConnection *connection)
 {

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reception, on the loop's thread. The channel receives into the body that the scanner needs,
- * followed by a small chunk for the bytes behind it; without a body, it receives into the chunk
- * alone. A short read means that the socket is empty, so a small call costs one system call to
- * receive. If reading must stop, the rest of the chunk is kept in `leftover`.
- */
+/* Reception, on the loop's thread. The channel receives into the body that the scanner needs, and
+ * then into a small chunk for the bytes after the body. Without a body, it receives only into the
+ * chunk. A short read means that the socket is empty, so the reception of a small call costs one
+ * system call. If reading must stop, the rest of the chunk is kept in `leftover`. */
 
 #include <errno.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "runtime/base/error.h"
 
 #define CHUNK_BYTES 4096
-#define MAX_LINGERED 32    /* per turn of the loop, because timers wait meanwhile */
+#define MAX_LINGERED 32    /* per turn of the loop, because its timers wait */
 #define MAX_DESCRIPTORS 16 /* with one recvmsg(), to protect the process's limit of descriptors */
 
 static void
@@ -64,8 +63,8 @@ begin_turn (TpsConnection *connection)
   connection->turn_began_ns = 0;
 }
 
-/* Returns whether the messages of this turn, or the bytes of a long one, have used up their
- * time. */
+/* Returns TRUE if the messages of this turn, or the bytes of a long message, have used up the time
+ * of the connection. The clock is read only now and then. */
 static gboolean
 is_late (TpsConnection *connection)
 {
@@ -119,7 +118,7 @@ feed_corked (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
   tps_connection_uncork (connection);
 }
 
-/* The peer sends no more; it is unknown whether it still receives. */
+/* Records that the peer sends no more. It may still receive. */
 static void
 note_half_closed (TpsConnection *connection)
 {
@@ -155,7 +154,8 @@ on_end (TpsConnection *connection)
     tps_connection_close_when_sent (connection);
 }
 
-/* An encrypted channel must send to its peer before it can continue. */
+/* Waits until the socket is writable, because an encrypted channel must send to its peer before it
+ * can continue. */
 static void
 await_output (TpsConnection *connection)
 {
@@ -165,7 +165,7 @@ await_output (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Returns FALSE if there are no bytes to process: none came, or none will. */
+/* Handles the result of a reception. Returns FALSE if it has brought no bytes. */
 static gboolean
 received_any (TpsConnection *connection, gssize n_bytes, gint code)
 {
@@ -180,9 +180,9 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   return FALSE;
 }
 
-/* Room for the descriptors of one recvmsg(), with the alignment that the kernel requires. It holds
- * the maximum of one message, because the kernel would close descriptors without room here, which
- * may block (descriptors.h). */
+/* Room for the descriptors of one recvmsg(), with the alignment that the kernel requires. The room
+ * suffices for every message. Otherwise, the kernel would close the remaining descriptors in this
+ * thread, which may block (descriptors.h). */
 typedef union
 {
   struct cmsghdr header;
@@ -213,8 +213,8 @@ new_descriptor_error (const TpsConnection *connection)
                       MAX_DESCRIPTORS);
 }
 
-/* Returns FALSE if no descriptor is expected, there are too many, or some were cut off. Then none
- * is handed out. */
+/* Delivers the received descriptors. Returns FALSE, and discards all of them, if no descriptor is
+ * expected, if there are too many, or if some were cut off. */
 static gboolean
 take_descriptors (TpsConnection *connection, struct msghdr *message)
 {
@@ -246,7 +246,8 @@ count_received (TpsConnection *connection, guint64 n_bytes)
   connection->n_received += n_bytes;
 }
 
-/* Earlier bytes of a message may lie behind the present ones, so all of the memory is cleared. */
+/* Clears received bytes that contained a secret. The memory may contain earlier bytes of the
+ * message after the present ones, so all of it is cleared. */
 static void
 forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
 {
@@ -256,7 +257,8 @@ forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
   explicit_bzero (bytes, n_bytes);
 }
 
-/* Receives once. Returns the number of bytes, 0 if the socket is empty for now. */
+/* Receives once. Returns the number of bytes; 0 = the socket is empty for now, or the reception has
+ * ended. */
 static gsize
 receive (TpsConnection *connection)
 {
@@ -298,6 +300,7 @@ receive (TpsConnection *connection)
   return (gsize) n_bytes < n_asked ? 0 : (gsize) n_bytes;
 }
 
+/* Returns TRUE if other connections of the loop must get their turn. */
 static gboolean
 is_others_turn (TpsConnection *connection)
 {
@@ -313,7 +316,7 @@ receive_all (TpsConnection *connection)
       return;
 }
 
-/* Yields to the peer if it waits for this core, and checks for its next message: a sleep and a
+/* Yields to the peer if it waits for this core, and checks for its next message. A sleep and a
  * wake-up cost more than a check without result. Returns FALSE if nothing came. */
 static gboolean
 linger (TpsConnection *connection)
@@ -328,8 +331,8 @@ linger (TpsConnection *connection)
   return connection->n_received != n_before;
 }
 
-/* Must run for bytes that the channel has taken from the socket already, because the socket does
- * not become readable for them. */
+/* Marks bytes that the channel has already taken from the socket as leftover, because the socket
+ * does not become readable for them. */
 static void
 keep_unread (TpsConnection *connection)
 {
@@ -341,7 +344,7 @@ keep_unread (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Bytes have come, for which sending may have waited. */
+/* Resumes sending, if it has waited for received bytes. */
 static void
 send_after_input (TpsConnection *connection)
 {
@@ -411,7 +414,7 @@ tps_connection_on_ready (guint32 epoll_events, gpointer data)
   if ((epoll_events & EPOLLOUT) != 0)
     tps_connection_on_writable (connection);
   if (epoll_events == EPOLLOUT)
-    return; /* a check would cost a system call for each piece that the peer sends */
+    return; /* not readable: a check would cost a system call for each piece that is sent */
   if (tps_connection_may_read (connection))
     on_readable (connection);
   else if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0)

@@ -2,10 +2,9 @@
 
 /* Sending, from any thread. Writers are queued. One thread at a time (`sending`) passes batches of
  * them to the channel, with the lock released. A writer with a file descriptor begins a batch,
- * since a descriptor goes with the first byte of its system call. Bytes that the socket does not
- * take wait for EPOLLOUT. While the loop's thread hands out the messages of one chunk, the
- * connection is corked, so that their replies leave together.
- */
+ * because a descriptor is sent with the first byte of a system call. If the socket is full, the
+ * remaining bytes wait for EPOLLOUT. While the loop's thread delivers the messages of one chunk,
+ * the connection is corked, so that their replies are sent together. */
 
 #include <errno.h>
 #include <string.h>
@@ -22,8 +21,8 @@ typedef union
   guint8 bytes[CMSG_SPACE (sizeof (gint))];
 } OneDescriptor;
 
-/* The descriptor of the first writer goes with its first byte, so only with the first batch that
- * carries any of it. */
+/* Attaches the descriptor of the first writer. It is sent with the first byte of the writer, so
+ * only the first batch with bytes of this writer carries it. */
 static void
 attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescriptor *room)
 {
@@ -42,7 +41,8 @@ attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescrip
   memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
 }
 
-/* Stores the position in the first writer, because a message may have very many pieces. */
+/* Advances the position in the first writer past its sent pieces. The position is stored, because a
+ * message may have very many pieces. */
 static void
 skip_sent_pieces (TpsConnection *connection)
 {
@@ -58,8 +58,8 @@ skip_sent_pieces (TpsConnection *connection)
     connection->n_before_piece += pieces[connection->first_piece++].iov_len;
 }
 
-/* Returns the unsent pieces of the first writers of the queue. A writer with a descriptor begins a
- * batch. */
+/* Collects unsent pieces of the first writers in the queue, and returns their number. A writer with
+ * a descriptor begins a batch. */
 static guint
 gather (TpsConnection *connection, struct iovec *pieces)
 {
@@ -92,7 +92,7 @@ gather (TpsConnection *connection, struct iovec *pieces)
   return n_pieces;
 }
 
-/* Moves completely sent writers from the queue to `sent`. */
+/* Counts `n_bytes` as sent, and moves completely sent writers from the queue to `sent`. */
 static void
 consume (TpsConnection *connection, gsize n_bytes, GQueue *sent)
 {
@@ -149,8 +149,9 @@ count_bytes (const struct msghdr *message)
   return n_bytes;
 }
 
-/* Sends one batch, with the lock released meanwhile. Returns FALSE if the socket takes no more. It
- * is full if it took less than it was given, and another attempt would only cost a system call. */
+/* Sends one batch. The lock is released during the system call. Returns FALSE if the socket takes
+ * no more bytes. If it took fewer bytes than it was given, it is full, and another attempt would
+ * only cost a system call. */
 static gboolean
 send_batch (TpsConnection *connection, GQueue *sent)
 {
@@ -189,7 +190,8 @@ send_batch (TpsConnection *connection, GQueue *sent)
   return code == EINTR;
 }
 
-/* With the lock held, which is released at times. The caller must free `sent` without the lock. */
+/* Sends queued writers. Must be called with the lock held; it is released during each system call.
+ * The caller must free `sent` without the lock. */
 static void
 flush (TpsConnection *connection, GQueue *sent)
 {
@@ -203,7 +205,7 @@ flush (TpsConnection *connection, GQueue *sent)
   while (connection->queue.head != NULL && send_batch (connection, sent))
     if (connection->n_sent - n_before >= TPS_CONNECTION_FAIR_BYTES)
       {
-        connection->blocked = TRUE; /* the loop continues */
+        connection->blocked = TRUE; /* the loop continues when the socket is writable */
         break;
       }
   tps_connection_end_sending (connection);
@@ -243,12 +245,12 @@ tps_connection_on_writable (TpsConnection *connection)
   tps_mutex_lock (&connection->lock);
   connection->blocked = FALSE;
   connection->receive_blocked = FALSE;
-  flush (connection, &sent); /* determines the next event, which is mostly EPOLLOUT again */
+  flush (connection, &sent); /* also sets the events to wait for, mostly EPOLLOUT again */
   tps_mutex_unlock (&connection->lock);
   free_sent (&sent);
 }
 
-/* Sends the writers that were queued under the cork. */
+/* Sends the writers that were queued while the connection was corked. */
 void
 tps_connection_uncork (TpsConnection *connection)
 {

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The closing thread starts with the first descriptor and lives as long as the process. A peer may
- * block it (a file system in user space can delay any close). Descriptors then wait, up to the
- * process's limit.
- */
+/* The closing thread starts with the first descriptor, and runs until the process ends. A peer may
+ * block it (a file system in user space can delay any close). Further descriptors then wait, up to
+ * the limit of the process. */
 
 #include "plugin/net/descriptors.h"
 
@@ -27,12 +26,12 @@ typedef struct
 
 static TpsMutex lock = TPS_MUTEX_INIT;
 static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
-static GArray *items; /* of Item, under the lock; NULL: the thread has not been started */
+static GArray *items; /* of Item, guarded by the lock; NULL = the thread has not been started */
 
-/* ---- the closing thread --------------------------------------------------------------------- */
+/* ---- closing thread ------------------------------------------------------------------------- */
 
-/* Prevents a socket with SO_LINGER from waiting for its unsent bytes. It fails for other files,
- * which is harmless. */
+/* Closes a descriptor. SO_LINGER is switched off before, so that the close of a socket does not
+ * wait for its unsent bytes. This fails for other files, which is harmless. */
 static void
 close_discarded (gint fd)
 {
@@ -62,7 +61,8 @@ close_received (struct msghdr *message)
         }
 }
 
-/* The loop ends, because nothing is added to the buffer after shutdown(). */
+/* Closes all descriptors in the buffer of a connection. The loop ends, because nothing is added to
+ * the buffer after shutdown(). */
 static void
 drain_connection (gint fd)
 {
@@ -116,8 +116,9 @@ run (void *unused)
   return NULL;
 }
 
-/* With the lock held. Returns FALSE if the process cannot start a thread. The thread blocks
- * signals, which belong to the program's own threads. */
+/* Starts the closing thread, if it is not running. Returns FALSE if the process cannot start a
+ * thread. The thread blocks signals, which are left to the threads of the program. Must be called
+ * with the lock held. */
 static gboolean
 ensure_thread (void)
 {
@@ -159,7 +160,7 @@ add (const Item *item)
     close_discarded (item->fd);
 }
 
-/* ---- for loops ------------------------------------------------------------------------------ */
+/* ---- functions for event loops -------------------------------------------------------------- */
 
 static gboolean
 is_unix (gint fd)

@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One turn: wait for events (spin.h decides whether to spin or to sleep) -> run the watches -> run
- * the timers that are due -> run posted functions.
+/* In one turn, the loop waits for events, runs the watches and the timers that are due, and then
+ * runs the posted functions. spin.h decides whether the loop spins or sleeps while it waits.
  *
- * A watch that is removed during a turn may have further events in the same list, so it is only
- * marked, and freed at the end of the turn.
- */
+ * A watch that is removed during a turn may have further events in the same list. It is therefore
+ * only marked, and freed at the end of the turn. */
 
 #include "plugin/net/loop.h"
 
@@ -168,7 +167,7 @@ tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
   g_ptr_array_add (loop->removed, watch);
 }
 
-/* The wake-up descriptor has no watch. */
+/* Resets the wake-up descriptor, whose events have no watch. */
 static void
 drain_wake_fd (TpsLoop *loop)
 {
@@ -192,7 +191,8 @@ run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
     }
 }
 
-/* Checking the other loops costs time if they are busy, so it is not done in every turn. */
+/* Returns TRUE if the loop should spin. The check of the other loops costs time if they are busy,
+ * so it is not done in every turn. */
 static gboolean
 may_spin (TpsLoop *loop, gint64 now_ns)
 {
@@ -267,7 +267,8 @@ poll_events (TpsLoop *loop, struct epoll_event *events, gint wait_ms)
   return n_events;
 }
 
-/* Rounds up, so that a timer is due when the wait ends. */
+/* Sleeps until an event comes or `wait_ns` has passed. The time is rounded up, so that the timer is
+ * due when the sleep ends. */
 static gint
 sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
 {
@@ -283,7 +284,8 @@ sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
   return n_events;
 }
 
-/* Yields the core to other threads. Returns FALSE if one needs it for more than a moment. */
+/* Yields the core to other threads. Returns FALSE if another thread needs it for more than a
+ * moment. */
 static gboolean
 yield (TpsLoop *loop, gint64 *now_ns)
 {
@@ -310,8 +312,8 @@ tps_loop_get_event_ns (const TpsLoop *loop)
   return loop->woken_ns;
 }
 
-/* Polls for events for at most `budget_ns`, and stops when another thread needs the core. Posts are
- * seen without a wake-up. Returns TRUE if there is something to do; `n_events` of it are events. */
+/* Polls for events for at most `budget_ns`. Stops early if another thread needs the core. Posts are
+ * noticed without a wake-up. Returns TRUE if there is work; `n_events` is the number of events. */
 static gboolean
 spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gint64 budget_ns,
                  gint *n_events)
@@ -357,7 +359,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
   return n_events;
 }
 
-/* ---- the thread ----------------------------------------------------------------------------- */
+/* ---- thread --------------------------------------------------------------------------------- */
 
 static void
 end_turn (TpsLoop *loop)
@@ -428,7 +430,8 @@ open_descriptors (TpsLoop *loop, GError **error)
   return FALSE;
 }
 
-/* The loop's thread blocks signals, which belong to the program's own threads. */
+/* Starts the thread of the loop. It blocks signals, which are left to the threads of the
+ * program. */
 static gboolean
 start_thread (TpsLoop *loop, GError **error)
 {
@@ -475,7 +478,8 @@ tps_loop_new (const gchar *name, GError **error)
   return NULL;
 }
 
-/* Functions posted by the last functions run on the caller's thread, in place of the loop's. */
+/* The last functions of the loop may post further functions. These run on the thread of the
+ * caller. */
 void
 tps_loop_free (TpsLoop *loop)
 {

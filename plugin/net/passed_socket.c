@@ -20,7 +20,7 @@ refuse (gint fd, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* Returns -1 if it is not a socket. */
+/* Returns the value of a socket option; -1 = `fd` is not a socket. */
 static gint
 get_option (gint fd, gint option)
 {
@@ -54,7 +54,7 @@ unix_to_text (const struct sockaddr_un *un, socklen_t n_bytes)
   return g_strconcat ("unix:@", name, NULL);
 }
 
-/* Returns NULL if it is neither TCP nor Unix. */
+/* Returns the address of the socket; NULL = it is neither a TCP nor a Unix socket. */
 static gchar *
 get_address (gint fd)
 {

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-/* The following are times of the system's timers and wake-ups, and numbers of waits. They do not
- * depend on the machine. */
+/* The following constants are durations of timers and wake-ups of the system, or numbers of waits.
+ * They do not depend on the machine. */
 #define MAX_BUDGET_US 10000
 #define MAX_SCORE 16
 #define MIN_SCORE 4 /* short waits in a row before the first spin */
@@ -13,8 +13,8 @@
 #define MAX_REST 65536
 #define MIN_SLOTS 16
 #define MIN_GAP_NS 20000
-#define MAX_LOST_NS 300000 /* and this share of the time: */
-#define ALLOWED_SHARE 16
+#define MAX_LOST_NS 300000 /* in addition to the allowed share */
+#define ALLOWED_SHARE 16   /* 1/16 of the time may be lost */
 
 void
 tps_spin_init (TpsSpin *spin, gint64 budget_ns)
@@ -28,9 +28,9 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
   return spin->budget_ns > 0 && spin->score >= MIN_SCORE && spin->n_resting == 0;
 }
 
-/* The duration of a sleep includes the wake-up, which a spin avoids: hence twice the budget. Two or
- * three long waits stop the spinning. If waits are regularly a little too long, at most a quarter
- * of them is spun. */
+/* The duration of a sleep includes the wake-up, which a spin avoids, so the limit is twice the
+ * budget. Two or three long waits stop the spinning. If waits are regularly a little too long, the
+ * loop spins in at most a quarter of them. */
 void
 tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
 {
@@ -46,8 +46,8 @@ tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
     spin->rest--;
 }
 
-/* A poll takes less than a microsecond; processing a message of the peer on the same core takes a
- * few. */
+/* A poll takes less than a microsecond. If the peer processes a message on the same core, this
+ * takes a few microseconds. Such short gaps are ignored. */
 gboolean
 tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns)
 {
@@ -74,8 +74,8 @@ tps_spin_choose_budget (const gchar *text, gsize default_us)
   return (gint64) budget_us * 1000;
 }
 
-/* One cache line each: a slot is written all the time, and other loops read it only while few loops
- * are busy. */
+/* Each slot has its own cache line. Its loop writes it with every event, and other loops read it
+ * only while few loops are busy. */
 typedef struct
 {
   _Alignas(64) _Atomic gint64 last_event_ns;

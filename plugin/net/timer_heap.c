@@ -60,7 +60,7 @@ sift_down (TpsTimerHeap *heap, Timer *timer)
   place (heap, timer, position);
 }
 
-/* Fills the hole with the last timer. */
+/* Removes the timer, and moves the last timer to its position. */
 static void
 take_out (TpsTimerHeap *heap, Timer *timer)
 {
@@ -72,7 +72,7 @@ take_out (TpsTimerHeap *heap, Timer *timer)
   if (last == timer)
     return;
   place (heap, last, position);
-  sift_up (heap, last);
+  sift_up (heap, last); /* at most one of these two calls moves the timer */
   sift_down (heap, last);
 }
 

@@ -7,8 +7,9 @@
 #define SPIFFE "spiffe://"
 #define MAX_NAME_BYTES 2048 /* of a SPIFFE ID */
 
-/* The prefix and the text, the caller's; NULL: it is no name. Rules compare names with text, so a
- * byte 0 must not hide the rest of one. */
+/* Returns the prefix and the text, which the caller owns; NULL = the text is not a valid name.
+ * Access rules compare names as text, so a name must not contain a NUL, which would hide its
+ * rest. */
 static gchar *
 make_name (const gchar *prefix, const ASN1_STRING *text)
 {
@@ -23,8 +24,8 @@ make_name (const gchar *prefix, const ASN1_STRING *text)
   return g_strdup_printf ("%s%.*s", prefix, n_bytes, (const gchar *) bytes);
 }
 
-/* The first alternative name of `type` that is a name; with `prefix` before it, or beginning with
- * `scheme`. */
+/* Returns `prefix` and the first valid alternative name of this type; NULL = none. If `scheme` is
+ * not NULL, the name must begin with it. */
 static gchar *
 find_alternative (const GENERAL_NAMES *names, int type, const gchar *prefix, const gchar *scheme)
 {
@@ -43,6 +44,7 @@ find_alternative (const GENERAL_NAMES *names, int type, const gchar *prefix, con
   return found;
 }
 
+/* Returns the last common name, which is the most specific one; NULL = none. */
 static gchar *
 find_common_name (X509 *certificate)
 {

@@ -16,7 +16,7 @@
 #include "runtime/base/regular_file.h"
 #include "runtime/base/sync.h"
 
-/* Of TLS 1.2; those of 1.3 are OpenSSL's. */
+/* The ciphers of TLS 1.2. For TLS 1.3, OpenSSL's defaults apply. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define MAX_CHAIN_BYTES (64 << 10)
 #define MAX_CHAIN_DEPTH 8
@@ -50,14 +50,14 @@ tps_tls_take_reason (void)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* A program must not stop to ask its terminal. */
+/* Provides no passphrase. Without this function, OpenSSL would ask for it on the terminal. */
 static int
 give_no_passphrase (char *buffer, int size, int writing, void *unused)
 {
   return 0;
 }
 
-/* Appends the file to `out`. Errors: the reason alone. */
+/* Appends the contents of the file to `out`. Errors: INVALID_ARGUMENT, with only the reason. */
 static gboolean
 append_file (BIO *out, gint fd, gsize max_bytes, GError **error)
 {
@@ -78,8 +78,9 @@ append_file (BIO *out, gint fd, gsize max_bytes, GError **error)
   return n == 0;
 }
 
-/* The file in memory that OpenSSL clears before it frees it. The buffers of stdio, by which
- * OpenSSL's own functions read files, would keep the text of the key. Errors: the reason alone. */
+/* Returns the contents of the file, in memory that OpenSSL clears before it frees it. OpenSSL's own
+ * functions read files through stdio, whose buffers would keep the text of the key. Errors: only
+ * the reason. */
 static BIO *
 read_file (const gchar *path, gsize max_bytes, GError **error)
 {
@@ -98,7 +99,7 @@ read_file (const gchar *path, gsize max_bytes, GError **error)
   return NULL;
 }
 
-/* The certificate of this process, then those that stand behind it. */
+/* Reads the certificate of this process, and then the certificates of its chain. */
 static gboolean
 use_certificates (SSL_CTX *context, BIO *file)
 {
@@ -114,7 +115,7 @@ use_certificates (SSL_CTX *context, BIO *file)
       }
   if (!done || ERR_GET_REASON (ERR_peek_last_error ()) != PEM_R_NO_START_LINE)
     return FALSE;
-  ERR_clear_error (); /* the end of the file */
+  ERR_clear_error (); /* the error was the end of the file */
   return TRUE;
 }
 
@@ -146,7 +147,7 @@ compare_names (const X509_NAME *const *a, const X509_NAME *const *b)
   return X509_NAME_cmp (*a, *b);
 }
 
-/* Adds the subject of the certificate, once. */
+/* Adds the subject of the certificate, unless the list already contains it. */
 static gboolean
 add_name (STACK_OF (X509_NAME) * names, X509 *certificate)
 {
@@ -197,12 +198,12 @@ use_authorities (SSL_CTX *context, BIO *file)
     }
   if (has_revocation_lists (store))
     X509_STORE_set_flags (store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  /* Clients are told of which authorities a certificate is expected. */
+  /* The server tells its clients the authorities whose certificates it accepts. */
   SSL_CTX_set_client_CA_list (context, names);
   return done;
 }
 
-/* A file of the options, and the function that takes its contents. */
+/* A file of the options, and the function that reads its contents. */
 typedef struct
 {
   const gchar *kind;
@@ -258,7 +259,7 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
 {
   guint64 options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET
                     | SSL_OP_CIPHER_SERVER_PREFERENCE
-                    /* Messages say how long they are, so one that is cut off is noticed anyway. */
+                    /* Messages contain their length, so a truncated message is noticed anyway. */
                     | SSL_OP_IGNORE_UNEXPECTED_EOF;
 
 #ifdef SSL_OP_ENABLE_KTLS
@@ -271,14 +272,16 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list (context, MAX_CHAIN_BYTES);
   SSL_CTX_set_verify_depth (context, MAX_CHAIN_DEPTH);
-  /* The chain is in the file: OpenSSL must not look through the authorities of the system for it in
+  /* The file contains the chain. OpenSSL must not search the authorities of the system for it in
    * every handshake. */
   SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                                  | SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
-  /* One record for each call, so that a flood of records without data does not keep the loop. */
+  /* A call processes only one record, so that a flood of records without data cannot occupy the
+   * loop. */
   SSL_CTX_clear_mode (context, SSL_MODE_AUTO_RETRY);
-  /* A whole record with one system call, into a buffer that has hardly room for more: before each
-   * record OpenSSL moves all that was read beyond the last one. */
+  /* One system call reads a whole record into a buffer that has room for hardly more. A larger
+   * buffer would cost copies, because OpenSSL moves all bytes that were read ahead before each
+   * record. */
   SSL_CTX_set_read_ahead (context, 1);
 }
 
@@ -317,9 +320,9 @@ load_context (const TpsTls *tls, gint64 *expiry_s, GError **error)
   return NULL;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
-/* Threads may still be in OpenSSL when the program ends. */
+/* OpenSSL must not clean up at the exit of the program, because threads may still use it. */
 static void
 initialize (void)
 {

@@ -10,7 +10,7 @@
 
 struct TpsTlsAcceptor
 {
-  TpsNetChannel channel; /* the first member */
+  TpsNetChannel channel; /* must be first */
   TpsTls *tls;
   gboolean is_required;
   TpsWorkerPool *workers;
@@ -28,7 +28,7 @@ recognize (TpsNetChannel *channel, gint fd, GError **error)
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
     return NULL;
   if (n <= 0)
-    return &tps_plain_channel; /* its `receive` will meet the same end or error, and report it */
+    return &tps_plain_channel; /* its `receive` finds the same end or error, and reports it */
   if (first == FIRST_BYTE_OF_TLS)
     return tps_tls_accept (acceptor->tls, acceptor->workers, acceptor->budget, &acceptor->counts,
                            error);

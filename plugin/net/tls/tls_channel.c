@@ -1,24 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* OpenSSL's object must be used by one thread at a time, but a connection receives on its loop
- * and sends from any thread. So each record is read or written under `lock`: neither side waits
- * for more than one record of the other.
+/* An SSL object of OpenSSL must be used by one thread at a time, but a connection receives on its
+ * loop and sends from any thread. Each record is therefore read or written under `lock`. Neither
+ * side waits for more than one record of the other side.
  *
- * Small messages: several pieces fill a record, so that a call is one record and one system call.
+ * Small messages: several pieces fill one record, so a call costs one record and one system call.
  *
- * Copies of large ones, without the kernel's TLS. A received byte goes from the socket to OpenSSL's
- * buffer of one record, is decrypted there, and is copied by SSL_read_ex() to the memory that the
- * scanner has chosen: a tensor's own. A sent byte is copied by SSL_write_ex() into a record, is
- * encrypted there, and goes to the socket. Neither copy of OpenSSL can be avoided: it accepts no
- * buffer of its caller. Both are of 16 KiB that stay in the cache. With the kernel's TLS OpenSSL
- * copies received bytes only.
+ * Large messages, without the kernel's TLS: a received byte goes from the socket into OpenSSL's
+ * buffer of one record, and is decrypted there. SSL_read_ex() then copies it to the memory that the
+ * scanner has chosen, for example the memory of a tensor. SSL_write_ex() copies a sent byte into a
+ * record, where it is encrypted, and sends it to the socket. Neither copy can be avoided, because
+ * OpenSSL does not accept buffers of its caller. Both buffers have 16 KiB and stay in the cache.
+ * With the kernel's TLS, OpenSSL copies only received bytes.
  *
- * The read buffer has room for one record. A larger one (SSL_CTX_set_default_read_buffer_len())
- * costs copies: before each record OpenSSL moves all that it has read ahead to the front.
+ * The read buffer has room for one record. A larger buffer (SSL_CTX_set_default_read_buffer_len())
+ * would cost copies, because OpenSSL moves all bytes that it has read ahead to the front before
+ * each record.
  *
- * The peer's certificate is checked by OpenSSL during the handshake, but for URIs, which are
- * compared at its end.
- */
+ * OpenSSL checks the certificate of the peer during the handshake. Only a URI is compared here, at
+ * the end of the handshake. */
 
 #include "plugin/net/tls/tls_channel.h"
 
@@ -34,20 +34,20 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* So much at a time, before other connections get their turn: about 100 us. */
+/* Limits of one call, after which other connections get their turn: about 100 us. */
 #define MAX_RECEIVED_RECORDS 16
 #define MAX_SENT_RECORDS 16
-/* Reads up to this size are those of heads of messages, which may contain tokens, so OpenSSL must
- * clear its copy of their bytes. */
+/* Reads up to this size are reads of message heads, which may contain tokens. OpenSSL must then
+ * clear its copy of the bytes. */
 #define MAX_CLEANSED_BYTES ((gsize) 4096)
-/* Cost of a record, as bytes for the scanner (TPS_CONNECTION_LOOK_BYTES). */
+/* The cost of a record, in scanned bytes (TPS_CONNECTION_LOOK_BYTES). */
 #define RECORD_COST ((gsize) 2048)
 
 typedef struct
 {
   TpsNetChannel base;
-  gchar *peer_name; /* of the certificate that a client has shown; NULL = none */
-  gchar *uri; /* of the peer's certificate; NULL = none is asked for, or OpenSSL checks the host */
+  gchar *peer_name; /* the name in the certificate of a client; NULL = none */
+  gchar *uri; /* expected in the peer's certificate; NULL = none, or OpenSSL checks the host */
   TpsCharge charge;
   TpsBudget *budget; /* of the charge; a reference */
   TpsTlsCounts counts;
@@ -55,23 +55,23 @@ typedef struct
   TpsMutex lock; /* guards the following */
   SSL *ssl;
   TpsTlsSocket socket;
-  gboolean is_broken;   /* OpenSSL must not be asked any more, because of: */
-  const gchar *failure; /* static text; NULL = the socket's failure, or its end */
+  gboolean is_broken;   /* OpenSSL must not be called any more, because of: */
+  const gchar *failure; /* static text; NULL = the socket has failed or ended */
   gboolean is_current;  /* its handshake is counted in counts.current */
 } TlsChannel;
 
-/* ---- one call of OpenSSL -------------------------------------------------------------------- */
+/* ---- calls of OpenSSL ----------------------------------------------------------------------- */
 
 typedef enum
 {
-  STEP_MORE, /* it may go on at once */
+  STEP_MORE, /* continue at once */
   STEP_NEEDS_INPUT,
   STEP_NEEDS_OUTPUT,
   STEP_ENDED,  /* the peer sends no more */
-  STEP_FAILED, /* errno says why; EPROTO: `failure` */
+  STEP_FAILED, /* errno is the reason; EPROTO: see `failure` */
 } Step;
 
-/* With the lock held. */
+/* Records a failure and sets errno. Must be called with the lock held. */
 static Step
 fail (TlsChannel *channel, const gchar *reason)
 {
@@ -84,7 +84,8 @@ fail (TlsChannel *channel, const gchar *reason)
   return STEP_FAILED;
 }
 
-/* With the lock held. The meaning of a call that brought nothing. */
+/* Returns the meaning of a call of OpenSSL that brought no bytes. Must be called with the lock
+ * held. */
 static Step
 judge (TlsChannel *channel, int rc)
 {
@@ -153,7 +154,7 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
       if (rc != 1)
         {
           step = judge (channel, rc);
-          tps_tls_socket_flush (SSL_get_wbio (channel->ssl)); /* of the records before */
+          tps_tls_socket_flush (SSL_get_wbio (channel->ssl)); /* sends the earlier records */
         }
     }
   tps_mutex_unlock (&channel->lock);
@@ -172,7 +173,7 @@ begin_receiving (TlsChannel *channel)
   channel->base.receive_needs_output = FALSE;
 }
 
-/* TRUE: there are bytes that no event of the socket will announce. */
+/* Returns TRUE if there are bytes for which the socket will not become readable. */
 static gboolean
 has_pending (TlsChannel *channel)
 {
@@ -218,6 +219,7 @@ receive (TpsNetChannel *base, gint fd, struct msghdr *message)
   for (gsize i = 0; i < message->msg_iovlen && step == STEP_MORE; i++)
     step = fill (channel, &message->msg_iov[i], &n_records, &n_received);
   base->cost = n_records * RECORD_COST;
+  /* If the channel ended or failed after it had received bytes, the next call must report this. */
   base->has_unread = step == STEP_NEEDS_OUTPUT
                      || (step == STEP_MORE ? has_pending (channel)
                                            : n_received > 0 && step != STEP_NEEDS_INPUT);
@@ -249,7 +251,8 @@ advance (Cursor *cursor, gsize n_bytes)
     cursor->n_done -= cursor->piece++->iov_len;
 }
 
-/* The bytes of the next record: those of the first piece, or several pieces in `scratch`. */
+/* Returns the bytes of the next record: bytes of the first piece, or several pieces in
+ * `scratch`. */
 static const guint8 *
 gather_record (const Cursor *cursor, guint8 *scratch, gsize *n_bytes)
 {
@@ -311,7 +314,7 @@ send_pieces (TpsNetChannel *base, gint fd, const struct msghdr *message)
   return -1;
 }
 
-/* ---- the handshake -------------------------------------------------------------------------- */
+/* ---- handshake ------------------------------------------------------------------------------ */
 
 static gboolean
 certificate_has_uri (X509 *certificate, const gchar *uri)
@@ -331,7 +334,8 @@ certificate_has_uri (X509 *certificate, const gchar *uri)
   return found;
 }
 
-/* With the lock held. The name of a client; its certificate was verified. */
+/* Sets the name of a client whose certificate has been verified. Must be called with the lock
+ * held. */
 static void
 take_peer_name (TlsChannel *channel)
 {
@@ -345,7 +349,8 @@ take_peer_name (TlsChannel *channel)
   X509_free (certificate);
 }
 
-/* With the lock held. */
+/* Returns TRUE if the certificate of the peer has the expected URI, if there is one. Must be called
+ * with the lock held. */
 static gboolean
 check_uri (TlsChannel *channel, GError **error)
 {
@@ -363,7 +368,7 @@ check_uri (TlsChannel *channel, GError **error)
   return matches;
 }
 
-/* With the lock held. */
+/* Must be called with the lock held. */
 static void
 set_handshake_error (TlsChannel *channel, Step step, GError **error)
 {
@@ -383,7 +388,7 @@ set_handshake_error (TlsChannel *channel, Step step, GError **error)
                  channel->failure);
 }
 
-/* With the lock held. */
+/* Must be called with the lock held. */
 static TpsHandshake
 run_handshake (TlsChannel *channel, GError **error)
 {
@@ -462,10 +467,11 @@ get_failure (TpsNetChannel *base)
   return failure;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
-/* Says goodbye, so that the peer does not take the end for an accident. Not where the kernel
- * encrypts: OpenSSL would send with a function that may raise SIGPIPE. */
+/* Announces the end of the connection, so that the peer does not mistake it for a failure. If the
+ * kernel encrypts, no announcement is sent, because OpenSSL would use a function that may raise
+ * SIGPIPE. */
 static void
 say_goodbye (TlsChannel *channel)
 {

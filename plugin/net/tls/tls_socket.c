@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Control requests go to OpenSSL's own BIO for sockets, whose fields this one has: that is where
- * the kernel's TLS is turned on. Once it is on, records of control messages, and all that is
- * received, go through that BIO too.
- */
+/* Control requests go to OpenSSL's own BIO for sockets, which turns on the TLS of the kernel. This
+ * BIO has the same fields. When the kernel's TLS is on, control messages and all received bytes
+ * also go through OpenSSL's BIO. */
 
 #include "plugin/net/tls/tls_socket.h"
 
@@ -16,7 +15,7 @@
 
 #include "runtime/base/sync.h"
 
-/* In <openssl/bio.h> as a comment only. */
+/* <openssl/bio.h> contains these two numbers only in comments. */
 #define SET_KTLS_SEND_CONTROL 74
 #define CLEAR_KTLS_CONTROL 75
 
