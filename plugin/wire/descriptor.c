@@ -13,7 +13,7 @@ find_field (const TpsField *fields, gint16 id)
   return NULL;
 }
 
-/* `path` is the path of the field. This is the hot path of small calls. */
+/* Reads a field; `path` is its path. Small calls spend much of their time here. */
 static inline gboolean
 read_field (const TpsField *field, TpsReader *in, const TpsFieldPath *path, TpsWireType type,
             gpointer object, GError **error)
@@ -29,6 +29,8 @@ read_field (const TpsField *field, TpsReader *in, const TpsFieldPath *path, TpsW
   return TRUE;
 }
 
+/* Handles the fields that are not in `seen`: refuses a missing required field, and sets the values
+ * of other missing fields. */
 static gboolean
 end_fields (const TpsField *fields, const TpsFieldPath *path, gpointer object, guint64 seen,
             GError **error)

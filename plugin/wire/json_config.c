@@ -10,8 +10,9 @@
 
 #define MAX_TEXT_BYTES 65536
 
-/* json-glib parses nested values with unbounded recursion. A limit on all brackets, including those
- * in strings and comments, bounds the depth of any text; a configuration has two. */
+/* json-glib parses nested values with unbounded recursion. A limit on the number of opening
+ * brackets, even in strings and comments, therefore limits the depth. A configuration needs at most
+ * two. */
 #define MAX_BRACKETS 64
 
 static gboolean
@@ -96,7 +97,7 @@ dictionary_of (JsonObject *object, GError **error)
     {
       GVariant *value;
 
-      /* An escaped half of a surrogate pair is not valid UTF-8. */
+      /* A key may contain an escaped half of a surrogate pair, which is not valid UTF-8. */
       if (!g_utf8_validate (key, -1, NULL))
         {
           refuse (error, "a key is not UTF-8", "");
@@ -139,7 +140,7 @@ check_model_keys (JsonObject *object, GError **error)
   return TRUE;
 }
 
-/* Borrowed; NULL if there is no string of that name. */
+/* Returns the string with this name, borrowed; NULL = there is none. */
 static const gchar *
 get_string (JsonObject *object, const gchar *key)
 {

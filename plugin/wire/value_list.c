@@ -104,7 +104,8 @@ read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpoin
   g_assert_not_reached ();
 }
 
-/* Returns the elements: consecutive, `elem_size` apart, or pointers to them. */
+/* Returns the elements, which are `elem_size` bytes apart; for TPS_LIST_PTR_ARRAY, returns pointers
+ * to the elements. */
 static gconstpointer
 get_elems (const TpsList *list, const TpsField *field, gconstpointer object, guint *n_elems)
 {

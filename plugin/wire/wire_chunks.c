@@ -31,6 +31,7 @@ static gboolean
 read_data (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
            GError **error)
 {
+  /* tps_kind_bytes reads into the first member. */
   G_STATIC_ASSERT (G_STRUCT_OFFSET (TpsChunkData, received) == 0);
   return tps_kind_bytes.read (in, path, field, object, error);
 }

@@ -10,7 +10,7 @@
 
 /* ---- tensors of queries --------------------------------------------------------------------- */
 
-/* Read into a tensor, written from a view. */
+/* A tensor of a query. It is read into `tensor`, and written from `view`. */
 typedef struct
 {
   TpsTensor tensor;
@@ -56,13 +56,13 @@ is_bag_tensor_set (const TpsField *field, gconstpointer object)
   return value->view->shape.dtype != 0;
 }
 
-/* Of a BagTensorType. */
+/* A BagTensor. Of a BagTensorType. */
 static const TpsValueKind bag_tensor_kind = { TPS_WIRE_STRUCT, "Tensor", read_bag_tensor,
                                               write_bag_tensor, is_bag_tensor_set };
 
 /* ---- BagQuery, BagGradient ------------------------------------------------------------------ */
 
-/* The wire's form of these structs; in C they are views. */
+/* The forms of these structs on the wire. In C, their tensors are views. */
 typedef struct
 {
   gchar *table;
@@ -72,7 +72,7 @@ typedef struct
 
 typedef struct
 {
-  WireQuery query; /* first */
+  WireQuery query; /* must be first: read_bags() reads a BagQuery into a WireGradient */
   BagTensor gradient;
 } WireGradient;
 
@@ -161,7 +161,7 @@ borrow_query (const TpsBagQuery *query)
   };
 }
 
-/* ---- lists of them -------------------------------------------------------------------------- */
+/* ---- lists of BagQuery and BagGradient ------------------------------------------------------ */
 
 typedef struct
 {
@@ -282,7 +282,7 @@ write_gradients (TpsWriter *out, const TpsField *field, gconstpointer object)
     }
 }
 
-/* Both kinds have the whole arguments struct as their object. */
+/* The object of both kinds is the whole arguments struct. */
 static const TpsValueKind queries_kind = { TPS_WIRE_LIST, "list<BagQuery>", read_queries,
                                            write_queries };
 static const TpsValueKind gradients_kind = { TPS_WIRE_LIST, "list<BagGradient>", read_gradients,

@@ -2,7 +2,7 @@
 
 #include "plugin/wire/wire_failure.h"
 
-#define MAX_TEXT_BYTES 4096 /* exceeds all of our texts */
+#define MAX_TEXT_BYTES 4096 /* longer than any text of a server */
 
 /* ---- texts of a peer ------------------------------------------------------------------------ */
 
@@ -30,7 +30,7 @@ static const TpsValueKind text_kind = { TPS_WIRE_BINARY, "string", read_text, wr
 
 /* ---- ServiceError --------------------------------------------------------------------------- */
 
-/* TpsErrorCode minus TPS_ERROR_WIRE_BASE. */
+/* Each number is the TpsErrorCode minus TPS_ERROR_WIRE_BASE. */
 static const TpsEnumValue codes[] = {
   { "INVALID_ARGUMENT", 1 },
   { "NOT_FOUND", 2 },

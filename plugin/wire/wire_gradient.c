@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* SparseTensor and Gradient. */
+/* The descriptors of SparseTensor and Gradient. */
 
 #include "plugin/wire/wire_gradient.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- SparseTensor --------------------------------------------------------------------------- */
 
-/* The wire's form; in C it is a gradient. */
+/* The form of a SparseTensor on the wire. In C, it is a TpsGradient. */
 typedef struct
 {
   TpsTensor indices;
@@ -79,7 +79,7 @@ tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
   tps_writer_struct_end (out);
 }
 
-/* The caller sets the weight, which belongs to the gradient. */
+/* Keeps the weight, because it is a field of the enclosing Gradient. */
 static gboolean
 read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer data, GError **error)
 {
@@ -127,7 +127,7 @@ enum
   GRADIENT_WEIGHT,
 };
 
-/* The sparse field sets several members of the gradient. */
+/* The field `sparse` has no offset, because it sets several members of the gradient. */
 static const TpsField gradient_fields[] = {
   [GRADIENT_DENSE] = { "dense", 1, TPS_FIELD_OPTIONAL, &tps_kind_struct, &tps_device_tensor_struct,
                        G_STRUCT_OFFSET (TpsGradient, dense) },

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* PushId and Optimizer. */
+/* The descriptors of PushId and Optimizer. */
 
 #include "plugin/wire/wire_tensor.h"
 

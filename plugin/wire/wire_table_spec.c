@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* TableSpec, and the methods that create, list and drop tables. */
+/* The descriptors of TableSpec, and of the methods that create, list and drop tables. */
 
 #include "plugin/wire/wire_embedding_table.h"
 
@@ -58,7 +58,7 @@ static const TpsEnum rounding_enum = { "Rounding", roundings };
 
 /* ---- TableSpec ------------------------------------------------------------------------------ */
 
-/* The wire's form, in which the fields of the shard belong to the spec. */
+/* The form of a TableSpec on the wire, in which the fields of the shard are fields of the spec. */
 typedef struct
 {
   TpsTableSpec spec;
@@ -137,7 +137,8 @@ static const TpsField spec_fields[] = {
   { NULL },
 };
 
-/* Replaces the name in the runtime's error by "first_row". */
+/* Puts the path before the message of the runtime, which begins with the name of the field. Returns
+ * `ok`. */
 static gboolean
 prefix_path (const TpsFieldPath *path, gboolean ok, GError **error)
 {
@@ -169,13 +170,14 @@ init_range_shard (TpsShard *shard, const WireSpec *wire, const TpsFieldPath *pat
   gint64 n_rows = wire->has_shard_rows ? wire->shard_rows : -1;
   TpsFieldPath at = { .parent = path, .name = "shard_rows" };
 
-  if (wire->has_shard_rows && n_rows < 0) /* -1 has a meaning for the function below */
+  if (wire->has_shard_rows && n_rows < 0) /* for the function below, -1 means all remaining rows */
     return tps_field_refuse (&at, error, "is %" G_GINT64_FORMAT ", expected >= 0", n_rows);
   return prefix_path (
       path, tps_shard_init_range (shard, wire->rows, wire->first_row, n_rows, error), error);
 }
 
-/* shard_rows is the number of rows of a range; for other shards it must equal the known number. */
+/* Checks shard_rows. For a range, it is the number of rows. For other shards, the number is known,
+ * and shard_rows must equal it. */
 static gboolean
 check_shard_rows (const TpsShard *shard, const WireSpec *wire, const TpsFieldPath *path,
                   GError **error)

@@ -12,10 +12,10 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped h
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A Tensor as on the wire, unchecked. */
+/* A Tensor as received, unchecked. */
 typedef struct
 {
-  TpsShape shape; /* first: a TpsShape is the object of its two fields */
+  TpsShape shape; /* must be first: its two fields are written from a TpsShape */
   TpsBytesView data;
   TpsSharedSlice shared;
 } WireTensor;
@@ -80,7 +80,7 @@ read_shared (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **
 
 static const TpsStruct slice_struct = { "SharedSlice", slice_fields, read_shared };
 
-/* Never written by the table, because elements are sent from their own memory. */
+/* This kind cannot write, because elements are sent from their own memory. */
 static const TpsValueKind data_kind = { TPS_WIRE_BINARY, "binary", read_data };
 
 static const TpsEnumValue dtypes[] = {
@@ -142,13 +142,13 @@ init_shape (TpsShape *shape, const WireTensor *received, const TpsFieldPath *pat
   if (tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
                       received->shape.dims, "", NULL))
     return TRUE;
-  where = tps_field_path_to_string (path); /* computed only for an error: this is a hot path */
+  where = tps_field_path_to_string (path); /* only for an error, because this is a hot path */
   return tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
                          received->shape.dims, where, error);
 }
 
-/* Integers (ids, offsets) control memory accesses, so the peer must not be able to change them
- * after the check. */
+/* Returns TRUE for integers (ids, offsets). They control memory accesses, so the peer must not be
+ * able to change them after the check. */
 static gboolean
 steers_access (TpsDType dtype)
 {
@@ -328,7 +328,7 @@ encode_shape (TpsWriter *out, const TpsShape *shape)
   tps_field_write (&tensor_fields[TENSOR_SHAPE], out, shape);
 }
 
-/* Writes a slice in place of the elements. */
+/* Writes a slice instead of the elements. */
 static void
 encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
 {
@@ -336,7 +336,7 @@ encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
   tps_struct_write (&slice_struct, out, slice);
 }
 
-/* Writes the elements into shared memory, if possible. */
+/* Writes the elements into shared memory. FALSE: this is not possible, and nothing was written. */
 static gboolean
 encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {
@@ -366,8 +366,8 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
     tps_writer_binary (out, NULL, 0);
 }
 
-/* Writes elements in memory of `device` into shared memory of that device, or else copies them to
- * the host. */
+/* Writes elements in memory of `device` into shared memory of that device. If this is not possible,
+ * copies them to the host. */
 static void
 encode_device (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
 {

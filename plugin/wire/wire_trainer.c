@@ -32,7 +32,8 @@ write_timeout (TpsWriter *out, const TpsField *field, gconstpointer object)
   tps_writer_i32 (out, (gint32) MIN (timeout_ns / NS_PER_MS, G_MAXINT32));
 }
 
-/* Parses a text that must be JSON of `parse`; returns newly allocated values, or NULL. */
+/* Reads a text and parses it as JSON: as the configuration of a model if `class_name` is not NULL,
+ * otherwise as a configuration. Returns the values, which the caller owns; NULL on error. */
 static GVariant *
 read_json (TpsReader *in, const TpsFieldPath *path, gchar **class_name, GError **error)
 {
@@ -204,7 +205,7 @@ static const TpsEnumValue states[] = {
 
 static const TpsEnum state_enum = { "TrainState", states };
 
-/* The wire's form of TrainStatus, in which the error is two fields. */
+/* The form of a TrainStatus on the wire, in which the error consists of two fields. */
 typedef struct
 {
   TpsTrainStatus status;
