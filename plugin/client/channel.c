@@ -51,7 +51,7 @@ check_bound (const TpsClientCall *call)
                       call->name->str);
 }
 
-/* Background calls are not limited. If one of them were refused, the client and the server would
+/* Background calls are not limited. If such a call were refused, the client and the server would
  * disagree about the owner of a segment. */
 static GError *
 check_call (const TpsClientCall *call)

@@ -81,6 +81,7 @@ tps_client_call_finish (gpointer user_data)
   TpsClientCall *call = user_data;
   TpsClient *client = call->client;
 
+  /* An answered call has stayed in the table until its writer was freed. */
   if (call->answered)
     {
       tps_mutex_lock (&client->lock);
@@ -173,6 +174,7 @@ call_writer_released (gpointer user_data)
 void
 tps_client_call_written (TpsClientCall *call)
 {
+  /* The second reference, which call_writer_released() drops. */
   tps_refcount_inc (&call->holds);
   tps_writer_set_released (call->writer, call_writer_released, call);
 }

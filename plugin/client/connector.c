@@ -14,7 +14,7 @@
 /* The happy path: tps_address_connect() starts, the socket becomes writable, and `done` receives
  * it.
  *
- * A name lookup can block for longer than any deadline. If the address needs one,
+ * A name lookup can block for longer than any deadline. If the address needs a lookup,
  * tps_address_connect() runs on a detached thread. This thread and the connector share the attempt,
  * and the last of the two frees it. */
 

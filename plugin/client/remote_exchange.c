@@ -14,8 +14,8 @@
 
 /* Limit of the in-flight pushes per server. Later pushes wait in their order. After a lost
  * connection, two trainers may push in different orders. A server stops reading from a connection
- * with too many calls (--max-inflight, 64). Without this limit, all calls that the server has read
- * from one trainer could wait for pushes that it does not read from the other, and vice versa. With
+ * with too many calls (--max-inflight, 64). Without this limit, all calls read from one trainer
+ * could wait for pushes of the other trainer that the server does not read, and vice versa. With
  * the limit, every trainer has its push of the first incomplete round in flight. */
 #define MAX_IN_FLIGHT 32
 
@@ -164,6 +164,8 @@ remote_exchange_cancel (TpsExchange *base)
       error = g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED, "the exchange was cancelled");
   GQueue waiting = G_QUEUE_INIT;
 
+  /* The waiting pushes are taken first, so that the end of the cancelled calls does not start
+   * them. */
   take_waiting (exchange, &waiting);
   for (guint i = 0; i < base->n_servers; i++)
     tps_client_cancel (exchange->servers[i].client);

@@ -98,7 +98,7 @@ step_frame_length (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, n_bytes);
 }
 
-/* Returns 1 if the first bytes of a connection begin a frame, and 0 if they begin an unframed
+/* Examines the first bytes of a connection: 1 = they begin a frame; 0 = they begin an unframed
  * message; -1 = one byte is not enough. */
 static gint
 detect_framed (const TpsScanInput *in)
@@ -213,6 +213,7 @@ input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
     return TPS_STEP_BAD;
   if (last != TPS_STEP_MORE || in->n_tail > 0)
     return last;
+  /* The step needs more bytes than the message may have. */
   if (scanner->framed == 1)
     return tps_scan_refuse (scanner, in, "the frame ends inside the message");
   return tps_scan_refuse_length (scanner, in, "the message", tps_scan_n_left (in) + 1);

@@ -92,7 +92,7 @@ tps_scan_begin_message (TpsScanner *scanner)
 }
 
 /* Makes room in the head for `n_bytes` more bytes. The head grows in powers of two, and only for
- * received bytes, never for announced ones. If there is no memory for the head, the message is
+ * received bytes, never for announced bytes. If there is no memory for the head, the message is
  * refused, and its further bytes are dropped. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values in the two protocols. Compact protocol needs two kinds of state: the last field id of each
- * open struct, and the id of a boolean field, because the header of such a field contains its
+/* Values in the two protocols. Compact protocol needs two kinds of state. The first is the last
+ * field id of each open struct. The second is the id of a boolean field, whose header contains its
  * value. */
 
 #include "plugin/frame/writer_private.h"

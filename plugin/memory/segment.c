@@ -41,8 +41,9 @@ tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
 
-/* Gives two hints to the kernel: to use huge pages, if it has them for shared memory, and to fill
- * the page tables before the first message needs them. If a hint fails, only time is lost. */
+/* Hints that the kernel should use huge pages, if it has them for shared memory. Also hints that it
+ * should fill the page tables before the first message needs them. If a hint fails, only time is
+ * lost. */
 static void
 prepare_pages (guint8 *data, gsize n_bytes)
 {

@@ -79,7 +79,7 @@ find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
                                                                                        : NULL;
 }
 
-/* Demands one segment more than are open, because a free segment that is too large for the claim
+/* Demands one more segment than are open, because a free segment that is too large for the claim
  * does not meet the demand. */
 static void
 demand (TpsSegmentPool *pool, gsize n_bytes)

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The choice of the next segment. A message that finds no room leaves a demand: the size of a
- * segment that would have taken it, and the useful number of such segments at that time. The next
- * segment serves the largest demand of its use, which is then dropped. A demand for segments of a
- * device stays until its number of segments is open. At the limit, idle segments are closed first:
- * smaller segments of the same use, and segments of the other use beyond its half.
+/* The choice of the next segment. A message that finds no room leaves a demand. The demand consists
+ * of the size of a sufficient segment, and of the useful number of such segments at that time. The
+ * next segment serves the largest demand of its use, which is then dropped. A demand for segments
+ * of a device stays until its number of segments is open. At the limit, idle segments are closed
+ * first: smaller segments of the same use, and segments of the other use beyond its half.
  *
  * Sizes are powers of two. A few sizes then serve all tensors, and a growing tensor does not need a
  * new segment for each step. */
@@ -102,10 +102,10 @@ other_use (TpsSegmentUse use)
 }
 
 /* Returns the size of the largest segment of the other use that may be closed. Each use is entitled
- * to half of the limit, so the other use loses only segments beyond its own half. A wanted segment
- * of more than half closes only smaller segments. There is room for one such segment, and no use is
- * entitled to it. Without this rule, the two uses could close the segments of each other
- * forever. */
+ * to half of the limit, so the other use loses only segments beyond its own half. If the wanted
+ * segment is larger than half of the limit, only smaller segments are closed for it. There is room
+ * for one such segment, and no use is entitled to it. Without this rule, the two uses could close
+ * the segments of each other forever. */
 static gsize
 max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
 {

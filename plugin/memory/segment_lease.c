@@ -18,8 +18,8 @@ typedef struct
   /* Guarded by pool->lock. */
   TpsPoolLease in_pool;
   gboolean ended;
-  /* Of TpsPoolSegment. A LEASED segment is listed once, a CLAIMED one once for each of its slices.
-   * NULL = none. */
+  /* Of TpsPoolSegment. A LEASED segment is listed once, and a CLAIMED segment once for each of its
+   * slices. NULL = none. */
   GPtrArray *segments;
   /* The bytes of all tensors that may be shared, with their alignment. */
   gsize n_wanted[TPS_SEGMENT_N_KINDS];

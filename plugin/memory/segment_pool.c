@@ -71,6 +71,7 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
   pool->wake = NULL;
   pool->offer = TPS_OFFER_ENDED;
   tps_segment_pool_drop_descriptor (pool);
+  /* The loop runs backwards, because a drop moves the last segment to the free position. */
   for (guint i = pool->segments->len; i > 0; i--)
     {
       TpsPoolSegment *held = pool->segments->pdata[i - 1];

@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Objects and their references:
+/* The references between objects:
  *
- *   registry -> entries        a segment each, until it is closed
- *   buffer   -> entry, receive a buffer of a slice keeps the mapping, and delays the reply
- *   answer   -> entry          the segment that a reply fills
- *   entry    -> buffer         the contents of a common segment, while the client reads them
- *   entry    -> charge         memory is charged until it is unmapped, perhaps after the registry
- *   reply to open -> charge    and until its descriptor has been sent, which may be even later
- *   charge   -> budget
+ *   registry -> entry          each entry is one segment, until the segment is closed
+ *   buffer -> entry, receive   the buffer of a slice keeps the mapping, and delays the reply
+ *   answer -> entry            the segment that a reply fills
+ *   entry -> buffer            the contents of a common segment, while the client reads them
+ *   entry -> charge            memory is charged until it is unmapped, perhaps after the registry
+ *                              has been freed
+ *   reply to open -> charge    the charge also stays until the descriptor has been sent
+ *   charge -> budget
  *
  * The lock guards the table and the states. Bytes are copied, mapped and unmapped without it. */
 
@@ -20,7 +21,7 @@
 #include "plugin/memory/segment_registry_private.h"
 #include "runtime/base/error.h"
 
-/* ---- owners of segments --------------------------------------------------------------------- */
+/* ---- states of segments --------------------------------------------------------------------- */
 
 #define BIT(state) (1u << (state))
 
@@ -75,7 +76,7 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes ownership of the charge and, unless the segment is a common one, of the segment. */
+/* Takes ownership of the charge and, unless the segment is common, of the segment. */
 static TpsSegmentEntry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {

@@ -301,7 +301,7 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   return FALSE;
 }
 
-/* Takes ownership of `segment`. NULL: the segment cannot be used, and `error` is already set. */
+/* Takes ownership of `segment`. NULL = the segment cannot be used, and `error` is already set. */
 static gboolean
 end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {

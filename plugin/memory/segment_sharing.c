@@ -325,7 +325,7 @@ find_common (TpsSegmentRegistry *registry, const TpsCommonSegment *common)
 }
 
 /* Takes the entry of a common segment for a reply that names `buffer`. The caller owns a reference.
- * NULL: the client has not opened the segment, or has not yet returned it after an earlier reply.
+ * NULL = the client has not opened the segment, or has not yet returned it after an earlier reply.
  * Sets *is_new if the client uses COMMON_ANSWERS, has not opened the segment, and no reply has
  * missed it before. */
 static TpsSegmentEntry *
@@ -372,8 +372,8 @@ name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const 
   return TRUE;
 }
 
-/* If a client that uses COMMON_ANSWERS has not opened the common segment of a tensor, the first
- * such tensor travels inline, so that the client opens one more segment. Later tensors of that
+/* A client that uses COMMON_ANSWERS may not have opened the common segment of a tensor. The first
+ * such tensor then travels inline, so that the client opens one more segment. Later tensors of that
  * segment are copied to other segments. */
 static gboolean
 answer_place_buffer (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,

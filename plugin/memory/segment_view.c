@@ -11,7 +11,7 @@
 typedef struct
 {
   TpsSharing base;
-  TpsRefcount refcount; /* one reference of the message, and one of each buffer */
+  TpsRefcount refcount; /* held by the message and by each buffer */
   TpsSegmentPool *pool;
   TpsPoolSegment *held; /* LENT to this reply; NULL = the reply names no valid segment */
 } View;
@@ -146,8 +146,8 @@ view_new (TpsSegmentPool *pool)
 }
 
 /* Returns the number of segments that should be open. It is one more than are in use, because the
- * server needs a free segment while a returned one is on its way back. With common segments, it is
- * one more than are open, because the server used a segment that this client has not opened. */
+ * server needs a free segment while a returned segment is on its way back. With common segments, it
+ * is one more than are open, because the server used a segment that this client has not opened. */
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {

@@ -414,9 +414,9 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
 
 /* Chooses the congestion control of connections within a host. They go through memory, so they
  * share no link, and lose no packets. A congestion control that paces (BBR) mistakes pauses of the
- * other end for the limit of a link: 1 MiB took 0.14 or 0.38 ms at random, and 64 MiB took 26 ms
- * instead of 12. Every kernel has "reno", and every process may choose it. Connections to other
- * hosts keep the choice of the system. */
+ * other end for the limit of a link. In measurements, 1 MiB took 0.14 or 0.38 ms at random, and 64
+ * MiB took 26 ms instead of 12. Every kernel has "reno", and every process may choose it.
+ * Connections to other hosts keep the choice of the system. */
 static void
 choose_congestion_control (gint fd)
 {

@@ -246,8 +246,8 @@ count_received (TpsConnection *connection, guint64 n_bytes)
   connection->n_received += n_bytes;
 }
 
-/* Clears received bytes that contained a secret. The memory may contain earlier bytes of the
- * message after the present ones, so all of it is cleared. */
+/* Clears received bytes that contained a secret. After the present bytes, the memory may still
+ * contain earlier bytes of the message, so all of it is cleared. */
 static void
 forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
 {

@@ -21,6 +21,7 @@ tps_descriptor_table_enlarge (gsize n_descriptors)
   any = eventfd (0, EFD_CLOEXEC);
   if (any < 0)
     return;
+  /* A duplicate with the highest number makes the kernel enlarge the table. */
   last = fcntl (any, F_DUPFD_CLOEXEC, (gint) MIN (n_reserved, limit.rlim_cur) - 1);
   if (last >= 0)
     close (last);

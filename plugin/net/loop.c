@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* In one turn, the loop waits for events, runs the watches and the timers that are due, and then
- * runs the posted functions. spin.h decides whether the loop spins or sleeps while it waits.
+ * runs the posted functions. While it waits, the loop spins or sleeps (spin.h).
  *
  * A watch that is removed during a turn may have further events in the same list. It is therefore
  * only marked, and freed at the end of the turn. */
@@ -239,6 +239,7 @@ run_timers (TpsLoop *loop)
   gpointer user_data;
   gint64 now_ns;
 
+  /* The clock is read only if a timer is due. */
   if (tps_timer_heap_get_next_ns (&loop->timers) > loop->woken_ns)
     return;
   now_ns = tps_clock_now_ns ();
@@ -335,6 +336,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
 {
   gint64 start_ns = tps_clock_now_ns ();
   gint64 wait_ns = get_wait_ns (loop, start_ns);
+  /* Waits are recorded only if no timer is due and no function has been posted. */
   gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0
                     && !tps_post_queue_has_any (&loop->posts);
   gboolean spins = counts && may_spin (loop, start_ns) && tps_spinners_enter (spinners);

@@ -48,7 +48,7 @@ tps_post_queue_run (TpsPostQueue *queue)
   if (!tps_post_queue_has_any (queue))
     return;
   tps_mutex_lock (&queue->lock);
-  /* The arrays are swapped, so that the functions may post further ones, which run the next
+  /* The arrays are swapped, so that the functions may post further functions, which run the next
    * time. */
   running = queue->posted;
   queue->posted = queue->running;
@@ -71,8 +71,8 @@ tps_post_queue_begin_sleep (TpsPostQueue *queue)
   gboolean any;
 
   tps_mutex_lock (&queue->lock);
-  /* Under the lock, no post can come between this check and the change of `awake`. A later post
-   * finds that the loop is not awake, and its caller wakes the loop. */
+  /* The lock is held, so no post can come between this check and the change of `awake`. A later
+   * post finds that the loop is not awake, and its caller wakes the loop. */
   any = queue->posted->len > 0;
   atomic_store_explicit (&queue->awake, any, memory_order_relaxed);
   tps_mutex_unlock (&queue->lock);

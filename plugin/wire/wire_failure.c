@@ -11,6 +11,7 @@ read_text (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpoin
            GError **error)
 {
   TpsBytesView view = tps_reader_binary (in);
+  /* A text that is too long is cut off, because a bad text must not hide the failure. */
   gsize n_bytes = MIN (view.n_bytes, MAX_TEXT_BYTES);
   gchar **text = TPS_FIELD_VALUE (field, object);
 

@@ -178,8 +178,8 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   return NULL;
 }
 
-/* Returns the elements from shared memory, in place or as a copy if one is required. NULL: refused.
- * `may_be_on_device`: they may lie in a device's memory. */
+/* Returns the elements from shared memory, in place or, if required, as a copy. NULL = the slice is
+ * refused. If `may_be_on_device` is TRUE, the elements may lie in memory of a device. */
 static TpsBuffer *
 take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
              const TpsShape *shape, gboolean may_be_on_device, GError **error)

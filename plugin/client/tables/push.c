@@ -160,7 +160,7 @@ tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gra
 
 /* -- rows -- */
 
-/* Gradients of rows, or new values; one of the two arrays of arguments is NULL. */
+/* Gradients of rows, or new values; either `gradients` or `assignments` is NULL. */
 typedef struct
 {
   TpsServers *servers;

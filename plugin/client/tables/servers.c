@@ -66,8 +66,8 @@ tps_servers_cancel (TpsServers *servers)
     tps_client_cancel (servers->clients[i]);
 }
 
-/* No client may be freed before all calls have ended, because the end of a call on one client may
- * start a request on a different client. */
+/* No client may be freed before all calls have ended. The end of a call on one client may start a
+ * request on a different client. */
 void
 tps_servers_clear (TpsServers *servers)
 {
