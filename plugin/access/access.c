@@ -11,9 +11,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Principals with separate log rates and metrics; all others share one. */
-#define MAX_AUDITED 4096
-#define MAX_COUNTED 200
+#define MAX_AUDITED 4096 /* principals with separate log rates; all others share one TpsAudit */
+#define MAX_COUNTED 200  /* principals with separate metrics */
 
 struct TpsAccess
 {
@@ -22,15 +21,15 @@ struct TpsAccess
   gchar *token_file;
   TpsCounter *accepted;
   TpsCounter *refused;
-  atomic_uint version; /* changes after `rules` and `tokens` */
+  atomic_uint version; /* incremented after each change of `rules` and `tokens` */
 
-  TpsMutex lock;      /* guards everything below */
-  TpsQuotas *quotas;  /* NULL = tenants have no limits */
-  TpsRules *rules;    /* NULL = everything is allowed */
-  TpsTokens *tokens;  /* NULL = there are no tokens */
-  GPtrArray *methods; /* of TpsGuardedMethod, by id */
-  GHashTable *audits; /* from the name of a principal to its TpsAudit */
-  TpsAudit others;
+  TpsMutex lock;         /* guards everything below */
+  TpsQuotas *quotas;     /* NULL = tenants have no limits */
+  TpsRules *rules;       /* NULL = everything is allowed */
+  TpsTokens *tokens;     /* NULL = there are no tokens */
+  GPtrArray *methods;    /* of TpsGuardedMethod, by id */
+  GHashTable *audits;    /* from the name of a principal to its TpsAudit */
+  TpsAudit others;       /* of all principals beyond MAX_AUDITED */
   TpsCounters *counters; /* NULL = no metrics */
 };
 
@@ -53,7 +52,7 @@ read_files (const TpsAccess *access, TpsRules **rules, TpsTokens **tokens, GErro
   return TRUE;
 }
 
-/* With the lock held. */
+/* Applies the limits of the current rules to the quotas. The lock must be held. */
 static void
 set_limits (TpsAccess *access)
 {
@@ -93,6 +92,7 @@ tps_access_reload (TpsAccess *access, GError **error)
   access->rules = rules;
   access->tokens = tokens;
   set_limits (access);
+  /* tps_identity_get_grant() reads the version without the lock. */
   atomic_fetch_add_explicit (&access->version, 1, memory_order_release);
   tps_mutex_unlock (&access->lock);
   g_clear_pointer (&old_rules, tps_rules_unref);
@@ -222,8 +222,8 @@ tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method)
 
 /* ---- grants --------------------------------------------------------------------------------- */
 
-/* With the lock held. Audits live as long as the access. Their number is bounded by the principals
- * that operators name. */
+/* Returns the audit of a principal, which is created if necessary and freed with the access. The
+ * lock must be held. */
 static TpsAudit *
 find_audit (TpsAccess *access, const gchar *name)
 {
@@ -239,7 +239,8 @@ find_audit (TpsAccess *access, const gchar *name)
   return audit;
 }
 
-/* With the lock held; NULL = no rule names a tenant. */
+/* Returns the tenant of the first rule that names the principal and has a tenant; NULL = there is
+ * no such rule. The lock must be held. */
 static const gchar *
 find_tenant (const TpsAccess *access, const gchar *name)
 {
@@ -260,7 +261,8 @@ unref_access (gpointer access)
   tps_access_unref (access);
 }
 
-/* With the lock held. */
+/* Creates a grant under the current rules. A NULL `tenant` is looked up in the rules. The lock must
+ * be held. */
 static TpsGrant *
 make_grant (TpsAccess *access, TpsPrincipalKind kind, const gchar *name, const gchar *tenant)
 {
@@ -296,7 +298,9 @@ tps_identity_show (TpsIdentity *identity, TpsPrincipalKind kind, const gchar *na
   g_clear_pointer (&identity->grant, tps_grant_unref);
 }
 
-/* With the lock of `access` held. */
+/* Replaces the grant by a grant under the newest rules. If the token of the identity no longer
+ * exists, the grant is for the principal that the connection itself proves. The lock of `access`
+ * must be held. */
 static void
 renew_grant (TpsIdentity *identity)
 {
@@ -337,7 +341,8 @@ tps_identity_get_principal (const TpsIdentity *identity)
   return identity->grant != NULL ? tps_grant_get_principal (identity->grant) : identity->principal;
 }
 
-/* With the lock of `access` held. */
+/* Makes the owner of the token with this digest the principal of the identity. The lock of `access`
+ * must be held. */
 static gboolean
 take_token (TpsIdentity *identity, const guint8 *digest, GError **error)
 {
@@ -386,6 +391,7 @@ tps_identity_authenticate (TpsIdentity *identity, const gchar *token, GError **e
                            "this server has no tokens (--token-file)");
       return FALSE;
     }
+  /* A token that is too long is not hashed. The zero digest makes it an unknown token. */
   if (strnlen (token, TPS_TOKEN_MAX_BYTES + 1) <= TPS_TOKEN_MAX_BYTES)
     tps_token_hash (token, digest);
   tps_mutex_lock (&access->lock);

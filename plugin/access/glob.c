@@ -2,12 +2,14 @@
 
 #include "plugin/access/glob.h"
 
-/* After a mismatch, the last '*' takes one byte more. Earlier ones need no other attempt. */
+/* After a mismatch, the last '*' takes one more byte of the text. Earlier stars need not be tried
+ * again: each has already matched the shortest possible text, and the last star can match the
+ * rest. */
 gboolean
 tps_glob_matches (const gchar *pattern, const gchar *text)
 {
   const gchar *star = NULL;
-  const gchar *after = NULL; /* position in the text behind the bytes of `star` */
+  const gchar *after = NULL; /* position in the text after the bytes that `star` matches */
 
   while (*text != '\0')
     if (*pattern == '*')

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A grant keeps the rules that name its principal. For each method it has a set of them, as bits:
- * the rules that allow the method. A call may use a table if one of the rules in its method's set
- * allows the table. */
+/* A grant keeps the rules that name its principal. For each method it has a set of these rules, as
+ * bits: the rules that allow the method. A call may use a table if one of the rules in the set of
+ * its method allows the table. */
 
 #include "plugin/access/grant.h"
 
@@ -15,16 +15,16 @@
 #define BITS 64
 
 #define MAY_CALL 1   /* the set of the method is not empty, or the method is open */
-#define ALL_TABLES 2 /* one rule of the set is for all tables */
+#define ALL_TABLES 2 /* one rule of the set allows all tables with the right of the method */
 
 struct TpsGrant
 {
   TpsRefcount refcount;
   TpsPrincipal *principal;
   TpsRules *rules;      /* NULL = everything is allowed */
-  const TpsRule **mine; /* the subset of `rules` that names the principal; borrowed */
+  const TpsRule **mine; /* the rules that name the principal; borrowed from `rules` */
   guint n_mine;
-  guint n_words; /* size of a set */
+  guint n_words; /* of a set */
   guint n_methods;
   guint64 *sets; /* n_words for each method */
   guint8 *may;   /* per method: MAY_CALL, ALL_TABLES */
@@ -33,11 +33,12 @@ struct TpsGrant
   GDestroyNotify release_owner;
 };
 
-static _Thread_local const TpsGrant *current;
+static _Thread_local const TpsGrant *current; /* see tps_grant_set_current() */
 
 /* ---- decisions ------------------------------------------------------------------------------ */
 
-/* Methods with the right ANY carry calls, which are checked themselves. */
+/* Methods with the right ANY carry other calls, for example in chunks. The carried calls are
+ * checked separately. */
 static gboolean
 rule_allows_method (const TpsRule *rule, const TpsGuardedMethod *method)
 {
@@ -64,6 +65,8 @@ rule_allows_table (const TpsRule *rule, const gchar *table, TpsRight right)
                        : rule_allows_all_tables (rule);
 }
 
+/* Returns TRUE if the decisions about `method` were made when the grant was created. Methods that
+ * were registered later, or have no id, are looked up in the rules. */
 static gboolean
 has_id (const TpsGrant *grant, const TpsGuardedMethod *method)
 {
@@ -89,6 +92,7 @@ allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
   return method->right == TPS_RIGHT_OPEN || some_rule_allows_method (grant, method);
 }
 
+/* Returns TRUE if the rule with the index `rule` in `mine` allows the method. */
 static gboolean
 is_in_set (const TpsGrant *grant, const TpsGuardedMethod *method, guint rule)
 {

@@ -15,7 +15,7 @@ struct TpsPrincipal
 static gchar anonymous_name[] = "anonymous";
 static gchar anonymous_tenant[] = TPS_ANONYMOUS_TENANT;
 
-/* Its first reference is never released. */
+/* Static: its first reference is never released. */
 static TpsPrincipal anonymous = {
   .refcount = 1, .kind = TPS_PRINCIPAL_ANONYMOUS, .name = anonymous_name, .tenant = anonymous_tenant
 };

@@ -11,22 +11,22 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/text_file.h"
 
-#define MAX_DEPTH 8
+#define MAX_DEPTH 8 /* of nested arrays and objects */
 
 struct TpsRules
 {
   TpsRefcount refcount;
   GPtrArray *rules; /* of TpsRule */
-  GArray *tenants;  /* of TpsTenantEntry; NULL until they have been read */
+  GArray *tenants;  /* of TpsTenantEntry; NULL until the entries have been read */
 };
 
-/* State while a file is parsed. json-glib does not store lines, but reports them during the
- * parse. */
+/* The state of a parse. json-glib does not store line numbers, but it reports the current line
+ * during the parse. */
 typedef struct
 {
   const gchar *file;
-  GHashTable *lines;   /* from a JsonNode to its line */
-  GHashTable *members; /* set of "object/name" */
+  GHashTable *lines;   /* from a JsonNode to its line number */
+  GHashTable *members; /* set of "ADDRESS/NAME": the members of all objects */
   gchar *twice;        /* the first duplicate member of an object */
   gint twice_line;
 } Reading;
@@ -52,6 +52,8 @@ note_line (Reading *reading, JsonParser *parser, JsonNode *node)
                        GINT_TO_POINTER (json_parser_get_current_line (parser)));
 }
 
+/* json-glib silently keeps the last of two members with the same name, so duplicates are recorded
+ * here. */
 static void
 on_member (JsonParser *parser, JsonObject *object, const gchar *name, gpointer data)
 {
@@ -103,7 +105,8 @@ get_text (JsonNode *node)
   return json_node_get_string (node);
 }
 
-/* Returns the texts of an array, ended by NULL, which the caller owns. */
+/* Returns the strings of an array, terminated by NULL. The caller owns them. Errors (NULL):
+ * INVALID_ARGUMENT. */
 static gchar **
 read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **error)
 {
@@ -223,7 +226,8 @@ read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error
   return TRUE;
 }
 
-/* `node` NULL = the file has no rules. */
+/* Parses the member "tenants" into `rules`; a NULL `node` means that the file has no such
+ * member. */
 static gboolean
 read_tenants (const Reading *reading, JsonNode *node, TpsRules *rules, GError **error)
 {
@@ -263,9 +267,10 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
   return read_tenants (reading, tenants, rules, error);
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
+/* ---- file of rules -------------------------------------------------------------------------- */
 
-/* Checks the nesting first, because json-glib recurses without a bound. */
+/* Returns TRUE if the nesting is at most MAX_DEPTH deep. The nesting must be checked before the
+ * parse, because json-glib recurses without a limit. */
 static gboolean
 is_flat (const gchar *text)
 {
@@ -284,7 +289,8 @@ is_flat (const gchar *text)
   return depth <= MAX_DEPTH;
 }
 
-/* The messages of json-glib have the form "<data>:LINE:COLUMN: reason". */
+/* Sets the error from a message of json-glib, which has the form "<data>:LINE:COLUMN: reason".
+ * Always returns FALSE. */
 static gboolean
 refuse_text (const Reading *reading, const gchar *message, GError **error)
 {

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-/* The limits of an entry, by name. */
+/* A limit of an entry: its name in the file, and its offset in TpsTenantLimits. */
 typedef struct
 {
   const gchar *name;
@@ -28,15 +28,16 @@ static const Limit limits[] = {
   { "table_bytes", G_STRUCT_OFFSET (TpsTenantLimits, table_bytes) },
 };
 
-/* The state of a parse, and the node with the error. */
+/* The state of a parse. */
 typedef struct
 {
-  const gchar *tenant;
-  JsonNode *culprit;
+  const gchar *tenant; /* the entry that is being read; NULL = none yet */
+  JsonNode *culprit;   /* the node with the error; NULL = no error */
   GError **error;
 } Reading;
 
-/* Sets the error; always returns FALSE. `limit` may be NULL. */
+/* Sets the error; always returns FALSE. A NULL `limit` means that the error concerns the whole
+ * entry. */
 static gboolean
 refuse (Reading *reading, JsonNode *culprit, const gchar *limit, const gchar *reason)
 {

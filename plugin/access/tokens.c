@@ -32,7 +32,8 @@ tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES])
   SHA256 ((const guint8 *) token, strlen (token), digest);
 }
 
-/* Digests are uniformly distributed, and peers cannot choose them. */
+/* Returns the first bytes of the digest. They are good enough, because digests are uniformly
+ * distributed and peers cannot choose them. */
 static guint
 hash_digest (gconstpointer digest)
 {
@@ -77,7 +78,7 @@ format_digest (const guint8 *digest)
   return g_string_free (text, FALSE);
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
+/* ---- token file ----------------------------------------------------------------------------- */
 
 static gboolean
 is_name (const gchar *text)
@@ -97,7 +98,7 @@ free_owner (gpointer data)
   g_free (owner);
 }
 
-/* Adds the entry of a line. Returns the reason of a refusal, static; NULL: it was added. */
+/* Adds the entry of a line. Returns NULL, or the reason why the line is invalid (static). */
 static const gchar *
 add_owner (TpsTokens *tokens, gchar **words)
 {
@@ -120,7 +121,7 @@ add_owner (TpsTokens *tokens, gchar **words)
   return NULL;
 }
 
-/* Returns the words of a line without its comment; the caller owns them. */
+/* Returns the words of a line without its comment, terminated by NULL. The caller owns them. */
 static gchar **
 split_line (const gchar *line)
 {
@@ -194,7 +195,7 @@ tps_tokens_find (const TpsTokens *tokens, const guint8 digest[TPS_TOKEN_DIGEST_B
 
 /* ---- new tokens ----------------------------------------------------------------------------- */
 
-/* Base64 for URLs, without padding. */
+/* Returns TOKEN_PREFIX and the bytes in URL-safe Base64 without padding. The caller owns it. */
 static gchar *
 encode_token (const guint8 *bytes)
 {

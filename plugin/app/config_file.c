@@ -14,7 +14,8 @@ refuse (const gchar *path, const gchar *why, GError **error)
   return FALSE;
 }
 
-/* Owned; NULL if the node cannot be the value of an option. */
+/* Returns the value as text, or NULL if the node cannot be the value of an option. The caller owns
+ * the text. */
 static gchar *
 to_text (JsonNode *node)
 {

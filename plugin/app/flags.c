@@ -11,7 +11,7 @@
 #include "runtime/base/trace_levels.h"
 
 #define DEFAULT_SERVICE "ParameterServer"
-#define SLOW_CALLS_WITH_HTTP 32
+#define SLOW_CALLS_WITH_HTTP 32 /* default of --slow-calls with --http, whose reports show them */
 #define NODE_SERVICE "Node"
 #define FIELD(name) offsetof (TpsServerFlags, name)
 
@@ -130,7 +130,7 @@ parse_log_format (const gchar *text, gpointer field)
   return FALSE;
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- table of options ----------------------------------------------------------------------- */
 
 static const TpsOption options[] = {
   { "listen", TPS_OPTION_TEXTS, FIELD (listen), "ADDRESS", "127.0.0.1:9090", .check = check_address,
@@ -343,8 +343,9 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
   return FALSE;
 }
 
-/* Each of the texts may name several, with commas. Node is always among them: clients ask it for
- * the limit of frames and the offer of shared memory. */
+/* Splits the values of --services at their commas; without the option, all services are served.
+ * Node is always added, because clients ask it for the limit of frames and the offer of shared
+ * memory. */
 static gboolean
 split_services (TpsServerFlags *flags, GError **error)
 {
@@ -372,7 +373,8 @@ split_services (TpsServerFlags *flags, GError **error)
   return TRUE;
 }
 
-/* NULL: several services could be meant. */
+/* Returns the service of clients without the multiplexed protocol, or NULL if the choice would be
+ * ambiguous. */
 static const gchar *
 choose_default_service (const gchar *const *services)
 {
@@ -391,7 +393,8 @@ choose_default_service (const gchar *const *services)
   return only != NULL ? only : NODE_SERVICE;
 }
 
-/* Options that look like protection must protect. */
+/* Refuses options of TLS that would have no effect. An operator could believe that they protect the
+ * server. */
 static gboolean
 check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {
@@ -408,7 +411,7 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
   return TRUE;
 }
 
-/* The first address that other hosts reach; borrowed, NULL = there is none. */
+/* Returns the first address that other hosts can reach, borrowed; NULL = there is none. */
 static const gchar *
 find_open_address (const gchar *const *addresses)
 {
@@ -422,7 +425,8 @@ find_open_address (const gchar *const *addresses)
   return NULL;
 }
 
-/* Peers on other hosts must be identified, and tokens must not be readable on the way. */
+/* Without --insecure, callers on other hosts must be identified, and tokens must travel
+ * encrypted. */
 gboolean
 tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const *addresses,
                                  GError **error)
@@ -449,7 +453,8 @@ tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const
   return FALSE;
 }
 
-/* HTTP is not encrypted: tokens must not travel to other hosts, unless --insecure allows it. */
+/* HTTP is not encrypted. Without --insecure, tokens must not travel between hosts, and other hosts
+ * may reach the HTTP server only if there are rules. */
 static gboolean
 check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {
@@ -534,6 +539,7 @@ tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError 
     return FALSE;
   parsed.arguments = g_steal_pointer (&arguments);
   *flags = parsed;
+  /* The caller owns the members now: the automatic cleanup must not free them. */
   memset (&parsed, 0, sizeof parsed);
   return TRUE;
 }

@@ -5,14 +5,14 @@
 #include <malloc.h>
 
 #define MMAP_THRESHOLD_BYTES (512 << 10)
-/* The least that is worth a walk through the allocator. */
+/* malloc_trim() walks through all arenas, which is too expensive for less memory than this. */
 #define MIN_TRIM_BYTES ((gsize) 16 << 20)
-/* Half of the kept buffers is given back every five seconds. Buffers in constant use are soon kept
- * again. */
+/* Every RECLAIM_TURNS turns (five seconds), half of the kept buffers is freed. Buffers in constant
+ * use are soon kept again. */
 #define RECLAIM_TURNS 20
 #define MIN_RECLAIM_BYTES (1 << 20)
-/* Between the fall of the budgets and a second trim. Connections and caches of threads release
- * their blocks some time after the budgets have fallen. */
+/* The number of turns from a trim to a second one. Connections and the caches of threads free their
+ * blocks some time after the charge of the process has fallen. */
 #define SETTLE_TURNS 40
 
 TpsMemoryTrimmer
@@ -44,6 +44,7 @@ tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer)
 void
 tps_memory_trimmer_set_allocator (void)
 {
+  /* Explicit values also stop glibc from raising both thresholds when large blocks are freed. */
   mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
   mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
 }

@@ -15,10 +15,10 @@ struct TpsNotifier
 {
   gint fd;
   struct sockaddr_un manager;
-  socklen_t n_bytes; /* of `manager`: the name of an abstract socket has no end but this */
+  socklen_t n_bytes; /* length of `manager`; abstract names have no terminator */
 };
 
-/* An abstract name begins with a zero byte, which is written as "@". */
+/* The address of an abstract socket begins with a zero byte, which is written as "@". */
 static gboolean
 fill_address (const gchar *address, struct sockaddr_un *un, socklen_t *n_bytes)
 {

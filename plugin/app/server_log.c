@@ -6,7 +6,8 @@
 
 static TpsTraceEvent log_not_reopened = TPS_TRACE_EVENT ("log_not_reopened", TPS_TRACE_ERROR);
 
-/* Lines of JSON have priorities too where they go to the journal, which takes them away. */
+/* Returns TRUE if each line must begin with its priority. If stderr is connected to the journal, so
+ * must lines of JSON: the journal removes the priority. */
 static gboolean
 is_journal (const TpsServerFlags *flags)
 {

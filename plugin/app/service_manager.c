@@ -11,9 +11,9 @@
 
 struct TpsServiceManager
 {
-  TpsNotifier *notifier; /* NULL = it wants to be told nothing */
+  TpsNotifier *notifier; /* NULL = the manager expects no messages */
   TpsPassedSockets sockets;
-  gint64 watchdog_ns;
+  gint64 watchdog_ns; /* 0 = there is no watchdog */
 
   TpsServer *server; /* NULL = before begin, and after stop */
   TpsPlugin *plugin;
@@ -21,7 +21,7 @@ struct TpsServiceManager
   TpsSupervision supervision;
 };
 
-/* ---- for the supervision --------------------------------------------------------------------- */
+/* ---- callbacks of the supervision ------------------------------------------------------------ */
 
 static gboolean
 send_message (gpointer user_data, const gchar *message)
@@ -52,7 +52,7 @@ get_durability (gpointer user_data, TpsDurableStatus *status)
 
 static const TpsSupervisionOps supervision_ops = { send_message, check_threads, get_durability };
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static gboolean
 read_environment (TpsServiceManager *manager, GError **error)
@@ -81,6 +81,7 @@ tps_service_manager_new (GError **error)
 
   if (!read_environment (manager, error))
     return NULL;
+  /* Child processes must not act on messages for this process. */
   for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
     g_unsetenv (variables[i]);
   return g_steal_pointer (&manager);

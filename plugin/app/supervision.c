@@ -4,10 +4,10 @@
 
 #define NS_PER_S ((gint64) 1000000000)
 #define NS_PER_US 1000
-#define STATUS_NS NS_PER_S
-#define EXTEND_US (30 * 1000000) /* of the time for a start, with each status */
+#define STATUS_NS NS_PER_S       /* between two statuses of a recovery */
+#define EXTEND_US (30 * 1000000) /* each status extends the timeout of the start by this */
 #define BEATS_PER_WATCHDOG 4     /* two may be lost */
-#define LOOKS_PER_WATCHDOG 8     /* a beat must be back well before the next one */
+#define LOOKS_PER_WATCHDOG 8     /* threads must answer a beat well before the next beat */
 
 void
 tps_supervision_init (TpsSupervision *supervision, const TpsSupervisionOps *ops, gpointer user_data,
@@ -58,7 +58,7 @@ describe_phase (TpsDurablePhase phase)
     }
 }
 
-/* `head` is "READY=1\n" or nothing. */
+/* Sends the status of `phase`. `head` is "READY=1\n" or empty. */
 static gboolean
 tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phase)
 {
@@ -71,7 +71,7 @@ tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phas
   return TRUE;
 }
 
-/* A recovery that fails ends the program; the manager sees the exit status. */
+/* A failed recovery needs no message: it ends the program, and the manager sees the exit status. */
 static void
 turn_starting (TpsSupervision *supervision, gint64 now_ns)
 {
@@ -97,7 +97,7 @@ tell_change (TpsSupervision *supervision)
     tell_phase (supervision, "", status.phase);
 }
 
-/* Beats that are late are looked for with every turn. */
+/* Sends a beat if one is due and all threads run. Otherwise each turn tries again. */
 static void
 beat (TpsSupervision *supervision, gint64 now_ns)
 {
@@ -133,8 +133,8 @@ tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns)
     send_text (supervision, message);
 }
 
-/* If the manager does not take the message, it is sent with the next turn: without it the manager
- * would believe in a reload for ever. */
+/* If the message cannot be sent, the state becomes STARTING, and the next turn sends "READY=1"
+ * again. Without this message, the manager would consider the reload unfinished for ever. */
 void
 tps_supervision_end_reload (TpsSupervision *supervision)
 {

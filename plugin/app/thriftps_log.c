@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tool for the log of a server that does not run: verify, dump, truncate.
+/* The tool for the log of a server that is not running: verify, dump, truncate.
  *
- * Exit codes: 0 done, 1 the log is damaged or cannot be read, 2 for bad arguments.
+ * Exit codes: 0 done; 1 the log is damaged or cannot be read; 2 the arguments are invalid.
  */
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "runtime/server/log/log_check.h"
 #include "runtime/server/log/log_layout.h"
 
-#define PROGRESS_NS ((gint64) 1000 * 1000 * 1000)
+#define PROGRESS_NS ((gint64) 1000 * 1000 * 1000) /* between two lines of progress */
 
 typedef struct
 {
@@ -47,7 +47,7 @@ typedef struct
   Flags flags;
   const gchar *command;
   gchar *folder;
-  gint64 shown_ns; /* the last line of progress */
+  gint64 shown_ns; /* time of the last line of progress */
 } Program;
 
 static gint
@@ -275,7 +275,8 @@ print_help (void)
       text);
 }
 
-/* The log's folder itself, or the one in a data directory. */
+/* Returns the folder of the log: `path`, or its folder "log" if `path` is a data directory. The
+ * caller owns the result. */
 static gchar *
 find_folder (const gchar *path)
 {
@@ -287,7 +288,8 @@ find_folder (const gchar *path)
   return g_strdup (path);
 }
 
-/* `argv` from the program's name on, without command and folder. */
+/* Parses the options. `argv` must begin with the name of the program, and must not contain the
+ * command and the folder. */
 static gboolean
 parse_flags (Program *program, const gchar *const *argv, GError **error)
 {
@@ -323,7 +325,7 @@ main (int argc, char **argv)
     n_named++;
   program.command = n_named > 0 ? argv[1] : "";
   program.folder = n_named > 1 ? find_folder (argv[2]) : NULL;
-  argv[n_named] = argv[0];
+  argv[n_named] = argv[0]; /* the parser skips the name of the program */
   if (!parse_flags (&program, (const gchar *const *) argv + n_named, &error))
     status = fail (2, error->message);
   else if (program.flags.help)

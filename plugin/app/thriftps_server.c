@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The standalone server: flags -> TpsPlugin -> listen -> serve until SIGTERM or SIGINT -> drain ->
- * 0.
+/* The standalone server. It parses its flags, creates a TpsPlugin, listens, serves until SIGTERM or
+ * SIGINT, drains, and ends.
  *
- * Exit codes: 0 after a signal, 1 when it cannot serve, 2 for bad flags.
+ * Exit codes: 0 after a signal; 1 if the server cannot serve, or its last write failed; 2 if a flag
+ * is invalid.
  */
 
 #include <errno.h>
@@ -31,9 +32,9 @@
 #include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
-#define END_MS 4700 /* after a signal the process ends by then, even with calls that still run */
+#define END_MS 4700 /* from a signal to the end of the process, even if calls still run */
 
-/* The interval at which memory is given back and the service manager gets its messages. */
+/* The interval between the turns of the memory trimmer and of the service manager. */
 #define TURN_MS 250
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
@@ -51,7 +52,7 @@ typedef struct
   const TpsServerFlags *flags;
   TpsServiceManager *manager;
   TpsTraceStream *log;
-  const gchar **device_names; /* of tps_device_list(); owned, the names are not */
+  const gchar **device_names; /* of tps_device_list(); the array is owned, the names are not */
   TpsFaultPlan *faults;       /* NULL = none */
   TpsTls *tls;                /* NULL = connections are plain */
   TpsAccess *access;          /* NULL = everyone may call everything */
@@ -63,7 +64,7 @@ typedef struct
   TpsHttp *http; /* NULL = none */
 } Program;
 
-/* Gives the log's last lines time to leave, if stderr takes them. */
+/* Waits until the last lines of the log have been written, but at most LOG_FLUSH_NS. */
 static void
 flush_log (void)
 {
@@ -78,9 +79,10 @@ fail (gint status, const gchar *text)
   exit (status);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
-/* Owned by the caller; the names are not. */
+/* Returns the names of all devices, terminated by NULL. The caller owns the array, but not the
+ * names. */
 static const gchar **
 list_device_names (void)
 {
@@ -93,7 +95,7 @@ list_device_names (void)
   return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);
 }
 
-/* NULL for the CPU, which computes on the workers. */
+/* Sets `found` to the device of an option; NULL = the CPU, on which the workers compute. */
 static gboolean
 find_device (const gchar *flag, const gchar *name, TpsDevice **found, GError **error)
 {
@@ -141,7 +143,7 @@ make_faults (Program *program, GError **error)
   return program->faults != NULL;
 }
 
-/* Where encryption is required, trainers encrypt too. */
+/* If encryption is required, trainers in this process must encrypt their connections too. */
 static gboolean
 make_tls (Program *program, GError **error)
 {
@@ -156,7 +158,7 @@ make_tls (Program *program, GError **error)
   return program->tls != NULL;
 }
 
-/* Those of the service manager take the place of --listen. */
+/* Sockets of the service manager replace the addresses of --listen. */
 static gboolean
 open_sockets (Program *program, GError **error)
 {
@@ -172,7 +174,7 @@ open_sockets (Program *program, GError **error)
   return TRUE;
 }
 
-/* HTTP listens before the Thrift server serves, so that /readyz can say why it does not. */
+/* HTTP starts before the Thrift server, so that /readyz can report why the server is not ready. */
 static gboolean
 start_http (Program *program, GError **error)
 {
@@ -265,8 +267,8 @@ say_ready (Program *program)
   fflush (stdout);
 }
 
-/* Undoes start(), also after a start that failed. HTTP runs until the server has drained, and
- * reports that state. Errors: those of tps_plugin_close(). */
+/* Undoes start(), even if it has failed. HTTP runs until the server has drained, so that it can
+ * report this state. Errors: those of tps_plugin_close(). */
 static gboolean
 clear (Program *program, GError **error)
 {
@@ -276,7 +278,8 @@ clear (Program *program, GError **error)
     tps_server_stop (program->server);
   g_clear_pointer (&program->http, tps_http_free);
   g_clear_object (&program->server);
-  g_clear_pointer (&program->otlp, tps_otlp_exporter_free); /* counts in the plugin's metrics */
+  /* The exporter uses the plugin's metrics, so it must be freed before the plugin. */
+  g_clear_pointer (&program->otlp, tps_otlp_exporter_free);
   is_kept = tps_plugin_close (g_steal_pointer (&program->plugin), error);
   g_clear_pointer (&program->tracer, tps_tracer_free);
   g_clear_pointer (&program->tls, tps_tls_unref);
@@ -286,6 +289,7 @@ clear (Program *program, GError **error)
   return is_kept;
 }
 
+/* The thread that ends the process if draining takes too long. */
 static void *
 end_anyway (void *unused)
 {
@@ -293,14 +297,17 @@ end_anyway (void *unused)
   _exit (0);
 }
 
-/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads of their own, which
- * do not block signals, and a signal that reaches one of those would end the process. */
+/* ---- signals -------------------------------------------------------------------------------- */
+
+/* Signals are handled by a handler that writes their numbers to a pipe. sigwait() would not work:
+ * libraries (OpenBLAS) start threads that do not block signals, and a signal that one of these
+ * threads receives would end the process. */
 static int signal_pipe[2];
 
 static volatile sig_atomic_t is_serving;
 
-/* Before the program serves there is nothing to drain, and a step of its start (a file that never
- * ends, a device that does not answer) may not return. */
+/* Before the program serves, SIGTERM and SIGINT end it at once. There are no calls to drain, and a
+ * step of the start (a read of a file, the search for devices) may block for ever. */
 static void
 on_signal (int signal_number)
 {
@@ -311,12 +318,12 @@ on_signal (int signal_number)
     _exit (0);
 
   if (write (signal_pipe[1], &byte, 1) < 0)
-    byte = 0; /* full: it has been told */
+    byte = 0; /* the pipe is full, so the main thread has enough signals to handle */
   errno = code;
 }
 
-/* A program that is started without stdin, stdout or stderr would give their numbers to its own
- * descriptors: its output would go into its signal pipe, or to a client. */
+/* Opens /dev/null in place of missing standard streams. Otherwise, their numbers would be given to
+ * other descriptors, and the output of the program would go into its signal pipe or to a client. */
 static void
 ensure_standard_streams (void)
 {
@@ -330,10 +337,9 @@ ensure_standard_streams (void)
   close (fd);
 }
 
-/* Written to the pipe in place of a signal. */
-#define RECOVERY_FAILED 0
+#define RECOVERY_FAILED 0 /* written to the pipe in place of the number of a signal */
 
-/* A server whose data cannot be read must not look like one that serves. */
+/* A server that cannot read its data must end, so that operators and service managers notice. */
 static void
 on_recovered (gpointer unused, const GError *error)
 {
@@ -354,7 +360,7 @@ catch_signals (void)
     fail (1, g_strconcat ("the pipe for signals cannot be opened: ", g_strerror (errno), NULL));
 }
 
-/* SIGHUP keeps its default action if there is no file to read again. */
+/* SIGHUP keeps its default action if there is no file to reload and no service manager. */
 static void
 catch_hangup (const Program *program)
 {
@@ -389,7 +395,7 @@ reload_access (TpsAccess *access)
     tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
 }
 
-/* After SIGHUP. */
+/* Carries out SIGHUP: opens the log again, and reads certificates, rules and tokens again. */
 static void
 reload (const Program *program)
 {
@@ -402,7 +408,7 @@ reload (const Program *program)
   tps_service_manager_end_reload (program->manager);
 }
 
-/* FALSE: the recovery failed. */
+/* Runs turns and reloads until SIGTERM or SIGINT. Returns FALSE if the recovery has failed. */
 static gboolean
 wait_for_signal (const Program *program)
 {
@@ -490,7 +496,7 @@ main (int argc, char **argv)
   g_auto (TpsServerFlags) flags = { 0 };
   g_autoptr (TpsServiceManager) manager = NULL;
   g_autoptr (GError) error = NULL;
-  TpsTraceStream *log; /* the writer of the log needs it to the end */
+  TpsTraceStream *log; /* never freed: the thread that writes the log uses it until the end */
 
   ensure_standard_streams ();
   tps_memory_trimmer_set_allocator ();

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tool for snapshots: show, export. It reads the folders of a server that runs, too.
+/* The tool for snapshots: show, export. The server that wrote the snapshots may be running.
  *
- * Exit codes: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for bad
- * arguments.
+ * Exit codes: 0 done; 1 a snapshot is damaged or missing, or cannot be read or written; 2 the
+ * arguments are invalid.
  */
 
 #include <stdio.h>

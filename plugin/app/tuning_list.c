@@ -31,7 +31,7 @@ append_cache (GString *list, const gchar *name, gsize n_bytes, const gchar *orig
   append_number (list, name, n_bytes >> 10, "KiB", origin);
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- machine --------------------------------------------------------------------------------- */
 
 static void
 append_cores (GString *list, const TpsMachine *machine)
@@ -77,9 +77,9 @@ append_machine (GString *list, const TpsMachine *machine)
   append_last_level (list, machine);
 }
 
-/* ---- the values ------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-/* Values that the operator has set. TRUE: the row has been appended. */
+/* Appends the row of a value that the operator has set. Returns FALSE if the value is not set. */
 static gboolean
 append_set_value (GString *list, const TpsServerFlags *flags, const TpsTuningRow *row)
 {

@@ -10,9 +10,9 @@ struct TpsEventStream
 {
   TpsEventStreamFunc func;
   gpointer user_data;
-  GString *line; /* that has not ended */
-  GString *name; /* of the event that has not ended */
-  GString *data;
+  GString *line; /* the incomplete line */
+  GString *name; /* of the incomplete event */
+  GString *data; /* of the incomplete event */
   gboolean has_data;
   gboolean skips_newline; /* the last byte was a carriage return */
 };
@@ -50,7 +50,8 @@ end_event (TpsEventStream *stream)
   stream->has_data = FALSE;
 }
 
-/* Behind "FIELD:", without the one blank that may follow; NULL: another field. */
+/* Returns the text of the line after "FIELD:", without one optional space; NULL = the line has a
+ * different field. */
 static const gchar *
 get_value (const gchar *line, const gchar *field)
 {
@@ -88,7 +89,7 @@ is_too_long (const TpsEventStream *stream)
   return stream->line->len + stream->name->len + stream->data->len > TPS_EVENT_STREAM_MAX_BYTES;
 }
 
-/* A line ends with a newline, a carriage return, or both. */
+/* A line ends with a line feed, a carriage return, or a carriage return and a line feed. */
 gboolean
 tps_event_stream_feed (TpsEventStream *stream, const gchar *bytes, gsize n_bytes, GError **error)
 {

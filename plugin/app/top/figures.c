@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MAX_DEPTH 64
+#define MAX_DEPTH 64 /* of nested arrays and objects */
 
 /* ---- members -------------------------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ tps_json_element (JsonArray *array, guint index)
   return JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static void
 free_method (gpointer data)
@@ -123,7 +123,8 @@ get_count (JsonObject *object, const gchar *name)
   return (gint64) CLAMP (tps_json_number (object, name), 0, 9e15);
 }
 
-/* Both kinds begin with their name. NULL: there are too many. */
+/* Returns the element with this name, which is added if it is new; NULL = there are already
+ * TPS_FIGURES_MAX_NAMES. `size` is the size of an element, whose first member must be the name. */
 static gpointer
 find_or_add (GPtrArray *array, const gchar *name, gsize size)
 {
@@ -187,8 +188,8 @@ for_each (JsonObject *object, const gchar *name, TpsFigures *figures,
     add (figures, tps_json_element (array, i));
 }
 
-/* json-glib recurses: text with more open brackets than an answer can have must not reach it. Those
- * inside of texts count too. */
+/* Returns TRUE if the nesting is deeper than that of any reply. Such a text must not be parsed,
+ * because json-glib recurses without a limit. For simplicity, brackets in strings count too. */
 static gboolean
 is_deep (const gchar *json)
 {
@@ -205,7 +206,7 @@ is_deep (const gchar *json)
   return FALSE;
 }
 
-/* Owned; NULL if the text is not an object. */
+/* Returns the object in `json`, or NULL if the text is not a JSON object. The caller owns it. */
 static JsonObject *
 parse (const gchar *json)
 {
@@ -324,7 +325,7 @@ build_table (JsonBuilder *builder, const TpsTableFigures *table, gdouble seconds
   json_builder_end_object (builder);
 }
 
-/* The status is the server's own; figures that change all the time are in the rates. */
+/* Adds the newest status as the server has sent it. */
 static void
 build_status (JsonBuilder *builder, const TpsFigures *figures)
 {

@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 
-#define PIECE_BYTES 16384
+#define PIECE_BYTES 16384 /* read at once from the body of a reply */
 
 struct TpsRequest
 {

@@ -12,7 +12,7 @@
 #define DEFAULT_ROWS 24
 
 #define ESC "\033["
-#define ENTER ESC "?1049h" ESC "?25l" ESC "2J" /* the second screen, without a cursor, empty */
+#define ENTER ESC "?1049h" ESC "?25l" ESC "2J" /* alternate screen, cursor hidden, cleared */
 #define LEAVE ESC "?25h" ESC "?1049l"
 #define HOME ESC "H"
 #define END_OF_LINE ESC "K" /* clears the rest of the line */
@@ -50,6 +50,8 @@ tps_screen_new (gint in, gint out)
   if (!isatty (out) || tcgetattr (in, &before) < 0)
     return NULL;
   raw = before;
+  /* Keys arrive at once, without echo. Reads never block. Ctrl-Z would leave the terminal in this
+   * state, so it is disabled. */
   raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
   raw.c_cc[VSUSP] = _POSIX_VDISABLE;
   raw.c_cc[VMIN] = 0;
@@ -85,7 +87,7 @@ tps_screen_get_size (TpsScreen *screen, guint *n_columns, guint *n_rows)
     *n_rows = size.ws_row;
 }
 
-/* The last line has no newline, which would scroll the page. */
+/* The last line must not end with a newline, which would scroll the page. */
 void
 tps_screen_show (TpsScreen *screen, gchar *const *lines)
 {

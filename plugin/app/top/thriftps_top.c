@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A view of a server's figures in a terminal, like top(1): /events -> samples of an interval ->
- * /status -> a page, text or a line of JSON -> the next interval.
+/* A view of a server's figures in a terminal, like top(1). The program collects the samples of an
+ * interval from /events, requests /status, and then shows a page, or prints text or a line of JSON.
+ * Then the next interval begins.
  *
- * Exit codes: 0 done, 1 the server cannot be reached or does not answer, 2 for bad arguments.
+ * Exit codes: 0 done; 1 the server cannot be reached or does not answer; 2 the arguments are
+ * invalid.
  */
 
 #include <errno.h>
@@ -24,8 +26,8 @@
 #include "runtime/base/version.h"
 
 #define RETRY_MS 1000
-#define TIMEOUT_S 30 /* without a byte: the server sends a sample each second */
-#define MAX_LATER 64 /* samples that wait for /status */
+#define TIMEOUT_S 30 /* without a received byte; the server sends a sample each second */
+#define MAX_LATER 64 /* samples in the queue during a request of /status */
 #define PLAIN_COLUMNS 100
 #define MAX_STATUS_BYTES ((gsize) 16 << 20)
 #define MAX_TOKEN_BYTES 4096
@@ -62,14 +64,14 @@ typedef struct
   gchar *token; /* NULL = none */
   GMainLoop *loop;
   SoupSession *session;
-  TpsScreen *screen; /* NULL: the output is no terminal, or not wanted there */
+  TpsScreen *screen; /* NULL = the program prints: no terminal, --once or --json */
   TpsFigures *figures;
-  gchar *trouble; /* why there is nothing new; NULL = nothing */
+  gchar *trouble; /* the reason why there are no new figures; NULL = none */
 
   TpsRequest *events; /* NULL = not connected */
   TpsEventStream *stream;
-  GQueue later;       /* of gchar *: samples that have come while /status is under way */
-  TpsRequest *status; /* NULL = none is under way */
+  GQueue later;       /* of gchar *: samples that have arrived during the request of /status */
+  TpsRequest *status; /* the request of /status; NULL = none */
   GString *status_text;
   guint retry;
   gint exit_status;
@@ -142,7 +144,7 @@ end_interval (Top *top)
 
 static gboolean connect_again (gpointer data);
 
-/* A screen tries again; scripts get an error. */
+/* With a screen, connects again after RETRY_MS. Without one, ends the program with an error. */
 static void
 lose_server (Top *top, const GError *error)
 {
@@ -178,7 +180,8 @@ take_status (gpointer data, const gchar *bytes, gsize n_bytes, GError **error)
 
 static void take_samples (Top *top);
 
-/* Without a status the rates are shown nevertheless; the events report the error. */
+/* If /status fails and there is a screen, the rates are shown without a new status. The request of
+ * /events reports a lost server. */
 static void
 end_status (gpointer data, const GError *error)
 {
@@ -208,7 +211,8 @@ ask_for_status (Top *top)
 
 /* ---- /events -------------------------------------------------------------------------------- */
 
-/* An interval ends with its status: samples that come meanwhile belong to the next one. */
+/* Adds queued samples to the interval. An interval ends with the reply of /status. Samples that
+ * arrive during this request belong to the next interval, so they stay in the queue. */
 static void
 take_samples (Top *top)
 {
@@ -279,7 +283,7 @@ static gboolean
 on_key (gint fd, GIOCondition condition, gpointer data)
 {
   Top *top = data;
-  gchar key = 'q'; /* the terminal is gone */
+  gchar key = 'q'; /* if the terminal is gone, nothing is read and the program quits */
 
   if (read (fd, &key, 1) <= 0 && (condition & (G_IO_HUP | G_IO_ERR)) == 0)
     return G_SOURCE_CONTINUE;
@@ -297,7 +301,7 @@ on_end_signal (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* The page of the last interval, in the new size. */
+/* Shows the current page in the new size. */
 static gboolean
 on_resize (gpointer data)
 {
@@ -341,7 +345,8 @@ print_help (void)
           text);
 }
 
-/* Owned; NULL: it is no address. */
+/* Returns the URL of the server without a slash at its end, or NULL if `address` is invalid. The
+ * caller owns the URL. */
 static gchar *
 to_url (const gchar *address)
 {
@@ -360,7 +365,7 @@ to_url (const gchar *address)
   return NULL;
 }
 
-/* The first line of the file. */
+/* Reads the token from the first line of --token-file, if there is one. */
 static gboolean
 read_token (Top *top, GError **error)
 {
@@ -384,7 +389,7 @@ static void
 run (Top *top)
 {
   top->loop = g_main_loop_new (NULL, FALSE);
-  /* Without proxies: GLib would look for their settings in the desktop's. */
+  /* No proxy resolver: GLib would search the settings of the desktop for proxies. */
   top->session = soup_session_new_with_options ("timeout", TIMEOUT_S, "proxy-resolver", NULL,
                                                 "user-agent", "thriftps_top/" TPS_VERSION, NULL);
   top->figures = tps_figures_new ();
@@ -408,7 +413,7 @@ clear (Top *top)
     {
       soup_session_abort (top->session);
       while (g_main_context_iteration (NULL, FALSE))
-        ; /* requests end */
+        ; /* cancelled requests end and free themselves */
     }
   g_clear_object (&top->session);
   g_clear_pointer (&top->stream, tps_event_stream_free);
@@ -423,7 +428,7 @@ clear (Top *top)
   tps_options_clear (options, &top->flags);
 }
 
-/* The exit status. */
+/* Returns the exit status. */
 static gint
 run_program (Top *top, gint argc, gchar **argv)
 {

@@ -11,7 +11,8 @@
 
 /* ---- numbers and names ---------------------------------------------------------------------- */
 
-/* Four digits at most: "812", "81.2k", "1.23G". Owned. */
+/* Returns a number of at most four digits, with a prefix and a unit: "812", "81.2 kB", "1.23 GiB".
+ * `base` is 1000 or 1024. The caller owns the text. */
 static gchar *
 scale (gdouble number, gdouble base, const gchar *unit)
 {
@@ -66,7 +67,8 @@ to_duration (gdouble seconds)
                           (gint) (s % 60));
 }
 
-/* Other characters could move the cursor, or take no column or two. */
+/* Replaces all bytes but printable ASCII. Other characters could move the cursor, or occupy no
+ * column or two columns. */
 static gchar *
 to_ascii (const gchar *text)
 {
@@ -86,7 +88,7 @@ typedef struct
   guint n_columns;
 } Page;
 
-/* Takes over `line`. */
+/* Adds a line, shortened to the width of the page. Takes ownership of `line`. */
 static void
 add_line (Page *page, gchar *line)
 {
@@ -172,7 +174,7 @@ add_log (Page *page, const TpsFigures *figures)
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
-/* Names get the columns that the numbers leave. */
+/* Names get the columns that are left by the numbers, which have 11 columns each. */
 static gint
 get_name_columns (const Page *page, guint n_numbers)
 {
@@ -268,7 +270,8 @@ static const Section sections[N_SECTIONS] = {
   { "MEMORY", { "HELD", "PEAK", "LIMIT", "PART" }, count_budgets, add_budget },
 };
 
-/* Each section gets an equal part of the rows; sections that need less leave theirs to others. */
+/* Each section gets an equal share of the rows. If a section needs fewer, the others share the
+ * rest. */
 static void
 share_rows (const TpsFigures *figures, guint n_rows, guint shares[N_SECTIONS])
 {
@@ -326,7 +329,7 @@ tps_view_render (const TpsFigures *figures, const gchar *message, const TpsViewS
     add_sections (&page, figures, n_rows - page.lines->len);
   if (page.lines->len > n_rows)
     g_ptr_array_set_size (page.lines, (gint) n_rows);
-  g_ptr_array_set_free_func (page.lines, NULL);
+  g_ptr_array_set_free_func (page.lines, NULL); /* the caller gets the lines */
   g_ptr_array_add (page.lines, NULL);
   return (GStrv) g_ptr_array_free (page.lines, FALSE);
 }
