@@ -20,8 +20,9 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
-/* The limit of the memory of averages, and of that of models, that clients map, in use or kept for
- * reuse. Clients that do not return their segments can hold no more than this. */
+/* The limit of the common segments of averages, and also of those of models. It includes segments
+ * that are kept for reuse. Clients that do not return segments can hold no more memory than
+ * this. */
 #define MAX_COMMON_BYTES ((gsize) 512 << 20)
 #define MIN_COMMON_BYTES ((gsize) 1 << 20) /* a copy of fewer bytes stays in the caches */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of the model server's buffers, kept for reuse */
@@ -35,7 +36,7 @@ typedef enum
   SERVES_RENDEZVOUS = 1 << 4,
 } Serves;
 
-/* In the order of the bits above. */
+/* Names of the services, in the order of the bits above. */
 static const gchar *const service_names[] = { "Node",    "ParameterServer", "EmbeddingTable",
                                               "Trainer", "Rendezvous",      NULL };
 
@@ -64,8 +65,8 @@ struct TpsPlugin
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
   GArray *services;             /* of TpsService */
-  TpsDevice *device;            /* adds gradients up; NULL = in host memory */
-  const gchar *device_names[3]; /* for `node`: "cpu", that device, NULL */
+  TpsDevice *device;            /* on which gradients are added up; NULL = in host memory */
+  const gchar *device_names[3]; /* for `node`: "cpu", the name of `device`, NULL */
 };
 
 static void
@@ -79,8 +80,9 @@ set_service_names (TpsPlugin *plugin)
   plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
 }
 
-/* For processors; servers have dispatchers of their own. Errors such as a duplicate service are
- * reported when a processor or server is created. */
+/* Sets the services that a call in chunks can reach through a processor. Servers have separate
+ * dispatchers. Errors are ignored here: the creation of a processor or server reports them, for
+ * example a duplicate service. */
 static void
 set_chunked_services (TpsPlugin *plugin)
 {
@@ -117,7 +119,7 @@ may_serve (gpointer durable, GError **error)
   return tps_durable_check (durable, error);
 }
 
-/* Adds a service whose state is in the data directory, if there is one. */
+/* Adds a service whose state is durable if there is a data directory. */
 static void
 add_lasting_service (TpsPlugin *plugin, TpsService service)
 {
@@ -190,8 +192,8 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return FALSE;
 }
 
-/* Common segments hold tensors that clients of this host read in place. There are none with access
- * rules, because a client could then read tensors of other clients. */
+/* Common segments contain tensors that clients on this host read in place. With access rules, there
+ * are no common segments, because a client could read tensors of other clients. */
 static void
 make_common_segments (TpsPlugin *plugin)
 {
@@ -199,7 +201,7 @@ make_common_segments (TpsPlugin *plugin)
     plugin->common_segments = tps_common_segments_new ();
 }
 
-/* NULL: there are no common segments. The caller owns a reference. */
+/* Returns a pool of common segments, or NULL if there are none. The caller owns a reference. */
 static TpsBufferPool *
 new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
 {
@@ -218,7 +220,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
 {
   TpsParameterServerOptions averaging = options->parameter_server;
   TpsModelServerOptions updating = options->model_server;
-  g_autoptr (TpsBufferPool) models = NULL; /* outside of the default pool, which is the host's */
+  g_autoptr (TpsBufferPool) models = NULL; /* the default pool belongs to the host program */
   g_autoptr (TpsBufferPool) shared_averages = NULL;
   g_autoptr (TpsBufferPool) shared_versions = NULL;
 
@@ -369,7 +371,7 @@ add_numbers (TpsPlugin *plugin, gboolean has_process)
   tps_budgets_add_gauges (plugin->budgets, counters);
 }
 
-/* Must run before any other thread exists. */
+/* Must be called before other threads exist, because the default pool gets its budgets here. */
 static void
 make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
@@ -388,7 +390,8 @@ open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
   return plugin->durable != NULL;
 }
 
-/* Without a data directory, the copy is read before the plugin is served. */
+/* Restores the snapshot of `restore_from`. Without a data directory, this happens before the plugin
+ * serves calls; with one, the recovery does it. */
 static gboolean
 restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -406,7 +409,8 @@ restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   return folder != NULL && tps_snapshot_restore_copy (&restoration, folder, error);
 }
 
-/* Limits on tables apply to tables that are created from now on. */
+/* Restored tables may exceed the limits of tenants. Only tables that are created later must respect
+ * them. */
 static void
 on_restored (gpointer data)
 {
@@ -507,7 +511,8 @@ tps_plugin_close (TpsPlugin *plugin, GError **error)
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
   g_clear_pointer (&plugin->chunks, tps_chunks_free);
-  /* after the model: its last update waits for the log */
+  /* The log must be closed after the model server is freed, because the last update waits for the
+   * log. */
   is_kept = tps_durable_close (g_steal_pointer (&plugin->durable), error);
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
@@ -712,7 +717,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.device_for_lookups_only = TRUE;
   if (filled.access == NULL)
     filled.access = plugin->access;
-  if (filled.quotas == NULL && filled.access != NULL) /* without rules there is only one tenant */
+  /* Without rules, all callers have one tenant, so no quotas are needed. */
+  if (filled.quotas == NULL && filled.access != NULL)
     filled.quotas = plugin->quotas;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;

@@ -9,14 +9,16 @@
 
 struct TpsAssembly
 {
-  gint64 n_bytes; /* 0 = not known */
+  gint64 n_bytes; /* of the reply; 0 = unknown */
   gint32 n_chunks;
   gsize n_each_bytes; /* of each chunk but the last; 0 = before the first chunk */
   TpsBufferPool *bodies;
-  TpsMessageBuilder builder; /* from the first chunk on */
+  TpsMessageBuilder builder; /* used from the first chunk on */
   gint32 n_fed;
-  gint32 n_asked;                     /* chunks [0, n_asked) have been requested */
-  GBytes *early[TPS_ASSEMBLY_WINDOW]; /* chunk i at i % WINDOW, for i >= n_fed */
+  gint32 n_asked; /* chunks [0, n_asked) have been requested */
+  /* Chunks that arrived before an earlier one: chunk i at i % TPS_ASSEMBLY_WINDOW, for i >=
+   * n_fed. */
+  GBytes *early[TPS_ASSEMBLY_WINDOW];
 };
 
 TpsAssembly *
@@ -82,7 +84,7 @@ tps_assembly_ask_again (TpsAssembly *assembly)
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
-/* Whether the chunk's numbers match those of the reply, as far as these are known. */
+/* Returns TRUE if the numbers of the chunk match the known numbers of the reply. */
 static gboolean
 check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **error)
 {
@@ -105,7 +107,8 @@ check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **erro
   return ok;
 }
 
-/* The first chunk gives the lengths of all chunks. */
+/* Prepares the assembly for chunks. The length of the first chunk is the length of all chunks but
+ * the last. */
 static gboolean
 begin (TpsAssembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **error)
 {

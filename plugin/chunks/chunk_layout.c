@@ -14,8 +14,8 @@ tps_chunk_layout (gint64 n_bytes, gsize n_each_bytes)
                             .n_each_bytes = (gsize) MIN (n_each, n_bytes) };
 }
 
-/* There are n_chunks - 1 full chunks, and a last one that is neither empty nor longer. No product
- * exceeds 2^62. */
+/* There must be n_chunks - 1 full chunks, and a last chunk that is neither empty nor longer than
+ * these. The product cannot overflow: both factors are less than 2^31. */
 gboolean
 tps_chunk_layout_is_possible (gint64 n_bytes, gint32 n_chunks, gsize n_each_bytes)
 {

@@ -24,11 +24,11 @@ struct TpsTransfer
 {
   TpsRefcount refcount;
   gchar *name;
-  gchar *owner;   /* NULL = none */
-  gint64 n_bytes; /* announced; 0 if the call came in a frame */
+  gchar *owner;   /* name of a principal; NULL = none */
+  gint64 n_bytes; /* announced size of the call; 0 if the call came in a frame */
   gint32 n_chunks;
 
-  /* The fields below belong to the thread that feeds. */
+  /* The fields below belong to the thread that feeds chunks. */
   TpsMessageBuilder builder;
   gsize n_each_bytes; /* of a chunk; 0 = none was received */
   gint32 n_fed;
@@ -39,7 +39,7 @@ struct TpsTransfer
   gsize n_answer_bytes;
 };
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static TpsTransfer *
 allocate (const gchar *name, TpsTransferState state)
@@ -242,7 +242,7 @@ tps_transfer_advance (TpsTransfer *transfer)
     set_state (transfer, TPS_TRANSFER_COMPLETE);
 }
 
-/* ---- the call ------------------------------------------------------------------------------- */
+/* ---- call and reply ------------------------------------------------------------------------- */
 
 TpsMessage *
 tps_transfer_take_call (TpsTransfer *transfer, GError **error)

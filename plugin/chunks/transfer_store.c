@@ -11,17 +11,17 @@
 typedef struct
 {
   TpsTransfer *transfer;
-  gsize n_bytes; /* the bytes that count against the limit */
-  gint64 touched_ns;
-  gboolean ended; /* ended by its client while it ran */
+  gsize n_bytes;     /* counted against the limit of the store */
+  gint64 touched_ns; /* time of the last use */
+  gboolean ended;    /* the client ended the transfer while its call was running */
 } Entry;
 
 struct TpsTransferStore
 {
   TpsTransferStoreOptions options;
-  TpsBufferPool *bodies; /* keeps no freed buffers, which would be large and rarely used */
-  GHashTable *entries;   /* by name, of Entry */
-  gsize n_bytes;
+  TpsBufferPool *bodies; /* does not keep freed buffers: they are large and rarely reused */
+  GHashTable *entries;   /* of Entry, by name */
+  gsize n_bytes;         /* sum over all entries */
 };
 
 static void
@@ -76,7 +76,7 @@ check_room (const TpsTransferStore *store, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-/* Takes over the transfer. */
+/* Adds an entry for the transfer. Takes ownership of `transfer`. */
 static void
 insert (TpsTransferStore *store, TpsTransfer *transfer, gint64 now_ns)
 {
@@ -186,8 +186,8 @@ remove_entry (TpsTransferStore *store, Entry *entry)
   return transfer;
 }
 
-/* A reply exists already, so it is kept even without room. The bytes of the call have been
- * released. */
+/* The reply already exists, so it is kept even if the limit is exceeded. The bytes of the call have
+ * been released. */
 void
 tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                            gint64 now_ns)

@@ -5,7 +5,7 @@
 #include "plugin/glib/handler_call.h"
 #include "plugin/glib/handler_processor.h"
 
-/* Returns the service of a class, or of its nearest ancestor in this folder. */
+/* Returns the service whose handler class is `type` or an ancestor of it; NULL = none. */
 static const TpsHandlerService *
 find_service (GType type)
 {

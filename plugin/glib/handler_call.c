@@ -26,7 +26,7 @@ tps_handler_get_processor (gpointer handler)
   return g_object_get_qdata (handler, processor_quark ());
 }
 
-/* ---- the request ---------------------------------------------------------------------------- */
+/* ---- request -------------------------------------------------------------------------------- */
 
 ThriftProtocol *
 tps_handler_protocol_new (void)
@@ -49,7 +49,7 @@ tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *met
   thrift_protocol_write_struct_begin (call->protocol, "", NULL);
 }
 
-/* Writing into memory cannot fail before the end of the message. */
+/* Errors are ignored: writing to memory can fail only at the end of the message. */
 static void
 put_field (TpsHandlerCall *call, gint16 id, ThriftType type)
 {
@@ -174,9 +174,9 @@ tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *
     write_struct (call, g_ptr_array_index (values, i));
 }
 
-/* ---- the reply ------------------------------------------------------------------------------ */
+/* ---- reply ---------------------------------------------------------------------------------- */
 
-/* Ends the request and returns it; the caller owns it. */
+/* Ends the request and returns it. The caller owns it. On an error, `call->error` is set. */
 static TpsWriter *
 end_request (TpsHandlerCall *call)
 {

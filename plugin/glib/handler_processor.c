@@ -44,8 +44,8 @@ has_all (const TpsRpc *rpc, guint64 present)
   return TRUE;
 }
 
-/* Returns whether all required arguments are present and have the right types. The services refuse
- * any other call. */
+/* Returns TRUE if all required arguments are present and have the right types. The services refuse
+ * all other calls. */
 static gboolean
 is_complete (const TpsRpc *rpc, const TpsMessage *message)
 {
@@ -69,7 +69,8 @@ is_complete (const TpsRpc *rpc, const TpsMessage *message)
   return has_all (rpc, present);
 }
 
-/* Returns whether generated code may read the call. */
+/* Returns TRUE if generated code may read the call. All other calls go directly to the services,
+ * which refuse them with an error. */
 static gboolean
 is_readable (const TpsHandlerService *service, const TpsMessage *message)
 {
@@ -83,7 +84,8 @@ is_readable (const TpsHandlerService *service, const TpsMessage *message)
 static gboolean process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out,
                          GError **error);
 
-/* Returns the generated class from which this class is derived. */
+/* Returns the generated class from which the class of `processor` is derived. Sets `service`,
+ * unless the class belongs to no service. */
 static ThriftProcessorClass *
 get_generated_class (ThriftProcessor *processor, const TpsHandlerService **service)
 {
@@ -138,7 +140,7 @@ run (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError
                                               THRIFT_PROTOCOL (reading), out, error);
 }
 
-/* Callers in the library pass errors that may be set already, and read the error of a failure,
+/* Callers in the library may pass an error that is already set. After a failure they use the error,
  * which generated code does not always set. */
 static gboolean
 process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)

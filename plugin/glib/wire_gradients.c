@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients, without a copy of their elements. The checks are those of the messages' reader
- * (plugin/wire/wire_gradient.h). */
+/* Conversions of gradients, which do not copy the elements. The checks correspond to those of the
+ * reader for gradients in messages (plugin/wire/wire_gradient.h). */
 
 #include "plugin/glib/wire_values.h"
 #include "plugin/wire/wire_gradient.h"
 
 /* ---- from generated objects ----------------------------------------------------------------- */
 
-/* A tensor that is a field of `parent`. `wire` NULL = the field is not set. */
+/* Reads a tensor that is the field `name` of `parent`. If `wire` is NULL, the field is missing. */
 static gboolean
 read_field (const TpsWireTensor *wire, const gchar *parent, const gchar *name, TpsTensor *tensor,
             GError **error)

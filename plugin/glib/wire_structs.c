@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Small structs, by way of a message, which has one reader and one writer for both sides. */
+/* Conversions of small structs through the bytes of a message. Both the generated code and
+ * TpsStruct read and write these bytes, so no conversion of single fields is necessary. */
 
 #include "plugin/glib/handler_call.h"
 #include "plugin/glib/wire_values.h"
@@ -9,12 +10,12 @@
 #include "plugin/host/transport.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-/* Any name: these messages are not sent. */
+/* The name has no meaning, because the messages are not sent. */
 #define MESSAGE_NAME "struct"
 
 /* ---- from generated objects ----------------------------------------------------------------- */
 
-/* A message whose arguments are the struct; owned by the caller. */
+/* Returns a message with the fields of the object as its arguments. The caller owns it. */
 static TpsMessage *
 write_object (gconstpointer wire, GError **error)
 {
@@ -90,7 +91,7 @@ write_value (const TpsStruct *type, gconstpointer value)
   tps_writer_message_begin (out, MESSAGE_NAME, TPS_MESSAGE_CALL, 0);
   tps_struct_write (type, out, value);
   if (!tps_writer_message_end (out, NULL))
-    g_assert_not_reached (); /* it has no large values */
+    g_assert_not_reached (); /* the message has no large values */
   return tps_transcode_message (out, NULL);
 }
 

@@ -58,7 +58,7 @@ tps_tensor_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTensor *t
 
   if (!tps_tensor_view_from_wire (wire, name, &view, error))
     return FALSE;
-  if (wire->data == NULL) /* without elements */
+  if (wire->data == NULL) /* the tensor has no elements */
     tps_tensor_init (tensor, &view.shape);
   else
     tps_tensor_init_take (tensor, &view.shape,

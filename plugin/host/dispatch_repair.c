@@ -2,13 +2,16 @@
 
 /* Repairs the method look-up of generated processors.
  *
- * Generated code has two slots in each class: ThriftDispatchProcessorClass.dispatch_call, which the
- * library calls, and one of its own right behind the parent's class, which generated subclasses
- * chain to. A service's function looks for the method, and calls "the parent's" for an unknown one.
- * Up to 0.23 it takes the parent of the *object's* class, which for a subclass is the function
- * itself again. So the guard replaces every slot that the library calls. In the first round it
- * calls the original function of the object's class, in each further round that of the next
- * ancestor, and in the end the library's own function, which answers UNKNOWN_METHOD. */
+ * A generated class has two slots for its dispatch function. The library calls
+ * ThriftDispatchProcessorClass.dispatch_call. Generated subclasses chain up to a second slot, which
+ * follows the structure of the parent's class. The dispatch function of a service looks up the
+ * method; for an unknown method, it calls the function of the parent class. Up to 0.23, generated
+ * code uses the parent of the *object's* class. For an object of a subclass, this is the class of
+ * the calling function, so the function calls itself without end.
+ *
+ * The guard therefore replaces dispatch_call in every generated class. In the first round, it calls
+ * the original function of the object's class, and in each further round the function of the next
+ * ancestor. At last it calls the library's own function, which answers UNKNOWN_METHOD. */
 
 #include <thrift/c_glib/processor/thrift_dispatch_processor.h>
 
@@ -18,7 +21,7 @@
 typedef gboolean (*DispatchFunc) (ThriftDispatchProcessor *self, ThriftProtocol *in,
                                   ThriftProtocol *out, gchar *name, gint32 seqid, GError **error);
 
-/* A call in the slots of its object's class; the innermost call comes first. */
+/* A call that is being dispatched on this thread. The list begins with the innermost call. */
 typedef struct Round Round;
 struct Round
 {
@@ -26,11 +29,11 @@ struct Round
   ThriftDispatchProcessor *self;
   ThriftProtocol *in;
   gchar *name;
-  GType next; /* its function is called when the guard is entered again */
+  GType next; /* the type whose function is called when the guard is entered again */
 };
 
 static _Thread_local Round *rounds;
-static TpsMutex repair_lock = TPS_MUTEX_INIT;
+static TpsMutex repair_lock = TPS_MUTEX_INIT; /* held while classes are repaired */
 
 static GQuark
 original_quark (void)
@@ -38,7 +41,8 @@ original_quark (void)
   return g_quark_from_static_string ("tps-dispatch-call");
 }
 
-/* The original function of the type's slot; for a class that was not repaired, the current one. */
+/* Returns the original function of the type's slot. If the class was not repaired, this is the
+ * current function. */
 static DispatchFunc
 get_function (GType type)
 {
@@ -60,8 +64,8 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
 
   if (round == NULL || round->self != self || round->in != in || round->name != name)
     rounds = round = &first;
-  /* A subclass whose slot was set after the repair chains up to a repaired class: skip its own
-   * slots. */
+  /* Skip classes that were not repaired: the slot of a class that was registered after the repair
+   * contains this guard, or a function that has chained up to it. */
   while (g_type_get_qdata (round->next, original_quark ()) == NULL
          && round->next != THRIFT_TYPE_DISPATCH_PROCESSOR)
     round->next = g_type_parent (round->next);
@@ -74,8 +78,9 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
   return ok;
 }
 
-/* The function of a generated class with an empty library slot, as made by generators 0.23 and
- * 0.24: such a class adds exactly one slot to its parent's. */
+/* Returns the function of a generated class that does not set the library's slot; NULL = it sets
+ * the slot. The generators 0.23 and 0.24 produce such classes, which add exactly one slot to the
+ * class of the parent. */
 static DispatchFunc
 find_generated_slot (GType type, ThriftDispatchProcessorClass *klass)
 {
@@ -93,7 +98,7 @@ find_generated_slot (GType type, ThriftDispatchProcessorClass *klass)
 static void
 repair_class (GType type)
 {
-  ThriftDispatchProcessorClass *klass = g_type_class_ref (type); /* kept, as the repair is */
+  ThriftDispatchProcessorClass *klass = g_type_class_ref (type); /* kept: the repair must last */
   DispatchFunc *original;
   DispatchFunc generated;
 

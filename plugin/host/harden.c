@@ -31,7 +31,7 @@ G_DEFINE_TYPE (TpsHardenedProcessor, tps_hardened_processor, THRIFT_TYPE_PROCESS
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Receives a call. Returns the protocol to read it from, owned by the caller. */
+/* Receives a call. Returns the protocol from which the call must be read; the caller owns it. */
 static ThriftProtocol *
 receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **message, GError **error)
 {
@@ -59,8 +59,8 @@ receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **messa
 
 /* ---- routing -------------------------------------------------------------------------------- */
 
-/* Finds the processor for the message, borrowed; NULL = there is none. The message keeps only the
- * method in its name. */
+/* Returns the processor for the message, borrowed; NULL = there is none. Removes the name of the
+ * service from the name of the message. */
 static ThriftProcessor *
 route (const TpsHardenedProcessor *processor, TpsMessage *message)
 {
@@ -113,7 +113,8 @@ refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError *
 
 /* ---- processing ----------------------------------------------------------------------------- */
 
-/* Repairs types that calls have registered, after calls 1, 2, 4, 8, ... */
+/* Calls may register new types, for example on the first use of a struct. They are repaired after
+ * calls 1, 2, 4, 8, ..., because a search for them after every call would be too slow. */
 static void
 repair_new_types (TpsHardenedProcessor *processor)
 {
@@ -123,7 +124,7 @@ repair_new_types (TpsHardenedProcessor *processor)
     tps_repair_library ();
 }
 
-/* Takes over `message`. */
+/* Runs the processor of the application. Takes ownership of `message`. */
 static gboolean
 run (TpsHardenedProcessor *processor, ThriftProcessor *target, TpsMessage *message,
      ThriftProtocol *in, ThriftProtocol *out, GError **error)
@@ -160,7 +161,7 @@ static gboolean
 handle (TpsHardenedProcessor *processor, TpsMessage *message, ThriftProtocol *in,
         ThriftProtocol *out, GError **error)
 {
-  g_autoptr (GObject) answers = NULL; /* the protocol for the reply */
+  g_autoptr (GObject) answers = NULL; /* the protocol to which the reply is written */
   g_autoptr (TpsMessage) call = message;
   ThriftProcessor *target;
 
@@ -195,7 +196,7 @@ tps_hardened_processor_process (ThriftProcessor *base, ThriftProtocol *in, Thrif
   return FALSE;
 }
 
-/* ---- the class ------------------------------------------------------------------------------ */
+/* ---- class ---------------------------------------------------------------------------------- */
 
 static void
 tps_hardened_processor_finalize (GObject *object)
@@ -225,7 +226,8 @@ repair_service (gpointer name, gpointer processor, gpointer user_data)
   tps_repair_processor_class (processor);
 }
 
-/* A subclass of ThriftMultiplexedProcessor that overrides the routing keeps its own. */
+/* Returns the processor whose calls are routed here, or NULL. A subclass of
+ * ThriftMultiplexedProcessor that overrides the routing routes its calls itself. */
 static ThriftMultiplexedProcessor *
 find_multiplexed (ThriftProcessor *processor)
 {

@@ -13,7 +13,8 @@ struct TpsHostService
   ThriftProcessor *processor; /* hardened */
 };
 
-/* Creates a protocol that reads the call's message and keeps the reply; owned by the caller. */
+/* Creates a protocol that reads the message of the call and keeps the reply. The caller owns the
+ * protocol. */
 static ThriftProtocol *
 open_call (TpsCall *call)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Repairs of structs and transports; those of processors are in dispatch_repair.c.
+/* Repairs of structs and transports. Processors are repaired in dispatch_repair.c.
  *
- * The original functions of a class are in a table for the wrappers. A table is immutable once
- * published, and replaced as a whole when there are new types. It is never freed, because a wrapper
- * on another thread may be using it. A process has few tables: one for each round of
- * registration. */
+ * The original functions of all repaired classes are in a table, where the wrappers find them. A
+ * published table is immutable. If there are new types, a new table replaces it. A table is never
+ * freed, because a wrapper on another thread may be using it. A process has few tables: one for
+ * each search that has found new types. */
 
 #include "plugin/host/library.h"
 
@@ -27,7 +27,7 @@ typedef struct
 {
   GType type;
   void (*finalize) (GObject *object);
-  ReadFunc read; /* of structs */
+  ReadFunc read; /* NULL = the type is not a struct */
 } Original;
 
 typedef struct Table Table;
@@ -38,9 +38,9 @@ struct Table
 };
 
 static TpsMutex repair_lock = TPS_MUTEX_INIT;
-static _Atomic (const Table *) current; /* replaced under the lock */
+static _Atomic (const Table *) current; /* replaced under the lock, read without it */
 
-/* The entry of the type, or of its nearest ancestor that has one. */
+/* Returns the entry of the type, or of its nearest ancestor with an entry; NULL = there is none. */
 static const Original *
 find_original (GType type)
 {
@@ -63,10 +63,11 @@ finalizing_quark (void)
   return g_quark_from_static_string ("tps-finalizing");
 }
 
-/* Runs the original finalizer of the class, then GObject's unless the original has called it.
- * GObject's drops all data of the object, so a mark that is still present shows that it has not
- * run. If a subclass and its parent were both repaired, the mark is the entry whose finalizer runs,
- * and a chained-up call continues with the entry above it. */
+/* Runs the original finalizer of the class, and then GObject's finalizer unless the original has
+ * called it. The mark is the entry whose finalizer is running. GObject's finalizer drops all data
+ * of the object, so a mark that is still present shows that this finalizer has not run. If a
+ * subclass and its parent are both repaired, a chained-up call continues with the entry of the next
+ * ancestor. */
 static void
 finalize_to_the_end (GObject *object)
 {
@@ -84,9 +85,9 @@ finalize_to_the_end (GObject *object)
 
 /* ---- readers of structs --------------------------------------------------------------------- */
 
-/* A struct that cannot be read (a required field is missing) leaks the value that was being read.
- * If the protocol can report the error at the end of the message, the struct returns the fields
- * read so far instead. */
+/* If a struct cannot be read, for example because a required field is missing, generated code leaks
+ * the value that it was reading. Therefore, if the protocol can report the error at the end of the
+ * message, the wrapper returns success with the fields that have been read. */
 static gint32
 read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **error)
 {
@@ -110,8 +111,8 @@ read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **erro
 
 /* ---- finding and patching ------------------------------------------------------------------- */
 
-/* Classes are static data of the process. Other threads may read a slot while it is replaced, so it
- * is replaced with one atomic store. */
+/* Other threads may read a slot of a class while it is replaced, so one atomic store replaces
+ * it. */
 #define REPLACE_SLOT(slot, func) __atomic_store_n (&(slot), (func), __ATOMIC_RELEASE)
 
 static void
@@ -122,7 +123,7 @@ add_class (GHashTable *table, GType type)
 
   if (g_hash_table_contains (table, GSIZE_TO_POINTER (type)))
     return;
-  klass = g_type_class_ref (type); /* kept: reloading would undo the repair */
+  klass = g_type_class_ref (type); /* kept, so that the repair lasts */
   if (klass->finalize == finalize_to_the_end)
     return; /* inherited: the entry of the parent applies */
   original = g_new0 (Original, 1);
@@ -162,7 +163,7 @@ add_structs (GHashTable *table)
   g_free (types);
 }
 
-/* Classes of the library whose finalizers do not call GObject's. */
+/* Classes of the library whose finalizers do not chain up to GObject's. */
 static const TpsGetType library_types[] = {
   thrift_application_exception_get_type,
   thrift_buffered_transport_get_type,
@@ -173,7 +174,8 @@ static const TpsGetType library_types[] = {
   thrift_socket_get_type,
 };
 
-/* A copy of `old` with all types registered by now, or NULL if there are no new ones. */
+/* Returns a copy of `old` (may be NULL) with all types that are registered now, or NULL if there
+ * are no new types. */
 static Table *
 table_new (const Table *old)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The way of a call:
+/* A call has three steps:
  *
- *   receive   the message from a TpsHostProtocol as it is, or transcoded from any other protocol
- *   dispatch  the handler runs on this thread, which waits until the call is answered on any thread
- *   send      the reply to a TpsHostTransport as it is, or transcoded to any other protocol */
+ *   receive   The message is taken from a TpsHostProtocol, or transcoded from any other protocol.
+ *   dispatch  The handler runs on this thread, which then waits for a reply from any thread.
+ *   send      The reply is passed to a TpsHostTransport, or transcoded to any other protocol. */
 
 #include "plugin/host/processor.h"
 
@@ -30,21 +30,21 @@ typedef struct
 
 G_DEFINE_TYPE (TpsProcessor, tps_processor, THRIFT_TYPE_PROCESSOR)
 
-/* A call that this thread carries. */
+/* A call that a thread of the application carries. */
 typedef struct
 {
   const TpsProcessor *processor;
-  const TpsGrant *grant; /* of the call that this thread runs for; NULL = of no call */
+  const TpsGrant *grant; /* of the call that this thread is processing already; NULL = none */
   TpsMutex lock;
   TpsCond answered;
-  gboolean is_answered; /* lock */
-  TpsWriter *reply;     /* lock */
+  gboolean is_answered; /* guarded by the lock */
+  TpsWriter *reply;     /* guarded by the lock */
 } CarriedCall;
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Takes the message from a TpsHostProtocol. Its name is that of `in`, which may be a decorator that
- * changes it. */
+/* Takes the message from a TpsHostProtocol. `in` may be a decorator that changes the name of the
+ * message. */
 static TpsMessage *
 steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
 {
@@ -107,8 +107,8 @@ finish (gpointer carried, TpsWriter *reply)
   tps_mutex_unlock (&call->lock);
 }
 
-/* A processor of the application that TpsServer serves may call our services itself. Its caller
- * must not get more rights through it. */
+/* An application's processor that TpsServer serves may call the services itself. The grant of the
+ * call that it processes then applies, so that its caller gets no additional rights. */
 static const TpsGrant *
 get_grant (gpointer carried)
 {
@@ -164,7 +164,7 @@ choose_form (TpsMessage *message, TpsHostTransport *transport)
   message->header_seqid = form.header_seqid;
 }
 
-/* Takes over `reply`. */
+/* Sends the reply; NULL = the call was oneway. Takes ownership of `reply`. */
 static gboolean
 send_reply (TpsWriter *reply, ThriftProtocol *out, TpsHostTransport *transport, GError **error)
 {
@@ -202,7 +202,7 @@ tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol
   return FALSE;
 }
 
-/* ---- the class ------------------------------------------------------------------------------ */
+/* ---- class ---------------------------------------------------------------------------------- */
 
 static void
 tps_processor_finalize (GObject *object)

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of ThriftProtocol, in the order of its class. Writes go to a TpsWriter, reads to a
- * TpsTypedReader.
+/* Implementations of the slots of ThriftProtocol, in the order of its class. Writes go to a
+ * TpsWriter; reads come from a TpsTypedReader.
  *
- * Writing: message_begin creates a writer with the form of the request. message_end passes it to
- * the transport, whose flush sends it. A message without an end (an exception to a oneway call, a
- * result that could not be written) is dropped by the next message_begin, so that the peer receives
- * none of it.
+ * Writing: message_begin creates a writer with the form of the request. message_end passes the
+ * writer to the transport, whose flush sends the message. A message may have no end: an exception
+ * to a oneway call, or a result that could not be written. The next message_begin drops such a
+ * message, so that the peer receives none of its bytes.
  *
- * Reading: message_begin takes the next message from the transport. All reads after it succeed,
- * even wrong ones (see typed_reader.h); message_end returns the error.
+ * Reading: message_begin takes the next message from the transport. All later reads succeed, even
+ * with the wrong type (typed_reader.h); message_end returns the error.
  */
 
 #include "plugin/host/protocol.h"
@@ -26,9 +26,9 @@ struct TpsHostProtocol
   ThriftProtocol parent;
   TpsWriter *out; /* of the message that is being written */
 
-  TpsMessage *given;   /* to be read next */
-  TpsMessage *message; /* being read */
-  TpsMessage *kept;    /* was read */
+  TpsMessage *given;   /* the next message to read */
+  TpsMessage *message; /* the message that is being read */
+  TpsMessage *kept;    /* the last message that was read to its end */
   gboolean keeps_messages;
   gboolean borrows_binaries;
   guint max_elements;
@@ -42,7 +42,8 @@ typedef struct
 
 G_DEFINE_TYPE (TpsHostProtocol, tps_host_protocol, THRIFT_TYPE_PROTOCOL)
 
-/* An error that is already set stays: callers in the library do not check. */
+/* Sets the error and returns -1. An error that is already set is kept, because callers in the
+ * library may pass one. */
 static gint32
 fail (GError **error, gint code, const gchar *message)
 {
@@ -78,7 +79,7 @@ get_writer (ThriftProtocol *base, GError **error)
   return out;
 }
 
-/* Slots that pass their value to one function of the writer. */
+/* Defines a slot that passes its value to one function of the writer. */
 #define DEFINE_WRITE(slot, parameters, call)   \
   static gint32 slot parameters                \
   {                                            \
@@ -158,14 +159,15 @@ DEFINE_WRITE (write_double, (ThriftProtocol * base, const gdouble value, GError 
               tps_writer_double (out, value))
 DEFINE_WRITE (write_string, (ThriftProtocol * base, const gchar *value, GError **error),
               tps_writer_string (out, value != NULL ? value : ""))
-/* Copied by default, because generated code frees its result before the flush. */
+/* Binaries are copied by default, because generated code frees its result before the flush. */
 DEFINE_WRITE (write_binary,
               (ThriftProtocol * base, const gpointer data, const guint32 n_bytes, GError **error),
               (TPS_HOST_PROTOCOL (base)->borrows_binaries
                    ? tps_writer_binary_borrowed (out, data, n_bytes)
                    : tps_writer_binary (out, data, n_bytes)))
 
-/* Ends of fields and containers, and the stop written by write_struct_end, have no bytes. */
+/* Ends of fields and containers have no bytes. write_struct_end writes the stop field, so
+ * write_field_stop writes nothing. */
 DEFINE_WRITE (write_nothing, (ThriftProtocol * base, GError **error), (void) out)
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -211,7 +213,7 @@ next_message (TpsHostProtocol *protocol, GError **error)
   return TRUE;
 }
 
-/* The reader of the message; NULL with an error if no message was begun. */
+/* Returns the reader of the current message, or NULL with an error if there is no message. */
 static TpsTypedReader *
 get_reader (ThriftProtocol *base, GError **error)
 {
@@ -223,7 +225,7 @@ get_reader (ThriftProtocol *base, GError **error)
   return NULL;
 }
 
-/* Outputs are always set, because callers in the library use them even after errors. */
+/* Always sets the outputs, because callers in the library use them even after an error. */
 static gint32
 read_message_begin (ThriftProtocol *base, gchar **name, ThriftMessageType *type, gint32 *seqid,
                     GError **error)
@@ -373,7 +375,8 @@ DEFINE_READ (read_i32, gint32, tps_typed_reader_i32)
 DEFINE_READ (read_i64, gint64, tps_typed_reader_i64)
 DEFINE_READ (read_double, gdouble, tps_typed_reader_double)
 
-/* With a NUL after the bytes if `is_text`. NULL: no memory. */
+/* Returns a copy of the bytes, with a NUL after them if `is_text`; NULL = no memory. The caller
+ * owns it. */
 static gpointer
 copy (const TpsBytesView *view, gboolean is_text)
 {
@@ -388,7 +391,7 @@ copy (const TpsBytesView *view, gboolean is_text)
   return bytes;
 }
 
-/* Never NULL on success: generated code hashes strings that are keys. */
+/* On success, the string is never NULL, because generated code hashes keys of maps. */
 static gint32
 read_string (ThriftProtocol *base, gchar **value, GError **error)
 {
@@ -424,14 +427,14 @@ read_binary (ThriftProtocol *base, gpointer *data, guint32 *n_bytes, GError **er
   return 0;
 }
 
-/* Called by the library's own protocols only, on themselves. */
+/* Only the library's own protocols call this function, on themselves. */
 static gint
 get_min_serialized_size (ThriftProtocol *base, ThriftType type, GError **error)
 {
   return 1;
 }
 
-/* ---- messages as a whole -------------------------------------------------------------------- */
+/* ---- whole messages ------------------------------------------------------------------------- */
 
 void
 tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message, guint max_elements)
@@ -472,7 +475,7 @@ tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason)
     g_error_free (reason);
 }
 
-/* ---- the class ------------------------------------------------------------------------------ */
+/* ---- class ---------------------------------------------------------------------------------- */
 
 static void
 tps_host_protocol_finalize (GObject *object)
@@ -558,7 +561,7 @@ tps_host_protocol_new (ThriftTransport *transport)
   return g_object_new (TPS_TYPE_HOST_PROTOCOL, "transport", transport, NULL);
 }
 
-/* ---- the factory ---------------------------------------------------------------------------- */
+/* ---- factory -------------------------------------------------------------------------------- */
 
 typedef struct
 {

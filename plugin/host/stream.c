@@ -12,7 +12,7 @@
 #include "runtime/base/sync.h"
 
 #define CHUNK_BYTES 16384
-#define MAX_PIECES_AT_ONCE 64 /* of one sendmsg, below IOV_MAX */
+#define MAX_PIECES_AT_ONCE 64 /* in one sendmsg(); must not exceed IOV_MAX */
 
 #define DEFAULT_MAX_MESSAGE_BYTES ((gsize) 256 << 20)
 #define DEFAULT_MAX_HEAD_BYTES ((gsize) 16 << 20)
@@ -24,20 +24,20 @@
 
 struct TpsHostStream
 {
-  guint n_references;     /* the connection's thread only */
+  guint n_references;     /* used only on the thread of the connection */
   ThriftTransport *inner; /* borrowed, see tps_host_stream_get() */
   TpsHostOptions options;
   TpsScanner *scanner;
-  gboolean broken; /* after an error: nothing is read or written */
+  gboolean broken; /* after an error; the stream then refuses reads and writes */
 
-  TpsWriterForm form; /* of the next message that is written; without a budget */
+  TpsWriterForm form; /* of the next written message; without a budget */
 
-  /* Bytes read from the connection, not yet scanned: [begin, end). */
+  /* The bytes [begin, end) of `chunk` have been read, but not yet scanned. */
   gsize begin;
   gsize end;
 
-  /* The end of the frame that is being read, for transports that block until they have all
-   * requested bytes. */
+  /* The position in the current frame. Used for transports that block until they have all requested
+   * bytes. */
   guint n_prefix_bytes;
   guint8 prefix[4];
   gsize n_frame_bytes_missing;
@@ -102,7 +102,7 @@ stream_new (ThriftTransport *inner, const TpsHostOptions *options)
     stream->options = *options;
   fill_defaults (&stream->options);
   tps_host_options_get_limits (&stream->options, &limits);
-  stream->options.bodies = NULL; /* now referenced by the scanner */
+  stream->options.bodies = NULL; /* the scanner has a reference */
   stream->n_references = 1;
   stream->inner = inner;
   stream->scanner = tps_scanner_new (&limits);
@@ -119,8 +119,8 @@ tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options)
   if (stream != NULL)
     return tps_host_stream_ref (stream);
   stream = stream_new (inner, options);
-  /* Without a destroy function, which would not be called: C GLib's sockets do not run GObject's
-   * finalizer. */
+  /* A destroy function would be useless: sockets of C GLib do not run GObject's finalizer, which
+   * calls it. */
   g_object_set_qdata (G_OBJECT (inner), stream_quark (), stream);
   return stream;
 }
@@ -154,10 +154,10 @@ tps_host_stream_get_max_elements (const TpsHostStream *stream)
   return stream->options.max_elements;
 }
 
-/* ---- the socket ----------------------------------------------------------------------------- */
+/* ---- plain socket --------------------------------------------------------------------------- */
 
-/* The descriptor if the transport transfers its bytes as ThriftSocket does, else -1.
- * ThriftSSLSocket is a ThriftSocket too, but the bytes on its descriptor are encrypted. */
+/* Returns the descriptor of a plain ThriftSocket, or -1 for any other transport. ThriftSSLSocket is
+ * a subclass of ThriftSocket, but the bytes on its descriptor are encrypted. */
 static gint
 get_descriptor (TpsHostStream *stream)
 {
@@ -172,13 +172,14 @@ get_descriptor (TpsHostStream *stream)
   return THRIFT_SOCKET (stream->inner)->sd;
 }
 
-/* -1 = no limit. */
+/* Returns the deadline; -1 = none. */
 static gint64
 deadline_after_ms (guint timeout_ms)
 {
   return timeout_ms == G_MAXUINT ? -1 : tps_clock_now_ns () + (gint64) timeout_ms * NS_PER_MS;
 }
 
+/* Returns the earlier deadline. -1 is no deadline. */
 static gint64
 earlier (gint64 a_ns, gint64 b_ns)
 {
@@ -223,7 +224,8 @@ wait_ready (TpsHostStream *stream, gint fd, gshort events, gint64 deadline_ns, c
     }
 }
 
-/* Reads up to `n_bytes` from the socket. Returns their number, 0 at its end, -1 with an error. */
+/* Reads at most `n_bytes` from the socket. Returns the number of bytes, 0 at the end of the
+ * connection, or -1 with an error. */
 static gssize
 socket_read (TpsHostStream *stream, gint fd, guint8 *dest, gsize n_bytes, gint64 deadline_ns,
              const gchar *late, GError **error)
@@ -248,9 +250,9 @@ socket_read (TpsHostStream *stream, gint fd, guint8 *dest, gsize n_bytes, gint64
 
 /* ---- any other transport -------------------------------------------------------------------- */
 
-/* The number of bytes that the peer is sure to send: the rest of a body or a frame, or the minimum
- * that must follow. A request for more could block, because the transport's read() may wait for all
- * of them. */
+/* Returns a number of bytes that the peer must still send: the rest of a body, of a frame or of its
+ * length, otherwise one byte. A request for more could block, because the read() of a transport may
+ * wait for all requested bytes. */
 static gsize
 n_bytes_safe_to_ask (const TpsHostStream *stream, gboolean is_body, gsize n_bytes)
 {
@@ -263,8 +265,8 @@ n_bytes_safe_to_ask (const TpsHostStream *stream, gboolean is_body, gsize n_byte
   return 1;
 }
 
-/* Follows the frames in the bytes that were read. Bytes of an unframed connection are not
- * counted. */
+/* Follows the frames in the bytes that were read. Skips the bytes of an unframed message, whose
+ * first byte is 0x80 or more. */
 static void
 count_frame_bytes (TpsHostStream *stream, const guint8 *bytes, gsize n_bytes)
 {
@@ -351,7 +353,7 @@ read_some (TpsHostStream *stream, guint8 *dest, gsize n_bytes, gint64 deadline_n
   return n;
 }
 
-/* Feeds the bytes of the chunk to the scanner. */
+/* Feeds the bytes of `chunk` to the scanner. */
 static gboolean
 feed (TpsHostStream *stream, GError **error)
 {
@@ -367,7 +369,7 @@ feed (TpsHostStream *stream, GError **error)
   return TRUE;
 }
 
-/* Reads once more from the connection: into a body, or into the chunk. */
+/* Reads once from the connection, into the body that the scanner is receiving or into `chunk`. */
 static gboolean
 read_more (TpsHostStream *stream, gint64 deadline_ns, GError **error)
 {
@@ -480,7 +482,7 @@ send_on_transport (TpsHostStream *stream, const struct iovec *pieces, guint n_pi
   return FALSE;
 }
 
-/* Skips `n_sent` bytes of the pieces; `rest` is the unsent part of the first piece. */
+/* Skips `n_sent` bytes of the pieces. `rest` is the unsent part of the first piece. */
 static void
 advance (const struct iovec **pieces, guint *n_pieces, struct iovec *rest, gsize n_sent)
 {

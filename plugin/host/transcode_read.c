@@ -12,7 +12,7 @@ typedef struct
 {
   ThriftProtocol *in;
   TpsScanner *scanner;
-  gsize n_pending; /* bytes for the scanner */
+  gsize n_pending; /* bytes in `pending`, which the scanner has not received yet */
   guint8 pending[PENDING_BYTES];
   guint depth;
   GError *error;
@@ -20,7 +20,8 @@ typedef struct
 
 static gboolean copy_value (Source *source, ThriftType type);
 
-/* Whether a call of the host's protocol succeeded. */
+/* Returns TRUE if a call of the host's protocol has succeeded. Otherwise sets the error. Takes
+ * ownership of `cause`. */
 static gboolean
 check (Source *source, gint32 n_bytes, GError *cause)
 {
@@ -78,15 +79,15 @@ put_64 (Source *source, guint64 value)
   return put (source, &value, sizeof value);
 }
 
-/* Passes a count to the scanner at once, so that no element is read of a container that it
- * refuses. */
+/* Passes a count to the scanner at once. If the scanner refuses the container, no element is
+ * read. */
 static gboolean
 put_count (Source *source, guint32 n)
 {
   return put_32 (source, n) && flush_pending (source);
 }
 
-/* One function for each number type, so that the scanner receives each with its wire type. */
+/* Defines a function that reads a number of one type and passes it on with the same wire type. */
 #define DEFINE_COPY(name, type, read, put_value)  \
   static gboolean name (Source *source)           \
   {                                               \
@@ -114,7 +115,7 @@ DEFINE_COPY (copy_i64, gint64, thrift_protocol_read_i64, put_64 (source, (guint6
 DEFINE_COPY (copy_double, gdouble, thrift_protocol_read_double,
              put_64 (source, double_bits (value)))
 
-/* Debian's 0.17 returns a negative length as a large one, without bytes. */
+/* In Debian's 0.17, a negative length becomes a large length without bytes. */
 static gboolean
 copy_binary (Source *source)
 {
@@ -190,7 +191,8 @@ copy_map (Source *source)
   return check (source, n, cause);
 }
 
-/* Sets `type` to T_STOP at the end of the struct. */
+/* Copies the next field. Sets `type` to the type of the field, or T_STOP at the end of the
+ * struct. */
 static gboolean
 copy_field (Source *source, ThriftType *type)
 {
@@ -231,7 +233,8 @@ copy_struct (Source *source)
     return FALSE;
   if (!copy_fields (source))
     {
-      /* The library's compact protocol has a list of open structs, which would leak. */
+      /* Without this call, the library's compact protocol leaks an entry of its list of open
+       * structs. */
       thrift_protocol_read_struct_end (source->in, NULL);
       return FALSE;
     }
@@ -244,7 +247,7 @@ copy_nested (Source *source, gboolean (*copy) (Source *source))
 {
   gboolean ok;
 
-  /* The scanner refuses this too, but only after it has received it. */
+  /* The scanner has the same limit, but checks it only after the recursion. */
   if (source->depth == TPS_MESSAGE_MAX_DEPTH)
     {
       g_set_error (&source->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
@@ -291,7 +294,7 @@ copy_value (Source *source, ThriftType type)
     }
 }
 
-/* Copies the beginning of a message, in binary protocol. */
+/* Copies the beginning of a message. The scanner receives the binary protocol. */
 static gboolean
 copy_message_begin (Source *source)
 {

@@ -5,15 +5,15 @@
 #include "plugin/host/library.h"
 #include "runtime/base/error.h"
 
-/* ThriftTransport and its class have the same size in all versions of the library (0.14 to 0.24
- * checked), so it may be embedded. */
+/* ThriftTransport and its class have the same size in all versions of the library (checked: 0.14 to
+ * 0.24), so the parent may be embedded. */
 struct TpsHostTransport
 {
   ThriftTransport parent;
   ThriftTransport *inner;
-  TpsHostStream *stream; /* NULL: a box */
-  TpsWriterForm form;    /* of a box; has a reference of its budget */
-  TpsWriter *reply;      /* finished, not yet flushed; kept by a box */
+  TpsHostStream *stream; /* NULL = the transport is a box */
+  TpsWriterForm form;    /* of a box; has a reference to its budget */
+  TpsWriter *reply;      /* finished, but not yet flushed; a box keeps it */
 };
 
 typedef struct
@@ -119,7 +119,7 @@ open_inner (ThriftTransport *base, GError **error)
   return transport->inner == NULL || thrift_transport_open (transport->inner, error);
 }
 
-/* A server closes both transports of a connection, so the second close finds it closed. */
+/* A server closes both transports of a connection, so the inner transport may be closed already. */
 static gboolean
 close_inner (ThriftTransport *base, GError **error)
 {
@@ -167,7 +167,8 @@ flush (ThriftTransport *base, GError **error)
   return transport->stream == NULL || send_reply (transport, error);
 }
 
-/* The scanner limits the bytes; the library's own budget would refuse messages that it allows. */
+/* The scanner limits the size of messages. The library's own limit would refuse messages that the
+ * scanner allows. */
 static gboolean
 allow_bytes (ThriftTransport *base, glong n_bytes, GError **error)
 {
@@ -213,7 +214,7 @@ tps_host_transport_class_init (TpsHostTransportClass *klass)
   transport_class->countConsumedMessageBytes = allow_bytes;
 }
 
-/* ---- the factory ---------------------------------------------------------------------------- */
+/* ---- factory -------------------------------------------------------------------------------- */
 
 typedef struct
 {

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* The bytes that generated code allocates for an object with its share of a container, and for a
- * scalar in a list. */
+/* Estimates of the bytes that generated code allocates for an object, with its share of the
+ * container, and for a scalar in a list. */
 #define OBJECT_BYTES 256
 #define SCALAR_BYTES 8
 
@@ -93,7 +93,7 @@ take_next (TpsTypedLevel *level)
   return next;
 }
 
-/* Whether the next value has this type and may be read. */
+/* Returns TRUE if the next value has this type and may be read. */
 static gboolean
 expect (TpsTypedReader *reader, TpsWireType type)
 {
@@ -133,14 +133,14 @@ pop (TpsTypedReader *reader)
     reader->n_levels--;
 }
 
-/* Whether a reader creates an object for a value of this type. */
+/* Returns TRUE if generated code creates an object for a value of this type. */
 static gboolean
 is_element (TpsWireType type)
 {
   return type >= TPS_WIRE_BINARY;
 }
 
-/* Charges the message for the objects that a reader creates from it. */
+/* Charges the message for the objects that generated code creates from it. */
 static gboolean
 charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts the parts together: sockets -> http_connections -> libsoup -> http_request -> an endpoint.
- * Everything from accepting on happens on the HTTP thread. */
+/* The HTTP server. Listeners accept sockets and pass them to http_connections.c, which passes them
+ * to libsoup. libsoup reports each request to http_request.c, which calls an endpoint. All this
+ * happens on the HTTP thread. */
 
 #include "plugin/http/http.h"
 
@@ -23,10 +24,10 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
-#define MAX_HTTP_BYTES ((gsize) 64 << 20) /* of all connections with their answers */
+#define MAX_HTTP_BYTES ((gsize) 64 << 20) /* of all connections and their replies */
 #define MAX_ACCEPTS_PER_TURN 16
-#define ACCEPT_PAUSE_MS 100 /* after accept() found no descriptors or memory */
-#define END_NS ((gint64) 2 * 1000000000)
+#define ACCEPT_PAUSE_MS 100              /* after accept() found no descriptors or memory */
+#define END_NS ((gint64) 2 * 1000000000) /* for connections to end before the thread ends */
 
 static TpsTraceEvent http_listening = TPS_TRACE_EVENT ("http_listening", TPS_TRACE_INFO);
 static TpsTraceEvent http_accept_failed = TPS_TRACE_EVENT ("http_accept_failed", TPS_TRACE_ERROR);
@@ -51,7 +52,7 @@ struct TpsHttp
   gboolean has_thread;
   atomic_bool stops;
 
-  /* The HTTP thread only. */
+  /* Used only on the HTTP thread. */
   SoupServer *soup;
   TpsHttpConnections *connections;
   TpsEventStreams *streams;
@@ -84,8 +85,8 @@ set_source (Listener *listener, GSource *source, GSourceFunc func)
   g_source_attach (source, listener->http->context);
 }
 
-/* The connection stays in the backlog: without a pause the thread would only retry the accept
- * again. */
+/* The connection stays in the backlog, so the socket stays readable. Without a pause, the thread
+ * would retry accept() without end. */
 static void
 pause_accepting (Listener *listener, gint code)
 {
@@ -132,7 +133,7 @@ watch (Listener *listener)
               G_SOURCE_FUNC (on_connections));
 }
 
-/* ---- the thread ----------------------------------------------------------------------------- */
+/* ---- thread --------------------------------------------------------------------------------- */
 
 static void
 on_started (SoupServer *soup, SoupServerMessage *message, gpointer data)
@@ -181,7 +182,8 @@ count_connections (const TpsHttp *http)
   return counts.n_connections;
 }
 
-/* libsoup lets go of a connection when it sees that the socket is shut down. */
+/* Cuts all connections, and runs the main loop until libsoup has released them. libsoup releases a
+ * connection after its socket has been shut down. */
 static void
 end_serving (TpsHttp *http)
 {
@@ -288,8 +290,8 @@ serve_events (TpsHttpRequest *request, gpointer data)
   tps_event_streams_serve (((TpsHttp *) data)->streams, request);
 }
 
-/* The files of the console hold no data, and ask for a token if one is needed: browsers send none
- * when they open a page. */
+/* The files of the console contain no data, so every peer may request them. They must be open,
+ * because browsers send no token when they open a page. The page asks for a token if necessary. */
 static void
 add_own_endpoints (TpsHttp *http)
 {
@@ -319,7 +321,7 @@ add_own_endpoints (TpsHttp *http)
     }
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static void
 fill_defaults (TpsHttpOptions *options)
@@ -416,7 +418,7 @@ check_endpoints (const TpsHttp *http, GError **error)
   return TRUE;
 }
 
-/* Signals are the program's business. */
+/* The thread must block all signals, so that the program's threads handle them. */
 static gboolean
 start_thread (TpsHttp *http, GError **error)
 {

@@ -9,11 +9,12 @@
 #include "plugin/http/http_guard.h"
 #include "runtime/base/trace.h"
 
-/* The memory that libsoup and GIO take for one connection: a head of at most 64 KiB, its parts,
- * streams. */
+/* The memory that libsoup and GIO allocate for one connection: the head of a request (at most 64
+ * KiB), its parsed fields, and streams. */
 #define CONNECTION_BYTES ((gsize) 160 << 10)
 
-/* Of the socket. The kernel's own limit is some megabytes, which would hold the events of hours. */
+/* The size of a socket's send buffer. The kernel would let it grow to some megabytes, enough for
+ * the events of hours. A client that does not read would be detected too late. */
 #define SEND_BUFFER_BYTES (128 << 10)
 
 #define MESSAGE_KEY "thriftps-connection"
@@ -25,7 +26,7 @@ struct TpsHttpConnections
 {
   TpsHttpConnectionLimits limits;
   GQueue list;                 /* of TpsHttpConnection */
-  TpsHttpConnection *starting; /* being given to libsoup */
+  TpsHttpConnection *starting; /* the connection that is being passed to libsoup */
   TpsGauge *open;
   guint n_streams;
   guint64 n_accepted, n_refused;
@@ -36,7 +37,7 @@ struct TpsHttpConnection
   TpsHttpConnections *all;
   GList link;
   GSocket *socket;
-  SoupServerMessage *message; /* borrowed while libsoup has it; else NULL */
+  SoupServerMessage *message; /* borrowed while libsoup uses it; otherwise NULL */
   gchar *peer;
   gboolean is_local;
   gboolean is_stream;
@@ -44,7 +45,7 @@ struct TpsHttpConnection
   GSource *deadline; /* NULL = none */
 };
 
-/* ---- deadlines and the end ------------------------------------------------------------------ */
+/* ---- deadlines and end of connections ------------------------------------------------------- */
 
 static void
 clear_deadline (TpsHttpConnection *connection)
@@ -55,7 +56,8 @@ clear_deadline (TpsHttpConnection *connection)
   g_clear_pointer (&connection->deadline, g_source_unref);
 }
 
-/* A message that is paused for events reads its socket again only if it is resumed. */
+/* The message of an event stream is usually paused. It must be resumed, so that libsoup reads the
+ * socket and detects its end. */
 void
 tps_http_connection_cut (TpsHttpConnection *connection)
 {
@@ -90,7 +92,7 @@ forget_message (gpointer data, GObject *message)
   ((TpsHttpConnection *) data)->message = NULL;
 }
 
-/* libsoup has released the stream. */
+/* Frees the connection after libsoup has released its stream. */
 static void
 on_gone (gpointer data, GObject *stream)
 {
@@ -140,7 +142,7 @@ describe_peer (const struct sockaddr_storage *peer, socklen_t n_bytes)
                          : g_strdup ("?");
 }
 
-/* Gives it to libsoup, which emits "request-started" before this returns. */
+/* Passes the connection to libsoup, which emits "request-started" before this function returns. */
 static void
 serve (TpsHttpConnection *connection)
 {
@@ -208,7 +210,7 @@ on_started (SoupServer *soup, SoupServerMessage *message, gpointer data)
   g_object_weak_ref (G_OBJECT (message), forget_message, connection);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 static const TpsFamily open_connections = {
   .name = "http_connections",
@@ -241,7 +243,7 @@ tps_http_connections_cut_all (TpsHttpConnections *connections)
 void
 tps_http_connections_free (TpsHttpConnections *connections)
 {
-  /* A connection that libsoup still keeps would come back here. */
+  /* If libsoup still has a connection, on_gone() will use this structure, so it must leak. */
   if (connections->list.length == 0)
     g_free (connections);
 }
@@ -256,7 +258,7 @@ tps_http_connections_get_counts (const TpsHttpConnections *connections,
                                         .n_refused = connections->n_refused };
 }
 
-/* ---- of one connection ---------------------------------------------------------------------- */
+/* ---- functions for one connection ----------------------------------------------------------- */
 
 TpsHttpConnection *
 tps_http_connection_of (SoupServerMessage *message)

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A request becomes a stream: its message gets pieces of the body as events come, and is paused by
- * libsoup between them. A stream whose client does not read is cut when too much waits. */
+/* Streams of events. The message of a request for events remains open: each event is a piece of its
+ * body, and libsoup pauses the message between events. If a client does not read, its stream is cut
+ * as soon as more than MAX_WAITING_BYTES are waiting. */
 
 #include "plugin/http/http_events.h"
 
@@ -25,12 +26,12 @@ typedef struct
 {
   TpsEventStreams *all;
   GList link;
-  SoupServerMessage *message; /* borrowed until it is finished */
+  SoupServerMessage *message; /* borrowed until "finished" */
   TpsHttpConnection *connection;
-  gsize n_waiting; /* bytes that the socket has not taken */
+  gsize n_waiting; /* bytes that have not been written to the socket */
 } Stream;
 
-/* ---- one stream ----------------------------------------------------------------------------- */
+/* ---- functions for one stream --------------------------------------------------------------- */
 
 static void
 send_event (Stream *stream, GBytes *event)
@@ -77,7 +78,7 @@ on_finished (SoupServerMessage *message, gpointer data)
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-/* Takes over `data`. */
+/* Creates an event with the lines of `head`. Takes ownership of `data`. */
 static GBytes *
 new_event (const gchar *head, GString *data)
 {
@@ -162,7 +163,7 @@ tps_event_streams_serve (TpsEventStreams *streams, TpsHttpRequest *request)
   begin_stream (streams, message);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 TpsEventStreams *
 tps_event_streams_new (const TpsReports *reports, GMainContext *context, guint sample_ms)
@@ -176,7 +177,8 @@ tps_event_streams_new (const TpsReports *reports, GMainContext *context, guint s
   return streams;
 }
 
-/* Streams that libsoup has not ended yet would come back here. */
+/* If libsoup has not finished all streams, on_finished() will use this structure, so it must
+ * leak. */
 void
 tps_event_streams_free (TpsEventStreams *streams)
 {

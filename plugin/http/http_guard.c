@@ -8,8 +8,8 @@
 
 #define MAX_HOST 255
 
-/* Copies the host of "host", "host:port" or "[v6]:port" without brackets. FALSE: it is none of
- * these. */
+/* Copies the host of "HOST", "HOST:PORT", "[IPv6]" or "[IPv6]:PORT", without brackets. FALSE: the
+ * text has a different form. */
 static gboolean
 split_host (const gchar *text, gchar host[MAX_HOST + 1])
 {

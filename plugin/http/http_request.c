@@ -10,10 +10,10 @@
 
 #define JSON "application/json"
 
-/* An unwanted body is read and dropped up to this size, so that the client reads the
- * answer. */
+/* An unwanted body is read and dropped up to this size, so that the client can still read the
+ * reply. A larger body cuts the connection. */
 #define MAX_DROPPED_BYTES ((gsize) 64 << 10)
-#define DROPPED_KEY "thriftps-dropped"
+#define DROPPED_KEY "thriftps-dropped" /* data of a message: the received bytes of its body */
 
 static TpsTraceEvent http_denied = TPS_TRACE_EVENT ("http_denied", TPS_TRACE_WARNING);
 
@@ -37,7 +37,7 @@ set_header (SoupServerMessage *message, const gchar *name, const gchar *value)
   soup_message_headers_replace (soup_server_message_get_response_headers (message), name, value);
 }
 
-/* ---- the body ------------------------------------------------------------------------------- */
+/* ---- body ----------------------------------------------------------------------------------- */
 
 static gsize
 get_max_body (SoupServerMessage *message)
@@ -82,7 +82,7 @@ count_body (SoupServerMessage *message)
   return GPOINTER_TO_SIZE (g_object_get_data (G_OBJECT (message), DROPPED_KEY));
 }
 
-/* ---- for handlers --------------------------------------------------------------------------- */
+/* ---- functions for handlers ----------------------------------------------------------------- */
 
 const gchar *
 tps_http_request_get_parameter (TpsHttpRequest *request, const gchar *name)
@@ -210,7 +210,8 @@ tps_http_request_fail (TpsHttpRequest *request, guint status, const gchar *forma
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* The request line may hold an address of its own, which browsers do not send. HTTP/1.0 needs no
+/* Checks the name by which the client reaches this server. The request line may contain another
+ * name, in an absolute URL, although browsers do not send one. HTTP/1.0 does not require the header
  * Host. */
 static gboolean
 check_host (TpsHttpRequest *request, const TpsHttpRules *rules)
@@ -228,8 +229,9 @@ check_host (TpsHttpRequest *request, const TpsHttpRules *rules)
   return FALSE;
 }
 
-/* The principal is that of the request's token; without one it is anonymous. Rules name the path as
- * a method: "Http:tables". A refusal sets `*principal`, which the caller frees. */
+/* Checks the rules for the owner of the token in the request, or for the anonymous principal if
+ * there is no token. In rules, the path /tables is the method "Http:tables". A refusal sets
+ * `*principal` to the name of the principal, which the caller owns. */
 static gboolean
 ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRight right,
            gchar **principal, GError **error)
@@ -254,7 +256,8 @@ ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRig
   return ok;
 }
 
-/* Without rules, every user of this machine has all rights. */
+/* Returns TRUE if the peer may use the path. Without rules, every user of this machine has all
+ * rights. */
 static gboolean
 authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right,
            gchar **principal, GError **error)
@@ -292,8 +295,9 @@ check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *pa
   return FALSE;
 }
 
-/* Browsers send a request of another site's page that changes something, and its cookies or network
- * place, without asking; but not with this type of content, and not without its origin. */
+/* Refuses requests that a page of another site makes a browser send. The browser runs on a trusted
+ * host, so the address of the peer is no protection. Browsers add the origin of the page to such a
+ * POST. They do not send it with this content type unless the server has permitted it. */
 static gboolean
 check_post (TpsHttpRequest *request)
 {
@@ -313,7 +317,8 @@ check_post (TpsHttpRequest *request)
   return !request->is_answered;
 }
 
-/* NULL: no endpoint has that path. If several have it, the endpoint for the method is preferred. */
+/* Returns the endpoint with this path, NULL = none. If there are two, the endpoint for the method
+ * is preferred. */
 static const TpsHttpEndpoint *
 find_endpoint (const TpsHttpRules *rules, const gchar *path, gboolean is_post)
 {
@@ -376,7 +381,8 @@ answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
     tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "the path sent no response");
 }
 
-/* Callers without the right must not learn which paths exist. */
+/* The right is checked even if the path does not exist, so that callers without it cannot learn
+ * which paths exist. */
 void
 tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, const gchar *path,
                         GHashTable *query)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lists in pages. */
+/* Reports that are lists, which are sent in pages. */
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ add_connection (TpsJsonWriter *json, const TpsConnectionInfo *info)
   tps_json_close (json, '}');
 }
 
-/* The cursor of the next page is the last id of this one. */
+/* The cursor for the next page is the last id of this page. */
 static void
 add_next_id (TpsJsonWriter *json, const GArray *infos, guint64 limit)
 {
@@ -101,11 +101,11 @@ add_shard (TpsJsonWriter *json, const TpsShard *shard)
   tps_json_close (json, '}');
 }
 
-/* The traffic of tables by their names; NULLs where it is not counted. */
+/* The traffic of tables. */
 typedef struct
 {
   TpsReading *reading;
-  GHashTable *by_name[TPS_N_TABLE_COUNTS];
+  GHashTable *by_name[TPS_N_TABLE_COUNTS]; /* by table; NULL = not counted */
 } Traffic;
 
 static void
@@ -160,7 +160,7 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec, const Traffic *traffic
   tps_json_close (json, '}');
 }
 
-/* The first table after the cursor; the list is in the order of names. */
+/* Returns the index of the first table after the cursor. The tables are sorted by name. */
 static guint
 find_table_after (const TpsTableSpecs *specs, const gchar *after)
 {

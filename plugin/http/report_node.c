@@ -7,7 +7,7 @@
 #include "runtime/base/trace.h"
 #include "runtime/base/version.h"
 
-/* The threads of the server, as the watchdog of a service manager sees them. */
+/* Checks the threads of the server in the same way as the watchdog of a service manager. */
 void
 tps_report_healthz (TpsHttpRequest *request, gpointer data)
 {
@@ -104,7 +104,7 @@ add_totals (const TpsReports *reports, TpsJsonWriter *json)
   tps_reading_free (reading);
 }
 
-/* The tree's lock is held: charges that fit do not take it. */
+/* Called with the lock of the budget tree held. Charges that fit do not take this lock. */
 static void
 add_budget (TpsBudget *budget, gpointer data)
 {
@@ -153,7 +153,7 @@ add_http (const TpsReports *reports, TpsJsonWriter *json)
   tps_json_close (json, '}');
 }
 
-/* Node.set_log_level changes them. */
+/* Adds the log levels, which Node.set_log_level can change. */
 static void
 add_log_levels (TpsJsonWriter *json)
 {

@@ -17,7 +17,7 @@ add_limit (TpsJsonWriter *json, TpsQuotaKind kind, gint64 used, guint64 max)
   tps_json_close (json, '}');
 }
 
-/* Of a rate, the tokens that the bucket lacks of its burst. */
+/* For a rate, "used" is the number of tokens that the bucket lacks until it is full. */
 static void
 add_limits (TpsJsonWriter *json, const TpsTenantStatus *status)
 {

@@ -4,7 +4,7 @@
 
 #define MAX_STRAGGLERS 100
 
-/* A trainer that open rounds wait for. */
+/* A trainer whose contribution is missing in open rounds. */
 typedef struct
 {
   gint32 trainer;

@@ -25,7 +25,7 @@ add_phases (TpsJsonWriter *json, const TpsSlowCall *call)
   tps_json_add_text (json, "phase", tps_phase_name (tps_slow_call_find_phase (call)));
 }
 
-/* `since_us`: of the monotonic clock, to be added for time since 1970. */
+/* `since_us` is the difference between wall-clock time and the monotonic clock. */
 static void
 add_call (TpsJsonWriter *json, const TpsSlowCall *call, gint64 since_us)
 {

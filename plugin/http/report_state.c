@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts that several answers share. */
+/* Parts that several reports share. */
 
 #include "plugin/http/reports.h"
 
@@ -23,7 +23,7 @@ add_server_state (TpsServer *server, State *state)
     state->reasons[state->n_reasons++] = "draining";
 }
 
-/* The names are those of the phases. */
+/* Adds the phase of the data directory as a reason or a warning, unless it is LIVE. */
 static void
 add_durable_state (TpsDurable *durable, State *state)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A sample is the difference of two readings of the server's counters: of the series by their
- * labels. A series that is not in the reading before began at 0. */
+/* A sample is the difference between two readings of the server's counters. Series are matched by
+ * their labels. A series that is missing in the earlier reading began at 0. */
 
 #include "plugin/http/sampler.h"
 
@@ -12,29 +12,29 @@
 
 #define MAX_LISTED 64
 
-/* Buckets of latencies: two for each power of two, from 7.6 us to 128 s. Their bounds are bounds of
- * TpsHistogram too. */
+/* Buckets of latencies: two for each power of two, from 7.6 us to 128 s. All these bounds are also
+ * bounds of TpsHistogram, so no bucket of it must be split. */
 #define FIRST_HALF_OCTAVE (-34)
 #define N_BOUNDS 49
 
 #define LATENCY_FAMILY "request_duration_seconds"
-#define N_COUNTS TPS_N_TABLE_COUNTS /* more than there are of a method */
+#define N_COUNTS TPS_N_TABLE_COUNTS /* methods have fewer counts than tables */
 
-/* One method or table. */
+/* A method or a table. */
 typedef struct
 {
   gchar *name;
-  guint64 totals[N_COUNTS];    /* at the last sample */
-  guint64 fresh[N_COUNTS];     /* since the one before it */
-  TpsHistogramCounts *latency; /* both as above; NULL = none */
-  TpsHistogramCounts *fresh_latency;
+  guint64 totals[N_COUNTS];          /* at the last sample */
+  guint64 fresh[N_COUNTS];           /* between the last two samples */
+  TpsHistogramCounts *latency;       /* at the last sample; NULL = none */
+  TpsHistogramCounts *fresh_latency; /* between the last two samples; NULL = none */
 } Subject;
 
 struct TpsSampler
 {
   const TpsReports *reports;
   GHashTable *methods; /* of Subject, by name */
-  GHashTable *tables;  /* the same */
+  GHashTable *tables;  /* of Subject, by name */
   guint64 n_received_bytes, n_sent_bytes;
   gint64 sampled_ns;
 };
@@ -115,7 +115,7 @@ provide_subject (GHashTable *subjects, const gchar *name)
   return subject;
 }
 
-/* Adds up the series of each subject, which the first label names. */
+/* Adds up the series of each subject, whose name is the first label. */
 static void
 read_count (const TpsReading *reading, const TpsCountName *count, guint index, GHashTable *subjects)
 {
@@ -139,7 +139,8 @@ read_count (const TpsReading *reading, const TpsCountName *count, guint index, G
       Subject *each = subject;
       guint64 total = each->fresh[index];
 
-      /* A series that has ended, and one of the same name that began since, count from 0. */
+      /* If the total has fallen, a series has ended and a new one of the same name has begun at
+       * 0. */
       each->fresh[index] = total >= each->totals[index] ? total - each->totals[index] : total;
       each->totals[index] = total;
     }
@@ -213,7 +214,8 @@ compare_traffic (gconstpointer a, gconstpointer b)
 {
   const Subject *left = *(const Subject *const *) a;
   const Subject *right = *(const Subject *const *) b;
-  guint64 of_left = left->fresh[TPS_COUNT_LOOKUPS] + left->fresh[TPS_COUNT_PUSHES]; /* or calls */
+  /* For a method, the sum is the number of its calls: it has no count at TPS_COUNT_PUSHES. */
+  guint64 of_left = left->fresh[TPS_COUNT_LOOKUPS] + left->fresh[TPS_COUNT_PUSHES];
   guint64 of_right = right->fresh[TPS_COUNT_LOOKUPS] + right->fresh[TPS_COUNT_PUSHES];
 
   if (of_left != of_right)
@@ -331,7 +333,7 @@ add_totals (TpsSampler *sampler, TpsJsonWriter *json, const TpsReading *reading)
   sampler->n_sent_bytes = n_sent;
 }
 
-/* Adds up budgets of one name, such as those of several push windows. */
+/* The sums of budgets with the same name, for example of several push windows. */
 typedef struct
 {
   GPtrArray *names; /* in the order of the tree */

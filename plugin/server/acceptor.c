@@ -17,7 +17,7 @@
 #include "runtime/base/trace.h"
 
 #define MAX_ACCEPTS_PER_TURN 64
-/* The pause after accept() has failed because there were no descriptors or no memory. */
+/* The pause after accept() has failed for lack of descriptors or memory. */
 #define PAUSE_NS ((gint64) 100 * 1000000)
 
 static TpsTraceEvent connection_accepted = TPS_TRACE_EVENT ("connection_accepted", TPS_TRACE_DEBUG);
@@ -29,10 +29,9 @@ typedef struct
   TpsAcceptor *acceptor;
   gint fd;
   TpsWatch *watch;
-  gchar *
-      /* A Unix socket and the identity of its file, which another server may have replaced
-       * since. */
-      path;
+  /* The file of a Unix socket that must be removed; NULL = none. Its identity is stored, because
+   * another server may have replaced the file. */
+  gchar *path;
   dev_t device;
   ino_t inode;
 } Listener;
@@ -44,7 +43,7 @@ struct TpsAcceptor
   TpsIoThread *io;
   guint n_io;
 
-  /* The first loop's thread only. */
+  /* Used only on the thread of the first loop. */
   guint next;
   guint64 resume_timer;
 };
@@ -100,7 +99,7 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
                      choose_channel (core, peer));
 }
 
-/* FALSE: at least one listener could not be changed. */
+/* Sets the events of all listeners. Returns FALSE if at least one could not be changed. */
 static gboolean
 set_interest (TpsAcceptor *acceptor, guint32 epoll_events)
 {
@@ -137,8 +136,8 @@ resume_accepting (gpointer data)
     resume_later (acceptor);
 }
 
-/* The connection stays in the backlog, so the socket stays readable. Without a pause the loop would
- * spin. */
+/* The connection stays in the backlog, so the socket stays readable. Without a pause, the loop
+ * would retry accept() without end. */
 static void
 pause_accepting (TpsAcceptor *acceptor, gint code)
 {
@@ -205,8 +204,8 @@ remember_file (Listener *listener, const gchar *path)
   listener->inode = status.st_ino;
 }
 
-/* Takes over `fd` and `bound`. `path` is the file of a Unix socket, which is removed when the
- * listener closes; NULL = none is. */
+/* Adds a listener. Takes ownership of `fd` and `bound`. `path` is the file of a Unix socket, which
+ * is removed when the listener closes; NULL = no file is removed. */
 static void
 add_listener (TpsAcceptor *acceptor, gint fd, gchar *bound, const gchar *path)
 {

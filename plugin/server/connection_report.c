@@ -4,8 +4,8 @@
 
 #include "plugin/server/session.h"
 
-/* The number of sessions referenced while the list is locked once. No connection can begin or end
- * meanwhile. */
+/* The number of sessions that are referenced under one lock of the list. Connections cannot begin
+ * or end while the list is locked, so the number is limited. */
 #define TURN_SESSIONS 256
 
 static void

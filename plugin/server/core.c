@@ -6,8 +6,9 @@
 #include "runtime/device/pinned_pool.h"
 
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
-/* The part of page-locked bodies that is kept for reuse: allocating them is too slow to do it for
- * each request. The rest of the memory stays available to the machine. */
+/* Page-locked bodies are kept for reuse up to 1 / MAX_KEPT_PINNED_PART of their budget, because an
+ * allocation for each request would be too slow. The rest of the memory remains available to other
+ * programs. */
 #define MAX_KEPT_PINNED_PART 2
 
 static TpsBufferPool *
@@ -129,7 +130,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_free (core);
 }
 
-/* A connection that closes leaves the smaller count, `n_half_closed`, first. */
+/* A half-closed connection that closes decrements `n_half_closed` before `n_connections`. */
 gboolean
 tps_server_core_is_full (TpsServerCore *core)
 {
@@ -138,8 +139,8 @@ tps_server_core_is_full (TpsServerCore *core)
   return atomic_load (&core->n_connections) >= core->limits.max_connections + n_half_closed;
 }
 
-/* Both accesses must be sequentially consistent: the waiter sets `stopping` and then reads the
- * count. */
+/* Both accesses must be sequentially consistent, because the waiter sets `stopping` and then reads
+ * the count. Otherwise, the last drop could miss `stopping` while the waiter reads an old count. */
 void
 tps_server_core_drop (TpsServerCore *core, atomic_uint *count)
 {

@@ -9,7 +9,7 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* FALSE: there is no memory. The bodies are shared. */
+/* Copies the head, and adds references to the bodies. Returns FALSE if there is no memory. */
 static gboolean
 copy_arguments (TpsMessage *copy, const TpsMessage *message)
 {
@@ -26,7 +26,8 @@ copy_arguments (TpsMessage *copy, const TpsMessage *message)
   return TRUE;
 }
 
-/* A copy of the request without a reply; NULL: there is no memory. */
+/* Returns a copy of the request that has no reply, or NULL if there is no memory. The caller owns
+ * it. */
 static TpsMessage *
 dup_oneway (const TpsMessage *message)
 {

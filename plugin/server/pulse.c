@@ -6,21 +6,21 @@
 
 typedef struct
 {
-  TpsPulse *pulse; /* a reference until the beat returns */
-  TpsLoop *loop;   /* NULL: the beat of the workers */
-  atomic_bool is_away;
+  TpsPulse *pulse;     /* a reference until the beat returns */
+  TpsLoop *loop;       /* NULL = the beat of the workers */
+  atomic_bool is_away; /* sent, but not returned yet */
 } Beat;
 
 struct TpsPulse
 {
-  TpsRefcount refcount; /* one of the owner, and one of each beat that has not returned */
+  TpsRefcount refcount; /* one for the owner, and one for each beat that has not returned */
   TpsWorkerPool *workers;
   guint n_loops;
-  TpsMutex lock;        /* guards the following */
-  gint64 sent_ns;       /* when the beats were sent, all together */
-  gboolean is_reported; /* since then */
-  guint64 timer;        /* of the workers' beat */
-  Beat beats[];         /* [n_loops + 1]; the last one is the workers' */
+  TpsMutex lock;        /* guards everything below */
+  gint64 sent_ns;       /* the time at which all beats were sent */
+  gboolean is_reported; /* a standstill has been reported since `sent_ns` */
+  guint64 timer;        /* of the beat of the workers */
+  Beat beats[];         /* [n_loops + 1]; the last beat is for the workers */
 };
 
 TpsPulse *
@@ -46,7 +46,8 @@ pulse_unref (TpsPulse *pulse)
   g_free (pulse);
 }
 
-/* If the timer is cancelled here, its beat does not return, so its reference is released. */
+/* If the timer is cancelled, its beat does not return, so the reference of the beat is released
+ * here. */
 void
 tps_pulse_free (TpsPulse *pulse)
 {
@@ -84,7 +85,7 @@ send_beat (Beat *beat)
                                                     go_to_worker, beat);
 }
 
-/* The first beat that is away; NULL = all are back. */
+/* Returns the first beat that has not returned; NULL = all have returned. */
 static const Beat *
 find_away (const TpsPulse *pulse)
 {

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Creates the parts: loops, acceptor, sessions (through the core), services, workers; and stops and
- * frees them in order.
+/* Creates the parts of a server, and stops and frees them in order. The parts are loops, an
+ * acceptor, sessions (through the core), services and workers.
  *
- * The order of the stop: the acceptor; services, which end their pending calls; running calls;
- * connections, after their last replies; the rest. The order of freeing: the workers, because their
- * jobs answer calls and open connections; the loops; the core, of which calls still have
- * references.
- */
+ * Order of the stop: first the acceptor; then services, which end their pending calls; then running
+ * calls; then connections, after their last replies; then the rest.
+ *
+ * Order of freeing: first the workers, because their jobs answer calls and open connections; then
+ * the loops; then the core. Calls may still have references to the core. */
 
 #include "plugin/server/server.h"
 
@@ -33,10 +33,10 @@ static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_T
 static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
 
 #define NS_PER_S ((gint64) 1000000000)
-#define RUNNING_CALLS_NS (3 * NS_PER_S)
-#define UNSENT_ANSWERS_NS (1 * NS_PER_S)
+#define RUNNING_CALLS_NS (3 * NS_PER_S)  /* a stop waits so long for running calls */
+#define UNSENT_ANSWERS_NS (1 * NS_PER_S) /* a stop waits so long for unsent replies */
 #define MIN_HALF_CLOSED 8
-#define N_OTHER_DESCRIPTORS 256 /* of files and threads, an estimate */
+#define N_OTHER_DESCRIPTORS 256 /* an estimate, for files and threads */
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
 #define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
@@ -59,7 +59,7 @@ struct TpsServer
   TpsBudgets *own_budgets; /* NULL if budgets were given */
   TpsServerCore *core;
   TpsWorkerPool *own_workers;
-  TpsWorkerPool *handshakes; /* NULL: connections are plain */
+  TpsWorkerPool *handshakes; /* NULL = connections are not encrypted */
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
@@ -68,7 +68,7 @@ struct TpsServer
   TpsCond changed;
   State state;
   gboolean all_answered;
-  TpsPulse *pulse; /* NULL until it is first looked at */
+  TpsPulse *pulse; /* NULL until the first check of the threads */
 };
 
 struct TpsServerClass
@@ -134,8 +134,8 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
   server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
 }
 
-/* Handshakes have threads of their own, so that other connections and calls do not wait for the
- * arithmetic of many handshakes. */
+/* Handshakes have separate threads, so that other connections and calls do not wait for the
+ * computations of many handshakes. */
 static void
 set_tls (TpsServer *server, const TpsServerOptions *options)
 {
@@ -274,7 +274,7 @@ tps_server_list_connections (TpsServer *server, guint64 after, guint n_max)
   return tps_connection_report_new (server->core, after, n_max);
 }
 
-/* ---- sessions and threads that do not move --------------------------------------------------- */
+/* ---- stalled sessions and stuck threads ------------------------------------------------------ */
 
 static void
 check_progress (gpointer data)
@@ -297,7 +297,7 @@ make_pulse (TpsServer *server)
   return tps_pulse_new (loops, server->n_io, server->core->workers);
 }
 
-/* NULL: the server has no threads. */
+/* Returns the pulse, which is created when it is first needed; NULL = the server has no threads. */
 static TpsPulse *
 provide_pulse (TpsServer *server)
 {
@@ -311,7 +311,7 @@ provide_pulse (TpsServer *server)
   return pulse;
 }
 
-/* The log has one line for each standstill. */
+/* Each standstill is logged once. */
 gboolean
 tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing)
 {
@@ -345,7 +345,8 @@ start_loops (TpsServer *server, GError **error)
   return TRUE;
 }
 
-/* Functions that still run on a loop may use io->loop until tps_loop_free() returns. */
+/* `io->loop` must be set to NULL after tps_loop_free(): functions on the loop may use it until
+ * then. */
 static void
 free_loops (TpsServer *server)
 {
@@ -366,8 +367,8 @@ has_service (const TpsServer *server, const gchar *name)
   return FALSE;
 }
 
-/* Every server has the services that concern a connection itself: Memory, which Node.describe
- * offers, and Session. */
+/* Every server has the services for the connection itself: Memory, which Node.describe offers, and
+ * Session. */
 static void
 add_connection_services (TpsServer *server)
 {
@@ -403,8 +404,9 @@ set_up_dispatcher (TpsServer *server, TpsDispatcher *dispatcher)
     tps_dispatcher_set_access (dispatcher, server->core->access);
 }
 
-/* Creates the dispatchers of calls in frames and of calls in chunks. Both have all services of this
- * server, also those that a plugin, to which Chunks may belong, does not know. */
+/* Creates the dispatchers for calls in frames and for calls in chunks. Both have all services of
+ * this server. The Chunks service may belong to a plugin, which does not know services that were
+ * added only to this server. */
 static gboolean
 make_dispatchers (TpsServer *server, GError **error)
 {
@@ -439,7 +441,8 @@ trace_start (TpsServer *server)
              tps_field_uint ("max_connections", server->core->limits.max_connections));
 }
 
-/* Each connection may have a descriptor of its peer besides its own, for a segment. */
+/* Each connection may have two descriptors: its socket, and a descriptor from its peer for a
+ * segment. */
 static void
 reserve_descriptors (const TpsServerLimits *limits)
 {
@@ -567,7 +570,7 @@ tps_server_stop (TpsServer *server)
   return server->all_answered;
 }
 
-/* ---- as a ThriftServer ---------------------------------------------------------------------- */
+/* ---- ThriftServer --------------------------------------------------------------------------- */
 
 static gboolean
 serve (ThriftServer *base, GError **error)

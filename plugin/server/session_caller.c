@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The identity of a caller comes from, in this order: the user of a Unix socket, the certificate of
- * an encrypted connection, a token in the header of a message or in Session.authenticate. Later
- * calls have the tenant of the new principal; calls in flight keep theirs.
+/* The identity of a caller comes from three sources, in this order: the user of a Unix socket, the
+ * certificate of an encrypted connection, a token. A token comes in the header of a message or in
+ * Session.authenticate. If the principal changes, later calls have the tenant of the new principal;
+ * in-flight calls keep their tenant.
  */
 
 #include <string.h>
@@ -32,7 +33,8 @@ tps_session_show_user (TpsSession *session, gint fd)
   tps_identity_show (&session->identity, TPS_PRINCIPAL_UID, name);
 }
 
-/* The handshake of an encrypted connection has ended before its first call. */
+/* Sets the principal from the certificate. Called at the first call, when the handshake has
+ * ended. */
 static void
 show_certificate (TpsSession *session)
 {
@@ -46,7 +48,8 @@ show_certificate (TpsSession *session)
     tps_identity_show (&session->identity, TPS_PRINCIPAL_CERTIFICATE, name);
 }
 
-/* The connection sends the replies to earlier calls, and closes. */
+/* Stops reading after too many wrong tokens. The connection sends the replies to earlier calls, and
+ * then closes. */
 static void
 refuse_more (TpsSession *session)
 {
@@ -59,7 +62,8 @@ refuse_more (TpsSession *session)
              tps_field_uint ("failures", session->identity.n_failures));
 }
 
-/* The lock is held. */
+/* Authenticates the caller, and refuses more calls after too many failures. The lock must be
+ * held. */
 static gboolean
 take_token (TpsSession *session, const gchar *token, GError **error)
 {
@@ -82,8 +86,8 @@ tps_session_authenticate (TpsSession *session, const gchar *token, GError **erro
   return ok;
 }
 
-/* A token in the header has the effect of a call of Session.authenticate before the message. Peers
- * may send the same token with each message. */
+/* A token in the header of a message has the same effect as an earlier call of
+ * Session.authenticate. Peers may send the same token with each message. The lock must be held. */
 static gboolean
 take_header (TpsSession *session, const TpsMessage *message, GError **error)
 {
@@ -128,7 +132,7 @@ tps_session_identify (TpsSession *session, const TpsMessage *message, GError **e
   take_header (session, message, error);
   grant = tps_identity_get_grant (&session->identity);
   if (session->core->quotas != NULL)
-    join_tenant (session); /* that of the principal of the grant */
+    join_tenant (session); /* the tenant of the grant's principal */
   return grant;
 }
 

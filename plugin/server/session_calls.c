@@ -1,18 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A message comes in -> its call is entered at the end of `calls` -> the dispatcher runs the
- * handler -> tps_session_finish_call(), now or later, on any thread -> the reply is sent when no
- * earlier call blocks it -> the call leaves the list.
+/* The calls of a session. When a message arrives, its call is entered at the end of `calls`, and
+ * the dispatcher runs the handler. tps_session_finish_call() is called at once or later, on any
+ * thread. The reply is sent as soon as no earlier call blocks it, and then the call leaves the
+ * list.
  *
- * A call blocks a later one if both have the same sequence id, or if the connection does not frame:
- * such a peer takes the next reply for that of its oldest call. A call stays in the list while its
- * reply is handed to the socket, so that two threads cannot change the order.
+ * A call blocks a later call if both have the same sequence id, or if the connection is not framed:
+ * the peer of such a connection assigns each reply to its oldest call. A call stays in the list
+ * while its reply is passed to the socket, so that two threads cannot change the order.
  *
- * If the arguments of a call contain slices of shared memory, the reply also waits until they are
- * released, because the reply returns them to the client.
+ * If the arguments of a call contain slices of shared memory, the reply also waits until the slices
+ * are released, because the reply returns them to the client.
  *
- * At the limit of calls the connection is not read until half of them have been answered.
- */
+ * At the limit of calls, the connection is not read until half of the calls have been answered. */
 
 #include "plugin/server/message_faults.h"
 #include "plugin/server/session_private.h"
@@ -53,7 +53,8 @@ find_sendable (const TpsSession *session)
 
 /* ---- replies -------------------------------------------------------------------------------- */
 
-/* The lock is held. */
+/* Removes a call whose reply has been sent. If the peer sends no more requests, the last call
+ * closes the connection. The lock must be held. */
 static void
 leave_call (TpsSession *session, TpsSessionCall *call)
 {
@@ -91,8 +92,8 @@ send_reply (TpsSession *session, const TpsSessionCall *call)
                              core->workers);
 }
 
-/* Sends all replies that nothing blocks. The lock is held, and released during each send. Returns
- * the number of calls that left the list. */
+/* Sends all replies that no call blocks. Returns the number of calls that have left the list. The
+ * lock must be held; it is released during each send. */
 static guint
 send_replies (TpsSession *session)
 {
@@ -113,7 +114,8 @@ send_replies (TpsSession *session)
   return n_left;
 }
 
-/* One condition of the reply is met. The lock is held, and released here. */
+/* Reports that one condition of the reply is met: its existence, or the release of the slices. The
+ * lock must be held, and is released. */
 static void
 drop_awaited (TpsSessionCall *call)
 {

@@ -2,8 +2,9 @@
 
 #include "plugin/server/session_private.h"
 
-#define SMALL_REPLY_BYTES ((gsize) 64 << 10)
-/* The longest pause after one refusal: other calls of the peer may have limits of their own. */
+#define SMALL_REPLY_BYTES ((gsize) 64 << 10) /* see has_room() */
+/* The longest pause after one refusal. It is short, because other calls of the peer may have
+ * separate limits. */
 #define MAX_THROTTLE_MS 100
 #define NS_PER_MS 1000000
 
@@ -13,7 +14,7 @@ get_session (gpointer carried)
   return ((const TpsSessionCall *) carried)->session;
 }
 
-/* ---- the caller ----------------------------------------------------------------------------- */
+/* ---- caller --------------------------------------------------------------------------------- */
 
 static const gchar *
 get_peer (gpointer carried)
@@ -21,7 +22,8 @@ get_peer (gpointer carried)
   return get_session (carried)->peer;
 }
 
-/* Used without access control only. Then the principal does not change after the first call. */
+/* Called only if there is no access control. The principal then does not change after the first
+ * call, so no lock is necessary. */
 static const TpsPrincipal *
 get_principal (gpointer carried)
 {
@@ -115,7 +117,8 @@ end_throttle (gpointer data)
   set_throttled (session, FALSE);
 }
 
-/* On the loop's thread. A closed connection must have no timer. */
+/* Stops reading until `until_ns`. Must be called on the thread of the loop. A closed connection
+ * must have no timer. */
 static void
 begin_throttle (TpsSession *session, gint64 until_ns)
 {
@@ -150,9 +153,10 @@ post_throttle (TpsSession *session, gint64 until_ns)
   tps_loop_post (session->io->loop, run_throttle, throttle);
 }
 
-/* The pause bounds the rate of calls of a peer that ignores refusals. Thread: any, because workers
- * refuse calls with long arguments. The call of a closed connection may outlive the server and its
- * loops, so `io` is used under the lock with which the connection closes. */
+/* Pauses the connection after a refusal, to limit the rate of calls of a peer that ignores
+ * refusals. Thread: any, because workers refuse calls with long arguments. A call of a closed
+ * connection may outlive the server and its loops, so `io` is used only under the lock that
+ * on_closed() takes. */
 static void
 throttle_session (gpointer carried, gint wait_ms)
 {
@@ -170,7 +174,7 @@ throttle_session (gpointer carried, gint wait_ms)
     begin_throttle (session, until_ns);
 }
 
-/* The limit is also that of wrong tokens. */
+/* Limits free logins to the same number as wrong tokens. */
 static gboolean
 may_log_in (gpointer carried)
 {
@@ -182,7 +186,7 @@ may_log_in (gpointer carried)
   return TRUE;
 }
 
-/* ---- room for replies ----------------------------------------------------------------------- */
+/* ---- memory of replies ---------------------------------------------------------------------- */
 
 static TpsBudget *
 get_reply_budget (gpointer carried)
@@ -201,9 +205,9 @@ count_unread (TpsSession *session)
   return n_bytes;
 }
 
-/* Connections that do not read must not use up the budget of replies. If more than half of it is
- * charged, a connection with unread replies may add a part of the rest. The last eighth is reserved
- * for small replies of connections without unread ones. */
+/* Clients that do not read must not use up the budget of replies. If more than half of it is
+ * charged, the unread replies of a connection may take at most an eighth of the free part. The last
+ * eighth of the budget is reserved for small replies of connections without unread replies. */
 static gboolean
 has_room (gpointer carried, gsize n_bytes)
 {

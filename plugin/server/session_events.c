@@ -33,7 +33,7 @@ on_message_with_faults (TpsConnection *connection, TpsMessage *message, gpointer
   tps_message_faults_receive (session->core->faults, connection, message, on_message, data);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------ */
 
 static void
 shut_down_segments (gpointer data)
@@ -44,8 +44,8 @@ shut_down_segments (gpointer data)
   tps_segment_registry_unref (segments);
 }
 
-/* On a worker, because unmapping much memory takes long. A server that is stopping may have no
- * workers any more. */
+/* Segments are unmapped on a worker, because this takes long for much memory. A stopping server may
+ * have no workers any more, so they are unmapped here. */
 static void
 end_sharing (TpsSession *session)
 {
@@ -60,8 +60,8 @@ end_sharing (TpsSession *session)
     tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
-/* Cancels the calls that no worker has begun, and ends those that are pending in a service. When
- * the server stops, the services end their pending calls themselves and may be gone. */
+/* Cancels calls that no worker has begun, and ends calls that are pending in a service. If the
+ * server is stopping, the services end their pending calls themselves, and may have been freed. */
 static void
 end_calls (TpsSession *session)
 {
@@ -73,8 +73,8 @@ end_calls (TpsSession *session)
     tps_dispatcher_connection_closed (core->dispatcher, session);
 }
 
-/* A connection is lost if its peer is gone. It is closed if this server ends it, because of
- * messages or of unread replies. */
+/* A connection is lost if its peer is gone. It is closed if this server ends it because of invalid
+ * messages or unread replies. */
 static void
 trace_end (const TpsSession *session, const GError *error)
 {
@@ -108,8 +108,8 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
   tps_session_unref (session);
 }
 
-/* A half-closed connection does not count among `max_connections`. Those beyond `max_half_closed`
- * close at once, so that their number is bounded too. */
+/* Half-closed connections do not count toward `max_connections`. Their number is limited by
+ * `max_half_closed`: any further half-closed connection is closed at once. */
 static void
 on_half_closed (TpsConnection *connection, gpointer data)
 {
@@ -124,7 +124,7 @@ on_half_closed (TpsConnection *connection, gpointer data)
   tps_connection_close (connection);
 }
 
-/* A peer that has only shut down its sending side still gets its replies. */
+/* The peer has shut down its sending side. It still gets the replies to its calls. */
 static void
 on_ended (TpsConnection *connection, gpointer data)
 {
@@ -137,7 +137,7 @@ on_ended (TpsConnection *connection, gpointer data)
   tps_mutex_unlock (&session->lock);
 }
 
-/* ---- the begin ------------------------------------------------------------------------------ */
+/* ---- beginning ------------------------------------------------------------------------------ */
 
 static void
 start_session (gpointer data)

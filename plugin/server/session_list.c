@@ -23,7 +23,8 @@ tps_session_list_clear (TpsSessionList *list)
   tps_mutex_clear (&list->lock);
 }
 
-/* The index of the first entry with an id above `after`. The lock is held. */
+/* Returns the index of the first entry with an id above `after`. Entries are sorted by id. The lock
+ * must be held. */
 static guint
 find_after (const TpsSessionList *list, guint64 after)
 {

@@ -30,7 +30,7 @@ is_local (gint fd)
   return getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &n_bytes) == 0 && domain == AF_UNIX;
 }
 
-/* The user of the peer when it connected. */
+/* Returns TRUE if the peer had the same user as this process when it connected. */
 static gboolean
 is_same_user (gint fd)
 {

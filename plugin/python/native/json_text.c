@@ -6,7 +6,7 @@
 
 #include "runtime/base/json_writer.h"
 
-/* An optional number, which is NaN if the server did not send it: the member is left out. */
+/* Adds a number, unless it is NaN: the server has not sent it. */
 static void
 add_known (TpsJsonWriter *json, const gchar *name, gdouble value)
 {

@@ -11,7 +11,7 @@ tps_python_call_new (void)
 
   call->reply.retry_after_ms = -1;
   tps_refcount_init (&call->references);
-  tps_refcount_inc (&call->references); /* of tps_python_call_end() */
+  tps_refcount_inc (&call->references); /* tps_python_call_end() releases this reference */
   tps_mutex_init (&call->lock);
   tps_cond_init (&call->ended);
   return call;
@@ -29,8 +29,9 @@ set_error (TpsPythonCall *call, const GError *error)
   reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
 }
 
-/* The signal follows the release of the lock: otherwise the waiting thread would wake up only to
- * wait for the lock. Python may free the call in between, hence the reference. */
+/* The condition is signalled after the lock is released. Otherwise, the waiting thread would wake
+ * up and have to wait for the lock. Python may free the call in between, so this function has a
+ * separate reference. */
 void
 tps_python_call_end (TpsPythonCall *call, const GError *error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One server: the connection, Node, Durability, and rows with their LSNs. */
+/* Functions for one server: connection, Node, Durability, and rows with their LSNs. */
 
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_request.h"
@@ -185,7 +185,7 @@ tps_python_snapshot (TpsClient *client, gboolean is_incremental, gint64 timeout_
   return tps_python_request_send (client, &request, timeout_ns);
 }
 
-/* After a failure, `specs` must be cleared too. */
+/* Adds the specs of all tables. The caller must clear `specs`, even after a failure. */
 static gboolean
 add_specs (TpsTableSpecs *specs, const TpsPythonTable *tables, guint n_tables, GError **error)
 {

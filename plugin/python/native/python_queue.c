@@ -10,7 +10,7 @@ struct TpsPythonQueue
   TpsRefcount references;
   gint fd;
 
-  TpsMutex lock; /* guards the next line */
+  TpsMutex lock; /* guards `tokens` */
   GQueue tokens; /* of guint64 *, owned */
 };
 
@@ -69,8 +69,9 @@ tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token)
   tps_python_queue_unref (queue_taken);
 }
 
-/* The descriptor is emptied first: a token that another thread adds meanwhile makes it readable
- * again. If tokens remain, so does the last line. */
+/* The descriptor must be emptied before the tokens are taken. Then a token that another thread adds
+ * in between makes it readable again. If tokens remain, the descriptor is made readable at the
+ * end. */
 guint
 tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
 {
@@ -91,6 +92,6 @@ tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
   tps_mutex_unlock (&queue->lock);
   n_events = 1;
   if (are_more && write (queue->fd, &n_events, sizeof n_events) < 0)
-    g_assert (errno == EAGAIN); /* it is readable already */
+    g_assert (errno == EAGAIN); /* the descriptor is readable already */
   return n;
 }

@@ -6,8 +6,8 @@
 
 typedef struct
 {
-  TpsPythonRequest request; /* `arguments` is a copy, owned */
-  gpointer arguments;
+  TpsPythonRequest request;
+  gpointer arguments; /* a copy of `request.arguments`, owned */
   TpsPythonCall *call;
 } Sent;
 
@@ -32,8 +32,8 @@ read_answer (Sent *sent, TpsReader *in, TpsWireType type, GError **error)
     answer->clear (result);
 }
 
-/* The arguments are freed first: they borrow memory of Python, which releases it when the call has
- * ended. */
+/* The arguments must be freed before the call ends: they borrow memory that Python releases after
+ * the end of the call. */
 static void
 on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {

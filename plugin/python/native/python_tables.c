@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on any number of servers. */
+/* Functions for tables on any number of servers. */
 
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
@@ -41,7 +41,7 @@ tps_python_tables_free (TpsRemoteTables *tables)
   tps_remote_tables_free (tables);
 }
 
-/* ---- calls that wait ---- */
+/* ---- blocking calls ---- */
 
 TpsPythonCall *
 tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table, gint64 timeout_ns)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ParameterServer and Rendezvous of one server. */
+/* Functions for the services ParameterServer and Rendezvous of one server. */
 
 #include "plugin/python/native/python_request.h"
 #include "plugin/wire/wire_parameter_server.h"
@@ -186,7 +186,7 @@ clear_value (gpointer result)
 
 static const TpsPythonAnswer value_answer = { sizeof (GBytes *), take_value, clear_value };
 
-/* Takes ownership of the contents of the arguments. */
+/* Sends a call of Rendezvous. Takes ownership of the contents of `arguments`. */
 static TpsPythonCall *
 send_rendezvous (TpsClient *client, const TpsRpc *rpc, const TpsRendezvousArguments *arguments,
                  const TpsPythonAnswer *answer, gint64 timeout_ns)
