@@ -13,7 +13,7 @@
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
 
-/* ---- begin and end -------------------------------------------------------------------------- */
+/* ---- beginning and end ---------------------------------------------------------------------- */
 
 TpsCall *
 tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, gpointer carried,
@@ -36,8 +36,8 @@ tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, 
   return call;
 }
 
-/* The bodies of the request are freed before the carrier learns of the end, so that there is room
- * for the next request that it reads. */
+/* The bodies of the request must be freed before finish(), after which the carrier may read the
+ * next request. */
 void
 tps_call_end (TpsCall *call, TpsWriter *reply)
 {
@@ -51,7 +51,7 @@ tps_call_end (TpsCall *call, TpsWriter *reply)
   tps_magazine_put (&magazine, &depot, call);
 }
 
-/* The connection of a cancelled call is closed: no reply is sent. */
+/* Ends a call without a reply, because its connection is closed. */
 static void
 cancel (TpsCall *call)
 {
@@ -68,7 +68,8 @@ tps_call_get_phases (TpsCall *call)
   return tps_call_span_get_phases (call->span);
 }
 
-/* Without a tracer, calls have no span; few spans are timed in detail. */
+/* Records the beginning of a short phase. Without a tracer, calls have no span, and only few spans
+ * are timed in detail. */
 static void
 note_phase (TpsCall *call, TpsPhase phase)
 {
@@ -179,10 +180,10 @@ typedef struct
 {
   const TpsRpc *rpc;
   gconstpointer value;
-  const TpsLender *lender; /* NULL: the result borrows nothing */
+  const TpsLender *lender; /* NULL = the result borrows nothing */
 } Result;
 
-/* May run twice for one call: the reference belongs to the writer. */
+/* May be called twice for one call. Each writer gets its own reference. */
 static void
 write_value (TpsWriter *out, gconstpointer data)
 {

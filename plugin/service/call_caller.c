@@ -3,8 +3,8 @@
 #include "plugin/service/call_private.h"
 #include "runtime/base/error.h"
 
-/* The longest call of a login that passes the limits: a token, and the headers of a message. Longer
- * calls would carry uncharged bytes. */
+/* The largest login that is not charged to a tenant: a token, and the headers of a message. A
+ * larger call could carry many uncharged bytes. */
 #define MAX_LOGIN_BYTES ((gsize) 4 * TPS_TOKEN_MAX_BYTES)
 
 /* ---- identity ------------------------------------------------------------------------------- */
@@ -104,7 +104,7 @@ tps_call_throttle (TpsCall *call, gint wait_ms)
     call->ops->throttle (call->carried, wait_ms);
 }
 
-/* A peer that ignores the refusal must not repeat it as fast as it can send. */
+/* Limits the rate at which a peer can repeat a refused call. */
 static void
 throttle (TpsCall *call, const GError *refusal)
 {
@@ -118,7 +118,8 @@ may_log_in (TpsCall *call)
          && call->ops->may_log_in (call->carried);
 }
 
-/* The calls that carry a message or its reply in chunks are charged, the message itself is not. */
+/* A message that came in a transfer is not charged, because the calls that carried its chunks have
+ * been charged. */
 gboolean
 tps_call_admit (TpsCall *call, gboolean is_login, GError **error)
 {
@@ -149,7 +150,8 @@ tps_call_get_tenant (TpsCall *call)
   return call->tenant;
 }
 
-/* A call that has waited for a worker begins later than it arrived. */
+/* A call that has waited for a worker has begun later than it arrived, so its time of arrival is
+ * not passed on. */
 gboolean
 tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error)
 {

@@ -16,7 +16,7 @@ struct TpsMethodMetrics
   TpsCounter *request_bytes;
   TpsCounter *reply_bytes;
   TpsHistogram *durations;
-  _Atomic (TpsCounter *) failed[N_CODES]; /* by the wire's code; created by the first failure */
+  _Atomic (TpsCounter *) failed[N_CODES]; /* by wire code; the first failure creates a counter */
 };
 
 static const TpsFamily requests = {
@@ -63,16 +63,18 @@ static const TpsFamily reply_bytes = {
   .labels = { "method" },
 };
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- creation and release -------------------------------------------------------------------- */
 
-/* The counters of a series, which outlives its TpsMethodMetrics. */
+/* The numbers from which the in-flight calls of a method are computed. They outlive the
+ * TpsMethodMetrics. */
 typedef struct
 {
   const TpsCounter *requests;
   const TpsHistogram *durations;
 } InFlight;
 
-/* Ended calls are read first, so that they never exceed those that have begun. */
+/* The number of ended calls must be read first, so that it never exceeds the number of begun
+ * calls. */
 static gint64
 read_in_flight (gpointer user_data)
 {
@@ -108,7 +110,7 @@ tps_method_metrics_new (TpsCounters *counters, const gchar *method)
   return metrics;
 }
 
-/* The series stay: the counters of a method must not disappear while the process runs. */
+/* The series remain, because the counters of a method must not disappear while the process runs. */
 void
 tps_method_metrics_free (TpsMethodMetrics *metrics)
 {
@@ -146,7 +148,8 @@ tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *e
   tps_histogram_add_exemplar (metrics->durations, exemplar);
 }
 
-/* Threads that create it at the same time get the same counter. */
+/* Returns the counter of failures with this code. Threads that create it at the same time get the
+ * same counter. */
 static TpsCounter *
 provide_failed (TpsMethodMetrics *metrics, gint code)
 {

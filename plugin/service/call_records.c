@@ -5,8 +5,8 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
-/* One name with two levels: an error of the caller is of interest to the caller, an internal error
- * to the operator. */
+/* One event with two levels. Errors of callers concern mainly the callers, internal errors concern
+ * the operator. */
 static TpsTraceEvent request_failed = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_INFO);
 static TpsTraceEvent request_failed_here = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_ERROR);
 
@@ -24,9 +24,9 @@ get_header (const TpsCall *call, const gchar *name)
   return tps_message_get_header (call->message, name);
 }
 
-/* ---- the audit ------------------------------------------------------------------------------ */
+/* ---- audit ---------------------------------------------------------------------------------- */
 
-/* Of calls without a grant, whose principals have no rates of their own. */
+/* The audit of calls without a grant, whose principals have no separate log rates. */
 static TpsAudit common_audit = { TPS_TRACE_EVENT ("admin_call", TPS_TRACE_INFO),
                                  TPS_TRACE_EVENT ("access_refused", TPS_TRACE_WARNING) };
 
@@ -87,7 +87,7 @@ add_exemplar (TpsCall *call, gint64 elapsed_ns)
   tps_method_metrics_add_exemplar (call->metrics, &exemplar);
 }
 
-/* Must precede the end of the span, which an exemplar reads. */
+/* Must be called before the end of the span, from which an exemplar is made. */
 static void
 end_metrics (TpsCall *call, TpsWriter *reply, gint64 now_ns)
 {
@@ -122,7 +122,7 @@ end_span (TpsCall *call, gint64 now_ns)
   tps_tracer_end (call->context->tracer, call->span, &facts, now_ns);
 }
 
-/* The id of the trace that the call belongs to, in hex; NULL = none. */
+/* Returns the id of the trace of the call in hexadecimal, in `text`; NULL = the call has none. */
 static const gchar *
 find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
 {
@@ -139,7 +139,7 @@ find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* NULL if nothing is known about the caller. */
+/* Returns the name of the principal; NULL = the caller is anonymous. */
 static const gchar *
 find_principal (TpsCall *call)
 {

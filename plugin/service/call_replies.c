@@ -7,8 +7,8 @@
 #include "plugin/wire/wire_failure.h"
 #include "runtime/base/error.h"
 
-/* Replies up to this size are sent even if their connection has too many unread replies: a command
- * that took effect must not look refused. */
+/* Replies up to this size are sent even if their connection has too many unread replies. Otherwise,
+ * a command that has had its effect would be answered with a refusal. */
 #define MAX_SMALL_BYTES 4096
 
 const gchar *
@@ -32,8 +32,8 @@ begin_reply (const TpsCall *call, TpsMessageKind kind)
   return out;
 }
 
-/* FALSE with an error if the reply is longer than a message can be. The reply to a message that
- * came in a transfer is fetched in a transfer too. */
+/* Ends the reply. Returns FALSE with an error if the reply is larger than a message can be. The
+ * reply to a message that came in a transfer may be larger, because it is fetched in a transfer. */
 static gboolean
 end_reply (const TpsCall *call, TpsWriter *out, GError **error)
 {
@@ -44,8 +44,9 @@ end_reply (const TpsCall *call, TpsWriter *out, GError **error)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Errors must leave even if there is no memory for anything else, so the budget is charged only as
- * far as it has room. A connection that does not take them is not read (plugin/net). */
+/* Ends a reply with an error. Errors must be sent even if no memory is free, so the budget is
+ * charged only as far as it has room. If a peer does not read errors, its connection is not read
+ * (plugin/net). */
 static TpsWriter *
 end_error (TpsCall *call, TpsWriter *out)
 {
@@ -76,7 +77,8 @@ write_foreign_error (TpsCall *call, const GError *failure)
   return tps_call_write_exception (call, kind, text);
 }
 
-/* `transfer`: the name under which the reply is fetched; NULL = there is none. */
+/* Writes a ServiceError. `transfer` is the name under which the client can fetch the reply; NULL =
+ * there is none. */
 static TpsWriter *
 write_service_error (TpsCall *call, const GError *failure, const gchar *transfer)
 {
@@ -101,7 +103,7 @@ tps_call_write_failure (TpsCall *call, const GError *failure)
                            : write_foreign_error (call, failure);
 }
 
-/* Whether the contract has the service of that name, or a method of it if the name has no
+/* Returns TRUE if the contract has the service in `name`, or the method if `name` contains no
  * service. */
 static gboolean
 is_of_contract (const gchar *name)
@@ -151,7 +153,8 @@ tps_call_refuse_unread (TpsCall *call, TpsWriter *out)
   return tps_call_write_failure (call, error);
 }
 
-/* The place for large tensors of the reply; NULL: in the reply. */
+/* Returns the shared memory for large tensors of the reply; NULL = they are sent in the reply. The
+ * caller owns it. */
 static TpsSharing *
 find_place (TpsCall *call)
 {
@@ -173,8 +176,8 @@ tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes)
   return buffer;
 }
 
-/* Keeps a reply that no frame can hold, and returns an error that tells its client where to fetch
- * it. Takes over `out`. */
+/* Keeps a reply that is too large for a frame. Returns the error `too_long` with the name under
+ * which the client can fetch the reply. Takes ownership of `out`. */
 static TpsWriter *
 keep_reply (TpsCall *call, TpsWriter *out, const GError *too_long)
 {
@@ -194,11 +197,12 @@ keep_reply (TpsCall *call, TpsWriter *out, const GError *too_long)
       tps_call_record_error (call, error);
       return write_service_error (call, error, NULL);
     }
-  g_steal_pointer (&reply); /* the keeper's now */
+  g_steal_pointer (&reply); /* the keeper owns it now */
   return write_service_error (call, too_long, name);
 }
 
-/* The reply; with an error if it is longer than a message can be, or there is no memory for it. */
+/* Returns the reply, which the caller owns, even with an error. Errors: the reply is larger than a
+ * message can be, or there is no memory for it. */
 static TpsWriter *
 write_to (TpsCall *call, TpsSharing *place, TpsWriteResult write, gconstpointer user_data,
           GError **error)
@@ -228,7 +232,8 @@ tps_call_write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_d
         tps_segment_registry_commit (place);
       return out;
     }
-  if (place != NULL) /* a reply that is kept must not lie in memory that the next one needs */
+  /* A reply that is kept must not occupy shared memory that later replies need. */
+  if (place != NULL)
     {
       g_clear_error (&too_long);
       tps_writer_free (out);

@@ -9,27 +9,28 @@
 #include "runtime/base/sync.h"
 #include "runtime/machine/tuning.h"
 
-/* The largest head that a worker in the short lane decodes; an I/O thread decodes `inline_bytes`.
- * Heads may contain thousands of values, each with memory of its own. */
+/* The largest head that is decoded in the short lane of the workers. I/O threads decode heads of at
+ * most `inline_bytes`. Decoding may be slow, because a head may contain thousands of values that
+ * need separate allocations. */
 #define MAX_SHORT_HEAD_BYTES (1 << 20)
 
 typedef struct
 {
   const TpsMethod *method;
-  const TpsService *service; /* of the dispatcher's list */
-  TpsMethodMetrics *metrics; /* of the dispatcher's list; NULL = calls are not counted */
-  TpsGuardedMethod guarded;  /* for methods that are not listed: "Service:*" */
+  const TpsService *service; /* in the dispatcher's list */
+  TpsMethodMetrics *metrics; /* in the dispatcher's list; NULL = calls are not counted */
+  TpsGuardedMethod guarded;  /* "Service:*" for methods that the service does not list */
 } Target;
 
 struct TpsDispatcher
 {
   TpsRefcount refcount;
   GArray *services;    /* of TpsService */
-  GHashTable *targets; /* name as sent, with or without its service, to Target */
-  GHashTable *others;  /* name of a service that has handle_other ("" = the default), to Target */
+  GHashTable *targets; /* from a method's name, as sent, with or without its service, to Target */
+  GHashTable *others;  /* from a service with handle_other ("" = the default one) to Target */
   TpsMetrics *metrics; /* NULL = no metrics */
   GPtrArray *method_metrics; /* of TpsMethodMetrics, owned */
-  TpsMethodMetrics *unknown; /* of unknown methods; NULL without metrics */
+  TpsMethodMetrics *unknown; /* of unknown methods; NULL = no metrics */
   TpsCallContext context;
 };
 
@@ -78,7 +79,8 @@ add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_d
     }
 }
 
-/* Represents all methods that a service does not list. It has no handler: the service has one. */
+/* Represents all methods that a service does not list. They are handled by handle_other() of the
+ * service. */
 static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
 
 static void
@@ -105,7 +107,7 @@ find_service (const TpsDispatcher *dispatcher, const gchar *name, gsize n_bytes)
   return NULL;
 }
 
-/* A method with named initializers may lack a right. */
+/* Refuses services with a method that requires no right: the initialiser may lack the right. */
 static gboolean
 check_rights (const TpsService *service, GError **error)
 {
@@ -142,7 +144,8 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
         return FALSE;
       g_array_append_val (dispatcher->services, services[i]);
     }
-  for (guint i = 0; i < dispatcher->services->len; i++) /* the list is complete and does not move */
+  /* Targets point to elements of the list, which is complete now and does not move any more. */
+  for (guint i = 0; i < dispatcher->services->len; i++)
     {
       const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
       gboolean is_default = g_strcmp0 (service->name, default_service) == 0;
@@ -315,8 +318,8 @@ tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
 
 /* ---- rights --------------------------------------------------------------------------------- */
 
-/* The method for a name that a service does not list, including the service. The caller must free
- * the name. */
+/* Returns a method for a name that the service does not list. Its name, which the caller must free,
+ * contains the service. */
 static TpsGuardedMethod
 guard_other (const Target *target, const gchar *name)
 {
@@ -328,7 +331,8 @@ guard_other (const Target *target, const gchar *name)
                               .id = TPS_METHOD_NO_ID };
 }
 
-/* `target` NULL: there is no such method. */
+/* Returns TRUE if the caller has the right to call the method. A NULL `target` means that the
+ * method does not exist. */
 static gboolean
 may_call (const Target *target, TpsCall *call, const gchar *name, GError **error)
 {
@@ -375,7 +379,7 @@ refuse_kind (TpsCall *call, TpsMessageKind kind)
   tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
 }
 
-/* The charge of the message with all its bodies; G_MAXSIZE if that overflows. */
+/* Returns the charge of the message with all its bodies, or G_MAXSIZE if the sum overflows. */
 static gsize
 count_needed (const TpsMessage *message)
 {
@@ -409,7 +413,7 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   tps_call_reply_error (call, error);
 }
 
-/* FALSE: the call has been refused. */
+/* Prepares the call for its service. Returns FALSE if the call has been refused. */
 static gboolean
 open_service (TpsCall *call, const Target *target)
 {

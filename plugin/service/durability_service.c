@@ -8,7 +8,7 @@
 
 #define MAX_WAIT_MS (300 * 1000)
 
-/* A host that serves one connection at a time must not wait for a disk. */
+/* A server that serves one connection at a time must not wait for its disk. */
 static gboolean
 may_wait (TpsCall *call, GError **error)
 {
@@ -78,7 +78,7 @@ handle_snapshot (TpsCall *call, gpointer durable)
 
 /* ---- tables from files ----------------------------------------------------------------------- */
 
-/* A call of restore or import_table, with its arguments until it is answered. */
+/* A call of restore or import_table, with its arguments, which must live until the reply. */
 typedef struct
 {
   TpsCall *call;
@@ -105,8 +105,8 @@ set_paths (TpsTableSource *source, gchar **paths)
   source->n_paths = paths != NULL ? g_strv_length (paths) : 0;
 }
 
-/* FALSE: the call has been refused, and `reading` was freed. `arguments` belong to the method of
- * the call. */
+/* Reads the arguments into `arguments`, which must be the member of `reading` for the method of the
+ * call. Returns FALSE if the call has been refused and `reading` has been freed. */
 static gboolean
 begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
 {
@@ -119,7 +119,8 @@ begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
-/* A call without names concerns all tables of the snapshot. */
+/* Checks the rights to all tables of the call. A call without table names concerns all tables of
+ * the snapshot. */
 static gboolean
 check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
 {
@@ -131,7 +132,7 @@ check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
   return TRUE;
 }
 
-/* The last step, after the names of the tables have been read. */
+/* Checks the rights and begins the restoration. Called when the names of the tables are known. */
 static void
 go_on_reading (Reading *reading, TpsDurable *durable)
 {
@@ -202,7 +203,7 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref (buffer);
 }
 
-/* Borrows the bytes of the batch's buffer; there is no copy. */
+/* Returns the records of the batch without a copy. The result holds a reference to the buffer. */
 static GBytes *
 dup_records (const TpsLogBatch *batch)
 {
@@ -247,7 +248,7 @@ handle_read_log (TpsCall *call, gpointer durable)
   ReadLog *read;
 
   if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error)
-      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* all tables' records */
+      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* records of all tables */
     {
       tps_call_reply_error (call, error);
       return;
@@ -280,7 +281,7 @@ shut_down (gpointer durable)
   tps_durable_drop_followers (durable);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- table of methods ------------------------------------------------------------------------ */
 
 static const TpsMethod methods[] = {
   { TPS_RIGHT_PUSH, &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },

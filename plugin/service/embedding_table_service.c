@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lookup: decode, on the I/O thread, or on a worker if the arguments are long -> the store, on
- * the same thread or a worker -> encode. A push: decode -> the store, which applies it once and in
- * order -> the reply, on any thread.
+/* A lookup is decoded on the I/O thread, or on a worker if its arguments are long. The store
+ * performs it on the same thread or on a worker, which also encodes the reply. A push is decoded in
+ * the same way. The store applies it once and in order, and any thread may send the reply.
  *
- * Arguments are released before a call is answered, so that their bodies leave room for the next
- * request.
- */
+ * Arguments are released before a call is answered, so that the memory of their bodies is available
+ * to the next request. */
 
 #include "plugin/service/embedding_table_service.h"
 
@@ -16,11 +15,11 @@
 #include "runtime/base/error.h"
 #include "runtime/machine/tuning.h"
 
-/* The limit of tables that are looked up in a call on an I/O thread. */
+/* The largest number of queries or gradients of a call that runs on an I/O thread. */
 #define MAX_INLINE_QUERIES 256
 
-/* The limit of bytes that a call in the short lane reads and writes: about 10 ms. It only orders
- * calls, so a machine of half or twice the speed needs no other. */
+/* The largest number of bytes that a call in the short lane reads and writes, in about 10 ms. The
+ * limit only orders calls, so it is also good for a machine of half or twice the speed. */
 #define MAX_SHORT_BYTES ((gsize) 64 << 20)
 
 struct TpsEmbeddingTables
@@ -54,7 +53,8 @@ tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max)
   *max = (gint64) tps_table_store_get_max_bytes (tables->store);
 }
 
-/* The server may be started again. */
+/* Returns TRUE before the shut-down. The error has a retry delay, because the server may
+ * restart. */
 static gboolean
 check_up (TpsEmbeddingTables *tables, GError **error)
 {
@@ -135,7 +135,7 @@ handle_drop_table (TpsCall *call, gpointer service)
 
 /* ---- rows of tenants ------------------------------------------------------------------------ */
 
-/* Charges the rows of the request as sent. The store checks ids and shapes later. */
+/* Charges the tenant for the rows of the request as sent. The store checks ids and shapes later. */
 static gboolean
 add_tensor_rows (TpsCall *call, const TpsTensor *indices, GError **error)
 {
@@ -175,7 +175,8 @@ reserve (gpointer call, TpsDevice *device, gsize n_bytes)
   return tps_call_reserve (call, device, n_bytes);
 }
 
-/* Results of fewer than TPS_SHARING_MIN_BYTES bytes travel inline, so they do not use the place. */
+/* Returns the shared memory for results. Results of less than TPS_SHARING_MIN_BYTES are sent in the
+ * reply and do not use it. */
 static TpsLookupPlace
 get_place (TpsCall *call)
 {
@@ -230,8 +231,8 @@ lookup_bags (TpsCall *call, gpointer user_data)
     tps_call_reply_error (call, error);
 }
 
-/* Estimates the bytes that a query reads and writes. The bytes of its own tensors count even if
- * there is no such table, because they are checked. */
+/* Estimates the bytes that a query reads and writes. The bytes of its tensors count even if the
+ * table does not exist, because the tensors are checked. */
 static gsize
 estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
 {
@@ -253,7 +254,8 @@ estimate_lookup (const LookupBags *lookup)
   return n_bytes;
 }
 
-/* A call that waits for a device uses no core. */
+/* Returns the lane for a call that moves `n_bytes`. A call that waits for a device, for which the
+ * estimate is TPS_TABLE_STORE_WAITS or more, uses no core and may therefore use the short lane. */
 static TpsLane
 find_lane (gsize n_bytes)
 {
@@ -261,11 +263,12 @@ find_lane (gsize n_bytes)
                                                                       : TPS_LANE_SHORT;
 }
 
-/* Whether a lookup runs on the I/O thread. If no other connection waits for the thread, it may
- * process as much as it could read while a worker wakes up. The store does not share so little work
- * with helpers either. A connection that sends many such lookups loses its turn after 0.2 ms
- * (plugin/net). `n_bytes` is the estimate for the call. `n_index_bytes` of them are indices; 0 for
- * bags, which are compared with the limit as a whole. */
+/* Returns TRUE if a lookup should run on the I/O thread. If no other connection waits for the
+ * thread, the lookup may process as many bytes as the thread could process while a worker wakes up.
+ * The store does not share so little work with helpers either. A connection that sends many such
+ * lookups loses its turn after 0.2 ms (plugin/net). `n_bytes` is the estimate for the call, of
+ * which `n_index_bytes` are indices. For bags, `n_index_bytes` must be 0: all their bytes are
+ * compared with the limit together. */
 static gboolean
 is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
 {
@@ -354,7 +357,8 @@ lookup_rows_on_worker (TpsCall *call, gpointer user_data)
   lookup_rows (call, lookup);
 }
 
-/* The ids count even if there is no such table, because they are checked. */
+/* Estimates the bytes that a call reads and writes. The ids count even if the table does not exist,
+ * because they are checked. */
 static gsize
 estimate_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
 {
@@ -403,13 +407,13 @@ handle_lookup_rows_with_lsns (TpsCall *call, gpointer service)
 
 /* ---- pushes --------------------------------------------------------------------------------- */
 
-/* The common part of apply_row_gradients, apply_bag_gradients and assign_rows. */
+/* The common part of calls of apply_row_gradients, apply_bag_gradients and assign_rows. */
 typedef struct Push Push;
 struct Push
 {
   TpsCall *call;
   TpsTableStore *store;
-  TpsTablePush push; /* of the arguments */
+  TpsTablePush push; /* borrows from the arguments */
   void (*free) (Push *push);
 };
 
@@ -431,7 +435,7 @@ run_push (TpsCall *call, gpointer user_data)
   tps_table_store_push (push->store, &push->push, answer_push, push);
 }
 
-/* Cancels a push that has not begun. Its id stays unused. */
+/* Cancels a push that has not begun. The push window does not record its id. */
 static void
 free_push (gpointer data)
 {
@@ -440,7 +444,7 @@ free_push (gpointer data)
   push->free (push);
 }
 
-/* Runs a small push on this thread, others on a worker. */
+/* Runs a small push on this thread, and any other push on a worker. */
 static void
 begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 {
@@ -463,7 +467,7 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 
 typedef struct
 {
-  Push push; /* first */
+  Push push; /* must be first */
   TpsApplyRowGradientsArguments arguments;
 } RowPush;
 
@@ -511,7 +515,7 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
 
 typedef struct
 {
-  Push push; /* first */
+  Push push; /* must be first */
   TpsAssignRowsArguments arguments;
 } Assignment;
 
@@ -554,7 +558,7 @@ handle_assign_rows (TpsCall *call, gpointer service)
 
 typedef struct
 {
-  Push push; /* first */
+  Push push; /* must be first */
   TpsApplyBagGradientsArguments arguments;
 } BagPush;
 
@@ -607,9 +611,9 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
               arguments->n_gradients);
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- table of methods ----------------------------------------------------------------------- */
 
-/* No pending call needs to be ended: all wait for running calls, which end by themselves. */
+/* Pending calls need not be ended: they wait only for running calls, which end by themselves. */
 static void
 shut_down (gpointer object)
 {
@@ -622,7 +626,7 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_ADMIN, &tps_create_table_rpc, handle_create_table,
     TPS_METHOD_LONG }, /* fills the rows */
   { TPS_RIGHT_READ, &tps_list_tables_rpc, handle_list_tables,
-    TPS_METHOD_LONG }, /* there may be thousands */
+    TPS_METHOD_LONG }, /* there may be thousands of tables */
   { TPS_RIGHT_ADMIN, &tps_drop_table_rpc, handle_drop_table,
     TPS_METHOD_LONG }, /* releases the memory */
   { TPS_RIGHT_READ, &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },

@@ -11,10 +11,10 @@
 
 typedef struct
 {
-  TpsSegmentRegistry *segments; /* a reference while replies are held back; NULL = they are not */
+  TpsSegmentRegistry *segments; /* a reference while replies are held back; otherwise NULL */
   TpsSegmentInfo info;
-  gint fd;                  /* -1: none is sent */
-  TpsSegmentCharge *charge; /* while `fd` is held; else NULL */
+  gint fd;                  /* -1 = no descriptor is sent */
+  TpsSegmentCharge *charge; /* of `fd`; NULL = no descriptor is sent */
 } Opened;
 
 static void
@@ -45,7 +45,8 @@ open_of_kind (TpsSegmentRegistry *segments, const TpsOpenSegmentArguments *argum
   return ok;
 }
 
-/* Holds replies back until the end of the call. NULL: no memory is offered. */
+/* Holds replies back until the reply to this call is queued. Returns the segments of the
+ * connection, or NULL if no memory is offered. */
 static TpsSegmentRegistry *
 begin_open (TpsCall *call, Opened *opened, GError **error)
 {
@@ -85,10 +86,10 @@ open_lookup_segment (TpsCall *call, Opened *opened, GError **error)
   return TRUE;
 }
 
-/* The descriptor is sent with the reply, and is charged until then: otherwise a client that closes
- * segments but does not read could have any number of them. Later replies may lie in the segment,
- * so they are held back until this one is queued. open_segment and open_lookup_segment have the
- * same result. */
+/* Writes the reply. open_segment and open_lookup_segment have the same result. The descriptor is
+ * charged until it has been sent with the reply. Otherwise, a client that closes segments but does
+ * not read replies could own any number of them. Later replies may use the segment, so they are
+ * held back until this reply is queued. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -162,7 +163,8 @@ handle_close (TpsCall *call, gpointer unused)
   end_segments (call, tps_segment_registry_close);
 }
 
-/* Allocating 4 GiB takes about a second, releasing them a third of that. */
+/* Segments are opened and closed on workers: the allocation of 4 GiB takes about a second, and the
+ * release a third of a second. */
 static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
   { TPS_RIGHT_ANY, &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },

@@ -163,7 +163,8 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_ADMIN, &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
   { TPS_RIGHT_ADMIN, &tps_reload_certificates_rpc, handle_reload_certificates,
     TPS_METHOD_LONG }, /* reads files */
-  { TPS_RIGHT_ADMIN, &tps_reload_access_rpc, handle_reload_access, TPS_METHOD_LONG }, /* the same */
+  { TPS_RIGHT_ADMIN, &tps_reload_access_rpc, handle_reload_access,
+    TPS_METHOD_LONG }, /* reads files */
   { TPS_RIGHT_ADMIN, &tps_set_log_level_rpc, handle_set_log_level, TPS_METHOD_INLINE },
   { 0 },
 };

@@ -22,8 +22,9 @@ reply_average (TpsCall *call, gpointer data)
   free_average (data);
 }
 
-/* Replies of a round are written one after the other. If each has much to copy, into shared memory
- * or a socket, each gets a worker, because trainers wait for the last reply. */
+/* The replies of a round are written one after another. If each reply copies much, into shared
+ * memory or a socket, each is written by a worker, because a step of the trainers ends with the
+ * last reply. */
 static gboolean
 is_large (gsize n_bytes)
 {
@@ -39,7 +40,7 @@ is_large_average (const TpsGradient *average)
   return average->kind != TPS_GRADIENT_NONE && is_large (tps_shape_n_bytes (&tensor->shape));
 }
 
-/* The average is sent without a copy: the writer keeps references. */
+/* The average is sent without a copy, because the writer keeps references to its tensors. */
 static void
 answer_average (gpointer data, const TpsGradient *average, const GError *error)
 {
@@ -58,7 +59,7 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
     }
 }
 
-/* A contribution with an expensive check, which runs on a worker. */
+/* A contribution whose check takes long, and therefore runs on a worker. */
 typedef struct
 {
   TpsParameterServer *averaging;
@@ -126,7 +127,7 @@ handle_reset_state (TpsCall *call, gpointer service)
   tps_call_reply_done (call, error);
 }
 
-/* On a worker, because it reads and copies all parameters. */
+/* Runs on a worker, because it reads and copies all parameters. */
 static void
 handle_init_model (TpsCall *call, gpointer service)
 {
@@ -172,7 +173,7 @@ is_large_model (const TpsModelVersion *model)
   return is_large (n_bytes);
 }
 
-/* The model is sent without a copy: the writer keeps references. */
+/* The model is sent without a copy, because the writer keeps references to its tensors. */
 static void
 answer_model (gpointer data, TpsModelVersion *model, const GError *error)
 {

@@ -9,12 +9,12 @@
 struct TpsRendezvous
 {
   TpsRendezvousStore *store;
-  TpsShell shell; /* for the timer; its lock is taken before the store's */
+  TpsShell shell; /* for the timer; its lock must be taken before the lock of the store */
   TpsClockFunc clock;
   gpointer clock_data;
 };
 
-/* ---- the clock ------------------------------------------------------------------------------ */
+/* ---- clock and timer ------------------------------------------------------------------------ */
 
 static gint64
 monotonic_clock (gpointer unused)
@@ -28,7 +28,7 @@ now_ns (TpsRendezvous *rendezvous)
   return rendezvous->clock (rendezvous->clock_data);
 }
 
-/* The lock is held. */
+/* Sets the timer to the earliest deadline of a waiter. The lock of the shell must be held. */
 static void
 arm_timer (TpsRendezvous *rendezvous)
 {
@@ -141,7 +141,8 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
   tps_mutex_unlock (&rendezvous->shell.lock);
 }
 
-/* Whether the call may wait for a missing key; sets the error if not. */
+/* Returns TRUE and clears the error if the error is a missing key, for which the call may wait.
+ * Otherwise, the error is the reason. */
 static gboolean
 may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError **error)
 {
@@ -211,7 +212,7 @@ handle_remove (TpsCall *call, gpointer service)
   tps_call_reply_done (call, error);
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- table of methods ----------------------------------------------------------------------- */
 
 static void
 connection_closed (gpointer object, gconstpointer connection)

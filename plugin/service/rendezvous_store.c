@@ -10,7 +10,7 @@
 #include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
-#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key with its value in the tree */
+#define KEY_OVERHEAD_BYTES ((gsize) 256) /* an estimate for a key with its value in the tree */
 
 struct TpsRendezvousStore
 {
@@ -60,8 +60,8 @@ refuse_growth (GError **error, const gchar *key, const gchar *limit)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The bytes of a GBytes, with the charge for them and their key. Replies may keep them after the
- * key has been removed. */
+/* The bytes of a value, with the charge for the value and its key. Replies may keep a value after
+ * its key has been removed. */
 typedef struct
 {
   TpsBudget *budget; /* a reference */
@@ -81,7 +81,8 @@ free_value (gpointer data)
   tps_budget_unref (budget);
 }
 
-/* Copies the value, which may lie in a buffer that is charged to requests in flight. */
+/* Copies the value, because it may be in a buffer that is charged to in-flight requests. The caller
+ * owns the copy. */
 static GBytes *
 copy_value (TpsBudget *budget, const gchar *key, GBytes *value, GError **error)
 {
@@ -128,7 +129,7 @@ check_room (const TpsRendezvousStore *store, const gchar *key, GBytes *value, GB
   return TRUE;
 }
 
-/* With the lock held. */
+/* Sets the value of a key. Moves waiters for the key to `ended`. The lock must be held. */
 static gboolean
 set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *ended,
            GError **error)
@@ -262,7 +263,8 @@ tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner)
   tps_rendezvous_waiters_answer (&ended, TPS_ERROR_CONNECTION_LOST);
 }
 
-/* A zero byte would hide the bytes after it. An empty value has no address. */
+/* Parses a decimal number. A value with a zero byte must be refused, because the byte would hide
+ * the bytes after it. `bytes` is NULL if the value is empty. */
 static gboolean
 parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
 {
@@ -278,7 +280,8 @@ parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
   return FALSE;
 }
 
-/* With the lock held. */
+/* Adds `amount` to the number in the value of a key; a missing key counts as 0. Moves waiters for
+ * the key to `ended`. The lock must be held. */
 static gboolean
 add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64 *sum,
               GQueue *ended, GError **error)
@@ -312,7 +315,8 @@ digest_addition (const gchar *key, gint64 amount)
   return tps_push_hash_end (hash);
 }
 
-/* The lock is held, so no push is found running. */
+/* Adds to a value, unless the push has been applied already. The lock must be held; therefore, the
+ * window never contains a running push. */
 static gboolean
 add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsRendezvousPush *push,
           gint64 *sum, GQueue *ended, GError **error)
@@ -376,7 +380,7 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
   return ok;
 }
 
-/* ---- time and the end ----------------------------------------------------------------------- */
+/* ---- expiry and shut-down ------------------------------------------------------------------- */
 
 void
 tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters)

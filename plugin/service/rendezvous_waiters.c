@@ -2,18 +2,19 @@
 
 #include "plugin/service/rendezvous_waiters.h"
 
-/* A waiter with its call, its key twice, two queues and a node of the tree. */
+/* The charge of a waiter: an estimate for its call, two copies of its key, two queues and a node of
+ * the tree. */
 #define WAITER_BYTES ((gsize) 1536)
 
 typedef struct
 {
   GList of_key;   /* in the queue of its key */
   GList of_owner; /* in the queue of its owner */
-  GList ended;    /* in the queue of waiters to be answered */
+  GList ended;    /* in the queue of ended waiters, which must be answered */
   guint64 id;
   gchar *key;
   TpsRendezvousWait wait;
-  GBytes *value; /* set when the waiter is taken out with a value */
+  GBytes *value; /* NULL until the key gets a value */
 } Waiter;
 
 static gint
@@ -48,7 +49,7 @@ tps_rendezvous_waiters_clear (TpsRendezvousWaiters *waiters)
   tps_budget_unref (waiters->charge.budget);
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- new waiters ---------------------------------------------------------------------------- */
 
 static gboolean
 refuse (GError **error, const gchar *key, guint limit, const gchar *whose)
@@ -73,7 +74,7 @@ check_room (const TpsRendezvousWaiters *waiters, const gchar *key, gconstpointer
   return TRUE;
 }
 
-/* Finds or creates the queue of a key. The table copies a text key. */
+/* Returns the queue of a key, which is created if necessary. The key is copied if it is text. */
 static GQueue *
 ensure_queue (GHashTable *table, gconstpointer key, gboolean is_text)
 {
@@ -109,7 +110,7 @@ tps_rendezvous_waiters_add (TpsRendezvousWaiters *waiters, const gchar *key,
   return TRUE;
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- ended waiters -------------------------------------------------------------------------- */
 
 static void
 leave_queue (GHashTable *table, gconstpointer key, GList *link)

@@ -8,7 +8,7 @@
 #include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
 
-/* A token must not stay in freed memory. */
+/* Overwrites and frees a token, which must not remain in freed memory. */
 static void
 free_secret (gchar *secret)
 {
@@ -31,7 +31,7 @@ handle_authenticate (TpsCall *call, gpointer unused)
 
 static const gchar *const known_keys[] = { TPS_TRACEPARENT, TPS_TRACESTATE };
 
-/* The entries whose keys are known; NULL = none. */
+/* Returns a copy of the entries with known keys; NULL = none. The caller owns it. */
 static GHashTable *
 find_known (GHashTable *context)
 {

@@ -12,16 +12,16 @@
 
 typedef struct
 {
-  gint64 number; /* of the minute */
+  gint64 number; /* minutes since the clock's origin */
   guint n;
   TpsSlowCall *calls; /* [slow->n] */
 } Minute;
 
 struct TpsSlowCalls
 {
-  guint n;
-  atomic_llong minute;    /* the current one's number */
-  atomic_llong threshold; /* calls that take no longer are not kept in it */
+  guint n;                /* calls that are kept per minute */
+  atomic_llong minute;    /* the number of the current minute */
+  atomic_llong threshold; /* ns; in the current minute, only longer calls are kept */
   TpsMutex lock;          /* guards the minutes */
   Minute minutes[TPS_SLOW_CALLS_MINUTES];
 };
@@ -61,7 +61,8 @@ tps_slow_calls_wants (TpsSlowCalls *slow, gint64 total_ns, gint64 now_ns)
          || now_ns / MINUTE_NS != atomic_load_explicit (&slow->minute, memory_order_relaxed);
 }
 
-/* With the lock held: the minute of `number`, which replaces an older one. NULL: it is too old. */
+/* Returns the minute with this number, which replaces an older minute; NULL = the number is too
+ * old. The lock must be held. */
 static Minute *
 find_minute (TpsSlowCalls *slow, gint64 number)
 {
@@ -88,7 +89,7 @@ find_fastest (const Minute *minute)
   return fastest;
 }
 
-/* With the lock held. */
+/* Adds a call to the minute, if it belongs to the slowest ones. The lock must be held. */
 static void
 add (TpsSlowCalls *slow, Minute *minute, const TpsSlowCall *call)
 {

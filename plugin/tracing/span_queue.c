@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Dmitry Vyukov's bounded queue. The sequence of a slot is its state: `i` = empty, for the i-th
- * span; `i` + 1 = it holds the i-th span. A thread that adds takes its slot by compare-and-swap. */
+/* Dmitry Vyukov's bounded queue. The sequence of a slot is its state: `i` means that the slot is
+ * empty and will hold the i-th span; `i` + 1 means that it holds the i-th span. A thread that adds
+ * a span claims a slot by a compare-and-swap of `n_added`. */
 
 #include "plugin/tracing/span_queue.h"
 
@@ -18,7 +19,7 @@ struct TpsSpanQueue
   gsize mask;
   Slot *slots;
   atomic_size_t n_added;
-  atomic_size_t n_taken; /* changed by the taking thread alone */
+  atomic_size_t n_taken; /* changed only by the consumer */
   atomic_ullong n_dropped;
 };
 
@@ -88,8 +89,8 @@ tps_span_queue_take (TpsSpanQueue *queue, TpsSpan *span)
   return TRUE;
 }
 
-/* A span is added before it is taken. The count of taken spans is read first, so it never exceeds
- * the count of added spans. */
+/* Returns the number of spans in the queue. `n_taken` must be read first, so that it never exceeds
+ * `n_added`: each span is added before it is taken. */
 guint
 tps_span_queue_get_n_waiting (TpsSpanQueue *queue)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* version "-" trace id "-" parent id "-" flags */
+/* The format of a traceparent (W3C Trace Context): version "-" trace id "-" parent id "-" flags. */
 #define TRACE_ID_OFFSET 3
 #define PARENT_ID_OFFSET 36
 #define FLAGS_OFFSET 53
@@ -46,7 +46,8 @@ is_zero (const guint8 *bytes, gsize n_bytes)
   return all == 0;
 }
 
-/* Whether the text has the length and the dashes of its version. */
+/* Returns TRUE if the text has the length and the dashes of its version. Later versions may be
+ * longer. */
 static gboolean
 check_form (const gchar *text, guint8 version)
 {

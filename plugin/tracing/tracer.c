@@ -10,20 +10,20 @@
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define MAX_GAP 1e18 /* calls; it fits into 64 bits */
+#define MAX_GAP 1e18 /* calls; must fit into 64 bits */
 
 struct TpsTracer
 {
   TpsPhasesClock get_now_ns;
-  guint64 number; /* differs from that of each other tracer of the process */
+  guint64 number; /* unique among the tracers of the process; not 0 */
   gdouble sampling;
-  gint64 interval_ns; /* between two calls sampled for their callers, on average */
-  atomic_llong used_until_ns;
-  TpsSlowCalls *slow;  /* NULL = none are kept */
-  TpsSpanQueue *spans; /* NULL = none are exported */
+  gint64 interval_ns;         /* average interval between calls that callers have sampled */
+  atomic_llong used_until_ns; /* see take_from_rate() */
+  TpsSlowCalls *slow;         /* NULL = none are kept */
+  TpsSpanQueue *spans;        /* NULL = none are exported */
 };
 
-static atomic_ullong n_tracers; /* that have been made */
+static atomic_ullong n_tracers; /* created in this process */
 
 TpsTracer *
 tps_tracer_new (const TpsTracerOptions *options)
@@ -55,9 +55,10 @@ tps_tracer_free (TpsTracer *tracer)
   g_free (tracer);
 }
 
-/* ---- ids and dice ---------------------------------------------------------------------------- */
+/* ---- ids and random numbers ------------------------------------------------------------------ */
 
-/* xorshift64*, of each thread its own, begun with the kernel's random bytes. */
+/* Returns a random number from xorshift64*. Each thread has a separate generator, whose seed comes
+ * from the kernel. */
 static guint64
 draw (void)
 {
@@ -72,7 +73,7 @@ draw (void)
   return state * G_GUINT64_CONSTANT (0x2545f4914f6cdd1d);
 }
 
-/* Ids of zeros are invalid. */
+/* An id must not be zero, so the lowest bit of each word is set. */
 static void
 draw_id (guint8 *id, gsize n_bytes)
 {
@@ -86,8 +87,9 @@ draw_id (guint8 *id, gsize n_bytes)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* Whether one more call may be sampled at the request of its caller: at most `max_per_second` in
- * a second, of which all may come at once. */
+/* Returns TRUE if one more call may be sampled at the request of its caller. At most
+ * `max_per_second` calls are sampled per second; they may come in one burst. This is a token
+ * bucket: each call advances `used_until_ns` by `interval_ns`, but not beyond `now_ns`. */
 static gboolean
 take_from_rate (TpsTracer *tracer, gint64 now_ns)
 {
@@ -105,8 +107,8 @@ take_from_rate (TpsTracer *tracer, gint64 now_ns)
   return TRUE;
 }
 
-/* The number of calls before the next sampled one, if each of them is sampled with the same
- * probability. */
+/* Returns the number of calls before the next sampled call. It has a geometric distribution,
+ * because each call is sampled with the same probability. */
 static guint64
 draw_gap (const TpsTracer *tracer)
 {
@@ -121,14 +123,15 @@ draw_gap (const TpsTracer *tracer)
   return gap < MAX_GAP ? (guint64) gap : G_MAXUINT64;
 }
 
-/* One draw for all calls up to the next sampled one, because a draw for each call takes longer. */
+/* Returns TRUE if this call is sampled. One random number determines the distance to the next
+ * sampled call, because a random number for each call would take longer. */
 static gboolean
 is_drawn (const TpsTracer *tracer)
 {
   static _Thread_local struct
   {
-    guint64 tracer; /* its number; 0 = none */
-    guint64 n_left;
+    guint64 tracer; /* number of the tracer; 0 = none */
+    guint64 n_left; /* calls before the next sampled call */
   } gap;
 
   if (G_UNLIKELY (gap.tracer != tracer->number))
@@ -147,7 +150,7 @@ is_drawn (const TpsTracer *tracer)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* A call that begins a trace has ids of its own. */
+/* Creates a trace for a call without one. */
 static void
 begin_trace (TpsCallSpan *span)
 {

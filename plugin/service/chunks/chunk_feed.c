@@ -9,12 +9,12 @@ typedef struct
   TpsChunk chunk;
 } Put;
 
-/* The queued chunks of one transfer, while a worker takes them. */
+/* The queued chunks of one transfer. A feed exists while a worker processes its chunks. */
 typedef struct
 {
   TpsChunks *chunks;
   TpsTransfer *transfer; /* a reference */
-  GQueue puts;           /* of Put; the lock */
+  GQueue puts;           /* of Put; guarded by the lock of the shell */
 } Feed;
 
 static void
@@ -24,7 +24,7 @@ put_free (Put *put)
   g_free (put);
 }
 
-/* Ends the transfer, because its bytes are not a valid message. */
+/* Ends the transfer of the feed, because its bytes are not a valid message. */
 static void
 forget (const Feed *feed)
 {
@@ -57,7 +57,8 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
   return is_there;
 }
 
-/* NULL if there is none: the feed has then been removed from the table and freed. */
+/* Returns the next chunk, which the caller owns. If there is none, removes and frees the feed, and
+ * returns NULL. */
 static Put *
 next_put (Feed *feed)
 {
@@ -75,8 +76,8 @@ next_put (Feed *feed)
   return NULL;
 }
 
-/* On a worker. The reply comes last in each turn, because the service may be freed after the reply
- * to its last call. */
+/* Processes the chunks of a feed on a worker. The reply must be the last step for each chunk,
+ * because the service may be freed after the reply to its last call. */
 static void
 run_feed (TpsCall *unused, gpointer user_data)
 {
@@ -95,8 +96,8 @@ run_feed (TpsCall *unused, gpointer user_data)
     }
 }
 
-/* Adds the chunk to the feed of its transfer. Sets `is_new` if no worker takes its chunks yet.
- * NULL: no such transfer. The lock is held. */
+/* Adds the chunk to the feed of its transfer. Sets `is_new` if the feed has no worker yet. Returns
+ * NULL if there is no such transfer. The lock must be held. */
 static Feed *
 join_feed (TpsChunks *chunks, Put *put, gboolean *is_new, GError **error)
 {

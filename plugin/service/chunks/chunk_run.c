@@ -4,7 +4,7 @@
 #include "plugin/service/chunks/chunk_service_private.h"
 #include "runtime/base/error.h"
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- replies of transfers ------------------------------------------------------------------- */
 
 static gpointer
 ref_transfer (gpointer transfer)
@@ -24,7 +24,8 @@ get_answer_layout (const TpsChunks *chunks, TpsTransfer *transfer)
   return tps_chunk_layout (tps_transfer_get_n_bytes (transfer), chunks->answer_chunk_bytes);
 }
 
-/* Answers a call of run_transfer with the reply of the transfer, or its size. */
+/* Answers a call of run_transfer with the reply of the transfer, or with its size if it is longer
+ * than a chunk. */
 static void
 reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
 {
@@ -75,7 +76,7 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
   tps_call_reply_value_of (call, &chunk, &lender);
 }
 
-/* A reference of a transfer with a reply. */
+/* Returns a reference to a transfer that has a reply. */
 static TpsTransfer *
 find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error)
 {
@@ -97,7 +98,7 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   return NULL;
 }
 
-/* On a worker, because it reads the bytes for their CRC. */
+/* Runs on a worker, because it reads all bytes of the chunk for their CRC. */
 void
 tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
 {
@@ -115,15 +116,16 @@ tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
 
 /* ---- run_transfer --------------------------------------------------------------------------- */
 
-/* A running call of a transfer; the `carried` of its carrier. */
+/* A running call of a transfer, and the `carried` of its carrier. */
 typedef struct
 {
   TpsChunks *chunks;
   TpsTransfer *transfer;     /* a reference */
-  TpsDispatcher *dispatcher; /* a reference: the services may be replaced while the call waits */
-  TpsCall *lender;           /* of workers: the first call of run_transfer */
+  TpsDispatcher *dispatcher; /* a reference: the services may be replaced during the call */
+  TpsCall *lender;           /* the first call of run_transfer, which lends its workers */
   TpsTenant *tenant;         /* of the lender; NULL = none */
-  GPtrArray *askers;         /* of TpsCall: all calls of run_transfer, the lender first; the lock */
+  /* Of TpsCall: all calls of run_transfer, the lender first. Guarded by the lock of the shell. */
+  GPtrArray *askers;
 } Run;
 
 static gboolean
@@ -149,7 +151,7 @@ run_job (TpsCall *lender, gpointer user_data)
   job.func (job.user_data);
 }
 
-/* Never cancelled, because a transfer outlives the connection that began it. */
+/* `cancel` is ignored, because a transfer outlives the connection that began it. */
 static void
 run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
                gpointer user_data)
@@ -189,7 +191,8 @@ get_peer (gpointer carried)
   return tps_call_get_peer (run->lender);
 }
 
-/* The principal of the lender: a transfer belongs to one principal. */
+/* All calls of run_transfer have the same principal, because a transfer belongs to one
+ * principal. */
 static const TpsPrincipal *
 get_principal (gpointer carried)
 {
@@ -218,7 +221,7 @@ get_tenant (gpointer carried)
   return run->tenant;
 }
 
-/* The lender has not been answered yet: that is done by finish_run(). */
+/* The lender has not been answered yet, because only finish_run() answers it. */
 static void
 throttle (gpointer carried, gint wait_ms)
 {
@@ -237,7 +240,8 @@ static const TpsCarrierOps run_ops = {
   .finish = finish_run,
 };
 
-/* Takes the call of a complete transfer, and creates the Run that carries it. The lock is held. */
+/* Takes the call of a complete transfer, and creates the Run that carries it. The lock must be
+ * held. */
 static TpsMessage *
 begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
 {
@@ -261,7 +265,8 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   return message;
 }
 
-/* Adds a call that waits for the reply. The lock is held. */
+/* Adds a call that waits for the reply. Errors: UNAVAILABLE (the call must not wait). The lock must
+ * be held. */
 static void
 join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **error)
 {
@@ -290,9 +295,9 @@ dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
   tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
 }
 
-/* Finds the transfer. If it runs, joins the calls that wait for its reply. If it is complete,
- * begins to run it: sets `message` and `run`. If it has a reply, returns a reference. The lock is
- * held. */
+/* Finds the transfer. If the transfer has a reply, returns a reference to it. If its call is
+ * running, adds `call` to the calls that wait for the reply. If it is complete, begins a run, and
+ * sets `message` and `run`. The lock must be held. */
 static TpsTransfer *
 enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **message, Run **run,
            GError **error)

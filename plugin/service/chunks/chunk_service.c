@@ -7,9 +7,10 @@
 #include "plugin/service/chunks/chunk_service_private.h"
 #include "runtime/base/error.h"
 
-/* ---- the clock ------------------------------------------------------------------------------ */
+/* ---- expiry --------------------------------------------------------------------------------- */
 
-/* A use of a transfer only postpones its expiry. */
+/* The timer need not be set again after each use of a transfer, because a use only postpones the
+ * expiry. The lock must be held. */
 void
 tps_chunks_arm_timer (TpsChunks *chunks)
 {
@@ -32,7 +33,7 @@ free_forgotten (gpointer data)
   g_free (forgotten);
 }
 
-/* Expired transfers lose their names and places at once. A worker frees their memory, which takes
+/* Removes expired transfers from the store at once. A worker frees their memory, because this takes
  * long. */
 static void
 expire (gpointer data)
@@ -52,7 +53,7 @@ expire (gpointer data)
     free_forgotten (forgotten);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and release ------------------------------------------------------------------- */
 
 TpsChunks *
 tps_chunks_new (const TpsChunksOptions *options)
@@ -81,7 +82,7 @@ tps_chunks_new (const TpsChunksOptions *options)
   return chunks;
 }
 
-/* Running calls are ended by their own services. */
+/* The services of running calls end these calls. */
 static void
 shut_down (gpointer object)
 {
@@ -145,7 +146,8 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
 
 /* ---- owners --------------------------------------------------------------------------------- */
 
-/* With access control, a transfer belongs to one principal. */
+/* Returns the name of the principal to which the transfers of the call belong; NULL = there is no
+ * access control. */
 static const gchar *
 get_owner (TpsCall *call)
 {
@@ -164,7 +166,8 @@ tps_chunks_find (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **e
   return NULL;
 }
 
-/* With the lock held. */
+/* Returns the transfer with this name, which is created if necessary. Errors: ALREADY_EXISTS if the
+ * transfer of a different principal has this name. The lock must be held. */
 static TpsTransfer *
 make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments,
               GError **error)
@@ -252,7 +255,7 @@ free_ended (TpsCall *call, gpointer ended)
   tps_call_reply (call, NULL, NULL);
 }
 
-/* The room is available at once; a worker frees the memory. */
+/* The room in the store is available at once. A worker frees the memory. */
 static void
 handle_end_transfer (TpsCall *call, gpointer service)
 {
@@ -269,7 +272,7 @@ handle_end_transfer (TpsCall *call, gpointer service)
     tps_call_reply_done (call, error);
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- table of methods ----------------------------------------------------------------------- */
 
 static gboolean
 keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GError **error)
@@ -292,11 +295,11 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
 static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
   { TPS_RIGHT_ANY, &tps_put_chunk_rpc, tps_chunks_handle_put_chunk,
-    TPS_METHOD_INLINE }, /* uses a worker for the bytes */
+    TPS_METHOD_INLINE }, /* a worker reads the bytes */
   { TPS_RIGHT_ANY, &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, TPS_METHOD_INLINE },
   { TPS_RIGHT_ANY, &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TPS_METHOD_ON_WORKER },
   { TPS_RIGHT_ANY, &tps_end_transfer_rpc, handle_end_transfer,
-    TPS_METHOD_INLINE }, /* uses a worker to free the transfer */
+    TPS_METHOD_INLINE }, /* a worker frees the transfer */
   { 0 },
 };
 

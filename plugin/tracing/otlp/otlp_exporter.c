@@ -1,10 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Everything but new and free runs on the exporter's thread, in its main context:
+/* All functions but new and free run on the exporter's thread, in its main context:
  *
- *   look -> send_batch -> on_answer -> send_batch, while there are spans
- *                      -> repeat later (the same body), MAX_ATTEMPTS times at most
- *   end_soon (from free) -> send the remaining spans, without repeats -> quit
+ *   look() calls send_batch(). on_answer() receives the reply, and calls send_batch() again while
+ *   there are spans.
+ *
+ *   If a request fails, on_repeat() sends the same body later. A body is sent at most MAX_ATTEMPTS
+ *   times.
+ *
+ *   end_soon(), requested by free, sends the remaining spans without repeats, and quits the loop.
  */
 
 #include "plugin/tracing/otlp/otlp_exporter.h"
@@ -23,13 +27,13 @@
 #define DEFAULT_TIMEOUT_MS 10000
 #define DEFAULT_FLUSH_MS 2000
 #define MAX_ATTEMPTS 5
-#define STATUS_TOO_MANY_REQUESTS 429 /* not among the names of libsoup 3.2 */
+#define STATUS_TOO_MANY_REQUESTS 429 /* libsoup 3.2 has no name for it */
 
 static TpsTraceEvent otlp_failed = TPS_TRACE_EVENT ("otlp_failed", TPS_TRACE_WARNING);
 
 struct TpsOtlpExporter
 {
-  TpsOtlpOptions options; /* its text is the exporter's */
+  TpsOtlpOptions options; /* the exporter owns copies of the texts */
   gchar *uri;
   GMainContext *context;
   GMainLoop *loop;
@@ -40,14 +44,14 @@ struct TpsOtlpExporter
   guint collector; /* of the length of the queue */
 
   TpsSpan *batch; /* [max_batch] */
-  GBytes *body;   /* of the request that is sent, or will be sent again; NULL = none */
-  guint n_spans;  /* in it */
+  GBytes *body;   /* of the current request, or of the next attempt; NULL = none */
+  guint n_spans;  /* in `body` */
   guint n_attempts;
-  guint64 n_queue_dropped; /* of the tracer, counted so far */
-  SoupMessage *message;    /* under way; NULL = none */
+  guint64 n_queue_dropped; /* spans that the tracer has dropped, as far as they are counted */
+  SoupMessage *message;    /* the current request; NULL = none */
   GCancellable *cancellable;
-  GSource *timeout; /* of the message; NULL = none */
-  GSource *repeat;  /* NULL = none */
+  GSource *timeout; /* of `message`; NULL = none */
+  GSource *repeat;  /* for the next attempt; NULL = none */
   gboolean is_ending;
 };
 
@@ -59,7 +63,7 @@ find_epoch_ns (void)
   return g_get_real_time () * 1000 - tps_clock_now_ns ();
 }
 
-/* Has `func (exporter)` called on the exporter's thread in `after_ms`. */
+/* Calls `func (exporter)` on the exporter's thread after `after_ms`. The caller owns the source. */
 static GSource *
 call_later (TpsOtlpExporter *exporter, guint after_ms, GSourceFunc func)
 {
@@ -81,7 +85,7 @@ clear_source (GSource **source)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* Spans that found no room in the tracer's queue are dropped spans too. */
+/* Counts spans that were dropped because the queue of the tracer was full. */
 static void
 count_queue_drops (TpsOtlpExporter *exporter)
 {
@@ -91,7 +95,7 @@ count_queue_drops (TpsOtlpExporter *exporter)
   exporter->n_queue_dropped = n;
 }
 
-/* Makes the next body. FALSE: there are no spans. */
+/* Writes the next body. Returns FALSE if there are no spans. */
 static gboolean
 take_batch (TpsOtlpExporter *exporter)
 {
@@ -136,7 +140,8 @@ may_repeat (guint status)
          || status == SOUP_STATUS_GATEWAY_TIMEOUT;
 }
 
-/* The pause before the next attempt: the collector's, in seconds, or one that doubles. */
+/* Returns the pause before the next attempt: the pause that the collector requests, in seconds, or
+ * a pause that doubles with each attempt. */
 static guint
 find_pause_ms (const TpsOtlpExporter *exporter, SoupMessage *message)
 {
@@ -241,7 +246,7 @@ give_up (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* A batch that waits to be sent again is sent now. */
+/* Begins the end. A batch that waits for its next attempt is sent at once. */
 static gboolean
 end_soon (gpointer data)
 {
@@ -255,9 +260,10 @@ end_soon (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- thread ---------------------------------------------------------------------------------- */
 
-/* The loop may have been left while a request was under way: its answer must still come. */
+/* Drops all remaining spans. If the loop was quit during a request, the request is cancelled, and
+ * its callback must be called before the exporter is freed. */
 static void
 drop_rest (TpsOtlpExporter *exporter)
 {
@@ -278,7 +284,7 @@ run (gpointer data)
   GSource *looks;
 
   g_main_context_push_thread_default (exporter->context);
-  /* GIO's proxies would come from the settings of a desktop, which a server need not have. */
+  /* No proxy resolver: GIO would search the settings of a desktop for proxies. */
   exporter->session = soup_session_new_with_options ("user-agent", "thriftps", "proxy-resolver",
                                                      NULL, NULL);
   looks = call_later (exporter, exporter->options.interval_ms, look);
@@ -375,7 +381,8 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   return exporter;
 }
 
-/* The loop may not run yet, so it must end itself. */
+/* Waits for the end of the thread. g_main_loop_quit() must be called from the loop, because it
+ * would have no effect if the loop does not run yet. */
 static void
 ask_to_end (TpsOtlpExporter *exporter)
 {

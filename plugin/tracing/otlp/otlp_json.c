@@ -6,7 +6,7 @@
 
 #include "runtime/base/json_writer.h"
 
-/* Numbers of the enums in opentelemetry/proto/trace/v1/trace.proto. */
+/* Values of the enums in opentelemetry/proto/trace/v1/trace.proto. */
 #define KIND_INTERNAL 1
 #define KIND_SERVER 2
 #define STATUS_ERROR 2
@@ -30,7 +30,7 @@ add_time (TpsJsonWriter *json, const gchar *name, gint64 time_ns)
   tps_json_add_text (json, name, text);
 }
 
-/* An unknown value, which is NULL or empty, is left out. */
+/* Adds an attribute, unless its value is unknown: NULL or empty. */
 static void
 add_attribute (TpsJsonWriter *json, const gchar *key, const gchar *value)
 {
@@ -65,7 +65,7 @@ has_parent (const TpsSpan *span)
   return memcmp (span->context.parent_id, none, sizeof none) != 0;
 }
 
-/* "Service:method" as rpc.service and rpc.method; a name without a service is a method. */
+/* Adds "Service:method" as rpc.service and rpc.method. A name without a colon is a method. */
 static void
 add_method (TpsJsonWriter *json, const TpsSpan *span)
 {
@@ -105,7 +105,7 @@ add_call (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
   tps_json_close (json, '}');
 }
 
-/* Ids of phases follow from that of their call. */
+/* Adds a child span for each phase. Its id is derived from the id of the call's span. */
 static void
 add_phases (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
 {
