@@ -43,7 +43,7 @@ public final class WordTable {
           new EmbeddingTable.Client(
               new TMultiplexedProtocol(new TBinaryProtocol(transport), "EmbeddingTable"));
 
-      // Also succeeds if the table exists with the same specification.
+      // This call also succeeds if the table exists with the same specification.
       tables.create_table(
           new TableSpec("words", 10000, 4, DType.FLOAT32)
               .setInitializer(new Initializer().setKind(InitializerKind.ZEROS))

@@ -52,8 +52,8 @@ def main(*addresses):
             loss = torch.nn.functional.binary_cross_entropy_with_logits(model(users, items), liked)
             if step % 100 == 0:
                 print("step %3d  loss %.2f" % (step, loss), flush=True)
-            loss.backward()  # pushes gradients of rows; the servers run their optimizer
-        tps.step()  # waits for the last push
+            loss.backward()  # pushes gradients of rows; the servers run the optimizer
+        tps.step()  # waits until the last push has been applied
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* An embedding table in C with the stock Thrift C GLib library: pushes the gradient of a bag of
- * words and looks the bag up. Our own client (plugin/client/remote_tables.h) is shorter and faster.
+ * words and looks the bag up. A program that uses the client of ThriftPS
+ * (plugin/client/remote_tables.h) instead is shorter and faster.
  *
  * The library leaks up to 136 bytes with each object of a generated class, because the finalizer of
  * the class does not call the finalizer of GObject. A long-lived program that links ThriftPS should
@@ -31,7 +32,7 @@ fill_tensor (TpsWireTensor *tensor, TpsWireDType dtype, gint64 dim0, gint64 dim1
   tensor->__isset_data = TRUE;
 }
 
-/* One bag of three words. */
+/* Fills in the query: one bag of three words. */
 static void
 fill_bag (TpsWireBagQuery *bag)
 {
@@ -43,7 +44,7 @@ fill_bag (TpsWireBagQuery *bag)
   fill_tensor (bag->offsets, TPS_WIRE_D_TYPE_INT64, 1, 0, &offset, sizeof offset);
 }
 
-/* Also succeeds if the table exists with the same specification. */
+/* Creates the table. Also succeeds if it exists with the same specification. */
 static gboolean
 create_table (TpsWireEmbeddingTableIf *tables, GError **error)
 {
@@ -108,7 +109,7 @@ run (const gchar *host, gint port, GError **error)
       transport = g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT, "transport", socket, NULL);
   g_autoptr (GObject)
       binary = g_object_new (THRIFT_TYPE_BINARY_PROTOCOL, "transport", transport, NULL);
-  /* The multiplexed protocol needs the transport, too; without it the first call crashes. */
+  /* The multiplexed protocol must have the transport, too. Without it, the first call crashes. */
   g_autoptr (GObject)
       protocol = g_object_new (THRIFT_TYPE_MULTIPLEXED_PROTOCOL, "transport", transport, "protocol",
                                binary, "service-name", "EmbeddingTable", NULL);

@@ -40,7 +40,7 @@ tensor_of (thriftps::DType::type dtype, const std::vector<int64_t> &shape,
   return tensor;
 }
 
-/* Also succeeds if the table exists with the same specification. */
+/* Creates the table. Also succeeds if it exists with the same specification. */
 void
 create_table (thriftps::EmbeddingTableClient &tables)
 {
@@ -60,7 +60,7 @@ create_table (thriftps::EmbeddingTableClient &tables)
   tables.create_table (spec);
 }
 
-/* One bag of three words. */
+/* Returns one bag of three words. */
 thriftps::BagQuery
 bag_of_words ()
 {

@@ -50,7 +50,7 @@ func main() {
 	check(transport.Open())
 	defer transport.Close()
 
-	// Also succeeds if the table exists with the same specification.
+	// This call also succeeds if the table exists with the same specification.
 	check(tables.CreateTable(ctx, &embedding_table.TableSpec{
 		Name: "words", Rows: 10000, Dim: 4, Dtype: tensor.DType_FLOAT32,
 		Initializer: &embedding_table.Initializer{Kind: embedding_table.InitializerKind_ZEROS},

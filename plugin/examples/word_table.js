@@ -30,7 +30,7 @@ async function main(host, port) {
   const multiplexer = new thrift.Multiplexer();
   const tables = multiplexer.createClient('EmbeddingTable', EmbeddingTable, connection);
 
-  // Also succeeds if the table exists with the same specification.
+  // This call also succeeds if the table exists with the same specification.
   await tables.create_table(new TableSpec({
     name: 'words',
     rows: 10000,

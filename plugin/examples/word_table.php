@@ -39,7 +39,7 @@ function int64s(int ...$values): Tensor
 }
 
 $socket = new TSocket($argv[2], (int) $argv[3]);
-// The library's default is 0.75 s.
+// The default timeout of the library is 0.75 s.
 $socket->setRecvTimeout(30000);
 $transport = new TFramedTransport($socket);
 $protocol = new TBinaryProtocol($transport, true, true);
@@ -47,7 +47,7 @@ $multiplexed = new TMultiplexedProtocol($protocol, 'EmbeddingTable');
 $tables = new EmbeddingTableClient($protocol, $multiplexed);
 $transport->open();
 
-// Also succeeds if the table exists with the same specification.
+// This call also succeeds if the table exists with the same specification.
 $tables->create_table(new TableSpec([
     'name' => 'words', 'rows' => 10000, 'dim' => 4, 'dtype' => DType::FLOAT32,
     'initializer' => new Initializer(['kind' => InitializerKind::ZEROS]),

@@ -37,7 +37,7 @@ sub run {
         Thrift::MultiplexedProtocol->new($protocol, 'EmbeddingTable'));
     $transport->open;
 
-    # Also succeeds if the table exists with the same specification.
+    # This call also succeeds if the table exists with the same specification.
     my $zeros = ThriftPS::EmbeddingTable::Initializer->new(
         { kind => ThriftPS::EmbeddingTable::InitializerKind::ZEROS });
     my $sgd = ThriftPS::Tensor::Optimizer->new(

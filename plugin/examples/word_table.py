@@ -27,7 +27,7 @@ def main(host, port):
     tables = EmbeddingTable.Client(TMultiplexedProtocol(protocol, "EmbeddingTable"))
     transport.open()
 
-    # Also succeeds if the table exists with the same specification.
+    # This call also succeeds if the table exists with the same specification.
     tables.create_table(TableSpec(
         name="words", rows=10000, dim=4, dtype=DType.FLOAT32,
         initializer=Initializer(InitializerKind.ZEROS),

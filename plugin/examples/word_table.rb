@@ -20,7 +20,7 @@ tables = ThriftPS::EmbeddingTable::Client.new(
 )
 transport.open
 
-# Also succeeds if the table exists with the same specification.
+# This call also succeeds if the table exists with the same specification.
 tables.create_table(
   ThriftPS::TableSpec.new(
     name: 'words', rows: 10_000, dim: 4, dtype: ThriftPS::DType::FLOAT32,

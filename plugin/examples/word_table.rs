@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         TMultiplexedOutputProtocol::new("EmbeddingTable", output),
     );
 
-    // Also succeeds if the table exists with the same specification.
+    // This call also succeeds if the table exists with the same specification.
     tables.create_table(words())?;
 
     // One bag of three words; its gradient is 1 in every column. A push id consists of a client

@@ -26,7 +26,7 @@ needs NumPy.
                 answer = call.take(server.average_gradient(0, batch, 0, pushed))
                 weights -= 0.1 * call.array(answer.dense)
 
-If there is no room for a tensor, or if the server offers no shared memory, tensors travel inline,
+If there is no room for a tensor, or if the server offers no shared memory, tensors are sent inline,
 with the same results. thrift/memory.thrift has the rules of the memory.
 """
 
@@ -46,11 +46,11 @@ from thriftps.node import Node
 from thriftps.node.ttypes import ServiceError
 from thriftps.tensor.ttypes import DType, SharedSlice, Tensor
 
-MIN_BYTES = 65536  # smaller tensors travel inline
+MIN_BYTES = 65536  # smaller tensors are sent inline
 _ALIGNMENT = 64  # of a slice's offset
-_MAX_DESCRIPTORS = 16  # with one read; a server sends one
+_MAX_DESCRIPTORS = 16  # in one read; a server sends one at a time
 
-# <linux/fcntl.h>; Python's fcntl has them since 3.8, where the C library does.
+# From <linux/fcntl.h>. Since Python 3.8, fcntl has them if the C library does.
 _F_GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
 _F_SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
 
@@ -75,8 +75,8 @@ class DescriptorSocket(TSocket.TSocket):
         self._descriptor = None
 
     def receive_descriptor(self, call):
-        """The result of call(), and the file descriptor that came with its reply, which the caller
-        must close.
+        """Returns the result of call(), and the file descriptor that came with its reply, which the
+        caller must close.
         """
         self._is_awaited, self._is_cut_off = True, False
         try:
@@ -90,7 +90,7 @@ class DescriptorSocket(TSocket.TSocket):
             return answer, descriptor
         finally:
             self._is_awaited = False
-            if self._descriptor is not None:  # came with an error
+            if self._descriptor is not None:  # the descriptor came with an error
                 os.close(self._descriptor)
                 self._descriptor = None
 
@@ -173,11 +173,11 @@ class SharedMemory:
 
     @property
     def is_offered(self):
-        """Whether there is shared memory; without it, all tensors travel inline."""
+        """True if there is shared memory; otherwise, all tensors are sent inline."""
         return self._requests is not None or self._answers is not None
 
     def call(self):
-        """A context manager for one call, see Call."""
+        """Returns a context manager for one call; see Call."""
         return Call(self)
 
     def close(self):
@@ -202,14 +202,14 @@ class SharedMemory:
         try:
             node = Node.Client(TMultiplexedProtocol(protocol, "Node"))
             return node.describe().max_shared_bytes or 0
-        except TApplicationException:  # a server without the service
+        except TApplicationException:  # the server does not have the service
             return 0
 
     def _open(self, use, n_bytes):
         try:
             segment, descriptor = self._socket.receive_descriptor(
                 lambda: self._memory.open_segment(SegmentKind.MEMFD, use, n_bytes))
-        except ServiceError:  # no room, or another user: tensors travel inline
+        except ServiceError:  # no room, or another user: tensors are sent inline
             return None
         try:
             return _Segment(segment, use, n_bytes, descriptor)
@@ -253,14 +253,14 @@ class Call:
 
     def take(self, answer):
         """Returns `answer` unchanged. Its memory is returned to the server at the end of the call,
-        even if it was not read.
+        even if the reply was not read.
         """
         self._lent = self._lent or _has_slice(answer)
         return answer
 
     def data(self, tensor):
-        """The bytes of a tensor of the reply, in place: a memoryview that must not be used after
-        the call.
+        """Returns the bytes of a tensor of the reply, in place: a memoryview, which must not be
+        used after the call.
         """
         if tensor.shared is None:
             return memoryview(tensor.data or b"")
@@ -276,7 +276,9 @@ class Call:
         return answers.bytes[shared.offset:end]
 
     def array(self, tensor):
-        """As data(), as a read-only NumPy array; BFLOAT16 has the type of the module ml_dtypes."""
+        """Like data(), but returns a read-only NumPy array. BFLOAT16 has the type of the module
+        ml_dtypes.
+        """
         import numpy
         tensor.validate()
         values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype))
@@ -306,7 +308,7 @@ class Call:
 
 
 def _array_of(values):
-    """The DType, or None if there is none, and the NumPy array of an object with a dtype."""
+    """Returns the DType (None = unknown) and the NumPy array of an object with a dtype."""
     import numpy
     if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
         import torch
@@ -333,7 +335,7 @@ def _numpy_type(dtype):
 
 
 def _bytes_of(values):
-    """The bytes of a NumPy array, or of an object that memoryview() accepts, row-major."""
+    """Returns the bytes of a NumPy array, or of an object that memoryview() accepts, row-major."""
     if hasattr(values, "dtype"):
         import numpy
         values = numpy.ascontiguousarray(values).reshape(-1).view("u1")
@@ -343,7 +345,7 @@ def _bytes_of(values):
 
 
 def _has_slice(value):
-    """Whether a generated struct, or a list of them, contains a SharedSlice."""
+    """Returns True if a generated struct, or a list of them, contains a SharedSlice."""
     if isinstance(value, SharedSlice):
         return True
     if isinstance(value, (list, tuple)):

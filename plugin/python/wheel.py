@@ -19,7 +19,7 @@ import subprocess
 import sys
 import zipfile
 
-# The libraries of the lists of PEP 599 and 600 that the wheel needs.
+# The libraries that the wheel needs and that PEP 599 and PEP 600 allow.
 ALLOWED = {
     "ld-linux-aarch64.so.1",
     "ld-linux-x86-64.so.2",
@@ -133,7 +133,7 @@ def main(arguments):
         for each, path in list_files(place, file):
             files.setdefault(each, path)
     bundle(files, newest)
-    files.pop("__init__.py", None)  # from the folder of the generated packages
+    files.pop("__init__.py", None)  # of the folder of the generated packages
     contents = {place: read(path) for place, path in files.items()}
     contents[name + "/_version.py"] = b'__version__ = "%s"\n' % version.encode()
     info = "%s-%s.dist-info/" % (name, version)

@@ -10,7 +10,7 @@ from thriftps._native import MAX_DIMS, TensorView
 
 try:
     import numpy
-except ImportError:  # arrays of the standard library replace it
+except ImportError:  # NumPy is optional: arrays of the standard library replace it
     numpy = None
 
 
@@ -65,7 +65,7 @@ NO_TENSOR = TensorView()
 
 
 def to_dtype(value: Any) -> DType:
-    """A DType from a DType, a name ("float32") or a dtype of NumPy or PyTorch."""
+    """Returns the DType for a DType, a name ("float32") or a dtype of NumPy or PyTorch."""
     if isinstance(value, DType):
         return value
     name = str(value).rpartition(".")[2].upper()
@@ -136,8 +136,8 @@ def _view_of_list(values: Sequence[Any], dtype: DType) -> Tuple[TensorView, Any]
 
 
 def view(values: Any, default: DType = DType.FLOAT32) -> Tuple[TensorView, Any]:
-    """(TensorView, owner of the elements) of an array of NumPy, a tensor of PyTorch on the CPU, a
-    buffer, or numbers in lists, which become `default`.
+    """Returns (TensorView, owner of the elements) for an array of NumPy, a tensor of PyTorch on the
+    CPU, a buffer, or lists of numbers, which become `default`.
     """
     if numpy is not None and isinstance(values, numpy.ndarray):
         return _view_of_numpy(values)
@@ -149,7 +149,7 @@ def view(values: Any, default: DType = DType.FLOAT32) -> Tuple[TensorView, Any]:
 
 
 def view_of_ids(values: Any) -> Tuple[TensorView, Any]:
-    """As view(), for integers, which become INT64 with one dimension."""
+    """Like view(), but for integers, which become INT64 with one dimension."""
     if hasattr(values, "data_ptr"):
         if values.is_floating_point():
             raise TypeError("ids are integers, not %s" % values.dtype)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("thriftps")
 
-# The time for which a wait does not handle signals.
+# The longest time for which a wait does not handle signals.
 _SLICE_NS = 200_000_000
 # The time that a cancelled call may take to end.
 _EXIT_NS = 10_000_000_000
@@ -32,7 +32,7 @@ _is_exiting = False
 
 @atexit.register
 def _cancel_all() -> None:
-    """Must run before Python's shutdown: calls in flight borrow memory of its objects."""
+    """Must run before Python shuts down, because in-flight calls borrow memory of its objects."""
     global _is_exiting
     _is_exiting = True
     for client in list(clients):
@@ -82,7 +82,7 @@ class Call(Generic[T]):
         self._callbacks: List[Callable[["Call[T]"], Any]] = []
 
     def done(self) -> bool:
-        """Whether the call has ended."""
+        """Returns True if the call has ended."""
         return self._reply is not None or self._wait(0)
 
     def result(self, timeout: Optional[float] = None) -> T:
@@ -142,14 +142,14 @@ class Call(Generic[T]):
         """A dropped call continues, so its borrowed memory must be kept until it ends."""
         if self._reply is not None or self._is_notified or self._wait(0):
             return
-        if _is_exiting:  # it was cancelled, and no thread can be started now
+        if _is_exiting:  # the call was cancelled, and no thread can be started now
             self._wait(_EXIT_NS)
             return
         orphan = Call(self._pointer, self._kept, self._convert)
         with orphan._lock:
             orphan._notify(_Watcher.of_process())
 
-    # ---- for this module ----
+    # ---- internal ----
 
     def _wait(self, timeout_ns: int) -> bool:
         reply = lib.call_wait(self._pointer, timeout_ns)
@@ -183,7 +183,7 @@ class Call(Generic[T]):
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception:  # further calls have callbacks, too
+            except Exception:  # the callbacks of other calls must still run
                 _log.exception("a callback of %r failed", self)
 
 
@@ -267,7 +267,7 @@ def start(
 def run(
     convert: Callable[[Reply], T], kept: Any, function: Callable[..., Any], *arguments: Any
 ) -> T:
-    """The same as start().result(), with less work."""
+    """Equivalent to start().result(), but faster."""
     ticket = object()
     _borrowed[ticket] = kept
     pointer = function(*arguments)

@@ -252,7 +252,7 @@ class Handle:
         return self._pid == os.getpid()
 
     def cancel(self) -> None:
-        """Ends all calls of the object soon; later ones fail."""
+        """Cancels all calls of the object, which end soon. Later calls fail."""
         if self.is_of_this_process():
             self._cancel(self.pointer)
 
@@ -274,7 +274,7 @@ class Closing:
     _handle: Optional[Handle]
 
     def close(self) -> None:
-        """Ends calls in flight with Aborted. The object must not be used afterwards."""
+        """Ends in-flight calls with Aborted. The object must not be used afterwards."""
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.cancel()
@@ -287,6 +287,6 @@ class Closing:
 
 
 def texts(values: Iterable[str]) -> Any:
-    """A NULL-terminated array of strings, which it keeps alive."""
+    """Returns a NULL-terminated array of strings, which keeps the strings alive."""
     encoded = [value.encode() for value in values]
     return (c_char_p * (len(encoded) + 1))(*encoded, None)

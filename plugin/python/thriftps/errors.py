@@ -89,7 +89,7 @@ class AlreadyExists(ThriftPSError):
 
 
 class Stale(ThriftPSError):
-    """The batch, push id or model version of the call is older than those that the server still
+    """The batch, push id or model version of the call is older than the oldest one that the server
     remembers or accepts.
     """
 
@@ -129,8 +129,8 @@ class Aborted(ThriftPSError):
 
 
 class Unauthenticated(ThriftPSError):
-    """The server does not accept the identity of the caller, or the client does not accept that of
-    the server."""
+    """The server does not accept the identity of the caller, or the client does not accept the
+    identity of the server."""
 
     code = ErrorCode.UNAUTHENTICATED
 
@@ -181,6 +181,6 @@ _CLASSES: Dict[int, Type[ThriftPSError]] = {
 
 
 def from_native(code: int, message: str, retry_after_ms: int) -> ThriftPSError:
-    """The exception of a TpsErrorCode (runtime/base/error.h), which is ErrorCode plus 100."""
+    """Returns the exception for a TpsErrorCode (runtime/base/error.h): ErrorCode plus 100."""
     kind = _CLASSES.get(code - 100, Internal)
     return kind(message, None if retry_after_ms < 0 else retry_after_ms)

@@ -122,13 +122,13 @@ class Plot:
         )
 
     def _get_range(self) -> Tuple[float, float]:
-        """The least and the greatest finite value; NaN if there are none."""
+        """Returns the smallest and the largest finite value; NaN if there are none."""
         finite = [each for each in self.values if math.isfinite(each)] or [math.nan]
         return min(finite), max(finite)
 
     def _sample(self, n: int) -> Sequence[float]:
-        """At most `n` values: each is the mean of the finite values of one of `n` equal parts, or
-        NaN if the part has none.
+        """Returns at most `n` values. Each is the mean of the finite values of one of `n` equal
+        parts, or NaN if the part has none.
         """
         n = min(n, len(self.values))
         ends = [len(self.values) * i // n for i in range(n + 1)]
@@ -141,7 +141,7 @@ def _to_mean(values: Sequence[float]) -> float:
 
 
 def _to_ends(line: List[Tuple[float, float]]) -> List[Tuple[float, float]]:
-    """The points of a line, at least two."""
+    """Returns the points of a line, at least two."""
     return line * 2 if len(line) == 1 else line
 
 

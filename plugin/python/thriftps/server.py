@@ -21,7 +21,7 @@ _NONE, _DENSE, _SPARSE = 0, 1, 2
 
 
 class SparseGradient(NamedTuple):
-    """Some rows of a gradient [rows, dim]. Values are [n, dim]; those of equal ids are added up."""
+    """Some rows of a gradient [rows, dim]. The values [n, dim] of equal ids are added up."""
 
     ids: Any
     values: Any
@@ -29,7 +29,7 @@ class SparseGradient(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Parameters by name, in the model's order, after `version` - 1 updates."""
+    """Parameters by name, in the order of the model, after `version` - 1 updates."""
 
     version: int
     parameters: Dict[str, Any]
@@ -71,7 +71,7 @@ class Server(_native.Closing):
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: makes a call to the server."""
+        """Describes the server in notebooks; makes a call to the server."""
         try:
             return to_html(dict(address=self.address, **self.describe()))
         except errors.ThriftPSError as error:
@@ -107,12 +107,12 @@ class Server(_native.Closing):
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> Call[Any]:
-        """Sends the gradient of one trainer for a bucket of a batch. The value of the Call is the
-        average of the gradients of all trainers, when all have sent theirs.
+        """Sends the gradient of one trainer for a bucket of a batch. When all
+        trainers have sent their gradients, the value of the Call is the average.
 
         trainer   in [0, trainers of the server)
         batch     0 or more; must grow: a greater batch aborts pending calls of smaller batches
-        bucket    0 or more, the number of this gradient among those of the batch
+        bucket    0 or more, the number of this gradient within the batch
         gradient  an array, or a SparseGradient; None: the trainer takes part with weight 0
         weight    of this gradient in the average; None: 1
         """
@@ -130,7 +130,7 @@ class Server(_native.Closing):
         weight: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> Any:
-        """As average_async(), but waits: returns an array, or a SparseGradient."""
+        """Like average_async(), but waits: returns an array, or a SparseGradient."""
         return self._average(
             self._run, _to_average, trainer, batch, bucket, gradient, weight, timeout
         )
@@ -162,7 +162,7 @@ class Server(_native.Closing):
         """Discards all rounds, the model and the metrics. Pending calls fail with Aborted."""
         self._run(nothing, None, lib.reset_state, timeout)
 
-    # ---- a model that the server trains ----
+    # ---- model on the server ----
 
     def init_model(
         self, parameters: Dict[str, Any], optimizer: Optimizer, *, timeout: Optional[float] = None
@@ -197,8 +197,8 @@ class Server(_native.Closing):
     ) -> Call[Model]:
         """Contributes to an update. The value is the new Model.
 
-        gradients  one per parameter, in the model's order
-        version    the model version that they were computed on; 0: unknown
+        gradients  one per parameter, in the order of the model
+        version    the version of the model for which they were computed; 0: unknown
         """
         return self._update(self._start, trainer, gradients, version, timeout)
 
@@ -210,7 +210,7 @@ class Server(_native.Closing):
         version: int = 0,
         timeout: Optional[float] = None,
     ) -> Model:
-        """As update_async(), but waits."""
+        """Like update_async(), but waits."""
         return self._update(self._run, trainer, gradients, version, timeout)
 
     def _update(
@@ -279,7 +279,7 @@ class Server(_native.Closing):
     def snapshot(
         self, *, incremental: bool = False, timeout: Optional[float] = None
     ) -> Dict[str, Any]:
-        """Writes a snapshot and describes it; lookups and pushes go on meanwhile."""
+        """Writes a snapshot and describes it. Lookups and pushes continue meanwhile."""
         return self._run(_to_json, None, lib.snapshot, timeout, incremental)
 
     def restore(
@@ -311,8 +311,8 @@ class Server(_native.Closing):
         timeout: Optional[float] = None,
         **table: Any,
     ) -> Dict[str, Any]:
-        """Creates a table from .safetensors or .npy files below the server's --import-dir. Further
-        arguments are those of Tables.create().
+        """Creates a table from .safetensors or .npy files below the server's --import-dir. The
+        other arguments are the same as in Tables.create().
         """
         native, kept = _to_table(name, rows, dim, **table)
         paths = _native.texts(files)
@@ -356,8 +356,8 @@ class Server(_native.Closing):
     def assign(
         self, table: str, ids: Any, values: Any, *, lsn: int = 0, timeout: Optional[float] = None
     ) -> None:
-        """Sets rows of a table on this server. With an `lsn`, rows that changed after it stay as
-        they are.
+        """Sets rows of a table on this server. With an `lsn`, rows that changed after it are
+        not set.
         """
         view, kept = _arrays.view_of_ids(ids)
         rows, kept_rows = _arrays.view(values)
@@ -374,7 +374,7 @@ class Server(_native.Closing):
             next(self._sequence),
         )
 
-    # ---- for this class ----
+    # ---- internal ----
 
     def _begin(
         self,
@@ -420,7 +420,7 @@ class Server(_native.Closing):
 
 
 def _to_gradient(gradient: Any, weight: Optional[float]) -> Tuple[_native.Gradient, Any]:
-    """(native struct, owner of its memory)"""
+    """Returns (native struct, owner of its memory)."""
     if gradient is None:
         return _native.Gradient(_NONE, 0.0 if weight is None else weight), None
     weight = 1.0 if weight is None else weight
@@ -459,7 +459,7 @@ def _to_table(
     )
 
 
-# ---- answers ----
+# ---- replies ----
 
 
 def _to_json(reply: Reply) -> Any:

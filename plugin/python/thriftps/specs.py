@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Specifications of tables and models: optimizers and initial values. None selects the server's
-default, which is that of PyTorch if PyTorch has the same optimizer.
+default, which is the default of PyTorch if PyTorch has the same optimizer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class SGD(Optimizer):
-    """As torch.optim.SGD."""
+    """Like torch.optim.SGD."""
 
     kind: ClassVar[int] = 1
     momentum: Optional[float] = None
@@ -55,7 +55,7 @@ class SGD(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Adagrad(Optimizer):
-    """As torch.optim.Adagrad."""
+    """Like torch.optim.Adagrad."""
 
     kind: ClassVar[int] = 2
     weight_decay: Optional[float] = None
@@ -73,7 +73,7 @@ class RowwiseAdagrad(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Adam(Optimizer):
-    """As torch.optim.Adam; for the rows of tables, as torch.optim.SparseAdam."""
+    """Like torch.optim.Adam; for the rows of tables, like torch.optim.SparseAdam."""
 
     kind: ClassVar[int] = 4
     weight_decay: Optional[float] = None

@@ -43,7 +43,7 @@ def to_ns(timeout: float) -> int:
 
 
 def make_name() -> str:
-    """A client name for push ids that no other client has ever used."""
+    """Returns a client name for push ids that no other client has ever used."""
     return "python/%d/%s" % (os.getpid(), uuid.uuid4().hex)
 
 
@@ -60,7 +60,7 @@ def to_native_table(
     shard: str,
     server: int,
 ) -> Tuple[_native.Table, Any]:
-    """(native struct, owner of its memory)"""
+    """Returns (native struct, owner of its memory)."""
     strings = name.encode(), device.encode() if device is not None else None
     table = _native.Table(
         strings[0],
@@ -79,8 +79,8 @@ def to_native_table(
 
 
 class Bags(NamedTuple):
-    """Rows of a table to pool: bag b has ids[offsets[b] : offsets[b + 1]], and the last bag the ids
-    up to the end.
+    """Rows of a table to pool. Bag b contains ids[offsets[b] : offsets[b + 1]]. The last bag
+    contains the ids up to the end.
 
     weights  a factor per id, with pooling "sum" only
     """
@@ -96,8 +96,8 @@ class Tables(_native.Closing):
     """Embedding tables on servers; see plugin/client/remote_tables.h for their placement.
 
     A context manager. Methods whose names end with _async send the call and return a Call at once.
-    Each call has a timeout of `timeout` seconds. Until it has passed, the client repeats the call
-    after a lost connection and if the server asks for a retry; a push that is sent again is applied
+    Each call has a timeout of `timeout` seconds. Within this time, the client repeats the call
+    after a lost connection, or if the server requests a retry. A push that is sent again is applied
     once. Arrays of replies are read-only. If memory is shared with the server, they are not copied:
     copy an array that you keep for a long time. The caller must not change arguments before their
     call has ended. Thread: any.
@@ -138,7 +138,8 @@ class Tables(_native.Closing):
         return self
 
     def __getitem__(self, name: str) -> "Table":
-        """The table, which must be known from discover() or create(); makes no call to the servers.
+        """Returns the table, which must be known from discover() or create(). Makes no call to the
+        servers.
         """
         return Table(self, name)
 
@@ -158,8 +159,8 @@ class Tables(_native.Closing):
         durability: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> "Table":
-        """Creates a table; succeeds if it exists with the same specification. Raises AlreadyExists
-        if the name is in use with another specification.
+        """Creates a table. Also succeeds if it exists with the same specification. Raises
+        AlreadyExists if the name is in use with another specification.
 
         optimizer    None: SGD(0.01)
         initializer  None: Normal()
@@ -168,7 +169,7 @@ class Tables(_native.Closing):
                      at random, so that the average is exact. The random numbers depend on the seed
                      of the initializer, the row, the column and the number of the step.
         shard        "whole": on one server; "range" or "hash": sharded over all servers; None:
-                     "whole" with one server, else "hash"
+                     "whole" with one server, otherwise "hash"
         server       the server of a "whole" table: its position, from 0, among the addresses of
                      connect()
         device       the device that computes: "cpu", "cuda:0", "cuda:0/host" (the rows stay in host
@@ -210,14 +211,14 @@ class Tables(_native.Closing):
     def lookup_bags_async(
         self, bags: Sequence[Bags], *, timeout: Optional[float] = None
     ) -> Call[List[Any]]:
-        """Pooled rows of several tables with one call per server: a list of float32 arrays, [bags,
-        dim] each.
+        """Pools rows of several tables with one call per server. The value is a list of float32
+        arrays, [bags, dim] each.
         """
         queries, kept = to_queries(bags)
         return self._start(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
     def lookup_bags(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> List[Any]:
-        """As lookup_bags_async(), but waits."""
+        """Like lookup_bags_async(), but waits."""
         queries, kept = to_queries(bags)
         return self._run(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
@@ -233,11 +234,11 @@ class Tables(_native.Closing):
     def push_bags(
         self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
     ) -> None:
-        """As push_bags_async(), but waits."""
+        """Like push_bags_async(), but waits."""
         steps, kept = _to_bag_gradients(bags, gradients)
         self._run(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
 
-    # ---- for this package ----
+    # ---- internal ----
 
     def _begin(
         self,
@@ -292,7 +293,7 @@ class Table:
         return self._lookup(self.tables._start, _to_array, ids, timeout)
 
     def lookup(self, ids: Any, *, timeout: Optional[float] = None) -> Any:
-        """As lookup_async(), but waits."""
+        """Like lookup_async(), but waits."""
         return self._lookup(self.tables._run, _to_array, ids, timeout)
 
     def _lookup(
@@ -321,7 +322,7 @@ class Table:
         return self._push(self.tables._start, ids, gradients, timeout)
 
     def push(self, ids: Any, gradients: Any, *, timeout: Optional[float] = None) -> None:
-        """As push_async(), but waits."""
+        """Like push_async(), but waits."""
         self._push(self.tables._run, ids, gradients, timeout)
 
     def _push(
@@ -361,7 +362,7 @@ class Table:
         *,
         timeout: Optional[float] = None,
     ) -> Any:
-        """As lookup_bags_async(), but waits."""
+        """Like lookup_bags_async(), but waits."""
         queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._run(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
@@ -392,7 +393,7 @@ class Table:
         *,
         timeout: Optional[float] = None,
     ) -> None:
-        """As push_bags_async(), but waits."""
+        """Like push_bags_async(), but waits."""
         self.tables.push_bags(
             [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
         )
@@ -419,7 +420,7 @@ class Table:
 
 
 def to_html(values: Dict[str, Any]) -> str:
-    """An HTML table of two columns."""
+    """Returns an HTML table of two columns."""
     from html import escape
 
     return "<table>%s</table>" % "".join(
@@ -443,7 +444,7 @@ def connect(
     return Tables(addresses, timeout=timeout, exact=exact, tls=tls).discover()
 
 
-# ---- arguments and answers ----
+# ---- arguments and replies ----
 
 
 def _to_query(bags: Bags, kept: List[Any]) -> _native.BagQuery:

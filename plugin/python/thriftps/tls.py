@@ -20,12 +20,12 @@ def _encode(path: Optional[Path]) -> Optional[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Tls:
-    """Encrypts TCP connections with TLS 1.3; connections to Unix sockets stay plain. The
+    """Encrypts TCP connections with TLS 1.3; connections to Unix sockets are not encrypted. The
     certificate of a server must contain the host name or IP address to which the client connects.
     Otherwise, calls raise Unauthenticated.
 
-    authorities  PEM file with the certificate authorities that the client trusts; None: those of
-                 the operating system
+    authorities  PEM file with the certificate authorities that the client trusts; None: the
+                 authorities of the operating system
     certificate  PEM file of this client, for servers that require one
     key          PEM file with its private key; None: it is in `certificate`
     allow_tls_1_2  permits TLS 1.2, too

@@ -9,7 +9,7 @@
 
     ddp.register_comm_hook(tps.Averaging("unix:/run/ps.sock"), tps.averaging_hook)
 
-Works with PyTorch 1.13 and later, on the CPU, independent of PyTorch's ABI.
+The module works with PyTorch 1.13 and later, on the CPU, independently of PyTorch's ABI.
 """
 
 import ctypes
@@ -54,7 +54,7 @@ def _copy_to(tensor, view) -> torch.Tensor:
 
 
 def _to_tensor(reply: Reply) -> torch.Tensor:
-    """A copy as a tensor: received memory may be read-only, and PyTorch has no read-only tensors.
+    """Copies a reply: received memory may be read-only, and PyTorch has no read-only tensors.
     """
     view = reply.contents.tensors[0]
     shape = [getattr(view, "dim%d" % i) for i in range(view.n_dims)]
@@ -89,7 +89,7 @@ class _Pusher:
     def __init__(self, tables):
         self._tables = weakref.ref(tables)
         self._lock = threading.Lock()
-        self._pass = lambda: None  # a weak reference of the running backward pass
+        self._pass = lambda: None  # a weak reference to the current backward pass
         self._in_flight = None  # (call, bags)
         self._prefetched = weakref.WeakSet()
 
@@ -101,7 +101,7 @@ class _Pusher:
             return cls._of_tables[tables]
 
     def __deepcopy__(self, memo):
-        return self  # as Tables
+        return self  # see Tables.__deepcopy__()
 
     def add(self, bags, gradient):
         """Must be called within a backward pass."""
@@ -175,7 +175,7 @@ class _Prefetched:
         return self._input is input and self._version == input._version
 
     def get_rows(self):
-        """The rows after all pushes of this process."""
+        """Returns the rows after all pushes of this process."""
         rows = self._call.result().float()
         if self.pushed:
             changed = torch.isin(self._unique, torch.cat(self.pushed))
@@ -221,14 +221,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
 
     tables         thriftps.Tables, see connect()
     name           of the table, which is created if there is none
-    num_embeddings, embedding_dim   None: those of an existing table; call tables.discover() first
+    num_embeddings, embedding_dim   None: as in an existing table; call tables.discover() first
                                     if `tables` does not know the table
     mode           "sum", "mean" or "max"
-    include_last_offset             as torch.nn.EmbeddingBag
+    include_last_offset             as in torch.nn.EmbeddingBag
     table          further arguments of Tables.create(): optimizer, initializer, dtype, rounding,
                    shard, device, durability
 
-    The table is not a parameter: optimizers and DistributedDataParallel do not see it. state_dict()
+    The table is not a parameter, so optimizers and DistributedDataParallel ignore it. state_dict()
     contains the name of the table. For each server with a data directory, it also contains the LSN
     (log sequence number) up to which all changes are on the disk of that server.
     """
@@ -262,7 +262,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
         self.include_last_offset = include_last_offset
         self._pusher = _Pusher.of(tables)
         self._prefetched = None
-        # Without it, no output would require a gradient.
+        # Without the anchor, no output would require a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
 
     def forward(
@@ -271,8 +271,8 @@ class RemoteEmbeddingBag(torch.nn.Module):
         offsets: Optional[torch.Tensor] = None,
         per_sample_weights: Optional[torch.Tensor] = None,
     ) -> torch.Tensor:
-        """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` is [bags,
-        n], or [n] with `offsets`.
+        """Pooled rows, float32 [bags, embedding_dim]. As in torch.nn.EmbeddingBag, `input` is
+        [bags, n], or [n] with `offsets`.
         """
         if per_sample_weights is not None:
             if self.mode != "sum":
@@ -292,7 +292,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
     def prefetch(self, input: torch.Tensor) -> None:
         """Starts to fetch the rows of the next batch, each once; forward() with the same tensor
         then uses them. Rows that this process pushes meanwhile are fetched again, so that forward()
-        sees the process's own pushes. It may see pushes of other processes one batch later.
+        uses them with these pushes. Pushes of other processes may become visible one batch later.
         """
         self._prefetched = self._pusher.prefetch(self.table, input)
 
@@ -333,7 +333,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
                     % (self.table.name, address, now[address], lsn)
                 )
 
-    # ---- for this module ----
+    # ---- internal ----
 
     def _to_bags(self, input, offsets):
         """(ids [n], offsets [bags]), int64; copies, because a push reads them after the end of the
@@ -380,14 +380,14 @@ class RemoteEmbeddingBag(torch.nn.Module):
         self._pusher.add(self._to_query(ids, offsets, weights), gradient)
 
     def _weights_gradient(self, ids, offsets, gradient):
-        """For each id: its row times the gradient of its bag."""
+        """Returns for each id the product of its row and the gradient of its bag."""
         rows = _look_up(self.table, ids)
         bag_of = torch.bucketize(torch.arange(len(ids)), offsets, right=True) - 1
         return (rows * gradient[bag_of]).sum(1)
 
 
 def _get_lsns(tables):
-    """LSN by address, for servers with a data directory."""
+    """Returns the LSN by address, for servers with a data directory."""
     lsns = {}
     for address in tables.addresses:
         with Server(address, tls=tables.tls) as server:
@@ -398,8 +398,8 @@ def _get_lsns(tables):
 
 # ---- averaged gradients ----
 
-_RUNS = "thriftps.torch/runs"  # in the rendezvous: the number of runs so far
-_RUN = "thriftps.torch/run/"  # and the number of each run, by its name
+_RUNS = "thriftps.torch/runs"  # key in the rendezvous: the number of runs so far
+_RUN = "thriftps.torch/run/"  # followed by the name of a run: the number of the run
 _MAX_STEPS_BITS = 40
 
 
@@ -408,7 +408,7 @@ class Averaging:
 
     servers      address, or addresses; each bucket is averaged by one of these servers, which must
                  have been started with --ntrainer=N, where N is the world size
-    rank, world  None: those of torch.distributed
+    rank, world  None: the values of torch.distributed
     run          the name of this run, the same on all ranks, and never used before; None: rank 0
                  generates one and broadcasts it (torch.distributed)
     timeout      seconds for each bucket; must exceed the server's timeout for other trainers
@@ -436,7 +436,7 @@ class Averaging:
         self.servers = [Server(address, timeout=timeout, tls=tls) for address in addresses]
         self._steps = 0
         self._base = None
-        self._numbers = {}  # of parameters, in the first step
+        self._numbers = {}  # from a parameter to its number, in order of first use
 
     def close(self) -> None:
         for server in self.servers:
@@ -486,8 +486,8 @@ class Averaging:
         return call
 
     def get_key(self, parameters: Sequence[torch.Tensor]) -> int:
-        """The number of a bucket, by its first parameter and a digest of all of them, because
-        DistributedDataParallel renumbers buckets after the first step.
+        """Returns the number of a bucket, from its first parameter and a digest of all parameters,
+        because DistributedDataParallel renumbers buckets after the first step.
         """
         for parameter in parameters:
             self._numbers.setdefault(parameter, len(self._numbers))
@@ -497,7 +497,7 @@ class Averaging:
         return (zlib.crc32(layout.encode()) & 0x7FFF) << 16 | self._numbers[parameters[0]] & 0xFFFF
 
     def _get_number(self):
-        """The number of this run: greater than that of any earlier run on any of the servers."""
+        """Returns the number of this run, which exceeds the numbers of all earlier runs."""
         first = self.servers[0]
         if self.rank != 0:
             return int(first.get(_RUN + self.run, wait=first.timeout))
