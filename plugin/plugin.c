@@ -20,7 +20,7 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/server/quota/quota_metrics.h"
 
-/* The limit of the common segments of averages, and also of those of models. It includes segments
+/* The limit of the common segments of averages, and separately of models. It includes segments
  * that are kept for reuse. Clients that do not return segments can hold no more memory than
  * this. */
 #define MAX_COMMON_BYTES ((gsize) 512 << 20)

@@ -36,8 +36,8 @@ typedef struct
   GError **error;
 } Reading;
 
-/* Sets the error; always returns FALSE. A NULL `limit` means that the error concerns the whole
- * entry. */
+/* Sets the error; always returns FALSE. If `limit` is NULL, the error does not concern a single
+ * limit. */
 static gboolean
 refuse (Reading *reading, JsonNode *culprit, const gchar *limit, const gchar *reason)
 {

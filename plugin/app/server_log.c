@@ -6,8 +6,8 @@
 
 static TpsTraceEvent log_not_reopened = TPS_TRACE_EVENT ("log_not_reopened", TPS_TRACE_ERROR);
 
-/* Returns TRUE if each line must begin with its priority. If stderr is connected to the journal, so
- * must lines of JSON: the journal removes the priority. */
+/* Returns TRUE if each line must begin with its priority. This includes lines of JSON if stderr is
+ * connected to the journal, which removes the priority. */
 static gboolean
 is_journal (const TpsServerFlags *flags)
 {

@@ -11,7 +11,7 @@
  *
  * The guard therefore replaces dispatch_call in every generated class. In the first round, it calls
  * the original function of the object's class, and in each further round the function of the next
- * ancestor. At last it calls the library's own function, which answers UNKNOWN_METHOD. */
+ * ancestor. Finally, it calls the library's own function, which answers UNKNOWN_METHOD. */
 
 #include <thrift/c_glib/processor/thrift_dispatch_processor.h>
 

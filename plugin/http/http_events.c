@@ -26,7 +26,7 @@ typedef struct
 {
   TpsEventStreams *all;
   GList link;
-  SoupServerMessage *message; /* borrowed until "finished" */
+  SoupServerMessage *message; /* borrowed until its signal "finished" */
   TpsHttpConnection *connection;
   gsize n_waiting; /* bytes that have not been written to the socket */
 } Stream;
