@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Decisions of grants against an oracle, and identities over reloads. */
+/* Compares the decisions of grants with those of an oracle, and checks identities across
+ * reloads. */
 
 #include "plugin/access/access.h"
 
@@ -116,7 +117,8 @@ TEST_F (Access, refusalsAreAlikeForWhatThereIsAndIsNot)
   tps_identity_clear (&identity);
 }
 
-/* Carrier methods require any right: a principal with any right may call them. */
+/* A principal may call the carrier methods (of the services that carry other calls) if it has any
+ * right at all. */
 TEST_F (Access, carriersAreForThoseWhoMayDoAnything)
 {
   TpsIdentity identity;
@@ -135,7 +137,7 @@ TEST_F (Access, carriersAreForThoseWhoMayDoAnything)
   tps_identity_clear (&identity);
 }
 
-/* A table must be allowed by a rule that allows the method. */
+/* A call is allowed only if a single rule allows both its method and its table. */
 TEST_F (Access, aRuleGoesForItsMethodsAndTablesTogether)
 {
   TpsIdentity identity;
@@ -184,7 +186,8 @@ any_matches (const std::vector<std::string> &patterns, const std::string &text)
   return false;
 }
 
-/* More rules than bits of a word; methods with and without a decision made before. */
+/* Some rounds have more rules than a word has bits. Each method is checked both with a cached
+ * decision (`decided`) and without a cache (`asked`). */
 TEST_F (Access, decisionsAreThoseOfAnOracle)
 {
   const std::vector<std::string> names = { "S:a", "S:ab", "T:a", "T:b", "U:abc" };
@@ -314,7 +317,7 @@ TEST_F (Access, aReloadChangesOpenConnections)
   g_autoptr (TpsGrant) after = tps_identity_get_grant (&identity);
   EXPECT_TRUE (tps_grant_check_method (after, &look, look.name, nullptr));
   EXPECT_STREQ (tps_principal_get_tenant (tps_grant_get_principal (after)), "ads");
-  /* running calls use them */
+  /* A running call keeps the grant that it started with. */
   EXPECT_FALSE (tps_grant_check_method (before, &look, look.name, nullptr));
 
   write (tokens_, ""); /* the token is revoked */

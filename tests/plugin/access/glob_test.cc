@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Patterns: by examples, and random ones against a regular expression. */
+/* Tests patterns by examples, and compares random patterns with a regular expression. */
 
 #include "plugin/access/glob.h"
 
@@ -25,7 +25,7 @@ TEST (Glob, examples)
   EXPECT_FALSE (tps_glob_matches ("a?c", "ac"));
   EXPECT_FALSE (tps_glob_matches ("team/*", "team"));
   EXPECT_FALSE (tps_glob_matches ("team", "team2"));
-  EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* there are no character classes */
+  EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* character classes are not supported */
 }
 
 TEST (Glob, isWhatARegularExpressionSays)
@@ -58,7 +58,7 @@ TEST (Glob, isWhatARegularExpressionSays)
   EXPECT_GT (n_matches, 1000u);
 }
 
-/* Backtracking over all stars would take longer than the age of the universe. */
+/* Backtracking over all stars would take exponential time. */
 TEST (Glob, manyStarsTakeNoLongerThanTheProductOfTheLengths)
 {
   std::string pattern, text (4000, 'a');

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of rules: their meaning, and the error messages for broken ones. */
+/* Tests rule files: the meaning of valid files, and the error messages for broken files. */
 
 #include "plugin/access/rules.h"
 
@@ -71,7 +71,8 @@ TEST (Rules, aBrokenFileIsRefusedWithLineAndReason)
              "rules.json:1: \"tenant\" must be a string");
 }
 
-/* json-glib keeps the last of two members with the same name, which a reader may overlook. */
+/* If an object has two members with the same name, json-glib keeps the last. A person who reads the
+ * file may overlook this. */
 TEST (Rules, aMemberMustNotStandTwice)
 {
   EXPECT_EQ (refusal ("{ \"rules\": [ { \"principals\": [\"a\"],\n \"tables\": [\"a\"],\n"

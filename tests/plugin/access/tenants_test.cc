@@ -10,7 +10,7 @@
 
 namespace {
 
-/* The entries of a text, or the error. */
+/* The result of parsing a text: its entries, or the error message. */
 struct Parsed
 {
   explicit Parsed (const std::string &text)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Token files and new tokens. */
+/* Tests the parsing of token files and the creation of tokens. */
 
 #include "plugin/access/tokens.h"
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The socket of a service manager, which receives notifications of programs.
+// The socket of a service manager. It receives the notifications of programs.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace thriftps_test {
 class NotifySocket
 {
 public:
-  // A path without a bound socket.
+  // Returns a path in a new folder, without a bound socket.
   static std::string
   InFolder ()
   {
@@ -27,7 +27,7 @@ public:
     return std::string (folder) + "/notify";
   }
 
-  // A path, or "@NAME".
+  // `address` is a path, or "@NAME" for an abstract socket.
   explicit NotifySocket (const std::string &address) : address_ (address)
   {
     struct sockaddr_un un = {};
@@ -56,7 +56,7 @@ public:
     return address_;
   }
 
-  // The next message; throws if there is none for two minutes.
+  // Returns the next message. Throws if none arrives within two minutes.
   std::string
   Receive ()
   {
@@ -67,7 +67,7 @@ public:
     return std::string (bytes, (size_t) n);
   }
 
-  // The next message that contains `text`; others are dropped.
+  // Returns the next message that contains `text`, and drops the messages before it.
   std::string
   WaitFor (const std::string &text)
   {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Notifications to a service manager, without a manager, a server or a clock.
+// Tests notifications to a service manager, without a real manager, server or clock.
 
 #include "plugin/app/supervision.h"
 
@@ -25,7 +25,7 @@ protected:
     static const TpsSupervisionOps ops = { Send, CheckThreads, GetDurability };
     tps_supervision_init (&supervision_, &ops, this, "127.0.0.1:9090", watchdog_ns);
   }
-  // The messages of `ms` milliseconds, with four turns per second.
+  // Runs four turns per second for `ms` milliseconds, and returns the messages that they sent.
   std::vector<std::string>
   Turn (int ms)
   {
@@ -42,7 +42,7 @@ protected:
   gint64 now_ns_ = 5000 * kMs;
   std::vector<std::string> sent_;
   bool takes_ = true;     // the manager accepts messages
-  std::string missing_;   // the name of the stuck thread
+  std::string missing_;   // the name of the stuck thread; "" = none
   bool has_data_ = false; // there is a data directory
   TpsDurableStatus status_ = {};
 
@@ -154,7 +154,7 @@ TEST_F (SupervisionTest, TellsOfAReloadAndItsEnd)
   tps_supervision_end_reload (&supervision_);
   EXPECT_THAT (sent_, ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
 
-  // The end of a reload is never lost.
+  // If the manager does not accept the end of a reload, the end is sent again later.
   tps_supervision_begin_reload (&supervision_, 0);
   takes_ = false;
   tps_supervision_end_reload (&supervision_);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The number of allocations of a warmed-up server for a small call.
+// Counts the allocations of a warmed-up server for a small call.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ protected:
     ASSERT_TRUE (tps_table_store_create (store_, &spec, nullptr));
   }
 
-  // Allocations of the server per call; `fields` writes the arguments of call number i.
+  // Returns the allocations of the server per call. `fields` writes the arguments of call number i.
   double
   PerCall (const std::string &name, const std::function<WriteFields (int)> &fields,
            Wire wire = Wire ())
@@ -150,7 +150,7 @@ TEST_F (AllocationsTest, ACallOnAWorkerCostsNone)
 
 TEST_F (AllocationsTest, AnAnswerOfSomeKilobytesCostsNone)
 {
-  // One is made by the service, which builds its reply in a std::string.
+  // The service makes one allocation: it builds its reply in a std::string.
   EXPECT_EQ (PerCall ("Test:make", [] (int) { return IntField (3000); }), 1);
 }
 
@@ -159,10 +159,10 @@ TEST_F (AllocationsTest, AnArgumentWithABufferOfItsOwnCostsNone)
   EXPECT_EQ (PerCall ("Test:echo", [] (int) { return BinaryField (100000); }), 0);
 }
 
-// The allocations of the state machine: a batch and its tables of rounds and trainers, a round, its
+// The state machine allocates a batch and its tables of rounds and trainers, a round, its
 // contribution and their arrays, the pending call, the fold that averages, the spans of the
-// metrics, the timer of the deadline. All except the call, the contribution and the digest belong
-// to the round, so trainers share them.
+// metrics, and the timer of the deadline. All except the call, the contribution and the digest
+// belong to the round, so the trainers of a round share their cost.
 TEST_F (AllocationsTest, AnAverageOfFewElementsCostsWhatItsRoundNeeds)
 {
   TpsAverageGradientArguments arguments = {};

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The number of allocations of a warmed-up client for a small call. The server runs in the same
-// process, and allocates nothing for these calls (allocations_test), so all threads are counted.
+// Counts the allocations of a warmed-up client for a small call. The server runs in the same
+// process and allocates nothing for these calls (see allocations_test), so all threads are counted.
 
 #include <gtest/gtest.h>
 #include <semaphore.h>
@@ -30,7 +30,7 @@ protected:
     return options;
   }
 
-  // The reply says whether memory can be shared.
+  // The client asks the Node service whether memory can be shared.
   void
   AddServices () override
   {
@@ -98,11 +98,11 @@ protected:
         WaitFor (1);
       }
     // The caller may continue before the loop has released the call. The number of cached calls
-    // grows with the largest lag between them.
+    // grows with the largest lag between the two threads.
     return (double) (CountedSoFar () - before).allocations / kCounted;
   }
 
-  // A mebibyte, which the service ignores.
+  // Sends a tensor of one MiB, which the service ignores.
   void
   CallWithTensor ()
   {
@@ -136,7 +136,7 @@ TEST_F (ClientAllocationsTest, ACallCostsNone)
   EXPECT_LT (PerCall (), 0.05);
 }
 
-// On such a connection every message checks whether it refers to shared memory.
+// If a connection shares memory, the client checks every message for references to shared memory.
 TEST_F (ClientAllocationsTest, ASmallCallCostsNoneWhereLargeOnesShareMemory)
 {
   for (int i = 0; i < 1000 && !IsSharing (); i++)

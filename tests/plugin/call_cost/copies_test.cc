@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Large tensors are received into their final memory and sent without a copy: recvmsg() fills the
-// memory that a handler sees. The same memory is sent as the reply, and the client's caller gets
-// the memory that recvmsg() filled there.
+// Large tensors are received into their final memory and sent without a copy. On the server,
+// recvmsg() fills the memory that the handler sees, and the reply is sent from that memory. On the
+// client, the caller gets the memory that recvmsg() filled.
 //
 // Over TLS, OpenSSL copies each byte once on each side, between the tensor's memory and a record.
 
@@ -23,12 +23,14 @@
 namespace thriftps_test {
 namespace {
 
-// Bytes that arrive together with the end of the previous message, or with the head of this one,
-// are copied. Their number is at most the size of a receive before the type of the data is known.
+// The first bytes of a tensor are copied if they arrive together with the end of the previous
+// message or with the head of their own. This is at most one receive of the size used before the
+// type of the data is known.
 constexpr size_t kChunk = 4096;
 
-// A small piece shares its record of TLS with a part of the next one, and is copied together with
-// it: the head of a message with the begin of its tensor, and the end of the tensor with the tail.
+// A small piece shares its TLS record with a part of the next piece, and both are copied together.
+// This happens to the head of a message with the start of its tensor, and to the end of the tensor
+// with the tail of the message.
 constexpr size_t kRecord = 16384;
 
 struct Seen
@@ -59,7 +61,7 @@ protected:
     return options;
   }
 
-  // Both sides use one certificate, and trust its authority.
+  // Both sides use one certificate and trust its authority.
   void
   MakeTls ()
   {
@@ -122,7 +124,8 @@ protected:
     return MovedIn (tps_tensor_data (&tensor), tps_shape_n_bytes (&tensor.shape));
   }
 
-  // After this call, all earlier work of a server thread is also recorded.
+  // The reply may arrive before the server thread has recorded its work. After another call, all
+  // earlier work of that thread is recorded.
   void
   SettleServer ()
   {
@@ -140,7 +143,8 @@ protected:
     EXPECT_LE (seen.moved.received, n_bytes_);
   }
 
-  // All of the tensor, but for the pieces that share a record with others.
+  // The whole tensor must be sent from its memory, except for pieces that share a TLS record with
+  // others.
   void
   ExpectSent (size_t n_sent)
   {
@@ -148,8 +152,9 @@ protected:
     EXPECT_GE (n_sent + (IsEncrypted () ? 2 * kRecord : 0), n_bytes_);
   }
 
-  // Bytes of copies that a push may cause, on both sides together. OpenSSL copies each byte twice,
-  // and moves some hundred bytes of each record that it has read in advance.
+  // Returns the number of bytes that a push may copy, on both sides together. OpenSSL copies each
+  // byte once on each side, and moves some hundred bytes of each record that it has read in
+  // advance.
   size_t
   MaxCopied () const
   {
@@ -162,7 +167,7 @@ protected:
   std::unique_ptr<TensorClient> client_;
   TpsTensor tensor_ = {};
   size_t n_bytes_ = 0;
-  std::vector<Seen> seen_; // by the handler
+  std::vector<Seen> seen_; // by calls of the handler
 };
 
 TEST_P (CopiesTest, AHandlerSeesWhatWasReceived)
@@ -180,7 +185,7 @@ TEST_P (CopiesTest, AHandlerSeesWhatWasReceived)
 
 TEST_P (CopiesTest, APushIsCopiedByOpenSslOnly)
 {
-  client_->Push (tensor_); // the first one also sets up the connection
+  client_->Push (tensor_); // the first push also sets up the connection
   for (int i = 0; i < 3; i++)
     {
       ForgetMoved ();

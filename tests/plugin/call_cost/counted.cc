@@ -24,7 +24,7 @@ extern "C"
 
 namespace {
 
-// Constant-initialised: malloc() is called before constructors run.
+// These must be constant-initialised, because malloc() is called before constructors run.
 std::atomic<long> allocations;
 std::atomic<long> sends;
 std::atomic<long> receives;

@@ -1,8 +1,9 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Counts calls of the C library by threads: counted.cc replaces malloc() and its relatives, and the
-// system calls of the data plane. A program that links it counts all its threads except those that
-// opt out. Blocks of GLib's slice allocator are visible if G_SLICE=always-malloc is set (BUILD).
+// Counts calls of the C library by threads. counted.cc replaces malloc() and its relatives, and the
+// system calls of the data plane. All threads of a program that links it are counted, except those
+// that opt out. Blocks of GLib's slice allocator are visible only if G_SLICE=always-malloc is set
+// (see BUILD).
 
 #pragma once
 
@@ -10,7 +11,7 @@ namespace thriftps_test {
 
 struct Counts
 {
-  long allocations; // malloc, calloc, realloc, aligned ones
+  long allocations; // malloc, calloc, realloc and the aligned variants
   long sends;       // sendmsg
   long receives;    // recvmsg
   long waits;       // epoll_wait
@@ -19,14 +20,15 @@ struct Counts
 
 Counts operator- (const Counts &a, const Counts &b);
 
-// The counts of all threads since the start of the program.
+// Returns the counts of all threads since the start of the program.
 Counts CountedSoFar ();
 
-// Excludes the calling thread from now on.
+// Excludes the calling thread from all later counts.
 void DoNotCountThisThread ();
 
-// The same as CountedSoFar(); call it at the start of a measurement. If SHOW_ALLOCATIONS=N is in
-// the environment, the call stacks of the next N allocations are printed, to help find them.
+// Returns the same counts as CountedSoFar(). Call it at the start of a measurement. If the
+// environment has SHOW_ALLOCATIONS=N, it also makes the next N allocations print their call stacks,
+// which helps to find them.
 Counts CountFromHere ();
 
 } // namespace thriftps_test

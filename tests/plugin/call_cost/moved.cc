@@ -36,7 +36,7 @@ Note (Pieces *pieces, const void *data, size_t n_bytes)
   pieces->push_back ({ begin, begin + n_bytes });
 }
 
-// Records the first `n_bytes` of the call's memory.
+// Records the first `n_bytes` of the memory that the call names.
 void
 Note (Pieces *pieces, const struct msghdr *message, ssize_t n_bytes)
 {
@@ -66,8 +66,8 @@ CountIn (const Pieces &pieces, uintptr_t begin, uintptr_t end)
 
 std::atomic<size_t> n_copied;
 
-// Instructions instead of a loop, which the compiler would make a call of memcpy(). The ranges may
-// overlap if `dest` is below `src`.
+// The copy is an instruction, because the compiler may replace a loop by a call of memcpy(). The
+// ranges may overlap if `dest` is below `src`.
 void
 CopyForwards (void *dest, const void *src, size_t n_bytes)
 {
@@ -97,7 +97,7 @@ Copy (void *dest, const void *src, size_t n_bytes)
   return dest;
 }
 
-// The function that the one of this file replaces.
+// Returns the function of another library that the function of this name replaces.
 template <typename Function>
 Function *
 FindReplaced (const char *name)
@@ -109,8 +109,9 @@ FindReplaced (const char *name)
 
 extern "C"
 {
-  // By their symbols: <string.h> may have inline functions of these names. The last two are those
-  // of fortified code, with the room in `dest`, which the test does not exceed.
+  // The functions are defined by symbol, because <string.h> may have inline functions of these
+  // names. The last two serve fortified code. They ignore their last argument, the size of `dest`,
+  // which the tests never exceed.
   void *ReplacedMemcpy (void *dest, const void *src, size_t n_bytes) asm("memcpy");
   void *ReplacedMemmove (void *dest, const void *src, size_t n_bytes) asm("memmove");
   void *CheckedMemcpy (void *dest, const void *src, size_t n_bytes, size_t) asm("__memcpy_chk");

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often client and server, in one process, touch unmapped memory: in the steady state they must
-// reuse memory. A page fault costs more than the copy of a page.
+// Counts how often client and server, in one process, touch unmapped memory. In the steady state
+// they must reuse memory, because a page fault costs more than the copy of a page.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -42,7 +42,7 @@ protected:
     TpsService tensors = tensors_.Get (), node = tps_node_service (&node_);
     node_.name = "node";
     tps_server_add_service (server_, &tensors);
-    tps_server_add_service (server_, &node); // says whether memory can be shared
+    tps_server_add_service (server_, &node); // tells the client whether memory can be shared
   }
 
   void
@@ -70,7 +70,7 @@ protected:
     client_->Push (tensor_);
   }
 
-  // Reads every page of the reply.
+  // Compares every page of the reply, so all its pages are touched.
   void
   Echo ()
   {
@@ -82,7 +82,8 @@ protected:
                0);
   }
 
-  // Shared memory is set up in the background after the first misses.
+  // Shared memory is set up in the background after the first inline tensors, so the warm-up lasts
+  // until no tensor travels inline.
   template <typename Call>
   void
   WarmUp (Call call)
@@ -99,8 +100,8 @@ protected:
   }
 
   // A single round may touch new memory: the number of buffers in use depends on the timing of the
-  // threads, and cached buffers are released after a while. Faults of the steady state occur in
-  // every round.
+  // threads, and cached buffers are released after a while. Faults of the steady state would occur
+  // in every round, so one round without faults is enough.
   template <typename Call>
   void
   ExpectNoFaults (Call call)

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The number of system calls of the server for small calls, one at a time and pipelined.
+// Counts the system calls of the server for small calls, sent one at a time and pipelined.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace thriftps_test {
 namespace {
 
-constexpr int kPipelined = 50; // their bytes fit into one receive of the server
+constexpr int kPipelined = 50; // all these requests fit into one receive of the server
 constexpr int kWarmUp = 20;
 
 class SystemCallsTest : public ServerTest
@@ -28,7 +28,7 @@ protected:
     return options;
   }
 
-  // The bytes of calls 0 … n - 1, each with a sequence id of its own.
+  // Returns the bytes of calls 0 … n - 1, each with its own sequence id.
   static std::string
   Calls (const std::string &name, int n)
   {
@@ -64,7 +64,7 @@ TEST_F (SystemCallsTest, ACallCostsOneToReceiveOneToSendAndOneToWait)
   Counts cost = CountedSoFar () - before;
   EXPECT_EQ (cost.receives, n);
   EXPECT_EQ (cost.sends, n);
-  EXPECT_LT (cost.waits, 2 * n); // timers also wake the loop, more often on a slower machine
+  EXPECT_LT (cost.waits, 2 * n); // timers also wake the loop, more often on slower machines
   EXPECT_EQ (cost.wakes, 0);
 }
 

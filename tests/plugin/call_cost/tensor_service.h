@@ -2,7 +2,7 @@
 
 // A service that receives tensors, and a client that sends them, as in //bench:transfer.
 //
-//   push (1: Tensor)   replies when the tensor has arrived
+//   push (1: Tensor)   replies after the tensor has arrived
 //   echo (1: Tensor)   replies with the tensor, without a copy
 
 #pragma once
@@ -21,7 +21,7 @@ namespace thriftps_test {
 class TensorService
 {
 public:
-  // Called with each tensor while its call runs.
+  // Called with each tensor during its call.
   std::function<void (const TpsTensor &)> on_tensor;
 
   TpsService
@@ -116,7 +116,7 @@ public:
     Call ("echo", tensor, ReadTensor, answer);
   }
 
-  // The number of large tensors that the socket has carried so far, in both directions.
+  // Returns the number of large tensors that the socket has carried so far, in both directions.
   guint64
   CountInline () const
   {

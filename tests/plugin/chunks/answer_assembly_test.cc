@@ -71,7 +71,7 @@ protected:
   GError *error = nullptr;
 };
 
-/* Requested chunks arrive in any order, some twice, some corrupt. */
+/* Requested chunks arrive in any order. Some arrive twice, some are corrupt. */
 TEST_F (Assembly, putsTheAnswerTogetherInAnyOrder)
 {
   for (guint seed = 0; seed < 300; seed++)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages in the form of a transfer, and their chunks. */
+/* Builds messages in the form that a transfer needs, and their chunks. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace thriftps {
 
-/* Bytes that depend on their position. */
+/* Returns bytes that depend on their position. */
 inline std::string
 pattern (gsize n_bytes, guint32 seed = 1)
 {
@@ -29,7 +29,8 @@ pattern (gsize n_bytes, guint32 seed = 1)
   return bytes;
 }
 
-/* "Service:method" with one binary argument, ended for a transfer; owned by the caller. */
+/* Returns a finished call or reply of "Service:method" with one binary argument, in the form for a
+ * transfer. The caller owns it. */
 inline TpsWriter *
 new_message (const std::string &argument, TpsMessageKind kind = TPS_MESSAGE_CALL)
 {
@@ -91,7 +92,7 @@ public:
   TpsChunk chunk = {};
 };
 
-/* The pieces of `bytes`, each of `n_each` bytes except the last. */
+/* Cuts `bytes` into pieces of `n_each` bytes. The last piece may be shorter. */
 inline std::vector<std::string>
 cut (const std::string &bytes, gsize n_each)
 {
@@ -102,7 +103,7 @@ cut (const std::string &bytes, gsize n_each)
   return parts;
 }
 
-/* The binary argument of a message. */
+/* Returns the binary argument of a message. */
 inline std::string
 argument_of (const TpsMessage *message)
 {

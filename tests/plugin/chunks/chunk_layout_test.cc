@@ -11,7 +11,7 @@ namespace {
 
 TEST (Crc32c, isTheCastagnoliOne)
 {
-  /* RFC 3720, B.4, and the check value of the CRC catalogue. */
+  /* These are the test vectors of RFC 3720, B.4, and the check value of the CRC catalogue. */
   EXPECT_EQ (tps_crc32c (0, "123456789", 9), 0xe3069283u);
   EXPECT_EQ (tps_crc32c (0, std::string (32, '\0').data (), 32), 0x8a9136aau);
   EXPECT_EQ (tps_crc32c (0, std::string (32, '\xff').data (), 32), 0x62a8ab43u);

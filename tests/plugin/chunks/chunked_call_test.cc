@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client side with the server's store, over a simulated network that chooses the failures. The
- * clock is simulated too. */
+/* Tests the client side together with the server's store, over a simulated network that chooses the
+ * failures. The clock is simulated too. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -67,7 +67,7 @@ public:
     store = tps_transfer_store_new (&options);
   }
 
-  /* Runs until no work is left. */
+  /* Delivers calls and runs delayed functions until none are left. */
   void
   run ()
   {
@@ -83,13 +83,13 @@ public:
     return Fate::FINE;
   };
   std::function<gint32 (gint32 index)> choose_chunk = [] (gint32 index) { return index; };
-  std::string answer; /* the argument of the reply */
+  std::string answer; /* the argument of the reply to the transferred call */
   gsize answer_chunk_bytes = 1000;
   TpsTransferStore *store = nullptr;
   gint64 now_ns = second;
   int n_runs = 0, n_losses = 0;
-  std::vector<std::string> seen; /* methods, in order */
-  GError *refusal = nullptr;     /* of begin_transfer */
+  std::vector<std::string> seen; /* names of the called methods, in order */
+  GError *refusal = nullptr;     /* begin_transfer fails with this error; NULL = none */
 
   static const TpsChunkedOps ops;
 
@@ -327,7 +327,7 @@ private:
   }
 
 public:
-  std::string received; /* the argument of the call that ran */
+  std::string received; /* the argument of the executed call */
 
 private:
   std::deque<Call> calls;
@@ -382,7 +382,7 @@ protected:
     EXPECT_EQ (n_done, 1);
   }
 
-  /* A pending reply. */
+  /* Keeps a reply in the server's store, and fetches it. */
   void
   fetch_kept (const std::string &argument)
   {
@@ -446,7 +446,7 @@ TEST_F (ChunkedCall, aShortAnswerComesWhole)
   EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "get_chunk"), 0);
 }
 
-/* For every failure, the call runs once and its reply arrives. */
+/* The call must run exactly once and its reply must arrive, whatever fails. */
 TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
 {
   for (guint seed = 0; seed < 300; seed++)
@@ -476,7 +476,7 @@ TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
   EXPECT_GT (network.n_losses, 300);
 }
 
-/* The connection is lost at every single call, before and after the server has executed it. */
+/* Loses the connection at each call in turn, either before or after the server has executed it. */
 TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
 {
   std::string argument = pattern (1000);
@@ -497,13 +497,13 @@ TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
           FAIL () << "lost at call " << at << ": " << (error != nullptr ? error->message : "");
         EXPECT_EQ (argument_of (got), network.answer);
         EXPECT_EQ (network.received, argument);
-        /* Only in-flight chunks are sent again. */
+        /* Only chunks that were in flight may be sent again. */
         EXPECT_LE (std::count (network.seen.begin (), network.seen.end (), "put_chunk"), 11 + 3);
       }
 }
 
-/* The server refuses every single call for a while, for example at the limit of a tenant. Chunks
- * that were sent are not sent again. */
+/* The server refuses each call in turn for a while, for example because a tenant has reached its
+ * limit. Chunks that have arrived must not be sent again. */
 TEST_F (ChunkedCall, goesOnWhereItWasWhenTheServerWasBusy)
 {
   std::string argument = pattern (1000);
@@ -606,7 +606,7 @@ TEST_F (ChunkedCall, aServerThatForgotBeforeTheCallRanGetsItAgain)
   expect_answer (pattern (1000));
 }
 
-/* The call may have been executed, so it is not sent again. */
+/* The call may have been executed, so it must not be sent again. */
 TEST_F (ChunkedCall, aServerThatForgotARunningCallIsALostConnection)
 {
   network.decide = [&] (const std::string &method) {
@@ -648,7 +648,7 @@ TEST_F (ChunkedCall, fetchesAnAnswerThatWaits)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
 }
 
-/* The number of chunks is not known yet. */
+/* Before the first chunk has arrived, the client does not know the number of chunks. */
 TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
 {
   network.choose_chunk = [] (gint32) { return 1; };
@@ -658,8 +658,8 @@ TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
 }
 
-/* Any chunk that arrived before, in place of one that is missing; at the end no call is in
- * flight. */
+/* The server repeats chunk 0 in place of a missing chunk. When the call fails, no other call may be
+ * in flight. */
 TEST_F (ChunkedCall, aChunkThatComesInsteadOfAnotherIsAnError)
 {
   for (gint32 missing = 1; missing < 6; missing++)

@@ -54,7 +54,7 @@ protected:
     ended = tps_transfer_store_end (store, name);
   }
 
-  /* Returns the number of dropped transfers. */
+  /* Drops the expired transfers and returns their number. */
   guint
   expire (gint64 now_ns)
   {
@@ -63,7 +63,7 @@ protected:
     return forgotten->len;
   }
 
-  /* A transfer whose call has been taken. */
+  /* Returns a transfer whose call has been taken. */
   TpsTransfer *
   begin_running (const char *name)
   {
@@ -151,8 +151,8 @@ TEST_F (Store, forgetsWhatNobodyTouches)
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
 }
 
-/* Otherwise a client that announces large transfers and sends nothing could block others
- * forever. */
+/* If a repeated begin_transfer extended the expiry, a client that announces large transfers and
+ * sends nothing could block others forever. */
 TEST_F (Store, askingForATransferDoesNotKeepIt)
 {
   begin ("a", 500, 10, 0);

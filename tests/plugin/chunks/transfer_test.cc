@@ -37,7 +37,7 @@ protected:
     return static_cast<gint32> (parts.size ());
   }
 
-  /* Passes a chunk on as the service does. */
+  /* Checks and feeds a chunk as the service does. */
   bool
   put (Chunk &chunk)
   {
@@ -98,7 +98,7 @@ TEST_F (Transfer, chunksBecomeTheCall)
     }
 }
 
-/* Against a model that knows only the number of chunks. */
+/* Compares the transfer with a model that knows only the number of received chunks. */
 TEST_F (Transfer, survivesRepeatsGapsAndCorruption)
 {
   std::string argument = pattern (3000);

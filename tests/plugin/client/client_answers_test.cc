@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The replies of a well-behaved peer: values, errors of the contract, exceptions. */
+/* Tests the replies of a well-behaved peer: values, errors of the contract, and exceptions. */
 
 #include <cstring>
 #include <thread>
@@ -18,7 +18,8 @@ protected:
     connect_to (listener_.address ());
   }
 
-  /* Makes one call and answers it with `answer`, which gets its sequence id. */
+  /* Makes one call and replies with the message that `answer` returns for the call's sequence
+   * id. */
   template <typename Answer>
   void
   ask (Outcome *outcome, Answer answer)
@@ -229,7 +230,7 @@ TEST (ClientOptions, CompactProtocolOnRequest)
   tps_client_call (client, "Calculator", "square", nullptr, nullptr, later (), Outcome::done,
                    &outcome);
   Connection connection = listener.accept ();
-  /* 0x82, CALL and version 1, sequence id 1, the name with its length. */
+  /* The bytes are 0x82, CALL and version 1, sequence id 1, and the name with its length. */
   EXPECT_EQ (connection.read_call ().raw,
              std::string ("\x82\x21\x01\x11", 4) + "Calculator:square" + std::string (1, '\0'));
   connection.send (framed (std::string ("\x82\x41\x01\x06square\x06\x00\x62\x00", 14)));

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Many concurrent calls from several threads, answered in any order. A great number of calls must
- * leave no state behind. */
+/* Tests many concurrent calls from several threads, with replies in any order. After a large number
+ * of calls, no state must remain. */
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace tps_test {
 
-/* The argument of a call, which determines its reply. */
+/* Returns the argument of a call. The peer derives its reply from it. */
 static gint64
 argument_of (const ReceivedCall &call)
 {
@@ -108,7 +108,8 @@ TEST_F (ClientCallsInFlight, ThreadsShareOneConnection)
   EXPECT_EQ (n_right, N_THREADS * N_EACH);
 }
 
-/* Deadlines, replies and lost connections in every order; each call ends exactly once. */
+/* Mixes deadlines, replies and lost connections in a random order. Each call must end exactly
+ * once. */
 TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
 {
   constexpr int N_CALLS = 2000, N_AT_ONCE = 100;

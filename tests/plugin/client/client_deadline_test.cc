@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Deadlines: they are never early, their error is typed, and `done` runs only when nothing refers
- * to the borrowed arguments. */
+/* Tests deadlines. They never expire early, their error is typed, and `done` runs only when nothing
+ * refers to the borrowed arguments any more. */
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,10 +12,10 @@
 
 namespace tps_test {
 
-constexpr size_t LARGE = 24 << 20; /* more than any socket buffers */
+constexpr size_t LARGE = 24 << 20; /* more than the sockets can buffer */
 constexpr gint64 SOON_MS = 200;    /* long enough not to expire between two lines of a test */
 
-/* Memory that is unmapped at the end of its call, because later accesses are errors. */
+/* Memory that becomes inaccessible when its call ends, because any later access is an error. */
 class Borrowed
 {
 public:
@@ -58,7 +58,7 @@ protected:
     connect_to (listener_.address ());
   }
 
-  /* A connection with an answered call, so that further calls are sent at once. */
+  /* Returns a connection with one answered call. Later calls are therefore sent at once. */
   Connection
   connected ()
   {
@@ -122,7 +122,8 @@ TEST_F (ClientDeadline, LateAnswerIsDroppedAndTheConnectionGoesOn)
   late.wait ();
   connection.send (
       reply ("square", received.seqid, field (11, 0, binary (std::string (100000, 'x')))));
-  connection.send (reply_i64 ("square", received.seqid, 49)); /* even twice */
+  connection.send (reply_i64 ("square", received.seqid, 49)); /* a second reply to the same call
+                                                               * is ignored too */
   call (&next, 3, later ());
   connection.send (reply_i64 ("square", connection.read_call ().seqid, 9));
   next.wait ();
@@ -197,7 +198,8 @@ TEST_F (ClientDeadline, AnswerWithoutReadingEndsTheConnectionAtTheDeadline)
 {
   Borrowed borrowed;
   Connection connection = connected ();
-  gint64 deadline_ns = in_ms (2000); /* the reply must come before it, on a busy machine too */
+  gint64 deadline_ns = in_ms (2000); /* even on a busy machine, the reply must arrive before this
+                                      * time */
 
   push (&borrowed, deadline_ns);
   connection.send (reply_i64 ("push", 2, 5));

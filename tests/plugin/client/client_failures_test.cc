@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Peers that are gone, that refuse or that violate the protocol; and cancelled calls. */
+/* Tests peers that are gone, that refuse, or that violate the protocol, and tests cancelled
+ * calls. */
 
 #include <string>
 #include <unistd.h>
@@ -12,8 +13,8 @@ namespace tps_test {
 class ClientFailures : public ClientTest
 {
 protected:
-  /* Calls 2 and 3; call 2 is answered with `bytes`. Both must fail because of `why`, and the next
-   * call must succeed. */
+  /* Makes calls 2 and 3, and sends `bytes` after call 2 has arrived. Both calls must fail with
+   * `why` in their message, and the next call must succeed. */
   void
   expect_lost (const std::string &bytes, const std::string &why, bool close_after = false)
   {
@@ -90,7 +91,8 @@ TEST_F (ClientFailures, AnswerBeyondTheLimitIsALostConnection)
 
 TEST_F (ClientFailures, NobodyListeningIsALostConnectionUntilSomebodyDoes)
 {
-  /* A path, because another process may take a port that is free for a moment. */
+  /* The test uses a path and not a port, because another process may take a port that is free at
+   * this moment. */
   const std::string path = "nobody_" + std::to_string (getpid ()) + ".sock";
   Outcome refused, next;
 
@@ -111,7 +113,7 @@ TEST_F (ClientFailures, HostNameIsLookedUpWithoutBlockingTheLoop)
 {
   Outcome unknown;
 
-  /* ".invalid" is reserved: no resolver knows it. */
+  /* The top-level domain ".invalid" is reserved, so no resolver can know the name. */
   connect_to ("no-such-host.invalid:1");
   call (&unknown, 7, later ());
   unknown.wait ();

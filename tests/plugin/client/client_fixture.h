@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared parts of client tests: the outcome of a call, and deadlines. */
+/* Shared parts of the client tests: the outcome of a call, and deadlines. */
 
 #pragma once
 
@@ -38,7 +38,7 @@ later ()
   return in_ms (60000);
 }
 
-/* The outcome of one call. `done` is its TpsClientDone. */
+/* The outcome of one call. Pass done() as TpsClientDone and the object as user data. */
 class Outcome
 {
 public:
@@ -77,7 +77,7 @@ public:
     return n_done_;
   }
 
-  /* Valid after wait(). */
+  /* The following values are valid after wait(). */
   gint64
   value () const
   {
@@ -192,7 +192,7 @@ protected:
                      Outcome::done, outcome);
   }
 
-  /* The client's connection, after a first call, whose number is 1. */
+  /* Returns the client's connection after a first call, which has sequence id 1. */
   Connection
   accept_after_a_call (Listener &listener)
   {

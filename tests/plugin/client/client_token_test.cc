@@ -25,7 +25,7 @@ protected:
   }
 };
 
-/* The call does not wait for the reply. */
+/* The client sends the first call without waiting for the reply to the token. */
 TEST_F (ClientToken, IsTheFirstCallOfEachConnection)
 {
   Listener listener;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The exchange with a scripted parameter server: its requests, its results, its retries. */
+/* Tests the exchange with a scripted parameter server: its requests, results and retries. */
 
 #include <condition_variable>
 #include <cstring>
@@ -22,7 +22,7 @@ bytes_of (const std::vector<float> &values)
   return std::string (reinterpret_cast<const char *> (values.data ()), values.size () * 4);
 }
 
-/* The fields of a Gradient with one dense FLOAT32 tensor. */
+/* Returns the fields of a Gradient with one dense FLOAT32 tensor. */
 static std::string
 dense_gradient (const std::vector<float> &values)
 {
@@ -299,7 +299,7 @@ TEST_F (RemoteExchange, RetryBeyondTheDeadlineIsNotWaitedFor)
   EXPECT_EQ (result.code (), TPS_ERROR_RESOURCE_EXHAUSTED);
 }
 
-/* The contract's number of gradients in flight, and more. */
+/* IN_FLIGHT is the contract's limit of gradients in flight. MANY exceeds it. */
 constexpr int IN_FLIGHT = 32, MANY = 40;
 
 TEST_F (RemoteExchange, ManyGradientsAreSentInOrderAsRepliesArrive)
@@ -438,11 +438,12 @@ TEST_F (RemoteExchange, FreeEndsCallsInFlight)
   EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
 }
 
-/* Where a thread that pushes stays in the call of the client, after the call has been sent. */
+/* If set, it runs on the pushing thread after tps_client_call_rpc() has sent the call and before it
+ * returns. */
 static thread_local std::function<void ()> stay;
 
-/* The answer may come before the call that sent the gradient has returned on its thread. An
- * exchange that is freed too early has no lock any more when that thread goes on. */
+/* The reply may arrive before the call that sends the gradient has returned on its thread. If the
+ * exchange were freed then, that thread would continue with a freed lock. */
 TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
 {
   for (int i = 0; i < 3; i++)
@@ -456,12 +457,13 @@ TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
       std::future<void> sender = std::async (std::launch::async, [&] {
         stay = [&] {
           result.wait ();
-          /* In time, because the exchange must not be freed before this thread has left. */
+          /* free_exchange() must wait until this thread has left the exchange, so `is_freed`
+           * normally times out here. */
           is_freed.wait_for (std::chrono::milliseconds (200));
         };
         push (&result, later ());
         stay = nullptr;
-      }); /* its destructor joins it in all cases */
+      }); /* the destructor of `sender` joins the thread in all cases */
       Connection connection = listener_.accept ();
       connection.send (average (connection.read_call ().seqid, { 2 }));
       result.wait ();
@@ -486,7 +488,7 @@ TEST (RemoteExchangeOptions, BadAddressIsNamed)
 
 }
 
-/* The test is linked with -Wl,--wrap. */
+/* The test is linked with -Wl,--wrap, so this function replaces the client's. */
 extern "C"
 {
   void __real_tps_client_call_rpc (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model on a real parameter server: trainers that continue together, repeats, errors,
- * cancellation. */
+/* Tests a model on a real parameter server: trainers that continue together, repeated requests,
+ * errors and cancellation. */
 
 #include "plugin/client/remote_model.h"
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client, the exchange, the store and the stubs with a TpsServer in the same process, over TCP
- * and Unix sockets. */
+/* Tests the client, the exchange, the store and the stubs with a TpsServer in the same process,
+ * over TCP and Unix sockets. */
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,7 +27,8 @@ namespace tps_test {
 constexpr guint N_TRAINERS = 2;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int N_MANY_CALLS = 20000; /* a thread sanitizer finds races, not leaks */
+constexpr int N_MANY_CALLS = 20000; /* fewer calls suffice under the thread sanitizer, which
+                                     * finds races and not leaks */
 #else
 constexpr int N_MANY_CALLS = 100000;
 #endif
@@ -38,7 +39,7 @@ constexpr bool SANITIZED = true;
 constexpr bool SANITIZED = false;
 #endif
 
-/* All services of a parameter server process. */
+/* All services of a parameter-server process. */
 class RemoteServices : public testing::TestWithParam<const char *>
 {
 protected:
@@ -140,7 +141,7 @@ init_gradient (TpsGradient *gradient, gint64 n_elems, float first)
     data[i] = first + static_cast<float> (i % 1000);
 }
 
-/* The pushes of one trainer, each started by `done` of the previous one, like a chain of hooks. */
+/* The pushes of one trainer. `done` of each push starts the next, as a chain of hooks does. */
 struct Trainer
 {
   TpsExchange *exchange;
@@ -168,7 +169,8 @@ struct Trainer
       {
         const float *data = static_cast<const float *> (tps_tensor_data (&average->dense));
 
-        /* The mean of trainers 0 and 1, whose gradients start at 0 and 1. */
+        /* Each element is the mean of the elements of trainers 0 and 1, whose gradients start at 0
+         * and 1. */
         right = data[0] == 0.5f && data[self->n_elems - 1] == 0.5f + (self->n_elems - 1) % 1000;
       }
     self->n_wrong += !right;
@@ -274,7 +276,8 @@ TEST_P (RemoteServices, ResetEndsWhatWaits)
   trainer.push ();
   while (tps_server_get_n_calls (server_) == 0)
     std::this_thread::yield ();
-  /* The push may still be on its way through the server, so this waits for its end. */
+  /* reset_state() may overtake the push inside the server, so it is repeated until the push has
+   * ended. */
   bool ended = false;
   while (!ended)
     {
@@ -324,7 +327,7 @@ TEST_P (RemoteServices, StorePutsGetsWaitsAndRemoves)
   store->ops->free (store);
 }
 
-/* Starts a get that waits on the server. */
+/* Writes the arguments of a get that waits on the server. */
 static void
 write_get (TpsWriter *out, gconstpointer key)
 {
@@ -424,7 +427,8 @@ TEST_P (RemoteServices, NothingIsLeftOverAfterAHundredThousandCalls)
     }
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_buffer_pool_get_default ()), n_bytes_before);
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-  /* A leak of 10 bytes per call would be visible; a sanitizer's own memory grows. */
+  /* A leak of 10 bytes per call would be visible. Sanitizers are excluded, because their own memory
+   * grows. */
   EXPECT_TRUE (SANITIZED || peak_kib () < peak_after_some + 900);
 }
 

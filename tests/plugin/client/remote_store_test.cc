@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The store with a scripted Rendezvous server: waits, deadlines, one lost connection. */
+/* Tests the store with a scripted Rendezvous server: waits, deadlines, and a lost connection. */
 
 #include <functional>
 #include <thread>
@@ -107,7 +107,7 @@ TEST_F (RemoteStore, GetEndsAtItsDeadlineAndNamesTheKey)
 
   play ([&] {
     Connection connection = listener_.accept ();
-    connection.drain (); /* never answers */
+    connection.drain (); /* never replies */
   });
   EXPECT_EQ (get (deadline_ns, &error), "");
   EXPECT_GE (now_ns (), deadline_ns);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables over two scripted servers: the requests and their order, the retries, and the effect of
- * one call's end on others. */
+/* Tests tables over two scripted servers: the requests and their order, the retries, and the effect
+ * of a failed call on others. */
 
 #include <atomic>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace tps_test {
 
-/* A table of 10 rows and dim 1, or one of its two shards by range. */
+/* Returns a TableSpec of 10 rows and dim 1, or of one of its two shards by range. */
 static std::string
 table_spec (const std::string &name, int first_row = -1)
 {
@@ -36,7 +36,7 @@ list_of (const std::vector<std::string> &structs)
   return list;
 }
 
-/* FLOAT32 [n, 1]. */
+/* Returns a FLOAT32 tensor of shape [n, 1]. */
 static std::string
 column (const std::vector<float> &values)
 {
@@ -49,7 +49,7 @@ column (const std::vector<float> &values)
          + field (11, 3, binary (bytes)) + '\0';
 }
 
-/* The end of a call of either kind. */
+/* The outcome of a lookup or a push. */
 class Result
 {
 public:
@@ -132,7 +132,7 @@ private:
   GError *error_ = nullptr;
 };
 
-/* "emb" is on both servers, by range; "whole" is on the second. */
+/* Table "emb" is on both servers, sharded by range. Table "whole" is on the second server only. */
 class RemoteTables : public testing::Test
 {
 protected:
@@ -343,7 +343,7 @@ TEST_F (RemoteTables, ErrorComesWhenAllHaveEndedAndSaysWhatWasApplied)
 TEST_F (RemoteTables, SilentServerIsNamedAtTheDeadline)
 {
   Result result;
-  gint64 deadline_ns = in_ms (2000); /* the other server must reply before it */
+  gint64 deadline_ns = in_ms (2000); /* the other server must reply before this time */
 
   look_up (&result, deadline_ns);
   answer (0, servers_[0].read_call (), { 1, 2 });
@@ -415,8 +415,8 @@ TEST_F (RemoteTables, CancelEndsCallsRetriesAndLaterCalls)
     }
 }
 
-/* The rows of the maxima have arrived, and the push would follow. Nothing may be sent to freed
- * clients. */
+/* A push with MAX pooling first fetches the rows of the maxima, and then pushes. If the tables are
+ * freed in between, nothing may be sent to freed clients. */
 TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
 {
   for (int i = 0; i < 2; i++)
@@ -431,7 +431,8 @@ TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
       answer (1, calls[1], { 3, 4 });
       if (i == 0)
         {
-          accept_push (1, servers_[1].read_call ()); /* 8 and 9 are larger than 1 and 2 */
+          accept_push (1, servers_[1].read_call ()); /* both maxima, rows 8 and 9, are on server
+                                                      * 1 */
           result.wait ();
           EXPECT_EQ (result.text (), "");
           continue;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer on a raw socket, whose every byte the test scripts, and handmade messages for it. Each
- * wait takes at most ten seconds. */
+/* A peer on a raw socket that sends exactly the bytes that the test chooses, and functions that
+ * build its messages. Each wait takes at most ten seconds. */
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace tps_test {
 
-/* Big-endian, like the binary protocol. */
+/* Big-endian integers, as in the binary protocol. */
 std::string be16 (int value);
 std::string be32 (int64_t value);
 std::string be64 (int64_t value);
@@ -23,7 +23,7 @@ std::string field (int type, int id, const std::string &value);
 std::string binary (const std::string &bytes);
 std::string framed (const std::string &message);
 
-/* Framed binary messages; `result` is the content of the result struct. */
+/* Framed messages in the binary protocol. `result` is the content of the result struct. */
 std::string message (int kind, const std::string &name, int seqid, const std::string &inside);
 std::string reply (const std::string &name, int seqid, const std::string &inside);
 std::string reply_i64 (const std::string &name, int seqid, int64_t value);
@@ -37,7 +37,7 @@ struct ReceivedCall
   std::string name;
   int kind = 0;
   int seqid = 0;
-  std::string inside; /* of the arguments struct */
+  std::string inside; /* the content of the arguments struct */
   std::string raw;    /* the frame without its length */
 };
 
@@ -60,12 +60,12 @@ public:
   ReceivedCall read_call ();
   std::string read (size_t n_bytes);
   void send (const std::string &bytes);
-  /* With file descriptors (Unix sockets), which still belong to the caller. */
+  /* Sends file descriptors along with the bytes (Unix sockets only). The caller still owns them. */
   void send_with_descriptors (const std::string &bytes, const std::vector<int> &descriptors);
   void close ();
-  /* Reads and drops until the other side closes; returns the number of bytes. */
+  /* Reads and drops bytes until the other side closes. Returns the number of bytes. */
   size_t drain ();
-  /* Whether the other side closes without sending more. */
+  /* Returns true if the other side closes without sending more. */
   bool
   is_closed_by_peer ()
   {
@@ -74,16 +74,16 @@ public:
 
 private:
   int fd_;
-  std::string received_; /* not yet consumed from `n_taken_` on */
+  std::string received_; /* bytes received; those from `n_taken_` on are not yet consumed */
   size_t n_taken_ = 0;
 };
 
 class Listener
 {
 public:
-  /* 127.0.0.1 at a free port, or at the given one. */
+  /* Listens on 127.0.0.1 at the given port, or at a free port if it is 0. */
   explicit Listener (int port = 0, int backlog = 16);
-  /* At a Unix socket. */
+  /* Listens on a Unix socket. */
   explicit Listener (const std::string &path);
   ~Listener ();
   std::string address () const;

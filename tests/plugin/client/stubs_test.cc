@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The blocking functions of the contract with a scripted server that refuses a call, loses a
- * connection, and then replies. Calls that may be sent twice are retried with the same bytes; other
- * calls fail. */
+/* Tests the blocking functions of the contract with a scripted server. It refuses a call, loses a
+ * connection, and then replies. A call that may be sent twice is retried with the same bytes. Any
+ * other call fails. */
 
 #include "plugin/client/stubs.h"
 
@@ -44,8 +44,8 @@ protected:
     peer_ = std::thread (script);
   }
 
-  /* Refuses the first attempt, loses the connection of the second one, and replies to the third.
-   * All must be the same. */
+  /* Refuses the first attempt, closes the connection on the second, and replies to the third. All
+   * three must have the same bytes. */
   void
   play_three_attempts (const std::string &method, const std::string &result)
   {
@@ -84,7 +84,7 @@ protected:
   GError *error_ = nullptr;
 };
 
-/* init_model succeeds if the model was set with the same parameters. */
+/* A repeated init_model succeeds if the parameters are the same. */
 TEST_F (Stubs, InitModelIsRetried)
 {
   TpsOptimizerSpec optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.5);
@@ -99,7 +99,7 @@ TEST_F (Stubs, InitModelIsRetried)
   tps_tensor_clear (&parameter.tensor);
 }
 
-/* A push id is applied once. */
+/* The server applies a push id only once, so a retry is safe. */
 TEST_F (Stubs, AnUpdateWithAPushIdIsRetried)
 {
   play_three_attempts ("update_and_fetch_model", kModel);

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer chooses the length of the list of a message's bodies. The list is charged. If there is no
- * memory for it, the message is refused, and the next message is served. The test is linked so that
- * its own function takes the place of g_try_realloc_n() (--wrap, see BUILD). */
+/* Tests the list of a message's bodies, whose length the peer chooses. The list is charged to a
+ * budget. If there is no memory for the list, the message is refused and the next message is
+ * served. The test is linked with --wrap (see BUILD), so its own function replaces
+ * g_try_realloc_n(). */
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 extern "C" gpointer __real_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size);
 extern "C" gpointer __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size);
 
-static gsize max_bytes = G_MAXSIZE; /* of a list of bodies */
+static gsize max_bytes = G_MAXSIZE; /* limit of the size of a list of bodies */
 
 extern "C" gpointer
 __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size)
@@ -93,7 +94,7 @@ TEST_P (BodiesMemory, TheListIsCharged)
              N_BODIES * sizeof (TpsBody));
 }
 
-/* The messages of a thread are reused, with their lists. */
+/* A thread reuses its messages with their lists, but must not keep a long list. */
 TEST_P (BodiesMemory, ALongListIsNotKept)
 {
   for (int i = 0; i < 3; i++)

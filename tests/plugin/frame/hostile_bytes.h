@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Handmade messages, and the expected results of the scanner. */
+/* Messages written by hand, and helpers that check the scanner's result. */
 
 #pragma once
 
@@ -52,7 +52,7 @@ varint (guint64 value)
   return bytes + static_cast<char> (value);
 }
 
-/* Binary protocol. */
+/* The following functions write the binary protocol. */
 inline Bytes
 header (const Bytes &name = "m", guint32 kind = TPS_MESSAGE_CALL)
 {
@@ -67,7 +67,7 @@ field (TpsWireType type, gint id)
 
 const Bytes STOP (1, '\0');
 
-/* Compact protocol. */
+/* The following functions write the compact protocol. */
 inline Bytes
 compact_header (const Bytes &name = "m")
 {
@@ -92,7 +92,8 @@ enum
   C_STRUCT = 12,
 };
 
-/* Refused with `code`, and for the same reason with any chunks of bytes. */
+/* Checks that the scanner refuses the bytes with `code` and `reason`, for any division into
+ * chunks. */
 inline void
 expect_refused (const Bytes &bytes, int code, const std::string &reason)
 {
@@ -115,7 +116,7 @@ expect_protocol_error (const Bytes &bytes, const std::string &reason)
   expect_refused (bytes, TPS_ERROR_PROTOCOL, reason);
 }
 
-/* The same for the arguments of a message, framed and unframed. */
+/* Checks the same for the arguments of a message, framed and unframed. */
 inline void
 expect_bad_arguments (const Bytes &message, const std::string &reason)
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random Thrift values: generated, written with a writer, read back with a reader and compared. */
+/* Random Thrift values, which are generated, written with a writer, read with a reader, and
+ * compared. */
 
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace thriftps {
 
-/* Random numbers, and the number of values that the current tree may still have. */
+/* A generator of random numbers, with the number of values that the current tree may still add. */
 class Random : public std::mt19937_64
 {
 public:

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The scanner refuses every malformed message. Nevertheless a reader must never leave its message,
- * for any sequence of reads. */
+ * whatever sequence of reads a decoder makes. */
 
 #include "plugin/frame/reader.h"
 
@@ -102,7 +102,7 @@ TEST (Reader, aRefusedBodyIsNotReadable)
   tps_message_free (message);
 }
 
-/* A reader terminates when it is asked for random types. */
+/* Even if the decoder requests random types, the reader must terminate. */
 TEST (Reader, survivesDecodersThatAreWrong)
 {
   for (guint seed = 0; seed < 4000; seed++)
@@ -144,8 +144,8 @@ TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
     }
 }
 
-/* Each thread has a cache of its own, which ends with the thread: nothing leaks, and no other
- * thread uses it. */
+/* Each thread has its own cache, which ends with the thread. Nothing may leak, and no other thread
+ * may use the cache. */
 TEST (Message, mayBeFreedByAnotherThread)
 {
   std::vector<TpsMessage *> messages;

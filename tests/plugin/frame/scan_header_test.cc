@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* THeader frames: their pairs with any cuts between bytes, and headers that are refused. */
+/* Tests THeader frames: their pairs with any division of the bytes, and headers that are
+ * refused. */
 
 #include "plugin/frame/scan.h"
 
@@ -24,7 +25,7 @@ pair (const Bytes &key, const Bytes &value)
   return text (key) + text (value);
 }
 
-/* A block of `n` pairs. */
+/* Returns a block with `n` pairs. */
 Bytes
 block (guint n, const Bytes &pairs)
 {
@@ -37,7 +38,7 @@ raw_header (const Bytes &info, guint n_words, guint magic = 0x0fff)
   return be (magic, 2) + be (0, 2) + be (77, 4) + be (n_words, 2) + info;
 }
 
-/* The header of a frame, padded, without transforms. */
+/* Returns the header of a frame, padded and without transforms. */
 Bytes
 theader (guint protocol, const Bytes &blocks)
 {
@@ -50,7 +51,7 @@ theader (guint protocol, const Bytes &blocks)
 const Bytes TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const Bytes PAIRS = block (2, pair ("traceparent", TRACE) + pair ("empty", ""));
 
-/* A call with a number and a body. */
+/* Returns a call with a number and a body. */
 Bytes
 binary_call ()
 {
@@ -303,7 +304,7 @@ TEST (ScanHeader, hostileOnes)
                    "more than 64 pairs");
 }
 
-/* Unframed bytes and messages in chunks have no frame, and so no header. */
+/* Unframed messages and messages in chunks have no frame, so they have no header. */
 TEST (ScanHeader, onlyAFrameHasOne)
 {
   ScanOptions transferred;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Every known hostile message: each is refused for its reason, whole and byte by byte. Messages
- * that claim too much are in scan_limits_test. */
+/* Tests all known kinds of hostile messages. Each is refused for its own reason, both whole and
+ * byte by byte. For messages that claim too much memory see scan_limits_test. */
 
 #include "plugin/frame/scan.h"
 
@@ -53,7 +53,7 @@ TEST (ScanHostile, aMethodNameThatIsNoText)
   expect_bad_arguments (compact_header ("\xed\xa0\x80") + STOP, "not UTF-8 without NUL");
 }
 
-/* The scanner does not interpret names and types. */
+/* The scanner does not check whether names and types are known. */
 TEST (ScanHostile, whatOnlyNamesOrTypesWrongIsLetThrough)
 {
   expect_accepted (header ("nobody:nothing") + STOP);
@@ -163,7 +163,7 @@ TEST (ScanHostile, fieldsOfUnknownTypes)
   expect_bad_arguments (compact_header () + compact_field (0, 3), "a field has the unknown type 0");
 }
 
-/* In the compact protocol an empty map is one byte, without types. */
+/* In the compact protocol an empty map is a single byte, without types. */
 TEST (ScanHostile, emptyMapsHaveOneForm)
 {
   Scan compact = scan_bytes (compact_header () + compact_field (C_MAP) + STOP + STOP);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Frames with false lengths, and messages that would take too much memory: refused before any
- * memory is allocated for their claims. */
+/* Tests frames with false lengths, and messages that would take too much memory. They must be
+ * refused before any memory is allocated for their claims. */
 
 #include "plugin/frame/scan.h"
 
@@ -116,7 +116,7 @@ TEST (ScanLimits, aMessageThatIsCutByTheEndOfTheConnectionIsNotIdle)
 
 /* ---- limits on memory ----------------------------------------------------------------------- */
 
-/* A byte of the compact protocol may take eight bytes of the head. */
+/* One byte of the compact protocol may take eight bytes of the decoded head. */
 TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
 {
   ScanOptions options;
@@ -130,7 +130,7 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
   EXPECT_EQ (scan_bytes (message, options).error, "");
 }
 
-/* Otherwise unknown fields would take memory outside of all limits. */
+/* Without a charge for the head, unknown fields would take memory outside of all limits. */
 TEST (ScanLimits, aHeadIsChargedAndDroppedWhereItDoesNotFit)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
@@ -291,7 +291,7 @@ TEST (ScanLimits, anErrorSaysWhere)
                StartsWith ("byte 13 of a message: "));
 }
 
-/* A connection uses frames or not; it cannot change. */
+/* A connection must either use frames for all messages or for none. */
 TEST (ScanLimits, framingThatChanges)
 {
   Bytes message = header () + STOP;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The scanner's result does not depend on the cuts between bytes, for any message. */
+/* The scanner's result must not depend on the division of the bytes into chunks, for any
+ * message. */
 
 #include "plugin/frame/scan.h"
 
@@ -128,7 +129,7 @@ TEST (ScanProperty, skippingAFieldEndsWhereReadingItEnds)
     }
 }
 
-/* A message that is cut anywhere is neither complete nor an error, unframed and framed. */
+/* A message that is cut at any byte is neither complete nor an error, both unframed and framed. */
 TEST (ScanProperty, aCutMessageWaits)
 {
   for (guint seed = 0; seed < 200; seed++)
@@ -144,7 +145,7 @@ TEST (ScanProperty, aCutMessageWaits)
     }
 }
 
-/* A frame that ends too early or too late is refused, for any message. */
+/* A frame that ends before or after its message is refused, for any message. */
 TEST (ScanProperty, aFrameOfAnotherLengthThanItsMessageIsRefused)
 {
   for (guint seed = 0; seed < 2000; seed++)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages in chunks: the length -1 of a binary, with any cuts between chunks, and its refusal
- * elsewhere. */
+/* Tests messages in chunks: a binary of length -1, with any division of the bytes, and the refusal
+ * of such a length elsewhere. */
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ long_length (gint64 n_bytes)
   return bytes;
 }
 
-/* A call of "m" whose fields 1 and 2 are binaries, with the given bytes as the length of the
- * first. */
+/* Returns a call of "m" whose fields 1 and 2 are binaries. `length` holds the bytes of the length
+ * of the first. */
 Bytes
 call (const Bytes &length, const Bytes &first)
 {

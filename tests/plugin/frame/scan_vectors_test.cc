@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages that Apache Thrift's Python library wrote (make_vectors.py) decode to the same values
- * here, and our writer produces the same bytes. */
+/* Messages written by Apache Thrift's Python library (make_vectors.py) must decode to the same
+ * values here, and the writer must produce the same bytes. */
 
 #include "plugin/frame/scan.h"
 

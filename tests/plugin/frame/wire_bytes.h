@@ -16,7 +16,7 @@ namespace thriftps {
 
 using Bytes = std::string;
 
-/* All pieces of a finished writer, one after the other. */
+/* Returns all pieces of a finished writer, joined. */
 inline Bytes
 join_pieces (TpsWriter *out)
 {
@@ -57,9 +57,10 @@ struct ScanOptions
   gsize max_head_bytes = 0;
   TpsBufferPool *pool = nullptr;
   bool transferred = false;
-  /* The size of the next chunk; if empty, all bytes come at once. */
+  /* Returns the size of the next chunk. If it is empty, all bytes come at once. */
   std::function<gsize ()> chunk_size;
-  /* Whether bodies are read with tps_scanner_get_body(), as a connection does, or fed. */
+  /* Returns true if the next body bytes go through tps_scanner_get_body(), as on a connection, and
+   * not through tps_scanner_feed(). */
   std::function<bool ()> use_get_body;
 };
 
@@ -93,7 +94,7 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
           position += n_bytes;
           continue;
         }
-      /* A separate copy, so that a sanitizer detects reads beyond the chunk. */
+      /* The chunk is a separate allocation, so a sanitizer detects reads beyond its end. */
       std::vector<guint8> chunk (bytes.begin () + position, bytes.begin () + position + n_bytes);
       tps_scanner_feed (scanner, chunk.data (), n_bytes, &n_consumed, &error);
       position += n_consumed;
@@ -110,8 +111,8 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
   return scan;
 }
 
-/* The whole content of a message in one string; equal messages have equal strings. `with_transport`
- * adds its framing. */
+/* Returns the whole content of a message as a string. Equal messages have equal strings.
+ * `with_transport` adds the framing. */
 inline std::string
 describe (const TpsMessage *message, bool with_transport = false)
 {

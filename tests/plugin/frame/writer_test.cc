@@ -173,7 +173,7 @@ TEST_F (Writer, saysOnceThatItIsQueuedOrNeverWillBe)
   EXPECT_EQ (n_calls, 3);
 }
 
-/* The bytes are never read, so they need not exist. */
+/* The bytes need not exist, because the writer never reads them. */
 TEST_F (Writer, aMessageThatNoFrameCanHoldIsRefused)
 {
   const gsize half = (gsize) 1 << 30;
@@ -236,7 +236,7 @@ TEST_F (Writer, aTransferredMessageHasNoFrame)
   EXPECT_EQ (framed.substr (4), join (pieces ()));
 }
 
-/* Bytes that take no memory unless they are read. */
+/* Address space that takes no memory unless it is read. */
 class Vast
 {
 public:
@@ -275,7 +275,7 @@ TEST_F (Writer, aBinaryBeyondTwoGibOnlyGoesInATransfer)
   EXPECT_NE (join ({ parts[2] }).find ("after"), std::string::npos);
 }
 
-/* Bytes that the peer may change are copied, for any number of bytes. */
+/* Bytes in shared memory may be changed by the peer, so they are copied, however many they are. */
 TEST_F (Writer, copiesOfSharedMemoryAreChargedOrFail)
 {
   std::string bytes (300000, 'x');

@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thriftps_server whose services are generated processors: this replaces tps_plugin_new_server() at
- * link time (ld --wrap). Memory and Chunks are the server's own. */
+/* A thriftps_server whose services are generated processors. This file replaces
+ * tps_plugin_new_server() at link time (ld --wrap). The services Memory and Chunks remain the
+ * server's own. */
 
 #include "plugin/glib/handler.h"
 
-/* Under a generated processor, calls that wait for other trainers block a thread. */
+/* A call that waits for other trainers blocks a thread of its generated processor. */
 #define N_THREADS 64
 
 TpsServer *__wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
-static TpsWorkerPool *threads; /* of the only server; lives as long as the process */
+static TpsWorkerPool *threads; /* of the only server; it lives as long as the process */
 
 static void
 add_service (TpsServer *server, TpsPlugin *plugin, const gchar *name, GType type)
@@ -36,7 +37,7 @@ shut_down (gpointer plugin)
 TpsServer *
 __wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
 {
-  /* The server does not know that the processors belong to the plugin. */
+  /* The server does not know that the processors use the plugin, so this service shuts it down. */
   TpsService end = { .name = "End", .object = plugin, .shut_down = shut_down };
   TpsServerOptions filled = *options;
   TpsServer *server;

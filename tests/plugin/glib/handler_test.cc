@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Generated handlers on a plugin: called directly, overridden, and served. Their semantics over the
- * wire are tested with those of all hosts: tests/integration/host. */
+/* Tests generated handlers on a plugin: called directly, overridden, and served. Their behaviour
+ * over the wire is tested together with that of all hosts in tests/integration/host. */
 
 #include <gtest/gtest.h>
 
@@ -54,11 +54,12 @@ protected:
     return static_cast<Interface *> (handler);
   }
 
-  /* The last call must have failed with that code; returns its message. */
+  /* Checks that the last call failed with `code`, and returns its message. */
   std::string
   Failure (int code)
   {
-    EXPECT_EQ (error_, nullptr); /* generated processors cannot handle both */
+    EXPECT_EQ (error_, nullptr); /* a generated processor cannot handle both an exception and a
+                                  * GError */
     EXPECT_NE (failure_, nullptr);
     std::string message = failure_ != nullptr ? failure_->message : "";
     if (failure_ != nullptr)
@@ -116,7 +117,8 @@ TEST_F (Handler, PushIdsCountOnce)
   for (int i = 0; i < 3; i++)
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, push, &failure_, &error_));
   EXPECT_EQ (sum, 1);
-  for (int i = 0; i < 3; i++) // a generated processor passes this object if there is no push id
+  for (int i = 0; i < 3; i++) // if there is no push id, a generated processor passes the same
+                              // object again
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, none, &failure_, &error_));
   EXPECT_EQ (sum, 4);
   g_object_unref (push);
@@ -148,7 +150,7 @@ TEST_F (Handler, ListsAndStructsComeBack)
 
   CreateTable ("a");
   CreateTable ("b");
-  for (int i = 0; i < 2; i++) // into the same list
+  for (int i = 0; i < 2; i++) // appends to the same list
     ASSERT_TRUE (tps_wire_embedding_table_if_list_tables (tables_, &specs, &failure_, &error_));
   ASSERT_EQ (specs->len, 2u);
   EXPECT_STREQ (static_cast<TpsWireTableSpec *> (g_ptr_array_index (specs, 1))->name, "b");
@@ -202,7 +204,7 @@ TEST_F (Handler, ObjectThatWasMadeWithoutAPluginSaysSo)
   g_object_unref (handler);
 }
 
-/* The subclass behind its generated processor, in a TpsServer. */
+/* Serves the subclass behind its generated processor in a TpsServer. */
 TEST_F (Handler, SubclassOverridesAndWrapsMethods)
 {
   auto *guarded = New<TpsWireRendezvousIf> (guarded_store_get_type ());

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions between values of the runtime and generated objects. */
+/* Tests conversions between values of the runtime and generated objects. */
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 class WireValues : public testing::Test
 {
 protected:
-  /* Repairs the classes, whose objects leak otherwise. */
+  /* The generated classes must be repaired first, because their objects leak otherwise. */
   static void
   SetUpTestSuite ()
   {
@@ -128,7 +128,7 @@ TEST_F (WireValues, DenseGradientKeepsItsElementsAndWeight)
   g_object_unref (wire);
 }
 
-/* Rows 1 and 4 of a [9, 2] matrix. */
+/* Fills a sparse gradient with rows 1 and 4 of a [9, 2] matrix. */
 void
 MakeSparse (TpsGradient *gradient)
 {
@@ -179,7 +179,7 @@ TEST_F (WireValues, GradientWithoutDataHasTheDefaultWeight)
   g_object_unref (wire);
 }
 
-/* Converts an object that must be refused, and returns the message. */
+/* Converts an object that must be refused. Returns the error message. */
 std::string
 RefuseGradient (const TpsWireGradient *wire)
 {
@@ -273,7 +273,7 @@ TEST_F (WireValues, OptimizerKeepsWhatIsSet)
   EXPECT_FALSE (tps_optimizer_from_wire (wire, "optimizer", &back, &error));
   ASSERT_NE (error, nullptr);
   EXPECT_EQ (std::string (error->message).find ("optimizer.epsilon"), 0u) << error->message;
-  EXPECT_EQ (back.beta1, 0.75); /* as before */
+  EXPECT_EQ (back.beta1, 0.75); /* unchanged */
   g_object_unref (wire);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Repairs of classes from Debian's generator, and of classes that other generators leave
+/* Tests the repair of classes from Debian's generator, and of classes that other generators leave
  * incomplete. */
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "tests/integration/host/wire_value.h"
 #include "tests/plugin/host/fixtures.h"
 
-/* Generated for C alone. */
+/* This header is generated for C only. */
 extern "C"
 {
 #include "fleet_log_journal.h"
@@ -24,7 +24,7 @@ extern "C"
 
 namespace {
 
-/* Hosts must repair classes first; unrepaired classes leak. */
+/* A host must repair the classes before it uses them, because unrepaired classes leak. */
 class Registered : public testing::Environment
 {
 public:
@@ -39,7 +39,8 @@ public:
 
 const testing::Environment *const kRegistered = testing::AddGlobalTestEnvironment (new Registered);
 
-/* The reply of a processor to a call through the library's own protocol; empty if it fails. */
+/* Returns the reply of a processor to a call through the library's own protocol, or an empty
+ * message if the call fails. */
 wire::Message
 answer_of (ThriftProcessor *processor, const wire::Message &call)
 {
@@ -105,7 +106,7 @@ TEST (DispatchRepair, EmptySlotOfABaseServiceIsFilled)
   tps_repair_processor_class (processor);
   expect_ping (processor);
   expect_unknown_method (processor);
-  tps_repair_processor_class (processor); /* again: nothing changes */
+  tps_repair_processor_class (processor); /* a second repair changes nothing */
   expect_ping (processor);
   g_object_unref (processor);
 }
@@ -138,7 +139,7 @@ set_flag (gpointer flag)
   *static_cast<bool *> (flag) = true;
 }
 
-/* GObject's finalizer drops the object's data. */
+/* Returns true if the object's finalizer reaches GObject's, which drops the object's data. */
 bool
 finalizes_to_the_end (gpointer object)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The host's transport and protocol by themselves, on one end of a socket pair. */
+/* Tests the host's transport and protocol alone, on one end of a socket pair. */
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct Form
   const char *name;
   Protocol protocol;
   bool framed;
-  bool secret; /* through a transport that is no plain socket */
+  bool secret; /* the transport is not a plain socket */
 };
 
 std::ostream &
@@ -96,7 +96,7 @@ protected:
     return bytes;
   }
 
-  /* Reads { 1: i32 } of the next message. */
+  /* Reads the struct { 1: i32 } of the next message. */
   int
   read_number ()
   {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages through the library's own protocols and back, random ones and bad ones. */
+/* Tests the conversion of messages through the library's own protocols and back, with random and
+ * with bad messages. */
 
 #include <gtest/gtest.h>
 
@@ -79,7 +80,7 @@ random_value (std::mt19937 &random, wire::Type type, int depth)
     case wire::Double:
       return wire::real (static_cast<double> (random ()) / 7);
     case wire::String:
-      /* Some are large enough for a buffer of their own. */
+      /* Some bodies are large enough for their own buffer. */
       return wire::text (
           std::string (random () % 8 == 0 ? 4096 + random () % 5000 : random () % 50, 'a'));
     default:
@@ -115,7 +116,7 @@ random_value (std::mt19937 &random, wire::Type type, int depth)
   return type == wire::Set ? wire::set (element, items) : wire::list (element, items);
 }
 
-/* A canonical message in the binary protocol, with its bodies in their places. */
+/* Returns a message in the binary protocol, in canonical form, with its bodies inserted. */
 std::string
 flatten (const TpsMessage *message)
 {
@@ -146,7 +147,7 @@ limits ()
 class Transcode : public testing::TestWithParam<Protocol>
 {
 protected:
-  /* The error of reading bytes as a call, or "". */
+  /* Returns the error message of reading `bytes` as a call, or "". */
   std::string
   error_of (const std::string &bytes, TpsScannerOptions options = limits ())
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A reader whose caller requests fields of the wrong type. */
+/* Tests a reader whose caller requests fields of the wrong type. */
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ protected:
     tps_typed_reader_clear (&reader_);
   }
 
-  /* Reads every type; all results must be empty. */
+  /* Reads every type. All results must be empty. */
   void
   expect_empty_from_now_on ()
   {

@@ -21,7 +21,7 @@ Keep (gpointer data, const gchar *name, const gchar *text)
   static_cast<std::vector<std::string> *> (data)->push_back (std::string (name) + "|" + text);
 }
 
-// The events of `text`, which is fed in pieces of `n` bytes.
+// Feeds `text` in pieces of `n` bytes, and returns the parsed events.
 std::vector<std::string>
 Parse (const std::string &text, size_t n)
 {

@@ -48,7 +48,7 @@ Render (const char *sample, const char *status, guint n_columns, guint n_rows,
   return std::vector<std::string> (lines, lines + g_strv_length (lines));
 }
 
-// In 100 columns.
+// A row of a table at a width of 100 columns.
 std::string
 Row (const char *name, const char *a, const char *b, const char *c, const char *d)
 {
@@ -106,7 +106,7 @@ TEST (View, SectionsShareTheRows)
       n_methods += line[0] == 'm' && line[1] >= '0' && line[1] <= '9';
       n_tables += line[0] == 't' && line[1] >= '0' && line[1] <= '9';
     }
-  EXPECT_EQ (n_methods, 9); // of 31 rows, 5 are the head, 6 are section heads, 2 are budgets
+  EXPECT_EQ (n_methods, 9); // Of the 31 rows, 5 are the head, 6 section heads and 2 budgets.
   EXPECT_EQ (n_tables, 9);
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers whose replies name invalid slices, and servers that change replies while the client reads
- * them. The client must get an error or some values, must not touch other memory, and must
+/* Tests servers whose replies name invalid slices, and servers that change a reply while the client
+ * reads it. The client must get an error or some values, must not touch other memory, and must
  * continue. */
 
 #include "plugin/wire/wire_parameter_server.h"
@@ -25,7 +25,7 @@ list (const std::vector<int64_t> &values)
   return bytes;
 }
 
-/* A Tensor whose elements are that slice. */
+/* Returns a Tensor whose elements are in the slice `where`. */
 std::string
 shared (int dtype, const std::vector<int64_t> &dims, const std::string &where)
 {
@@ -45,14 +45,15 @@ protected:
     return Scribbler (tps_segment_get_data (server_.segments[ID]), MIB);
   }
 
-  /* No other reply may use the segment before the release. */
+  /* Serves the client's release of the segment, because no other reply may use the segment
+   * before. */
   void
   wait_for_release ()
   {
     server_.serve_until (connection_, "Memory:release_segments", ++n_released_);
   }
 
-  /* A valid reply is still decoded, and read from the segment. */
+  /* Checks that the client still decodes a valid reply and reads it from the segment. */
   void
   expect_it_goes_on ()
   {
@@ -65,7 +66,7 @@ protected:
     wait_for_release ();
   }
 
-  /* `is_lent`: the slice names the segment, which the client then releases. */
+  /* If `is_lent` is true, the slice names the open segment, and the client then releases it. */
   void
   expect_refused (const std::string &answer, const std::string &what, bool is_lent = true)
   {
@@ -120,7 +121,8 @@ TEST_F (HostileAnswers, ThatDoNotFitTheirShapeAreRefused)
       "bytes besides");
 }
 
-/* The client still reads the first reply, so a well-behaved server would not reuse the segment. */
+/* The client still reads the first reply, so a well-behaved server would not use the segment again
+ * yet. */
 TEST_F (HostileAnswers, InASegmentThatIsLentAreRefused)
 {
   TensorOutcome kept, again;
@@ -152,7 +154,8 @@ TEST_F (HostileAnswers, ThatChangeWhileTheyAreReadAreSomeValues)
     }
 }
 
-/* Integers are ids and offsets, so the client must use the same bytes that it has checked. */
+/* Integers are ids and offsets, so the client must use exactly the bytes that it has checked. It
+ * therefore copies them. */
 TEST_F (HostileAnswers, ThatChangeDoNotChangeIntegers)
 {
   Scribbler scribbler = scribble ();
@@ -169,12 +172,12 @@ TEST_F (HostileAnswers, ThatChangeDoNotChangeIntegers)
         const char *bytes = static_cast<const char *> (tps_tensor_data (&outcome.tensor));
         std::string first (bytes, 100000);
         wait_for_release ();
-        settle (connection_); /* a while later */
+        settle (connection_); /* gives the scribbler time */
         EXPECT_EQ (memcmp (bytes, first.data (), first.size ()), 0);
       }
 }
 
-/* A sparse average, as a trainer decodes it. */
+/* A sparse average, decoded as a trainer does. */
 struct Average
 {
   ~Average ()
@@ -207,7 +210,8 @@ TEST_F (HostileAnswers, ThatChangeDoNotChangeTheRowsOfAnAverage)
   const std::string sparse = field (12, 1, indices) + field (12, 2, values)
                              + field (15, 3, list ({ rows, dim })) + '\0';
   guint8 *bytes = tps_segment_get_data (server_.segments[ID]);
-  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* the last id, valid or invalid */
+  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* changes the last id, which becomes valid or
+                                                  * invalid */
   int n_right = 0;
 
   for (int i = 0; i < 200; i++)

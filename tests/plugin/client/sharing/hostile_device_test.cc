@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that claim to share device memory and violate the protocol: calls continue through the
- * host. */
+/* Tests servers that claim to share device memory and violate the protocol. Calls must continue
+ * through host memory. */
 
 #include "runtime/device/device_memory.h"
 #include "tests/plugin/client/sharing/scripted_server.h"
@@ -31,7 +31,7 @@ protected:
     tps_tensor_clear (&on_device_);
   }
 
-  /* The server offers memory of a device whose UUID has that length. */
+  /* Makes the server offer memory of a device whose UUID has `n_uuid` bytes. */
   void
   describe (size_t n_uuid)
   {
@@ -52,7 +52,7 @@ protected:
     tps_tensor_encode (out, static_cast<const TpsTensor *> (data));
   }
 
-  /* Pushes the tensor once; returns whether its bytes came with the call. */
+  /* Pushes the tensor once. Returns true if its bytes came inline with the call. */
   bool
   push (Connection &connection, const std::function<void ()> &served)
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that offer shared memory and violate the protocol, or do not know it: calls continue
- * inline. The pool's handling of bad segments and slices is tested in tests/plugin/memory. */
+/* Tests servers that offer shared memory and violate the protocol, or do not know it. Calls must
+ * continue inline. For the pool's handling of bad segments and slices, see tests/plugin/memory. */
 
 #include <fcntl.h>
 
@@ -13,7 +13,7 @@ namespace {
 class HostileServer : public SharingTest
 {
 protected:
-  /* Some more pushes, all inline. */
+  /* Makes some more pushes, which must all be inline. */
   void
   expect_inline (Connection &connection)
   {
@@ -25,7 +25,7 @@ protected:
       }
   }
 
-  /* A connection whose first open_segment gets that reply. */
+  /* Returns a connection on which `open` answers the first open_segment. */
   Connection
   connect_with (ScriptedServer::Serve open)
   {
@@ -67,7 +67,7 @@ TEST_F (HostileServer, ThatOffersNothingIsAskedForNothing)
   EXPECT_EQ (server_.n_calls["Memory:open_segment"], 0);
 }
 
-/* Some servers close the connection on an unknown service. */
+/* Some servers close the connection if a call names an unknown service. */
 TEST_F (HostileServer, ThatClosesWhenAskedIsAskedTwiceAtMost)
 {
   for (int i = 0; i < 2; i++)
@@ -179,7 +179,7 @@ TEST_F (HostileServer, ThatCannotShareIsWarnedOfOnce)
                                        "but sent no file descriptor for it");
 }
 
-/* The server may have room again later. */
+/* The server may have room later, so this is not worth a warning. */
 TEST_F (HostileServer, ThatHasNoRoomIsNotWarnedOf)
 {
   Warnings warnings;
@@ -266,7 +266,8 @@ TEST_F (HostileServer, WhoseAnswersNameWhatIsNotThere)
       TensorOutcome outcome;
 
       push_and_answer (connection, &outcome, field (12, 0, tensor (25000, field (12, 4, bad))));
-      ASSERT_NE (outcome.decode_error, nullptr); /* segment 1 is for requests */
+      ASSERT_NE (outcome.decode_error, nullptr); /* segment 1 is for requests, so no reply may
+                                                  * name it */
     }
   TensorOutcome outcome;
   EXPECT_FALSE (is_inline (push_and_answer (connection, &outcome)));

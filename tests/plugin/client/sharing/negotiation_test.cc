@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One Node.describe for each connection serves limits, chunks and shared memory. */
+/* Tests that one call of Node.describe per connection serves limits, chunks and shared memory. */
 
 #include "tests/plugin/client/sharing/scripted_server.h"
 
@@ -38,7 +38,7 @@ protected:
     push (outcome, &large_, deadline_ns);
   }
 
-  /* Reads the next call of the user, which must be that push, and answers it. */
+  /* Reads the user's next call, which must be a push, and replies to it. */
   void
   answer_push (Connection &connection, Outcome *outcome)
   {
@@ -50,7 +50,7 @@ protected:
     EXPECT_EQ (outcome->text (), "");
   }
 
-  /* A large call that uses a frame on this connection. */
+  /* Makes a large call, which must travel as one frame on this connection. */
   void
   push_and_expect_frame (Connection &connection)
   {
@@ -82,7 +82,8 @@ protected:
   std::string large_ = std::string (2 * ASK_BYTES, 'x');
 };
 
-/* An unshared tensor requests shared memory, and its message requests the limit. */
+/* The tensor needs to know about shared memory, and the large message needs to know the limit. One
+ * Node.describe must answer both. */
 TEST_F (Negotiation, OneAnswerServesLimitsAndSharedMemory)
 {
   for (int i = 1; i <= 3; i++)
@@ -159,7 +160,7 @@ TEST_F (Negotiation, APeerMayChangeBetweenConnections)
   EXPECT_FALSE (is_inline (push_and_answer (shares, &shared)));
   expect_closed (shares);
 
-  /* It currently neither shares memory nor accepts such frames. */
+  /* The next server neither shares memory nor accepts frames of this size. */
   TensorOutcome in_chunks;
   server_.max_shared_bytes = 0;
   max_frame_bytes_ = 2 * ASK_BYTES;
@@ -184,7 +185,8 @@ TEST_F (Negotiation, APeerMayChangeBetweenConnections)
   EXPECT_EQ (n_questions (), 1);
 }
 
-/* A late reply still counts: the next call is sent at once. */
+/* The deadline expires while Node.describe is in flight. Its late reply still counts, so the next
+ * call is sent at once. */
 TEST_F (Negotiation, ADeadlineHoldsMeanwhile)
 {
   Outcome late;
@@ -232,7 +234,7 @@ TEST_F (Negotiation, APeerWithoutTheServiceIsNotAskedAgain)
   EXPECT_EQ (n_questions (), 1);
 }
 
-/* Errors, and replies that cannot be decoded. */
+/* The failures are errors and replies that cannot be decoded. */
 TEST_F (Negotiation, AFailureIsNotRemembered)
 {
   const std::pair<int, std::function<std::string (int seqid)>> failures[] = {
@@ -295,8 +297,8 @@ TEST_F (Negotiation, SharedMemoryIsAskedForAgainAfterAFailure)
   EXPECT_FALSE (is_inline (push_and_answer (connection, &shared)));
 }
 
-/* Some servers close the connection on an unknown service; the call is sent on the next
- * connection. */
+/* Some servers close the connection if a call names an unknown service. The user's call must then
+ * be sent on the next connection. */
 TEST_F (Negotiation, APeerThatBreaksOnTheQuestionIsSparedForAWhile)
 {
   auto break_on_question = [this] (Connection &connection) {

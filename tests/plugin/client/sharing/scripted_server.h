@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server on a Unix socket that offers shared memory, whose every byte the test scripts. */
+/* A server on a Unix socket that offers shared memory. It sends exactly the bytes that the test
+ * chooses. */
 
 #pragma once
 
@@ -31,7 +32,7 @@ be_number (const std::string &bytes)
   return static_cast<int64_t> (value);
 }
 
-/* The bytes of field `id`, an i64, at the top level of a struct. */
+/* Returns field `id`, an i64, at the top level of the struct `bytes`. */
 inline int64_t
 find_i64 (const std::string &bytes, int id)
 {
@@ -47,7 +48,8 @@ slice (int64_t segment, int64_t offset, int64_t length)
          + '\0';
 }
 
-/* A FLOAT32 vector as the value of a struct: its bytes, or their location. */
+/* Returns a FLOAT32 vector as the value of a struct. `data_or_shared` is the field with its bytes
+ * or with their location. */
 inline std::string
 tensor (int64_t n_elems, const std::string &data_or_shared)
 {
@@ -55,7 +57,7 @@ tensor (int64_t n_elems, const std::string &data_or_shared)
          + data_or_shared + '\0';
 }
 
-/* Handlers for the calls that the client makes on its own. */
+/* A server with handlers for the calls that the client makes by itself. */
 class ScriptedServer
 {
 public:
@@ -86,7 +88,8 @@ public:
     EXPECT_EQ (std::string (), unexpected);
   }
 
-  /* The next call of the user. Calls that the client makes on its own are served meanwhile. */
+  /* Returns the user's next call. Until then it serves the calls that the client makes by
+   * itself. */
   ReceivedCall
   read_call (Connection &connection)
   {
@@ -101,7 +104,7 @@ public:
       }
   }
 
-  /* Serves until the client has made that call that many times. */
+  /* Serves until the client has made `n` calls of `name` in total. */
   void
   serve_until (Connection &connection, const std::string &name, int n)
   {
@@ -119,7 +122,7 @@ public:
       }
   }
 
-  /* A valid segment. */
+  /* Answers open_segment with a valid segment. */
   void
   open (Connection &connection, const ReceivedCall &call)
   {
@@ -150,7 +153,7 @@ public:
   std::string unexpected;
 };
 
-/* Calls with tensors, and their results. */
+/* The outcome of a call that returns a tensor. */
 class TensorOutcome
 {
 public:
@@ -207,7 +210,7 @@ protected:
                      TensorOutcome::done, outcome);
   }
 
-  /* Pushes, answers with `result` (the content of a result struct), and waits. Returns the call. */
+  /* Pushes, replies with `result` (the content of a result struct), and waits. Returns the call. */
   ReceivedCall
   push_and_answer (Connection &connection, TensorOutcome *outcome, const std::string &result = "")
   {
@@ -219,7 +222,7 @@ protected:
     return call;
   }
 
-  /* A connection with an open segment for requests. */
+  /* Returns a connection with an open segment for requests. */
   Connection
   connect_with_requests ()
   {
@@ -231,7 +234,8 @@ protected:
     return connection;
   }
 
-  /* The client's first push and its own calls come in any order. */
+  /* Serves until the client has opened a segment, and replies to its first push. The push and the
+   * client's own calls arrive in any order. */
   void
   answer_until_opened (Connection &connection, TensorOutcome *first)
   {
@@ -245,7 +249,7 @@ protected:
     server_.serve.erase ("Calculator:push");
   }
 
-  /* Makes a call, so that the client has processed all earlier replies of the server. */
+  /* Makes a call. When it returns, the client has processed all earlier replies of the server. */
   void
   settle (Connection &connection)
   {
@@ -257,7 +261,7 @@ protected:
     outcome.wait ();
   }
 
-  /* A connection with an open segment for replies, of 1 MiB. */
+  /* Returns a connection with an open segment for replies, of 1 MiB. */
   Connection
   connect_with_answers ()
   {
@@ -276,7 +280,7 @@ protected:
     return connection;
   }
 
-  /* Another pull; answered with this tensor. */
+  /* Calls pull, and replies with the tensor `answer`. */
   void
   pull (Connection &connection, TensorOutcome *outcome, const std::string &answer)
   {

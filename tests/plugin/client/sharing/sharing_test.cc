@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The messages of a client that shares memory with a well-behaved server. */
+/* Tests the messages of a client that shares memory with a well-behaved server. */
 
 #include "tests/plugin/client/sharing/scripted_server.h"
 
@@ -21,7 +21,8 @@ TEST_F (Sharing, TheSecondTensorIsASlice)
       ReceivedCall call = push_and_answer (connection, &outcome);
       EXPECT_LT (call.inside.size (), 100u);
       size_t at = call.inside.find (field (12, 4, slice (1, 0, 100000)));
-      ASSERT_NE (at, std::string::npos); /* the same place each time, because it is free again */
+      ASSERT_NE (at, std::string::npos); /* each call uses the same place, because the reply
+                                          * freed it */
       EXPECT_EQ (memcmp (tps_segment_get_data (server_.segments[1]), values_.data (), 100000), 0);
     }
   EXPECT_EQ (stats ().sent_shared.n_tensors, 3u);
@@ -70,7 +71,7 @@ TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
   push_tensor (&second, &values_);
   ReceivedCall one = server_.read_call (connection), two = server_.read_call (connection);
   EXPECT_FALSE (is_inline (one));
-  EXPECT_TRUE (is_inline (two)); /* the server holds the segment */
+  EXPECT_TRUE (is_inline (two)); /* the first call still uses the segment */
   server_.serve_until (connection, "Memory:open_segment", 2);
   connection.send (reply ("push", two.seqid, "") + reply ("push", one.seqid, ""));
   first.outcome.wait ();
@@ -108,7 +109,7 @@ TEST_F (Sharing, ADeadlineClosesTheSegment)
   late.outcome.wait ();
   EXPECT_EQ (late.outcome.code (), TPS_ERROR_DEADLINE_EXCEEDED);
   server_.serve_until (connection, "Memory:close_segments", 1);
-  connection.send (reply ("push", call.seqid, "")); /* too late to be of use */
+  connection.send (reply ("push", call.seqid, "")); /* the reply comes too late and has no effect */
   EXPECT_TRUE (is_inline (push_and_answer (connection, &next)));
 }
 
@@ -132,7 +133,7 @@ TEST_F (Sharing, AnswersAreReadInPlaceAndReleased)
   EXPECT_EQ (stats ().received_shared.n_tensors, 3u);
 }
 
-/* Calls that the client makes on its own do not count against the user's limit. */
+/* Calls that the client makes by itself do not count against the user's limit. */
 TEST_F (Sharing, AnswersAreReleasedWhileAllCallsThatMayBeAreInFlight)
 {
   g_clear_pointer (&client_, tps_client_free);
@@ -181,7 +182,8 @@ TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&outcome.tensor))[99999], 7);
 }
 
-/* Calls that the client makes on its own wait behind a call that the server does not read. */
+/* The server does not read a large push, so the client's own calls queue behind it. The server
+ * replies to them nevertheless. */
 TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
 {
   std::string large (100000, 'x'), unread (16 * MIB, 'x');
@@ -197,7 +199,7 @@ TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
     call (&square, 1, later ());
   for (int seqid = 2; seqid <= 5; seqid++)
     ASSERT_EQ (server_.read_call (connection).seqid, seqid);
-  push (&push_outcome, &unread, later ()); /* 6 */
+  push (&push_outcome, &unread, later ()); /* sequence id 6 */
   connection.send (reply ("pull", 2, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
   first.outcome.wait ();
   connection.send (reply_i64 ("square", 4, 1));
@@ -220,7 +222,7 @@ TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
   push_outcome.wait ();
 }
 
-/* The connection is lost while a call is being written for it. */
+/* The connection is lost while a call for it is being written. */
 TEST_F (Sharing, ACallIsWrittenAgainForTheNextConnection)
 {
   struct Writing

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Queries and gradients for tests: values that own the data that the runtime's types borrow, and
- * random values. */
+/* Random queries and gradients for tests. They own the data that the runtime's types borrow. */
 
 #pragma once
 
@@ -45,7 +44,7 @@ view_of (const std::vector<float> &values)
   return view;
 }
 
-/* [n, dim]. */
+/* Returns a FLOAT32 view of shape [n, dim]. */
 inline TpsTensorView
 view_of (const std::vector<float> &values, gint64 dim)
 {
@@ -119,7 +118,7 @@ random_rows (Random &random, gint64 rows, size_t n)
   return result;
 }
 
-/* Empty bags, bags of one row, of many, of a repeated row, or very many bags. */
+/* Returns random bags: empty, of one row, of many rows, with a repeated row, or very many bags. */
 inline Bags
 random_bags (Random &random, const TpsTableSpec &spec)
 {
@@ -146,7 +145,7 @@ random_bags (Random &random, const TpsTableSpec &spec)
   return bags;
 }
 
-/* Any dtype, optimizer and initializer; `name` with a few rows. */
+/* Returns a random spec with any dtype, optimizer and initializer, and a few rows. */
 inline TpsTableSpec
 random_spec (Random &random, const std::string &name)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The places of rows, and tables that are assembled from the lists of servers. */
+/* Tests the places of rows, and tables that are assembled from the lists of several servers. */
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST (PlacedTable, RowsOutsideAreNamed)
   EXPECT_STREQ (error->message, "indices[4]: -1 is not in [0, 300) of table emb");
 }
 
-/* The lists of servers. */
+/* Assembles tables from the lists of servers. */
 class Assembly : public testing::Test
 {
 protected:
@@ -132,7 +132,7 @@ protected:
     return static_cast<const TpsPlacedTable *> (tables_->pdata[i]);
   }
 
-  /* The server that has the row. */
+  /* Returns the server that has the row. */
   guint
   server_of (gint64 row)
   {
@@ -261,7 +261,7 @@ TEST_F (Assembly, PartsOfDifferentTablesNameTheServersAndTheDifference)
                                  "different tables: shard: 50 rows from 0 on, not shard 0 of 2");
 }
 
-/* Each server may have a device of its own. */
+/* Each server may have its own device. */
 TEST_F (Assembly, PartsOnDifferentDevicesAreOneTable)
 {
   add_hash (0, 0, 2);

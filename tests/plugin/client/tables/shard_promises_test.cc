@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random tables over 1 to 5 servers in memory, against the same tables in one piece. Rows, updates
- * and fetched values have the same bits. Pooled values do too, if a bag is in one shard or with
- * EXACT; otherwise they differ by at most the bound in plugin/client/remote_tables.h. */
+/* Compares random tables over 1 to 5 servers in memory with the same tables in one piece. Rows,
+ * updates and fetched values must have the same bits. Pooled values must have the same bits if the
+ * bag is in one shard or the mode is EXACT. Otherwise they may differ by at most the bound in
+ * plugin/client/remote_tables.h. */
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ floats_of (const TpsTensor &tensor)
   return static_cast<const float *> (tps_tensor_data (&tensor));
 }
 
-/* The same tables twice: distributed over the servers, and each in one piece. */
+/* Two copies of the same tables: one distributed over the servers, one in one piece. */
 class World
 {
 public:
@@ -176,7 +177,7 @@ World::check_close (const TpsPlacedTable *table, const Bags &bags, size_t bag, c
         }
       bound = 2 * static_cast<double> (n - 1) * 0x1p-24 * terms / divisor;
       if (divisor > 1)
-        bound += std::fabs (theirs[d]) * 0x1p-23 + 0x1p-148; /* the division, on both sides */
+        bound += std::fabs (theirs[d]) * 0x1p-23 + 0x1p-148; /* both sides divide */
       if (bags.pooling == TPS_POOLING_MAX)
         EXPECT_EQ (ours[d], theirs[d]);
       else
@@ -192,7 +193,8 @@ World::check_bag (const TpsPlacedTable *table, const Bags &bags, size_t bag, Tps
 
   if (mode == TPS_SPLIT_EXACT || lies_in_one_shard (table, bags, bag))
     EXPECT_EQ (memcmp (ours, theirs, n_bytes), 0) << bags.table << ", bag " << bag;
-  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* computing the bound is slow */
+  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* the bound takes long to compute for
+                                                          * larger bags */
     check_close (table, bags, bag, ours, theirs);
 }
 

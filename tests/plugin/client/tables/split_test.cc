@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of queries for each shard, written by hand: rows [0, 10) are in shard 0, [10, 20) in
- * shard 1, [20, 30) in shard 2. */
+/* Tests the parts of a query for each shard, by examples. Rows [0, 10) are in shard 0, [10, 20) in
+ * shard 1, and [20, 30) in shard 2. */
 
 #include <gtest/gtest.h>
 
@@ -112,7 +112,8 @@ TEST_F (Split, PartsAreAddedInTheOrderOfTheShards)
   bags_.offsets = { 0 };
   split (TPS_SPLIT_POOLED);
   ASSERT_TRUE (answer (0, { 1e8f, 0 }) && answer (1, { -1e8f, 0 }) && answer (2, { 1, 2 }));
-  EXPECT_EQ (merged (), std::vector<float> ({ 1, 2 })); /* in another order it would be 0 */
+  EXPECT_EQ (merged (), std::vector<float> ({ 1, 2 })); /* if shard 2 were added earlier, column
+                                                         * 0 would be 0 */
 }
 
 TEST_F (Split, MeanIsDividedByTheCountOfTheWholeBag)
@@ -320,7 +321,7 @@ TEST_F (Push, MaximaInOneShardAreLeftToIt)
 
 TEST_F (Push, MaximaOverShardsGoToTheRowsThatAreLargestNow)
 {
-  /* Two bags; the second has equal rows, and the first of them counts. */
+  /* The second of the two bags has equal rows, so its first row wins. */
   add ({ 21, 1, 2, 11, 12 }, { 0, 3 }, { 1, 2, 3, 4 }, TPS_POOLING_MAX);
   plan ();
   ASSERT_NE (plan_->rows, nullptr);
@@ -333,7 +334,7 @@ TEST_F (Push, MaximaOverShardsGoToTheRowsThatAreLargestNow)
       ASSERT_TRUE (tps_lookup_plan_take_answer (plan_->rows, server, &tensor, 1, nullptr));
     }
   tps_push_plan_finish (plan_);
-  /* Bag 0: column 0 is largest in row 2, column 1 first in row 1. */
+  /* In bag 0, row 2 has the maximum of column 0, and row 1 has the first maximum of column 1. */
   EXPECT_EQ (values_of<gint64> (pushed (0, 0).query.indices), Ids ({ 1, 2 }));
   EXPECT_EQ (values_of<float> (pushed (0, 0).gradient), std::vector<float> ({ 0, 2, 1, 0 }));
   EXPECT_EQ (pushed (0, 0).query.pooling, TPS_POOLING_SUM);
