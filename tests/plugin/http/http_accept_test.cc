@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A failure of accept() is logged, and the connection is accepted later.
+// If accept() fails, the server must log the failure and accept the connection later.
 
 #include <errno.h>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-std::atomic<int> accept_errno { 0 }; // the errno of accept4(); 0 = it works
+std::atomic<int> accept_errno { 0 }; // accept4() fails with this errno; 0 = it works
 
 } // namespace
 

@@ -19,7 +19,7 @@ namespace thriftps_test {
 
 constexpr int wait_ms = 60000;
 
-// A connection on which nothing has been sent. Blocking.
+// A new connection. Its methods block.
 class Socket
 {
 public:
@@ -48,7 +48,7 @@ public:
     fd_ = -1;
   }
 
-  // Reads until the peer has closed.
+  // Sends all bytes. If the peer has closed the connection, it drops the rest.
   void
   Send (const std::string &bytes)
   {
@@ -63,7 +63,7 @@ public:
       }
   }
 
-  // Reads until `end` has arrived, or the connection has ended.
+  // Reads until `end` has arrived or the connection has ended.
   std::string
   Receive (const std::string &end = "")
   {

@@ -46,7 +46,7 @@ TEST (HttpGuard, RefusesNamesOfOthersAndWhatIsNoHost)
                             "localhost ",
                             long_name.c_str () })
     {
-      bool is_empty_port = std::strcmp (host, "127.0.0.1:") == 0; // allowed by RFC 3986
+      bool is_empty_port = std::strcmp (host, "127.0.0.1:") == 0; // RFC 3986 allows an empty port
       EXPECT_EQ (tps_http_guard_accepts_host (host, names), is_empty_port) << host;
     }
   EXPECT_FALSE (tps_http_guard_accepts_host ("ps0", nullptr));

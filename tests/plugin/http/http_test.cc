@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The HTTP server next to a TpsServer, with raw bytes over real sockets: rights, limits, hostile
-// input, and no delays for other work.
+// Tests the HTTP server next to a TpsServer, with raw bytes over real sockets: rights, limits, and
+// hostile input. Other work must not be delayed.
 
 #include "plugin/http/http.h"
 
@@ -76,7 +76,8 @@ TEST (Http, CountsOpenConnections)
   Servers servers;
   auto has_open = [&] (int n) {
     std::string line = "\nthriftps_http_connections " + std::to_string (n) + "\n";
-    return servers.Get ("/metrics").find (line) != std::string::npos; // it counts itself
+    return servers.Get ("/metrics").find (line) != std::string::npos; // the count includes this
+                                                                      // connection
   };
 
   {
@@ -102,7 +103,7 @@ TEST (Http, RefusesNamesOfOthers)
   EXPECT_THAT (servers.Exchange ("GET /status HTTP/1.0\r\n\r\n"), StartsWith ("HTTP/1.0 200"));
 }
 
-// The path of a new file of this test with this text.
+// Writes a new file of this test, and returns its path.
 std::string
 WriteFile (const std::string &name, const std::string &text)
 {
@@ -146,7 +147,7 @@ TEST (Http, AsksForTheRight)
   EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
   EXPECT_THAT (servers.Get ("/status", Bearer (token)), StartsWith ("HTTP/1.1 200"));
   EXPECT_THAT (servers.Get ("/flags", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  // Without the right, a client cannot learn which paths exist.
+  // Without the right, a client must not learn which paths exist.
   EXPECT_THAT (servers.Get ("/nope"), StartsWith ("HTTP/1.1 401"));
   EXPECT_THAT (servers.Get ("/nope", Bearer (token)), StartsWith ("HTTP/1.1 403"));
   EXPECT_THAT (servers.Exchange (Request ("/status", "", "DELETE")), StartsWith ("HTTP/1.1 401"));
@@ -217,7 +218,7 @@ TEST (Http, ABodyWithoutAnEndIsCut)
   Socket socket (servers.url ());
   socket.Send (Request ("/echo", "Transfer-Encoding: chunked\r\n", "POST"));
   const std::string chunk = "4000\r\n" + std::string (0x4000, 'x') + "\r\n";
-  for (int i = 0; i < 64; i++) // until the connection is closed; later sends fail
+  for (int i = 0; i < 64; i++) // until the server closes the connection; later sends fail
     socket.Send (chunk);
   socket.Receive ();
   EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
@@ -237,12 +238,12 @@ TEST (Http, ARequestThatDoesNotComeIsCut)
   EXPECT_EQ (silent.Receive (), "");
   EXPECT_THAT (slow.Receive (), Not (HasSubstr ("200")));
   EXPECT_THAT (log.WaitFor ("http_cut", 2), HasSubstr (" peer=127.0.0.1:"));
-  // On a busy machine this request may be cut, too.
+  // On a busy machine the server may cut this request too.
   while (servers.Get ("/healthz").find ("HTTP/1.1 200") != 0)
     ;
 }
 
-constexpr gsize large_bytes = (32 << 20) - 1; // which takes 32 MiB
+constexpr gsize large_bytes = (32 << 20) - 1; // 32 MiB with the final zero
 
 TpsHttpEndpoint
 MakeLarge ()
@@ -283,7 +284,9 @@ TEST (Http, AnAnswerThatIsNotReadIsCutAndItsMemoryReleased)
   slow.Receive ("\r\n\r\n");
   EXPECT_GT (CountHeld (servers), large_bytes);
   std::string status;
-  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only this one is left
+  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only the connection
+                                                                            // of this request is
+                                                                            // left
     status = servers.Get ("/status");
   EXPECT_LT (CountHeld (servers), gsize { 1 } << 20);
 }
@@ -294,7 +297,7 @@ TEST (Http, AnswersAreCharged)
   Servers servers (options, { MakeLarge () });
   std::vector<std::unique_ptr<Socket>> sockets;
   std::string refused;
-  for (int i = 0; i < 8 && refused.empty (); i++) // 64 MiB in all
+  for (int i = 0; i < 8 && refused.empty (); i++) // the limit is 64 MiB in total
     {
       sockets.push_back (std::make_unique<Socket> (servers.url ()));
       sockets.back ()->Send (Request ("/large"));
@@ -321,7 +324,8 @@ TEST (Http, TooManyConnectionsAreToldSo)
   EXPECT_THAT (log.WaitFor ("http_refused"), HasSubstr ("connections"));
   first.reset ();
   std::string answer;
-  while (answer.find (" 200 ") == std::string::npos) // until the server has noticed its end
+  while (answer.find (" 200 ") == std::string::npos) // until the server has noticed that `first` is
+                                                     // closed
     answer = servers.Get ("/healthz");
 }
 
@@ -337,7 +341,8 @@ TEST (Http, TooManyStreamsAreToldSo)
   EXPECT_THAT (servers.Get ("/events"), StartsWith ("HTTP/1.1 503"));
   stream.Close ();
   std::string head;
-  while (head.find (" 200 ") == std::string::npos) // the server notices its end with the next event
+  while (head.find (" 200 ") == std::string::npos) // the server notices the end of the stream when
+                                                   // it sends the next event
     {
       Socket next (servers.url ());
       next.Send (Request ("/events"));
@@ -396,7 +401,7 @@ TEST (Http, HostileBytesDoNoHarm)
 
 // ---- blocked handlers ---------------------------------------------------------------------------
 
-// A handler that returns when the test permits it.
+// A handler that returns when the test calls Open().
 class Latch
 {
 public:
@@ -460,7 +465,7 @@ TEST (Http, CallsGoOnWhileItsThreadIsStuck)
   EXPECT_THAT (stuck.Receive (), HasSubstr ("done"));
 }
 
-// The watchdog of a service manager asks the same pulse.
+// The watchdog of a service manager uses the same check.
 TEST (Http, IsNotHealthyWhileThreadsStandStill)
 {
   TraceCapture log;
@@ -476,7 +481,7 @@ TEST (Http, IsNotHealthyWhileThreadsStandStill)
       tps_plugin_get_workers (servers.plugin ()),
       [] (gpointer data) { static_cast<std::shared_future<void> *> (data)->wait (); }, &release);
   std::string answer;
-  do // The first requests send the beats. On a busy machine an I/O thread may be late too.
+  do // The first requests send the beats. On a busy machine an I/O thread may be late, too.
     answer = servers.Get ("/healthz");
   while (answer.find (R"({"status":"stuck","missing":"workers"})") == std::string::npos);
   EXPECT_THAT (answer, StartsWith ("HTTP/1.1 503"));
@@ -500,7 +505,7 @@ TEST (Http, ConnectionsAreListedInPages)
   servers.StartThrift ();
   const std::string address = tps_server_get_addresses (servers.server ())[0];
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 600; i++) // more than the server takes while it holds the lock once
+  for (int i = 0; i < 600; i++) // more than the server lists in one lock acquisition
     {
       clients.push_back (std::make_unique<RawClient> (address));
       ASSERT_TRUE (clients.back ()->Send ("Node:describe", 1));

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Segments of a server that several connections map: two registries of one server, whose replies
- * contain the same tensor. */
+/* Tests segments of a server that several connections map, with two registries of one server whose
+ * replies contain the same tensor. */
 
 #include <sys/mman.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr gsize MIB = 1 << 20;
 
-/* The connection of one client. */
+/* The server side of one client's connection. */
 class Connection
 {
 public:
@@ -31,8 +31,8 @@ public:
     tps_segment_registry_unref (registry_);
   }
 
-  /* Opens a segment; returns its id, or -1. `*fd` receives the descriptor, owned by the caller,
-   * unless `fd` is NULL. */
+  /* Opens a segment. Returns its id, or -1. Stores the descriptor in `*fd`, and the caller owns it.
+   * If `fd` is NULL, the descriptor is closed. */
   gint64
   open (TpsSegmentUse use, gsize n_bytes, int *fd = nullptr)
   {
@@ -115,14 +115,14 @@ protected:
     return buffer;
   }
 
-  /* Whether the test has the only reference. */
+  /* Returns true if the test has the only reference to the buffer. */
   bool
   is_returned ()
   {
     return tps_buffer_is_exclusive (buffer_);
   }
 
-  /* Lets the client open the segment of the buffer. Returns the id of the segment. */
+  /* Makes the client open the segment of the buffer. Returns the id of the segment. */
   gint64
   open_for (Connection *client)
   {
@@ -244,7 +244,7 @@ TEST_F (CommonSegments, AreReturnedByAReplyThatIsNotSent)
   EXPECT_EQ (client.reply (buffer_), id);
 }
 
-/* The buffer of a closed pool, for example. */
+/* An example is the buffer of a closed pool. */
 TEST_F (CommonSegments, MayBeReleasedWhileClientsRead)
 {
   Connection client (common_);
@@ -297,7 +297,8 @@ TEST_F (CommonSegments, AreOpenedByClientsThatAskForThemOnly)
 TEST_F (CommonSegments, ThatAClientDoesNotOpenAreCopied)
 {
   Connection client (common_);
-  gint64 own = client.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB); /* no reply has missed one */
+  gint64 own = client.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB); /* no reply has lacked a common
+                                                                   * segment yet */
 
   EXPECT_EQ (client.reply (buffer_), 0) << "inline, so that the client opens one more";
   EXPECT_EQ (client.reply (buffer_), own);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Both sides of segments for results of lookups: when they are opened, memory that is reserved
- * before the reply, and its release. */
+/* Tests both sides of segments for results of lookups: the time when they are opened, memory that
+ * is reserved before the reply, and its release. */
 
 #include <algorithm>
 #include <cstring>
@@ -34,7 +34,7 @@ protected:
                                         ExportingDevice::get ());
   }
 
-  /* A reply of tensors in host memory. */
+  /* Makes the client receive a reply with tensors in host memory. */
   void
   receive_on_host (const std::vector<gsize> &sizes, TpsSharing *sharing = nullptr)
   {
@@ -65,7 +65,7 @@ protected:
     return tensor;
   }
 
-  /* A reply in memory that was reserved for it: two tensors. */
+  /* Returns a reply with two tensors in memory that was reserved for the reply. */
   TpsMessage *
   answer_on_device (TpsSharing *sharing, TpsBuffer *buffer, gsize n_elems)
   {
@@ -122,7 +122,7 @@ protected:
                        [=] (const TpsSegmentRequest &one) { return one.kind == kind; }));
   }
 
-  /* Reserves memory on the device for a reply; NULL: there is no room. */
+  /* Reserves device memory for a reply. Returns NULL if there is no room. */
   TpsBuffer *
   reserve (gsize n_bytes)
   {
@@ -156,13 +156,13 @@ TEST_F (DeviceLookups, ResultsInHostMemoryHaveASegmentOpenedForAllOfThem)
       EXPECT_EQ (one.for_lookups, one.kind == TPS_SEGMENT_CUDA_IPC);
       EXPECT_EQ (one.n_bytes, 4 * MIB) << "2,400,000 bytes";
     }
-  for (int i = 0; i < 5; i++) /* of tables in host memory */
+  for (int i = 0; i < 5; i++) /* results of tables in host memory */
     receive_on_host ({ 300000, 300000 });
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC), 1u);
 }
 
-/* The server had no room for the results on the device: the first result was shared in host memory,
- * the others came inline. */
+/* The server has no room for the results on the device. It shares the first result in host memory
+ * and sends the others inline. */
 TEST_F (DeviceLookups, ResultsInSharedHostMemoryHaveALargerOneOpened)
 {
   make ();
@@ -278,7 +278,8 @@ TEST_F (DeviceLookups, AServerWithoutThemSendsAllResultsInHostMemory)
   EXPECT_GE (n_opened (TPS_SEGMENT_MEMFD), 1u);
 }
 
-/* The server would refuse them as arguments of lookups and pushes. */
+/* The server refuses slices of device memory as arguments of lookups and pushes, so the client must
+ * copy them to the host. */
 TEST_F (DeviceLookups, ArgumentsOnTheDeviceAreCopiedToTheHost)
 {
   TpsDevice *device = ExportingDevice::get ();

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Both sides of shared device memory: when it is opened, the tensors placed there, and the
- * obligation to close it before it is freed. */
+/* Tests both sides of shared device memory: the time when it is opened, and the tensors placed
+ * there. Memory must be closed before it is freed. */
 
 #include <algorithm>
 #include <memory>
@@ -61,7 +61,7 @@ make_gradient_message (TpsSharing *sharing, const TpsGradient &gradient)
   return message;
 }
 
-/* The contents of a message and the buffers that it keeps. */
+/* The contents of a message, and the buffers that the message keeps alive. */
 struct Received
 {
   explicit Received (TpsMessage *message)
@@ -144,7 +144,7 @@ protected:
     tps_sharing_unref (lease);
   }
 
-  /* Makes one call; returns whether the server found its gradient in device memory. */
+  /* Makes one call. Returns true if the server found its gradient in device memory. */
   bool
   push (gsize n_elems, gboolean given_back = TRUE)
   {
@@ -158,7 +158,7 @@ protected:
     return received.was_there ();
   }
 
-  /* The server's reply, as the client receives it. */
+  /* Returns the server's reply as the client receives it. */
   std::unique_ptr<Received>
   answer (const TpsGradient &average)
   {
@@ -218,7 +218,7 @@ TEST_F (DevicePool, AnAverageStaysUntilItIsLetGoOf)
   EXPECT_TRUE (second->is_all (100000, 4) && fourth->is_all (100000, 3));
 }
 
-/* Like trainers whose optimizer reads the averages later. */
+/* Some trainers keep averages, because their optimizer reads them later. */
 TEST_F (DevicePool, AveragesThatAreKeptHaveMoreSegmentsOpened)
 {
   std::vector<std::unique_ptr<Received>> kept;
@@ -369,7 +369,7 @@ TEST_F (DevicePool, LargerGradientsTakeThePlaceOfSegmentsForRequests)
   push (100000);
   pair_->settle ();
   EXPECT_EQ (pair_->n_bytes (), 6 * MIB);
-  EXPECT_FALSE (push (MIB)); /* 4 MiB, of which 2 are left and 2 are available */
+  EXPECT_FALSE (push (MIB)); /* it needs 4 MiB: 2 MiB are unused and 2 MiB can be freed */
   pair_->settle ();
   EXPECT_TRUE (push (MIB));
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u) << "no room, and none made";
@@ -410,7 +410,8 @@ TEST_F (DevicePool, WhenTheConnectionGoesEverythingIsLetGoOf)
   EXPECT_EQ (ExportingDevice::n_open (), 0);
 }
 
-/* Calls and replies of random sizes, some never answered, while requests are in flight. */
+/* Makes calls and replies of random sizes while requests are in flight. Some calls are never
+ * answered. */
 class RandomDevicePool : public DevicePool, public testing::WithParamInterface<unsigned>
 {
 };
@@ -436,7 +437,7 @@ TEST_P (RandomDevicePool, NothingIsFreedThatIsOpenAndNothingIsLeft)
       if (random () % 2 == 0)
         {
           while (!pair_->asked.empty ())
-            pair_->answer (); /* requests that precede the call are answered first */
+            pair_->answer (); /* requests that precede the call are processed first */
           n_there += push (n_elems, random () % 8 != 0);
         }
       else

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A device whose memory can be opened in the exporting process. It checks the rule that CUDA
- * imposes: memory must be closed before it is freed. */
+/* A device whose exported memory can be opened in the exporting process. It checks the rule of CUDA
+ * that memory must be closed before it is freed. */
 
 #pragma once
 
@@ -42,11 +42,11 @@ public:
     return n;
   }
 
-  /* Whether the next opens fail. */
+  /* If true, all opens fail. */
   static inline bool refuses = false;
-  /* The number of copies that fail from now on, together with their streams. */
+  /* This number of copies, and their streams, fail from now on. */
   static inline int n_failing_copies = 0;
-  /* Memory of closed connections may be freed while it is open. */
+  /* If true, memory may be freed while it is open, as after the end of a connection. */
   static inline bool may_free_open = false;
 
 private:
@@ -111,7 +111,7 @@ private:
     if (one->n_open > 0)
       {
         EXPECT_TRUE (may_free_open) << "memory is freed that is still open";
-        return; /* never freed in this process */
+        return; /* it is then never freed in this process */
       }
     g_free (one->data);
     exports ().erase (one->number);

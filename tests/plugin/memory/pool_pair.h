@@ -21,7 +21,7 @@
 
 namespace thriftps {
 
-/* The number of mappings of segments in this process. */
+/* Returns the number of mappings of segments in this process. */
 inline int
 count_mappings ()
 {
@@ -34,7 +34,7 @@ count_mappings ()
   return n_mappings;
 }
 
-/* FLOAT32 [n_elems]; borrowed. */
+/* Returns a FLOAT32 view of shape [n_elems], which borrows the values. */
 inline TpsTensorView
 view_of (const float *values, gsize n_elems)
 {
@@ -46,7 +46,7 @@ view_of (const float *values, gsize n_elems)
   return view;
 }
 
-/* A message of tensors: the fields 1, 2, … are of the type Tensor. Large ones are placed in
+/* Returns a message whose fields 1, 2, … are of the type Tensor. Large tensors are placed in
  * `sharing`. */
 inline TpsMessage *
 make_message (TpsSharing *sharing, const std::vector<TpsTensorView> &tensors)
@@ -82,7 +82,8 @@ make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensor
   return make_message (sharing, views);
 }
 
-/* Decodes the tensors; those in shared memory are views. Empty with an error if one is refused. */
+/* Decodes the tensors. Tensors in shared memory become views. If a tensor is refused, it sets
+ * `error` and returns none. */
 inline std::vector<TpsTensor>
 read_message (TpsMessage *message, GError **error = nullptr)
 {
@@ -113,8 +114,8 @@ read_message (TpsMessage *message, GError **error = nullptr)
 class PoolPair
 {
 public:
-  /* `device`: for the server's segments of kind CUDA_IPC; NULL: there are none. `lookup_device`: as
-   * the pool's option. */
+  /* `device` is the device of the server's segments of kind CUDA_IPC; NULL = there are no such
+   * segments. `lookup_device` is the pool's option. */
   PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr,
             TpsDevice *lookup_device = nullptr, gboolean has_common_answers = FALSE)
   {
@@ -145,7 +146,7 @@ public:
     is_awake = false;
   }
 
-  /* The server answers the oldest request. */
+  /* Processes the oldest request on the server, and passes the reply to the pool. */
   void
   answer ()
   {
@@ -182,7 +183,7 @@ public:
       answer ();
   }
 
-  /* Of the segments that have been opened and not closed. */
+  /* Returns the size of all segments that have been opened and not closed. */
   gsize
   n_bytes () const
   {
@@ -196,9 +197,9 @@ public:
   TpsSegmentPool *pool;
   TpsSegmentRegistry *registry;
   std::deque<TpsSegmentRequest> asked;
-  std::vector<TpsSegmentRequest> opened; /* all that were requested */
+  std::vector<TpsSegmentRequest> opened; /* all requests to open a segment */
   bool is_awake = false;
-  bool knows_no_common_answers = false; /* as an older server */
+  bool knows_no_common_answers = false; /* like an older server */
 
 private:
   static void
@@ -263,7 +264,7 @@ private:
     EXPECT_TRUE (tps_segment_pool_opened (pool, id, static_cast<gint64> (size), nullptr, nullptr));
   }
 
-  std::map<gint64, gsize> sizes_; /* by id */
+  std::map<gint64, gsize> sizes_; /* open segments, by id */
 };
 
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A registry for one connection, with helpers for its tests. */
+/* A registry for one connection, and helpers for its tests. */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Segments that a caller fills before it makes a call: tensors in them are sent without a copy. */
+/* Tests segments that a caller fills before it makes a call. Tensors in them are sent without a
+ * copy. */
 
 #include <numeric>
 
@@ -18,7 +19,7 @@ protected:
     make (64 * MIB, 64 * MIB);
   }
 
-  /* A claim of this size; the pool opens a segment for it if necessary. */
+  /* Returns a claim of this size. If necessary, the pool opens a segment for it. */
   TpsBuffer *
   claim (gsize n_bytes)
   {
@@ -32,7 +33,8 @@ protected:
     return buffer;
   }
 
-  /* A call whose tensor is `n_bytes` of the buffer; `slice_` is its place. */
+  /* Makes a call with a tensor of `n_bytes` at `offset` of the buffer. Sets `slice_` to its
+   * place. */
   TpsSharing *
   send (TpsBuffer *buffer, gsize offset, gsize n_bytes)
   {
@@ -99,7 +101,7 @@ TEST_F (Claims, ReachTheServerAtTheirPlaceWithoutACopy)
 TEST_F (Claims, AreCopiedFromOffsetsThatNoSliceMayHave)
 {
   g_autoptr (TpsBuffer) buffer = claim (MIB);
-  EXPECT_FALSE (push (MIB)); /* opens a segment to copy to */
+  EXPECT_FALSE (push (MIB)); /* makes the pool open a segment for copies */
   pair_->settle ();
 
   end (send (buffer, 64, 100000));
@@ -158,7 +160,7 @@ TEST_F (Claims, EndAfterACallWithoutAnAnswer)
   pair_->settle ();
   EXPECT_FALSE (tps_segment_registry_close (pair_->registry, &id, 1, nullptr)) << "is closed";
   end (answered);
-  memset (tps_buffer_get_data (buffer), 1, MIB); /* is still mapped */
+  memset (tps_buffer_get_data (buffer), 1, MIB); /* the memory is still mapped */
   EXPECT_FALSE (push (MIB));
   pair_->settle ();
   g_autoptr (TpsBuffer) next = claim (MIB);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A pool and the registry of its server, and the calls and replies between them. */
+/* A pool and the registry of its server, with helpers that exchange calls and replies. */
 
 #pragma once
 
@@ -26,7 +26,7 @@ protected:
     pair_ = std::make_unique<PoolPair> (client_max_bytes, server_max_bytes);
   }
 
-  /* A lease with tensors of these sizes, of which `n_placed` fitted. */
+  /* Returns a lease with tensors of these sizes. `*n_placed` is the number that fitted. */
   TpsSharing *
   write (const std::vector<gsize> &sizes, int *n_placed = nullptr)
   {
@@ -52,7 +52,7 @@ protected:
     tps_sharing_unref (lease);
   }
 
-  /* Makes one call with one tensor; returns whether it fitted. */
+  /* Makes one call with one tensor. Returns true if the tensor fitted into a segment. */
   bool
   push (gsize size, gboolean given_back = TRUE)
   {
@@ -62,7 +62,7 @@ protected:
     return n_placed == 1;
   }
 
-  /* The server replies with tensors; returns the encoded reply. */
+  /* Makes the server reply with tensors. Returns the encoded reply. */
   TpsMessage *
   make_answer (const std::vector<std::vector<float>> &tensors)
   {
@@ -77,7 +77,7 @@ protected:
     return message;
   }
 
-  /* The same reply, as the client receives it. */
+  /* Does the same, and makes the client receive the reply. */
   TpsMessage *
   answer (const std::vector<std::vector<float>> &tensors)
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that violate the protocol. */
+/* Tests servers that violate the protocol. */
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ protected:
     pair_->settle ();
   }
 
-  /* The decoder's error for a reply with this slice; the next valid reply must still be
-   * readable. */
+  /* Returns the error message for a reply with this slice. Every call starts with a valid reply,
+   * which must still be readable. */
   std::string
   read_slice (gint64 segment, gint64 offset, gint64 length)
   {
@@ -52,7 +52,7 @@ protected:
     TpsWireType type;
     gint16 id;
     tps_reader_init (&in, message);
-    tps_reader_field (&in, &id, &type); /* the tensor */
+    tps_reader_field (&in, &id, &type); /* the field with the tensor */
     while (tps_reader_field (&in, &id, &type) && id != 4)
       tps_reader_skip (&in, type);
     tps_reader_field (&in, &id, &type);
@@ -81,7 +81,7 @@ TEST_F (HostileServer, ASegmentIsLentToOneAnswer)
 {
   TpsMessage *first = answer ({ LARGE });
   TpsSharedSlice slice = { first_segment (first), 0, 64 };
-  /* Another reply that names the same segment. */
+  /* A second reply names the same segment. */
   TpsMessage *second = tps_message_new ();
   g_byte_array_append (second->head, first->head->data, first->head->len);
   second->sharing = tps_segment_pool_receive (pair_->pool, second);
@@ -105,12 +105,13 @@ protected:
     push (100000);
     pair_->ask ();
     pair_->answer ();
-    pair_->ask (); /* an open is in flight */
+    pair_->ask (); /* an open is now in flight */
     EXPECT_EQ (pair_->asked.size (), 1u);
     pair_->asked.clear ();
   }
 
-  /* No further segment is opened, and announced ones are closed. */
+  /* Checks that the pool opens no further segment. If `closes`, it must close the segment that the
+   * server announced. */
   void
   expect_ended (bool closes)
   {
@@ -166,7 +167,7 @@ TEST_F (HostileOpen, AnIdThatIsThereAlready)
 
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
   EXPECT_TRUE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr, nullptr));
-  push (2 * MIB); /* requests a larger segment */
+  push (2 * MIB); /* makes the pool request a larger segment */
   pair_->ask ();
   ASSERT_EQ (pair_->asked.size (), 1u);
   gsize size = pair_->asked[0].n_bytes;

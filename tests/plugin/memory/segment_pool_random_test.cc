@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's pool and the server's registry, in random order: calls that are answered, late or
- * never, some of them with tensors in claimed memory, replies that are read, kept or dropped, and
- * requests that are in flight meanwhile. Memory that one side has lent to the other must never
- * change, and no memory may remain at the end. */
+/* Runs the client's pool and the server's registry in random order. Calls are answered on time,
+ * late or never, and some have tensors in claimed memory. Replies are read, kept or dropped, while
+ * requests are in flight. Memory that one side has lent to the other must never change, and no
+ * memory may remain at the end. */
 
 #include <algorithm>
 #include <memory>
@@ -38,7 +38,7 @@ make_tensors (std::mt19937 &random)
   return tensors;
 }
 
-/* Decoded tensors, and their expected contents. */
+/* Decoded tensors and their expected contents. */
 struct Received
 {
   Received (TpsMessage *message, const std::vector<std::vector<float>> &sent)
@@ -72,7 +72,7 @@ struct Received
   std::vector<std::vector<float>> expected;
 };
 
-/* Memory that calls send from; it may be filled again while no call uses it. */
+/* Memory from which calls send. It may be filled again when no call uses it. */
 struct Claimed
 {
   explicit Claimed (TpsBuffer *claimed) : buffer (claimed)
@@ -147,7 +147,7 @@ public:
       }
   }
 
-  /* Delivers all messages in flight; FALSE: there were some. */
+  /* Delivers all messages in flight, and releases all kept memory. */
   void
   settle ()
   {
@@ -188,7 +188,7 @@ private:
   {
     if (claims_.size () > 2)
       {
-        claims_.erase (claims_.begin () + pick (claims_)); /* calls may still use it */
+        claims_.erase (claims_.begin () + pick (claims_)); /* calls may still use this memory */
         return;
       }
     TpsBuffer *buffer = tps_segment_pool_claim (pair_.pool, (1 + random_ () % 4) << 18);
@@ -196,7 +196,8 @@ private:
       claims_.push_back (std::make_shared<Claimed> (buffer));
   }
 
-  /* Writes the first tensor of the call to claimed memory that no call uses. */
+  /* Writes the first tensor of the call to claimed memory that no call uses. If there is none, the
+   * tensor stays where it is. */
   void
   fill_claim (Call *call)
   {
@@ -229,7 +230,7 @@ private:
   {
     if (sent_.size () + served_.size () > 6)
       return;
-    /* The client sends releases before the call. */
+    /* The client sends its releases before the call. */
     pair_.ask ();
     auto call = std::make_unique<Call> ();
     call->lease = tps_segment_pool_lease (pair_.pool);
@@ -238,7 +239,7 @@ private:
     call->message = write (*call);
     tps_segment_lease_written (call->lease);
     while (!pair_.asked.empty ())
-      pair_.answer (); /* on one connection, earlier requests arrive first */
+      pair_.answer (); /* earlier requests on the connection arrive first */
     sent_.push_back (std::move (call));
   }
 
@@ -256,7 +257,7 @@ private:
     served_.push_back (std::move (served));
   }
 
-  /* Completes any served call: creates its reply, or delivers it. */
+  /* Advances a random served call: it creates its reply, or delivers the reply. */
   void
   answer ()
   {
@@ -292,7 +293,7 @@ private:
   {
     served.answer->sharing = tps_segment_pool_receive (pair_.pool, served.answer);
     if (served.call->expired || random_ () % 4 == 0)
-      tps_message_free (served.answer); /* the reply is dropped unread */
+      tps_message_free (served.answer); /* drops the reply unread */
     else
       kept_.push_back (std::make_unique<Received> (served.answer, served.tensors));
     if (!served.call->expired)

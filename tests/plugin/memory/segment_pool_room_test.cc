@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which segments make room for others when the limits are reached. */
+/* Tests which segments make room for others when the limits are reached. */
 
 #include "tests/plugin/memory/segment_pool_fixture.h"
 
@@ -17,7 +17,7 @@ protected:
       end (lease);
   }
 
-  /* Calls with a tensor of this size, all in flight at the same time. */
+  /* Makes calls with a tensor of this size, all in flight at the same time. */
   void
   push_at_once (size_t n_calls, gsize size)
   {
@@ -37,7 +37,7 @@ protected:
     leases_.clear ();
   }
 
-  /* Whether a reply of `LARGE` was shared. */
+  /* Returns true if a reply with `LARGE` was shared. */
   bool
   pull ()
   {
@@ -112,7 +112,8 @@ TEST_F (FullSegmentPool, IdleSegmentsForAnswersMakeRoomForRequests)
   EXPECT_TRUE (pull ());
 }
 
-/* Calls and replies that exceed the limit must not open and close segments without end. */
+/* If calls and replies together exceed the limit, the pool must not open and close segments
+ * endlessly. */
 TEST_F (FullSegmentPool, RequestsAndAnswersDoNotPushEachOtherOut)
 {
   for (gsize size : { MIB, 8 * MIB })

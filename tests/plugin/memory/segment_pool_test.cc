@@ -27,7 +27,7 @@ TEST_F (SegmentPool, FirstTensorIsInlineAndTheNextIsShared)
   EXPECT_TRUE (pair_->is_awake);
   pair_->ask ();
   pair_->answer ();
-  EXPECT_TRUE (pair_->is_awake); /* a segment can be opened with the offer */
+  EXPECT_TRUE (pair_->is_awake); /* after the offer the pool can open a segment */
   pair_->settle ();
   ASSERT_EQ (pair_->opened.size (), 1u);
   EXPECT_EQ (pair_->opened[0].use, TPS_SEGMENT_REQUESTS);
@@ -35,7 +35,7 @@ TEST_F (SegmentPool, FirstTensorIsInlineAndTheNextIsShared)
   EXPECT_TRUE (push (100000));
   EXPECT_EQ (slice_.offset, 0);
   EXPECT_EQ (slice_.length, 100000);
-  EXPECT_TRUE (push (100000)); /* the same segment again */
+  EXPECT_TRUE (push (100000)); /* in the same segment again */
   pair_->settle ();
   EXPECT_EQ (pair_->opened.size (), 1u);
   EXPECT_EQ (stats ().sent_shared.n_tensors, 2u);
@@ -75,7 +75,7 @@ TEST_F (SegmentPool, ACallMayTakeASecondSegment)
   TpsSharing *first = write ({ MIB });
   EXPECT_FALSE (push (MIB));
   pair_->settle ();
-  EXPECT_EQ (pair_->opened.size (), 2u); /* two at the same time */
+  EXPECT_EQ (pair_->opened.size (), 2u); /* both calls need a segment at the same time */
   end (first);
   int n_placed;
   end (write ({ MIB, MIB }, &n_placed));
@@ -122,7 +122,7 @@ TEST_F (SegmentPool, SmallerIdleSegmentsMakeRoom)
   pair_->settle ();
   EXPECT_EQ (pair_->n_bytes (), 4 * MIB);
   EXPECT_TRUE (push (4 * MIB));
-  EXPECT_FALSE (push (4 * MIB + 1)); /* more than the limit */
+  EXPECT_FALSE (push (4 * MIB + 1)); /* exceeds the limit */
   pair_->settle ();
   EXPECT_EQ (pair_->opened.size (), 3u);
 }
@@ -147,7 +147,7 @@ TEST_F (SegmentPool, RefusalForWantOfRoomIsTriedAgainMuchLater)
   make (64 * MIB, 64 * MIB);
   push (100000);
   pair_->ask ();
-  pair_->answer (); /* the offer */
+  pair_->answer (); /* answers the request for the offer */
   pair_->ask ();
   ASSERT_EQ (pair_->asked.size (), 1u);
   pair_->asked.clear ();
@@ -181,7 +181,7 @@ TEST_F (SegmentPool, AnswersAreReadInPlaceAndGivenBack)
   EXPECT_TRUE (tps_buffer_is_shared (tensors[0].buffer));
   EXPECT_EQ (memcmp (tps_buffer_get_data (tensors[0].buffer), LARGE.data (), MIB), 0);
   pair_->ask ();
-  EXPECT_TRUE (pair_->asked.empty ()); /* it is being read */
+  EXPECT_TRUE (pair_->asked.empty ()); /* the tensor is still being read */
   for (TpsTensor &tensor : tensors)
     tps_tensor_clear (&tensor);
   EXPECT_TRUE (pair_->is_awake);
@@ -192,7 +192,7 @@ TEST_F (SegmentPool, AnswersAreReadInPlaceAndGivenBack)
   EXPECT_EQ (stats ().received_shared.n_bytes, MIB);
 }
 
-/* Slices begin at multiples of 64. */
+/* Slices begin at multiples of 64 bytes, so the segment must have room for padding. */
 TEST_F (SegmentPool, ASegmentForAnswersIsAsLargeAsItsTensorsWithTheirAlignment)
 {
   make (64 * MIB, 64 * MIB);
@@ -246,7 +246,7 @@ TEST_F (SegmentPool, HeldAnswersLetMoreComeInlineAndOpenMore)
   pair_->settle ();
 }
 
-/* A Chunk, as in chunks.thrift: it has no slices. */
+/* A Chunk of chunks.thrift has a binary but no slices. */
 TEST_F (SegmentPool, LargeBinariesThatAreNoTensorsOpenNothing)
 {
   make (64 * MIB, 64 * MIB);
@@ -277,8 +277,8 @@ TEST_F (SegmentPool, AnAnswerFromASegmentThatIsClosedMeanwhileIsStillRead)
   tps_message_free (answer ({ LARGE }));
   pair_->settle ();
   TpsSharing *call = write ({});
-  TpsMessage *message = make_answer ({ LARGE }); /* to that call */
-  push (4 * MIB);                                /* needs the room */
+  TpsMessage *message = make_answer ({ LARGE }); /* the reply to `call` */
+  push (4 * MIB);                                /* needs the room of the segment */
   pair_->settle ();
   ASSERT_EQ (pair_->opened.size (), 2u);
   EXPECT_EQ (pair_->n_bytes (), 4 * MIB);
@@ -291,8 +291,8 @@ TEST_F (SegmentPool, AnAnswerFromASegmentThatIsClosedMeanwhileIsStillRead)
   EXPECT_EQ (memcmp (tps_buffer_get_data (tensors[0].buffer), LARGE.data (), MIB), 0);
   tps_tensor_clear (&tensors[0]);
   pair_->ask ();
-  EXPECT_TRUE (pair_->asked.empty ());  /* the server no longer has it */
-  EXPECT_EQ (count_mappings (), 1 + 1); /* the larger one, on both sides */
+  EXPECT_TRUE (pair_->asked.empty ());  /* the server has closed the segment */
+  EXPECT_EQ (count_mappings (), 1 + 1); /* the larger segment, on both sides */
 }
 
 TEST_F (SegmentPool, AnswersSurviveThePool)
@@ -325,7 +325,7 @@ TEST_F (SegmentPool, ALeaseSurvivesTheConnection)
   EXPECT_FALSE (pair_->is_awake);
 }
 
-/* A server uses several segments for tensors that many clients receive, one after the other. */
+/* If many clients receive the same tensors, the server uses several segments in turn. */
 TEST_F (SegmentPool, OneMoreCommonSegmentIsOpenedForEachReplyThatCameInline)
 {
   pair_ = std::make_unique<PoolPair> (64 * MIB, 64 * MIB, nullptr, nullptr, TRUE);
@@ -339,7 +339,7 @@ TEST_F (SegmentPool, OneMoreCommonSegmentIsOpenedForEachReplyThatCameInline)
       ASSERT_EQ (pair_->opened.size (), i);
       EXPECT_EQ (pair_->opened.back ().use, TPS_SEGMENT_COMMON_ANSWERS);
     }
-  tps_message_free (answer ({ LARGE })); /* the segments are used as others are */
+  tps_message_free (answer ({ LARGE })); /* these segments hold replies like any others */
   EXPECT_EQ (stats ().received_inline.n_tensors, 3u);
   EXPECT_FALSE (push (MIB));
   pair_->settle ();

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random operations on the registry, with a model of the knowledge of a client. */
+/* Applies random operations to the registry, and compares it with a model of a client's
+ * knowledge. */
 
 #include "tests/plugin/memory/registry_fixture.h"
 
@@ -61,7 +62,7 @@ private:
     return dice_ () % n;
   }
 
-  /* An id that is open, was open, or never existed. */
+  /* Returns an id that is open, was open, or never existed. */
   gint64
   pick_id ()
   {
@@ -70,7 +71,7 @@ private:
     return seen_[roll (seen_.size ())];
   }
 
-  /* Closed memory counts until its last slice, or the reply in it, is released. */
+  /* Closed memory counts until its last slice, or the reply in it, has been released. */
   void
   check_account ()
   {
@@ -185,7 +186,7 @@ private:
 
     for (gsize at = 0; at < tps_buffer_get_size (buffers_[i]); at += 64)
       sum |= tps_buffer_get_data (buffers_[i])[at];
-    ASSERT_EQ (sum, 0); /* never written */
+    ASSERT_EQ (sum, 0); /* no one has written it */
     tps_buffer_unref (buffers_[i]);
     buffers_.erase (buffers_.begin () + static_cast<gssize> (i));
     buffer_ids_.erase (buffer_ids_.begin () + static_cast<gssize> (i));
@@ -205,7 +206,7 @@ private:
       answers_.push_back (std::move (filling));
   }
 
-  /* The size of the smallest free segment that fits; 0 = none. */
+  /* Returns the size of the smallest free segment of at least `n_bytes`; 0 = none. */
   gsize
   best_size (gsize n_bytes)
   {
@@ -269,7 +270,7 @@ private:
   TpsBudget *account_;
   std::mt19937 dice_;
   std::map<gint64, Segment> open_;
-  std::map<gint64, gsize> lingering_; /* closed */
+  std::map<gint64, gsize> lingering_; /* closed segments whose memory still counts */
   std::vector<gint64> seen_;
   std::vector<TpsBuffer *> buffers_;
   std::vector<gint64> buffer_ids_;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Single rules of the registry, by name. */
+/* Tests the single rules of the registry. */
 
 #include "tests/plugin/memory/registry_fixture.h"
 
@@ -269,11 +269,11 @@ TEST_F (SegmentRegistry, anAnswerTakesTheSmallestSegmentThatFitsItsFirstTensor)
   EXPECT_TRUE (place (sharing, kPage, &slice));
   EXPECT_EQ (slice.segment, middle);
   EXPECT_EQ (slice.offset, gint64 { kPage } + 64);
-  EXPECT_FALSE (place (sharing, 2 * kPage - 63, &slice)); /* a byte beyond its end */
+  EXPECT_FALSE (place (sharing, 2 * kPage - 63, &slice)); /* one byte more than fits */
   EXPECT_TRUE (place (sharing, 2 * kPage - 64, &slice));
 }
 
-/* Otherwise the reply would name a segment before the client knows it. */
+/* Otherwise the reply would name a segment that the client does not know yet. */
 TEST_F (SegmentRegistry, noAnswerIsPlacedInASegmentWhileAnotherTellsOfIt)
 {
   tps_segment_registry_hold_answers (registry);

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Durations of calls, compared with the samples behind them. A message carries its time of arrival,
-// so tests need not wait.
+// Compares durations of calls with the samples from which they were made. A message carries its
+// time of arrival, so tests need not wait.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ protected:
     tps_dispatcher_unref (dispatcher_);
     tps_metrics_unref (metrics_);
   }
-  // A call that was received that long ago.
+  // Makes a call whose request arrived `age_ns` ago.
   void
   Call (const char *name, gint64 age_ns)
   {
@@ -64,7 +64,7 @@ protected:
   {
     return ReadNumber (tps_metrics_get_counters (metrics_), name, value);
   }
-  // Adds up the histogram of a method.
+  // Adds the histogram of a method to `*counts`.
   void
   Read (const char *method, TpsHistogramCounts *counts)
   {
@@ -82,7 +82,7 @@ protected:
   TpsDispatcher *dispatcher_ = nullptr;
 };
 
-// Ages are long compared with the duration of a call, which the samples do not include.
+// The ages are long compared with the duration of a call, which the samples do not include.
 TEST_F (CallMetrics, QuantilesAreThoseOfTheSamples)
 {
   std::mt19937_64 random (1);
@@ -105,7 +105,7 @@ TEST_F (CallMetrics, QuantilesAreThoseOfTheSamples)
   g_free (counts);
 }
 
-// The two names of a method of the default service are one method.
+// A method of the default service has two names, which must be counted together.
 TEST_F (CallMetrics, CountEachCallOnce)
 {
   Call ("Test:echo", 0);
@@ -136,7 +136,7 @@ TEST_F (CallMetrics, PendingCallsAreInFlight)
   g_free (counts);
 }
 
-// Dispatchers that share metrics, like the one for calls in chunks, count together.
+// Dispatchers that share metrics, such as the dispatcher for calls in chunks, must count together.
 TEST_F (CallMetrics, OfTwoDispatchersAddUp)
 {
   TestService service;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The exports of a server with all services must match OPERATING.md and be accepted by promtool.
+// The exports of a server with all services must match OPERATING.md, and promtool must accept them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ protected:
     ASSERT_EQ (system (("rm -r " + folder_).c_str ()), 0);
   }
 
-  // Anonymous clients may read, within a limit.
+  // Lets anonymous clients read, within a limit.
   void
   MakeAccess ()
   {
@@ -105,7 +105,7 @@ protected:
     plugin_ = tps_plugin_new (&options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;
     ASSERT_TRUE (tps_plugin_wait (plugin_, nullptr));
-    // Like thriftps_server with has_process, which is for the only plugin of a process.
+    // thriftps_server does this with has_process, which only one plugin of a process may use.
     tps_counters_add_collector (counters (), tps_process_numbers_collect, nullptr);
   }
   void
@@ -136,7 +136,7 @@ protected:
         << error->message;
     tps_table_spec_clear (&spec);
   }
-  // An exporter that takes no spans from its queue before it ends.
+  // Returns an exporter that takes no spans from its queue before it ends.
   TpsOtlpExporter *
   MakeExporter (TpsTracer *tracer)
   {
@@ -173,7 +173,7 @@ protected:
   std::string address_;
 };
 
-// A row of the table in OPERATING.md.
+// Returns the row of the table in OPERATING.md.
 std::string
 RowOf (const TpsFamily &family)
 {
@@ -190,14 +190,14 @@ RowOf (const TpsFamily &family)
 TEST_F (ServerMetrics, AreThoseOfTheManual)
 {
   RawClient client (address_);
-  client.Call ("Node:no_such_method"); // a failure, because the family appears with the first one
+  client.Call ("Node:no_such_method"); // the family of failures appears with the first failure
   TpsTracerOptions tracing = {};
   tracing.has_exporter = TRUE;
   g_autoptr (TpsTracer) tracer = tps_tracer_new (&tracing);
   g_autoptr (TpsOtlpExporter) exporter = MakeExporter (tracer);
   g_autoptr (TpsHttp) http = StartHttp ();
   while (ReadNumber (counters (), "http_connections") < 0)
-    std::this_thread::yield (); // its thread makes the gauge
+    std::this_thread::yield (); // the server's thread creates the gauge
   std::set<std::string> rows;
   ForEachNumber (counters (), [&] (const TpsFamily &family, const TpsSample &) {
     rows.insert (RowOf (family));
@@ -290,7 +290,9 @@ TEST_F (ServerMetrics, CountEventsThatCannotBeLogged)
     std::lock_guard<std::mutex> guard (stuck);
     while (ReadNumber (counters (), "trace_events_dropped_total") == before)
       {
-        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // new, so without a rate
+        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // a new event each time,
+                                                                          // so no rate limit
+                                                                          // applies
         tps_trace (&event);
       }
   }
@@ -301,7 +303,7 @@ TEST_F (ServerMetrics, OfPrincipalsAreTheirCallsAndRefusals)
 {
   RawClient client (address_);
   client.Call ("Node:describe");
-  client.Call ("Node:clear_metrics"); // for administrators
+  client.Call ("Node:clear_metrics"); // fails, because only administrators may call it
   EXPECT_EQ (ReadNumber (counters (), "principal_refused_requests_total", "anonymous"), 1);
   std::string text = Expose (counters (), TPS_EXPOSITION_TEXT);
   EXPECT_THAT (text, testing::HasSubstr ("thriftps_principal_request_duration_seconds_count"
@@ -335,7 +337,7 @@ TEST_F (ServerMetrics, OfTablesAreInAllFormats)
                testing::HasSubstr ("thriftps_table_lookup_duration_seconds"));
 }
 
-// A sample: its name with labels, and its value.
+// Maps the name with labels of each sample to its value.
 std::map<std::string, std::string>
 ReadText (const std::string &text)
 {
@@ -364,7 +366,7 @@ TEST_F (ServerMetrics, TextHasEachSampleOnce)
   EXPECT_EQ (ReadText (Expose (counters (), TPS_EXPOSITION_OPENMETRICS)).size (), samples.size ());
 }
 
-// The tool of Prometheus that checks names, units and help texts.
+// promtool of Prometheus checks names, units and help texts.
 TEST_F (ServerMetrics, PleasePromtool)
 {
   if (!g_file_test ("/usr/bin/promtool", G_FILE_TEST_IS_EXECUTABLE))

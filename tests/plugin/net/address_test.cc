@@ -34,7 +34,7 @@ Normalized (const char *text)
   return normal;
 }
 
-// Listens; the descriptor, and the bound address or the error's message.
+// Listens. Holds the descriptor and the bound address, or the error message.
 struct Listening
 {
   explicit Listening (const std::string &text)
@@ -160,7 +160,8 @@ TEST (Address, ReplacesAStaleUnixSocket)
   unlink (path.c_str ());
 }
 
-// Between bind() and listen() of one server, the other took its socket for a stale one.
+// A socket is bound before it listens. In between, another server must not take it for a stale
+// socket.
 TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
 {
   for (int round = 0; round < 200; round++)
@@ -171,7 +172,7 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
       int n_listening = 0;
 
       if (round % 2 == 0)
-        Listening ("unix:" + path); // leaves a stale socket
+        Listening ("unix:" + path); // leaves a stale socket behind
       for (auto &server : servers)
         threads.emplace_back (
             [&server, &path] { server = std::make_unique<Listening> ("unix:" + path); });
@@ -185,8 +186,7 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
     }
 }
 
-// A folder that another process keeps locked, or that cannot be read, must not keep a server from
-// starting.
+// If the folder is locked by another process or cannot be read, the server must start nevertheless.
 TEST (Address, ListensInAFolderThatCannotBeLocked)
 {
   g_autofree gchar *folder = g_dir_make_tmp ("tps-address-XXXXXX", nullptr);
@@ -267,7 +267,7 @@ CongestionControl (int fd)
   return name;
 }
 
-// A plain socket of the system, and the address for its connect().
+// A socket of the system, and the address for its connect().
 struct PlainClient
 {
   explicit PlainClient (const std::string &target)
@@ -307,7 +307,7 @@ TEST (Address, IsNotPacedWithinAHost)
     }
 }
 
-// A client that binds to another address than the server's simulates another host.
+// The client simulates another host: it binds to an address that differs from the server's.
 TEST (Address, KeepsTheSystemsCongestionControlBetweenHosts)
 {
   Listening listening ("127.0.0.1:0");
@@ -351,7 +351,7 @@ TEST (Address, NoticesAHostThatIsSilent)
   close (client);
 }
 
-// The first address of "two.example" has no listener; the second is that of the test's server. See
+// The first address of "two.example" has no listener, and the second is the test server's. See
 // getaddrinfo() below.
 TEST (Address, TriesTheNextAddressOfAName)
 {
@@ -372,7 +372,7 @@ TEST (Address, TriesTheNextAddressOfAName)
 
 } // namespace
 
-// Replaces the resolver of this program: every name has the addresses 127.0.0.2 and 127.0.0.1.
+// Replaces the resolver of this program. Every name has the addresses 127.0.0.2 and 127.0.0.1.
 extern "C" int
 getaddrinfo (const char *, const char *port, const struct addrinfo *, struct addrinfo **found)
 {

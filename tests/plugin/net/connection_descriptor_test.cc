@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// File descriptors over a Unix socket, sent and received by a connection.
+// Tests file descriptors that a connection sends and receives over a Unix socket.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ NewMessageWithDescriptor (int seqid, size_t body_bytes, int fd)
   return out;
 }
 
-// The data of one recvmsg() on the plain socket.
+// Descriptors that the plain socket received with one recvmsg().
 struct Arrival
 {
   size_t first_byte;
@@ -109,7 +109,7 @@ protected:
     ASSERT_EQ (sendmsg (peer_, &message, MSG_NOSIGNAL), (ssize_t) bytes.size ());
   }
 
-  // Reads `n_bytes`; returns the arrivals that had descriptors.
+  // Reads `n_bytes`, and returns the arrivals that had descriptors.
   std::vector<Arrival>
   PeerReceivesDescriptors (size_t n_bytes)
   {
@@ -155,7 +155,7 @@ protected:
 
 TEST_F (DescriptorTest, SendsEachDescriptorOnceWithTheFirstByteOfItsMessage)
 {
-  // Large messages are sent in many parts; the first and the last message have no descriptor.
+  // Large messages are sent in many parts. The first and the last message have no descriptor.
   const std::vector<size_t> sizes = { 100, 3 << 20, 10, 20, 5 << 20, 30 };
   std::vector<ino_t> files (sizes.size (), 0);
   std::vector<size_t> begins;
@@ -283,7 +283,8 @@ TEST_F (DescriptorTest, ClosesAPeerThatSendsMoreAtOnceAndKeepsNone)
   EXPECT_THAT (error_, testing::HasSubstr ("16 file descriptors"));
   EXPECT_TRUE (descriptors_.empty ());
   EXPECT_EQ (NMessages (), 0u);
-  while (CountOpenDescriptors () > n_before - 1) // the connection's own; a thread closes the others
+  while (CountOpenDescriptors () > n_before - 1) // the connection's own descriptor is gone, and a
+                                                 // thread closes the others
     std::this_thread::yield ();
   close (fd);
 }

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A connection with a plain socket at its other end.
+// A connection whose other end is a plain socket.
 
 #pragma once
 
@@ -46,7 +46,7 @@ ToBytes (int seqid, size_t body_bytes)
   return bytes;
 }
 
-// One end is a connection on a loop, the other a plain blocking socket.
+// One end is a connection on a loop, and the other is a plain blocking socket.
 class ConnectionTest : public testing::Test
 {
 protected:
@@ -103,7 +103,8 @@ protected:
   {
     tps_loop_call (loop_, RunFunction, &function);
   }
-  // Lets the loop take at least two turns: the first polls, the second runs the posts of the first.
+  // Waits until the loop has taken at least two turns. The first turn polls, and the second runs
+  // the posts of the first.
   void
   Settle ()
   {
@@ -178,7 +179,8 @@ protected:
   int peer_ = -1;
   std::function<void (TpsMessage *)> on_message_;
   void (*on_descriptor_) (TpsConnection *, gint, gpointer) = nullptr; // set before SetUp()
-  const int *send_buffer_ = nullptr; // bytes of the connection's socket; the same
+  const int *send_buffer_ = nullptr; // buffer size of the connection's socket in bytes; set before
+                                     // SetUp()
 
   std::mutex lock_;
   std::condition_variable changed_;

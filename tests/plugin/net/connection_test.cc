@@ -153,7 +153,7 @@ TEST_F (ConnectionTest, DoesNotReadWhileTooMuchIsQueued)
   EXPECT_EQ (NMessages (), 5u);
 }
 
-// The memory of a message in addition to its bytes also counts.
+// Memory that a message needs in addition to its bytes counts too.
 TEST_F (ConnectionTest, DoesNotReadWhileTooManyMessagesAreQueued)
 {
   constexpr int kMessages = 5000;
@@ -207,8 +207,8 @@ TEST_F (ConnectionTest, SendsAMessageOfManyPieces)
   Settle (); /* `piece` is lent until the loop has noticed that all of it was sent */
 }
 
-// Within one turn of the loop, a function that is posted during the first message runs after the
-// message.
+// A function that is posted during the first message must run right after that message, within the
+// same turn of the loop.
 TEST_F (ConnectionTest, LeavesOthersTheirTurnAmongManySmallMessages)
 {
   constexpr size_t kMessages = 3000;
@@ -332,12 +332,12 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   check (10 * kSecond);
   check (69 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (5000, 2000)); // progress
+  PeerSends (bytes.substr (5000, 2000)); // this is progress
   Settle ();
   check (71 * kSecond);
   check (130 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (7000, 3)); // progress below the minimum rate does not count
+  PeerSends (bytes.substr (7000, 3)); // below the minimum rate, which does not count as progress
   Settle ();
   check (131 * kSecond);
   WaitUntil ([this] { return closed_; });
@@ -345,7 +345,7 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
 }
 
-// The memory is allocated as soon as the length is known.
+// The memory of a message is allocated as soon as its length is known.
 TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
 {
   std::string bytes = ToBytes (1, 32 << 20);

@@ -11,7 +11,7 @@
 
 namespace {
 
-// The number of descriptors for which the kernel has room without enlarging the table.
+// Returns the number of descriptors for which the kernel has room without enlarging the table.
 unsigned
 TableSize ()
 {

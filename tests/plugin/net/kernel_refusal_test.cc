@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
 // The kernel may refuse to watch a descriptor if memory or fs.epoll.max_user_watches is exhausted.
-// That must end only the connection, never the process.
+// That may end only the connection, never the process.
 
 #include <gmock/gmock.h>
 #include <sys/epoll.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// The operation of epoll_ctl() that fails; 0 = none.
+// This operation of epoll_ctl() fails; 0 = none.
 std::atomic<int> failing { 0 };
 
 } // namespace

@@ -105,7 +105,7 @@ TEST_F (LoopTest, RunsWhatWasPostedBeforeItWasFreed)
       Post ([&count] { count++; });
     });
   });
-  tps_loop_free (loop_); // clears loop_ only afterwards, because the posts use it
+  tps_loop_free (loop_); // clears loop_ only when it returns, because the posts use loop_
   loop_ = nullptr;
   EXPECT_EQ (count, 3);
 }
@@ -131,7 +131,7 @@ TEST_F (LoopTest, RunsTimersByDeadlineAndNotTheCancelled)
   EXPECT_EQ (order, (std::vector<int> { 1, 3 }));
 }
 
-// Reads one byte for each event, so that level-triggered events continue until the pipe is empty.
+// Reads one byte per event, so level-triggered events continue until the pipe is empty.
 struct PipeReader
 {
   int fd;
@@ -167,7 +167,7 @@ TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
   close (fds[1]);
 }
 
-// Two descriptors are ready in one turn; the first callback removes both.
+// If two descriptors are ready in one turn, the first callback removes both.
 struct Pair
 {
   TpsLoop *loop;
@@ -207,7 +207,7 @@ TEST_F (LoopTest, DoesNotCallAWatchRemovedInTheSameTurn)
     }
 }
 
-// Echoes each byte.
+// Echoes every byte.
 struct Echo
 {
   int fd;
@@ -224,7 +224,7 @@ struct Echo
 struct Ready
 {
   int fd;
-  std::vector<gboolean> *undisturbed; // answers of all watches
+  std::vector<gboolean> *undisturbed; // the results of tps_loop_is_undisturbed() in all watches
   std::promise<void> done {};
 
   static void
@@ -267,7 +267,7 @@ TEST_F (LoopTest, IsUndisturbedInATurnWithOneEventOnly)
       tps_loop_remove_watch (loop_, watch);
   });
   EXPECT_EQ (undisturbed, (std::vector<gboolean> { FALSE, FALSE, TRUE }));
-  EXPECT_FALSE (tps_loop_is_undisturbed ()); // this is not a loop's thread
+  EXPECT_FALSE (tps_loop_is_undisturbed ()); // this thread does not run a loop
   for (auto &ends : fds)
     {
       close (ends[0]);
@@ -275,8 +275,8 @@ TEST_F (LoopTest, IsUndisturbedInATurnWithOneEventOnly)
     }
 }
 
-// One event after the other, with posts and timers in between: no event may be lost between the
-// last poll and the sleep.
+// Sends events one after the other, with posts and timers in between. No event may be lost between
+// the last poll and the sleep.
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {
   int fds[2];

@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// As systemd creates it: blocking, and inherited by executed programs.
+// Creates a socket as systemd does: it is blocking, and executed programs inherit it.
 int
 Listen (int family, const std::string &unix_name = "")
 {
@@ -73,7 +73,7 @@ TEST (PassedSocket, SaysItsAddressAndBecomesNonBlocking)
 TEST (PassedSocket, MayBeOfAnyFamilyOfStreams)
 {
   int v6 = Listen (AF_INET6);
-  if (v6 >= 0) // a host may have no IPv6
+  if (v6 >= 0) // some hosts have no IPv6
     {
       EXPECT_THAT (Prepare (v6), MatchesRegex ("\\[::1\\]:[0-9]+"));
     }

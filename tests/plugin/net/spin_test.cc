@@ -53,8 +53,8 @@ TEST (SpinTest, StopsAfterThreeLongWaitsHoweverLongItWentWell)
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
 }
 
-// For any sequence of waits, spinning without an event is bounded by the short waits: a loop
-// without an imminent event does not spin.
+// For any sequence of waits, the time spun without an event is bounded by the short waits. A loop
+// without an imminent event must not spin.
 TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
 {
   for (unsigned seed = 0; seed < 200; seed++)
@@ -94,8 +94,9 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
 
 constexpr gint64 kMs = 1000000;
 
-// Simulates a loop that polls every 250 ns from `*now_ns` on for `duration_ns`; every `period_ns`
-// it loses the core for `gap_ns`. Returns the time after which it was told to stop, or -1.
+// Simulates a loop that polls every 250 ns from `*now_ns` on for `duration_ns`. Every `period_ns`
+// it loses the core for `gap_ns`. Returns the time after which the loop was told to stop spinning,
+// or -1.
 gint64
 Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint64 gap_ns)
 {
@@ -116,7 +117,7 @@ Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint6
 
 TEST (SpinTest, TakesTheTimersInterruptsForNobody)
 {
-  for (gint64 period_ns : { 1 * kMs, 4 * kMs, 10 * kMs }) // HZ = 1000, 250, 100
+  for (gint64 period_ns : { 1 * kMs, 4 * kMs, 10 * kMs }) // for HZ = 1000, 250 and 100
     {
       TpsSpin spin = NewSpin (kBudget);
       gint64 now_ns = 12345678 * kMs;
@@ -170,11 +171,12 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       EXPECT_GT (n_rested, last);
       last = n_rested;
     }
-  AddWaits (&spin, 1000000, kShort); // asleep, so the time gives no evidence about the core
+  AddWaits (&spin, 1000000, kShort); // the loop is asleep, so the time gives no evidence about the
+                                     // core
   AddContention (&spin);
   AddWaits (&spin, 64 * 256, kShort);
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
-  AddWaits (&spin, 1000000, kShort, TPS_SPIN_FOUND); // undisturbed, so the next rest is a short one
+  AddWaits (&spin, 1000000, kShort, TPS_SPIN_FOUND); // undisturbed, so the next rest is short
   AddContention (&spin);
   AddWaits (&spin, 64, kShort);
   EXPECT_TRUE (tps_spin_is_worthwhile (&spin));

@@ -16,7 +16,7 @@ Ignore (gpointer)
 {
 }
 
-// The user data of the timers that are due, in order.
+// Removes the timers that are due. Returns their user data in order.
 std::vector<gsize>
 PopAll (TpsTimerHeap *heap, gint64 now_ns)
 {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The table of files in the program must contain all files of the folder and all references of the
-// page.
+// The program's table of files must contain all files of the folder, and every reference of the
+// page must be in the table.
 
 #include "plugin/http/console/console_files.h"
 
@@ -42,7 +42,7 @@ IsPartOfThePage (const std::filesystem::path &path)
   return extensions.count (path.extension ().string ()) > 0;
 }
 
-// The URL paths of the files in the folder.
+// Returns the URL paths of the files in the folder.
 std::set<std::string>
 PathsOfFolder ()
 {
@@ -59,8 +59,8 @@ PathsOfFolder ()
   return paths;
 }
 
-// The references of a file, as URL paths: `src`, `href` of the page, `import` of scripts, `url()`
-// and `@import` of styles.
+// Returns the references of a file as URL paths: `src` and `href` of the page, `import` of scripts,
+// `url()` and `@import` of styles.
 std::set<std::string>
 ReferencesOf (const TpsConsoleFile &file)
 {
@@ -138,7 +138,8 @@ TEST (ConsoleFiles, HaveTagsOfTheirBytes)
   EXPECT_EQ (ListFiles ().size (), tags.size ());
 }
 
-// The header Content-Security-Policy forbids both, so a browser would drop them.
+// The header Content-Security-Policy forbids inline scripts and styles, so a browser would drop
+// them.
 TEST (ConsoleFiles, HaveNoScriptsOrStylesInThePage)
 {
   const std::string page = TextOf (*tps_console_find_file ("/"));
@@ -148,7 +149,7 @@ TEST (ConsoleFiles, HaveNoScriptsOrStylesInThePage)
   EXPECT_FALSE (std::regex_search (page, std::regex (R"re(<script(?![^>]*\ssrc=))re")));
 }
 
-// Names of tables and principals come from peers: the page must never read them as HTML.
+// Names of tables and principals come from peers, so the page must never interpret them as HTML.
 TEST (ConsoleFiles, NeverReadTextAsHtml)
 {
   const std::regex reads_html (

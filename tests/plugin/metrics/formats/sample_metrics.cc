@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Writes a few numbers in all formats, and the durations behind a histogram, for formats_test.py:
+// Writes a few metrics in all formats, and the durations of a histogram, for formats_test.py:
 //
 //   sample_metrics FOLDER      writes FOLDER/{text,openmetrics,protobuf,durations}
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The name of a client: which of those in its certificate, and which fields are no name. */
+/* Tests which name of a certificate is the client's name, and which fields are not used as a
+ * name. */
 
 #include "plugin/net/tls/certificate_name.h"
 
@@ -12,7 +13,7 @@
 namespace thriftps {
 namespace {
 
-/* `alternatives` as openssl.cnf has them; "" = none. */
+/* `alternatives` is written as in openssl.cnf; "" = none. */
 std::string
 name_of (const std::string &common_name, const std::string &alternatives)
 {
