@@ -186,7 +186,7 @@ private:
 
     for (gsize at = 0; at < tps_buffer_get_size (buffers_[i]); at += 64)
       sum |= tps_buffer_get_data (buffers_[i])[at];
-    ASSERT_EQ (sum, 0); /* no one has written it */
+    ASSERT_EQ (sum, 0); /* this memory was never written */
     tps_buffer_unref (buffers_[i]);
     buffers_.erase (buffers_.begin () + static_cast<gssize> (i));
     buffer_ids_.erase (buffer_ids_.begin () + static_cast<gssize> (i));

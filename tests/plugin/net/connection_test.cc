@@ -207,8 +207,8 @@ TEST_F (ConnectionTest, SendsAMessageOfManyPieces)
   Settle (); /* `piece` is lent until the loop has noticed that all of it was sent */
 }
 
-// A function that is posted during the first message must run right after that message, within the
-// same turn of the loop.
+// The connection must leave the loop its turns: a function that is posted during the first message
+// must run after some of the messages, and not after all of them.
 TEST_F (ConnectionTest, LeavesOthersTheirTurnAmongManySmallMessages)
 {
   constexpr size_t kMessages = 3000;
@@ -332,12 +332,12 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   check (10 * kSecond);
   check (69 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (5000, 2000)); // this is progress
+  PeerSends (bytes.substr (5000, 2000)); // enough progress
   Settle ();
   check (71 * kSecond);
   check (130 * kSecond);
   EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (7000, 3)); // below the minimum rate, which does not count as progress
+  PeerSends (bytes.substr (7000, 3)); // slower than the minimum rate
   Settle ();
   check (131 * kSecond);
   WaitUntil ([this] { return closed_; });

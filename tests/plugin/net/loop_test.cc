@@ -105,7 +105,7 @@ TEST_F (LoopTest, RunsWhatWasPostedBeforeItWasFreed)
       Post ([&count] { count++; });
     });
   });
-  tps_loop_free (loop_); // clears loop_ only when it returns, because the posts use loop_
+  tps_loop_free (loop_); // not g_clear_pointer(), because the posts use loop_
   loop_ = nullptr;
   EXPECT_EQ (count, 3);
 }
@@ -167,7 +167,7 @@ TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
   close (fds[1]);
 }
 
-// If two descriptors are ready in one turn, the first callback removes both.
+// Removes both watches in its first callback, while both descriptors are ready.
 struct Pair
 {
   TpsLoop *loop;

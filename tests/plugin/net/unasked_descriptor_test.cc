@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Unexpected file descriptors must not block the loop, neither on arrival nor when the connection
-// closes.
+// Unexpected file descriptors must not block the loop, neither when they arrive nor when the
+// connection closes.
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Linux before 6.16 does not support the option.
+// Linux before 6.16 does not support SO_PASSRIGHTS.
 std::atomic<bool> is_old_kernel { false };
 
 bool
@@ -60,7 +60,7 @@ using tps_test::ToBytes;
 
 constexpr int kLingerSeconds = 120;
 
-// A TCP socket whose close waits for bytes that its peer does not read.
+// A TCP socket whose close() blocks until the peer has read all bytes, which it never does.
 class LingeringSocket
 {
 public:
@@ -109,7 +109,7 @@ CountOpenDescriptors ()
 class UnaskedDescriptorTest : public ConnectionTest
 {
 protected:
-  // 0, or errno.
+  // Returns 0, or errno.
   int
   PeerSendsWithDescriptors (const std::string &bytes, const std::vector<int> &fds)
   {
@@ -128,7 +128,7 @@ protected:
     return sendmsg (peer_, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
   }
 
-  // The work of the loop must end long before a lingering close.
+  // The loop must finish its work long before a lingering close would.
   void
   ExpectLoopIsFree ()
   {
@@ -191,7 +191,7 @@ TEST_F (OldKernelTest, ADescriptorThatComesClosesTheConnectionAndBlocksNothing)
   EXPECT_EQ (error_code_, TPS_ERROR_PROTOCOL) << error_;
   EXPECT_THAT (error_, testing::HasSubstr ("unexpected file descriptors"));
   EXPECT_EQ (NMessages (), 0u);
-  WaitForDescriptors (n_before - 2); // the lingering one and the connection's own
+  WaitForDescriptors (n_before - 2); // the lingering socket and the connection
 }
 
 TEST_F (OldKernelTest, AsManyAsTheKernelTakesAtOnce)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program that adds a part of its own to each registry of trainers, and trains with all of them:
- * data, a model, a criterion, a hook and a trainer. own_server.c adds a server kind. */
+/* A program that adds a part to each registry of trainers, and trains with all of them: data, a
+ * model, a criterion, a hook and a trainer. own_server.c adds a server kind. */
 
 #include <stdio.h>
 #include <thriftps/runtime/nn/dataset.h>
@@ -158,7 +158,7 @@ make_model_config (void)
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* The batches of one trainer; the plan takes ownership. */
+/* Adds the batches of one trainer to the plan, which owns them. */
 static gboolean
 make_batches (TpsTrainPlan *plan, GError **error)
 {

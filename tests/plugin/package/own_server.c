@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program with an averaging server of its own kind, which overrides every method that a subclass
- * of the original ParameterServerBase overrides: it checks each gradient, clips each average,
- * records stragglers and batches, and takes part in reset_state. Two trainers use it over a socket.
+/* A program with its own kind of averaging server. It overrides every method that a subclass of the
+ * original ParameterServerBase overrides: it checks each gradient, clips each average, records
+ * stragglers and batches, and takes part in reset_state. Two trainers use it over a socket.
  *
  * usage: own_server ADDRESS */
 
@@ -26,7 +26,7 @@ typedef struct
   guint n_records[TPS_RECORD_BATCH_END + 1];
 } CarefulServer;
 
-static CarefulServer *careful; /* of the only server of this program */
+static CarefulServer *careful; /* the only server of this program */
 
 static gpointer
 create (guint n_trainers)
@@ -42,7 +42,7 @@ destroy (gpointer state)
   g_free (state);
 }
 
-/* The average is computed as gradients come. */
+/* The average may always be computed as gradients arrive. */
 static gboolean
 may_fold (guint n_arrived, guint n_trainers)
 {
@@ -51,7 +51,8 @@ may_fold (guint n_arrived, guint n_trainers)
   return TRUE;
 }
 
-/* For each gradient: refuses one that is not finite, which would spoil the average for all. */
+/* Called for each gradient. Refuses a gradient that is not finite, because it would spoil the
+ * average for all trainers. */
 static gboolean
 check_gradient (gpointer state, gint32 trainer, const TpsRoundId *round, TpsGradient *gradient,
                 GError **error)
@@ -71,7 +72,7 @@ check_gradient (gpointer state, gint32 trainer, const TpsRoundId *round, TpsGrad
   return TRUE;
 }
 
-/* For each batch and bucket: clips the elements of the average to [-1, 1]. */
+/* Called for each batch and bucket. Clips the elements of the average to [-1, 1]. */
 static gboolean
 clip_average (gpointer state, const TpsRoundId *round, TpsGradient *average, GError **error)
 {
@@ -89,7 +90,7 @@ clip_average (gpointer state, const TpsRoundId *round, TpsGradient *average, GEr
   return TRUE;
 }
 
-/* Stragglers and batches: counts the records, and keeps the spans of the library. */
+/* Called for stragglers and batches. Counts the records, and keeps the library's spans. */
 static void
 count_record (gpointer state, TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round)
 {
@@ -124,7 +125,7 @@ static GMutex lock;
 static GCond changed;
 static guint n_pending;
 
-/* Prints one reply for all trainers: the replies of a round are equal. */
+/* Prints only the first reply, because all replies of a round are equal. */
 static void
 show (gpointer is_shown, TpsGradient *average, const GError *error)
 {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The library inside the wheel, without Python: borrowed memory, ownership and threads, for the
-// sanitizers.
+// Tests the library inside the wheel without Python: borrowed memory, ownership and threads.
+// Sanitizers can run this test.
 
 #include "plugin/python/native/native.h"
 
@@ -40,7 +40,7 @@ View (const std::vector<float> &values, gint64 rows)
   return { { TPS_DTYPE_FLOAT32, 2, { rows, (gint64) values.size () / rows } }, values.data () };
 }
 
-// A call that this test waits for and frees.
+// A call that the test waits for and frees.
 class Call
 {
 public:
@@ -171,7 +171,7 @@ TEST_F (NativeTest, TokensOfEndedCalls)
   std::vector<std::unique_ptr<Call>> calls;
   std::set<guint64> tokens;
 
-  // The first one ended before it was asked to notify.
+  // The first call has ended before it gets its token. The others may end at any time.
   for (guint64 token = 1; token <= 100; token++)
     {
       calls.push_back (std::make_unique<Call> (tps_python_describe (client_, kTimeoutNs)));
@@ -308,7 +308,8 @@ TEST_F (NativeTest, RowsAreAssigned)
       TPS_ERROR_INVALID_ARGUMENT);
 }
 
-// Python reads 1e999 as infinity; null would be None, which a caller cannot compare with a number.
+// Python reads 1e999 as infinity. Null would become None, which a caller cannot compare with a
+// number.
 TEST (Json, KeepsInfinities)
 {
   const double samples[] = { 1, HUGE_VAL };

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Failures of the kernel while the server accepts and watches connections must cost at most these
-// connections.
+// If the kernel fails while the server accepts and watches connections, at most these connections
+// may be lost.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,9 +15,9 @@
 
 namespace {
 
-std::atomic<int> accept_errno { 0 };      // the errno of accept4(); 0 = it works
-std::atomic<int> n_refused_accepts { 0 }; // since it was set
-std::atomic<int> failing_operation { 0 }; // the epoll_ctl() operation that fails
+std::atomic<int> accept_errno { 0 };      // accept4() fails with this errno; 0 = it works
+std::atomic<int> n_refused_accepts { 0 }; // refusals since accept_errno was set
+std::atomic<int> failing_operation { 0 }; // this operation of epoll_ctl() fails
 
 } // namespace
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The limits of a server, and clients that exceed them.
+// Tests the limits of a server with clients that exceed them.
 
 #include <gmock/gmock.h>
 
@@ -43,7 +43,7 @@ protected:
   }
 };
 
-// Little memory for replies, and clients that do not read theirs.
+// A server with little memory for replies, and clients that do not read their replies.
 class UnreadTest : public ServerTest
 {
 protected:
@@ -65,7 +65,7 @@ protected:
     EXPECT_EQ (tps_budget_get_held (budgets_->replies), 0u);
     tps_budgets_free (budgets_);
   }
-  // Whether so many bytes are held before long.
+  // Waits until at least `n_bytes` are held, for at most 30 s. Returns true if they are.
   bool
   WaitForHeld (gsize n_bytes)
   {
@@ -111,7 +111,7 @@ TEST_F (UnreadTest, ConnectionsThatDoNotReadLeaveRoomForOthers)
   EXPECT_TRUE (WaitForHeld (1 << 20));
 }
 
-// A command that took effect must not look as if it had been refused.
+// Otherwise a command that took effect would look as if it had been refused.
 TEST_F (UnreadTest, SmallRepliesNeedNoRoom)
 {
   RawClient client (unix_);
@@ -196,7 +196,7 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// There would never be room: a client that is told to retry would retry forever.
+// Such a call will never fit. If the client were told to retry, it would retry forever.
 TEST_F (BoundsTest, SaysWhichBoundACallBreaksThatCannotFit)
 {
   RawClient client (tcp_);
@@ -225,7 +225,7 @@ TEST_F (BoundsTest, CountsAllTensorsOfACall)
   EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
 }
 
-// A list of numbers is not a body; it is part of the head.
+// A list of numbers is part of the head and not a body.
 WriteFields
 NumbersField (guint32 n_elems)
 {
@@ -316,7 +316,7 @@ TEST_F (PatienceTest, ClosesAMessageThatDoesNotGoOn)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// With pending calls, partly read replies and partly sent messages.
+// The clients have pending calls, partly read replies and partly sent messages.
 TEST_F (BoundsTest, OutlivesClientsThatVanish)
 {
   std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (1 << 20)).substr (0, 5000);

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Averages on a fake device that computes like the CPU (tests/runtime/fake_device). The host cannot
-// access its memory, and a release of memory before its copy has completed ends the test.
+// Tests averages on a fake device that computes like the CPU (tests/runtime/fake_device). The host
+// cannot access its memory. If memory is released before its copy has completed, the test aborts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ protected:
     g_clear_pointer (&plugin_, tps_plugin_free);
   }
 
-  // The parts of both trainers in a round, with gradients of 1 and 4.
+  // Sends the gradients of both trainers of a round, filled with 1 and 4.
   void
   SendRound (RawClient *client, gint64 batch, gint64 n_elems)
   {
@@ -96,7 +96,7 @@ TEST_F (DeviceTest, NothingNewIsPageLockedInTheSteadyState)
       SendRound (&client, batch, kElems);
       ExpectAverages (&client, kElems);
     }
-  // Two gradients and an average at a time, some more while replies are sent, and the device's own.
+  // Two gradients and an average at a time, some more during replies, and the device's own.
   EXPECT_LE (tps_fake_device_get_n_allocs (device_) - before, 20u);
   EXPECT_GE (tps_buffer_pool_get_n_bytes_of_source (tps_server_get_bodies (server_)),
              2 * kElems * sizeof (float));

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// No client is delayed by the calls of others, nor by the calls of closed connections.
+// Neither the calls of other clients nor those of closed connections may delay a client.
 
 #include <algorithm>
 #include <memory>
@@ -16,10 +16,10 @@ namespace thriftps_test {
 namespace {
 
 constexpr int kGone = 20;
-constexpr int kInFlight = 64; // the connection is no longer read
+constexpr int kInFlight = 64; // at this number of calls, the server stops reading the connection
 constexpr int kDeadlineExceeded = 6;
 
-// A server with one worker, which every call of Test:work blocks.
+// A server with one worker, which each call of Test:work blocks.
 class FairnessTest : public ServerTest
 {
 protected:
@@ -61,7 +61,7 @@ protected:
     ServerTest::TearDown ();
   }
 
-  // Opens connections with calls that wait for the worker, then closes them.
+  // Opens connections, makes calls on them that wait for the worker, and closes the connections.
   void
   LeaveWithPendingCalls (const std::string &address)
   {
@@ -121,10 +121,12 @@ TEST_F (FairnessTest, AConnectionWithManyCallsDelaysItsOwn)
   EXPECT_EQ (IntResult (modest.Receive ()), 1);
   std::vector<gint32> begun = service_.Begun ();
   auto turn = std::find (begun.begin (), begun.end (), 1) - begun.begin ();
-  EXPECT_LE (turn, 2); // one call runs already, one more of the other connection may come first
+  EXPECT_LE (turn, 2); // One call is already running, and one more of the other connection may
+                       // precede it.
 }
 
-// Both connections belong to one loop. Messages of one receive are not all processed in one turn.
+// Both connections belong to one loop. The loop must not process all messages of one receive in a
+// single turn.
 TEST_F (FairnessTest, CostlyMessagesOfOneConnectionLeaveTurnsToOthers)
 {
   RawClient greedy (tcp_), other_loop (tcp_), modest (tcp_);
@@ -134,7 +136,7 @@ TEST_F (FairnessTest, CostlyMessagesOfOneConnectionLeaveTurnsToOthers)
     calls += MessageBytes ({}, "Test:compute", call, IntField (1000 + call));
   ASSERT_LT (calls.size (), 4096u);
   ASSERT_TRUE (greedy.SendBytes (calls));
-  service_.WaitForWorking (1); // and so is the loop
+  service_.WaitForWorking (1); // the loop is now blocked too
   modest.Send ("Test:compute", 1, IntField (1));
   service_.LetGo ();
   EXPECT_EQ (IntResult (modest.Receive ()), 1);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Calls of ParameterServer.average_gradient, by hand.
+// Hand-written calls of ParameterServer.average_gradient.
 
 #pragma once
 
@@ -12,14 +12,15 @@
 
 namespace thriftps_test {
 
-// average_gradient (trainer, batch, 0, dense FLOAT32 [n_elems] filled with `value`).
+// Writes the arguments of average_gradient (trainer, batch, bucket 0), with a dense FLOAT32
+// gradient of `n_elems` elements that are all `value`.
 WriteFields Push (gint32 trainer, gint64 batch, gint64 n_elems, float value);
 
-// The same for any type, with the given elements.
+// Writes the same arguments with the given type and elements.
 WriteFields PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems,
                        const std::string &bytes, gint32 param_loc = 0);
 
-// The elements of Gradient.dense in a reply.
+// Returns the elements of Gradient.dense in a reply.
 std::vector<float> Average (const Message &answer);
 
 } // namespace thriftps_test

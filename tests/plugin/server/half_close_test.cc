@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that have shut down their sending direction get their replies; clients that have left do
-// not keep their places.
+// Clients that have shut down their sending direction must get their replies. Clients that have
+// left must not occupy connection slots.
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr guint kConnections = 8;
 constexpr guint kInFlight = 16;
-// the minimum number of half-closed connections that a server allows
+// The server allows at least this number of half-closed connections.
 constexpr guint kHalfClosed = 8;
 
 class HalfCloseTest : public ServerTest
@@ -32,7 +32,8 @@ protected:
     options.n_workers = 1;
     options.max_connections = kConnections;
     options.max_in_flight = kInFlight;
-    options.half_closed_ns = G_GINT64_CONSTANT (3600) * 1000000000; // tests do not wait for it
+    options.half_closed_ns = G_GINT64_CONSTANT (3600) * 1000000000; // so long that no test reaches
+                                                                    // it
     return options;
   }
 
@@ -43,7 +44,8 @@ protected:
       std::this_thread::yield ();
   }
 
-  // A client with the maximum number of pending calls: the server no longer reads from it.
+  // Returns a client with the maximum number of pending calls. The server has stopped reading from
+  // it.
   std::unique_ptr<RawClient>
   NewBusyClient (const std::string &address)
   {
@@ -199,7 +201,8 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
   WaitForConnections (0);
 }
 
-// Their number is also limited: connections beyond the limit are closed at once.
+// The number of half-closed connections is limited. Connections beyond the limit are closed at
+// once.
 TEST_F (HalfCloseTest, ClientsThatLeftAreFewAtATime)
 {
   TraceCapture capture;
@@ -250,8 +253,8 @@ TEST_F (HalfCloseTest, ClientsOfAUnixSocketThatLeftGoAtOnce)
   ReleaseAll ();
 }
 
-// The remaining calls of a half-closed client are cancelled as soon as its first reply fails to
-// arrive.
+// If the first reply to a client that has left cannot be delivered, the client's remaining calls
+// must be cancelled.
 TEST_F (HalfCloseTest, WorkOfAClientThatLeftEndsWithItsFirstAnswer)
 {
   guint n_calls = kInFlight;
@@ -299,7 +302,7 @@ TEST_F (ImpatientTest, OpenClientsMayWaitForEver)
   client.Send ("Test:hold", 1, IntField (1));
   left.Send ("Test:hold", 2, IntField (2));
   left.StopSending ();
-  EXPECT_TRUE (left.IsClosedByPeer ()); // the timeout has expired for both
+  EXPECT_TRUE (left.IsClosedByPeer ()); // the timeout has expired for both connections
   service_.Release (2);
   service_.Release (1);
   EXPECT_EQ (IntResult (client.Receive ()), 1);

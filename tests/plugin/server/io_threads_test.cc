@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The number of threads that a server has for its connections.
+// Tests the number of I/O threads of a server.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -34,7 +34,8 @@ CountThreads (const std::string &prefix)
   return n;
 }
 
-// A new thread has the name of its creator until it sets its own.
+// Returns the number of threads with this thread's name. A new thread has the name of its creator
+// until it sets its own.
 int
 CountThreadsWithoutName ()
 {
@@ -43,14 +44,14 @@ CountThreadsWithoutName ()
   return CountThreads (name);
 }
 
-// Some sanitizers have a thread of their own, which starts with the first thread of the program.
+// Some sanitizers start a thread together with the first thread of the program.
 void
 StartThreadOfSanitizer ()
 {
   std::filesystem::path task;
 
   std::thread ([&task] { task = "/proc/self/task/" + std::to_string (gettid ()); }).join ();
-  while (std::filesystem::exists (task)) // it may still be listed after it was joined
+  while (std::filesystem::exists (task)) // a joined thread may still be listed
     sched_yield ();
 }
 
@@ -68,7 +69,7 @@ protected:
   {
     if (server_ != nullptr)
       ServerTest::TearDown ();
-    while (CountThreads ("tps-io-") > 0) // threads that were joined may still be listed
+    while (CountThreads ("tps-io-") > 0) // joined threads may still be listed
       sched_yield ();
   }
 

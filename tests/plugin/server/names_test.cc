@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The names of methods in every form of the protocol, and the replies to unknown names.
+// Tests the names of methods in every form of the protocol, and the replies to unknown names.
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The order of replies.
+// Tests the order of replies.
 
 #include <algorithm>
 #include <random>
@@ -78,7 +78,7 @@ TEST_F (OrderTest, OnewayCallsNeitherAnswerNorHoldUp)
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (30))), 30);
 }
 
-// Random ids, some equal, released in random order by several threads.
+// Calls have random ids, some of them equal. Several threads release the calls in random order.
 TEST_F (OrderTest, KeepsTheOrderOfEachIdUnderManyThreads)
 {
   constexpr int kCalls = 60;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The composition root: the services that a TpsPlugin creates, and for which clients.
+// Tests which services a TpsPlugin creates, and which clients may use them.
 
 #include "plugin/plugin.h"
 
@@ -88,7 +88,8 @@ InitModel (const Plugin &plugin, gint64 n_elems, GError **error)
                                       &optimizer, error);
 }
 
-// The default pool belongs to the host of an embedded server and has no limit.
+// The default pool belongs to the program that embeds the server, and has no limit. So models must
+// be charged to the server's budgets.
 TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
 {
   TpsPluginOptions options = {};
@@ -109,8 +110,8 @@ TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
 }
 
-// run_transfer ("t") after a chunk with the whole call: calls in chunks also reach the default
-// service.
+// Runs transfer "t" after a chunk that holds the whole call. Calls in chunks must also reach the
+// default service.
 TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)
 {
   TraceCapture capture;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Loops and workers that run, and that the test blocks.
+// Tests the pulse with loops and workers, some of which the test blocks.
 
 #include "plugin/server/pulse.h"
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Blocks a thread from its start until Release().
+// Blocks a thread until Release() is called.
 class Hold
 {
 public:
@@ -57,14 +57,14 @@ protected:
       tps_loop_free (loop);
     tps_worker_pool_free (workers_);
   }
-  // By default a look without patience: every beat must be back.
+  // By default the check has no patience, so every beat must have returned.
   std::string
   Check (gint64 now_ns = 0, gint64 patience_ns = 0)
   {
     g_autofree gchar *missing = nullptr;
     return tps_pulse_check (pulse_, now_ns, patience_ns, &missing) ? "" : missing;
   }
-  // All beats return in the end.
+  // Checks until all beats have returned.
   void
   CheckUntilTheyTurn ()
   {
@@ -90,7 +90,7 @@ TEST_F (PulseTest, NamesALoopThatStandsStill)
   tps_loop_post (loops_[1], Hold::Run, &hold);
   hold.WaitUntilItRuns ();
   EXPECT_EQ (Check (), "");
-  // The other beats return at some time; the beat of the second loop does not.
+  // The other beats return at some time. The beat of the second loop does not.
   std::string missing;
   while ((missing = Check ()) != "I/O thread 1")
     EXPECT_NE (missing, "");
@@ -99,7 +99,7 @@ TEST_F (PulseTest, NamesALoopThatStandsStill)
   CheckUntilTheyTurn ();
 }
 
-// Looks of others send no new beats meanwhile, and do not hide the standstill.
+// In between, checks of other callers send no new beats and do not hide the standstill.
 TEST_F (PulseTest, HasThePatienceOfItsCaller)
 {
   Hold hold;
@@ -116,7 +116,7 @@ TEST_F (PulseTest, HasThePatienceOfItsCaller)
   EXPECT_EQ (Check (3500, 1000), "") << "beats of the last look";
 }
 
-// Also if another caller, with more patience, sees no standstill meanwhile.
+// This holds even if another caller with more patience sees no standstill in between.
 TEST_F (PulseTest, ReportsAStandstillOnce)
 {
   Hold hold;
@@ -162,7 +162,7 @@ TEST_F (PulseTest, NamesTimersThatStandStillAsWorkers)
   CheckUntilTheyTurn ();
 }
 
-// Beats that are pending when the pulse is freed return later, or are cancelled.
+// Beats that are pending when the pulse is freed either return later or are cancelled.
 TEST_F (PulseTest, MayBeFreedWhileBeatsAreAway)
 {
   Hold loop, timer;

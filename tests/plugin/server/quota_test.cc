@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Limits of tenants over real sockets. The clock of the limits stands still unless a test advances
-// it, so that every count is exact.
+// Tests limits of tenants over real sockets. The clock of the limits stands still unless a test
+// advances it, so every count is exact.
 
 #include <algorithm>
 #include <atomic>
@@ -56,7 +56,7 @@ protected:
     tps_quotas_set_limits (quotas_, &entry, 1);
   }
 
-  // The end of a call is counted before its reply is sent.
+  // The end of a call is counted before its reply is sent, so the status is exact after the reply.
   TpsTenantStatus
   Status (const char *tenant = TPS_ANONYMOUS_TENANT)
   {
@@ -86,7 +86,7 @@ TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
 }
 
-// Calls of unknown methods cost work, so they count too.
+// A call of an unknown method costs work, so it must count too.
 TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
 {
   TpsTenantLimits limits = {};
@@ -97,7 +97,8 @@ TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
   EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 1);
   EXPECT_EQ (ExceptionKind (client.Call ("Nowhere:echo")), 1);
   EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
-  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // it has no ServiceError
+  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // an unknown method has no
+                                                                // ServiceError
 }
 
 TEST_F (QuotaTest, ReceivedBytesCount)
@@ -151,7 +152,7 @@ TEST_F (QuotaTest, CallsInFlightAreLimitedUntilTheyAreAnswered)
   EXPECT_EQ (Status ().n_calls_in_flight, 0u);
 }
 
-// Calls of connections that close also end.
+// If a connection closes, its calls end and no longer count.
 TEST_F (QuotaTest, CallsOfClosedConnectionsLeaveTheirTenant)
 {
   TpsTenantLimits limits = {};
@@ -182,7 +183,7 @@ protected:
   }
 };
 
-// Workers serve tenants in turn, and then the connections of each tenant.
+// Workers must serve the tenants in turn, and the connections of each tenant in turn.
 class CrowdTest : public ServerTest
 {
 protected:
@@ -242,7 +243,7 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
     quiet.Send ("Test:work", i, IntField (i));
   TpsWorkerLoad load = {};
   while (tps_server_get_n_calls (server_) < n_crowd + n_quiet
-         || load.n_waiting < n_crowd + n_quiet - 1) // one of them is running
+         || load.n_waiting < n_crowd + n_quiet - 1) // one call is running
     tps_worker_pool_get_load (workers_, &load);
   service_.LetGo ();
   for (int i = 0; i < n_quiet; i++)
@@ -251,11 +252,11 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
     EXPECT_GE (IntResult (client->Receive ()), 100);
   std::vector<gint32> begun = service_.Begun ();
   auto turn = std::find (begun.begin (), begun.end (), n_quiet - 1) - begun.begin ();
-  EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the call that is running
+  EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the running call
 }
 
-// A peer that continues after refusals is read only a few times a second, but still gets its
-// replies.
+// If a peer continues after refusals, the server reads from it only a few times a second. The peer
+// still gets its replies.
 TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
 {
   constexpr int n_calls = 8;
@@ -277,7 +278,7 @@ TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
     }
 }
 
-// Anonymous peers, and those of a Unix socket whom no rule names.
+// A peer is anonymous if it has no identity, or if no rule names its identity on a Unix socket.
 TEST_F (QuotaTest, AnonymousPeersDoNotUseTheLimitsOfOthers)
 {
   TpsTenantLimits limits = {};
@@ -291,7 +292,7 @@ TEST_F (QuotaTest, AnonymousPeersDoNotUseTheLimitsOfOthers)
   EXPECT_EQ (Status (TPS_DEFAULT_TENANT).n_refused[TPS_QUOTA_CALLS], 0u);
 }
 
-// This server has no tokens, so that connections stay anonymous.
+// The server has no tokens, so connections stay anonymous.
 TEST_F (QuotaTest, AFewAttemptsToLogInPassTheLimits)
 {
   TpsTenantLimits limits = {};
@@ -312,7 +313,7 @@ TEST_F (QuotaTest, AFewAttemptsToLogInPassTheLimits)
   EXPECT_EQ (log_in (), kExhausted);
 }
 
-// A long call would be a way around the limits on bytes.
+// Without this rule, a long call would bypass the limits on bytes.
 TEST_F (QuotaTest, LongAttemptsToLogInDoNotPassTheLimits)
 {
   TpsTenantLimits limits = {};
@@ -328,8 +329,8 @@ TEST_F (QuotaTest, LongAttemptsToLogInDoNotPassTheLimits)
   EXPECT_NE (log_in (TPS_TOKEN_MAX_BYTES), kExhausted);
 }
 
-// One I/O thread serves both. The calls of the flood do not run before those of others, nor
-// faster than its refusals say.
+// One I/O thread serves both connections. The calls of the flood must neither run before those of
+// others nor faster than its refusals allow.
 TEST_F (OneLoopTest, AFloodThatIgnoresRefusalsDoesNotStarveOthers)
 {
   constexpr int n_flood = 1000, n_calls = 50;

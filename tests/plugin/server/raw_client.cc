@@ -41,7 +41,8 @@ Connect (const std::string &text)
   return fd;
 }
 
-// Calls `on_field` for the fields of the outermost struct; it returns whether it read the value.
+// Calls `on_field` for each field of the outermost struct. `on_field` returns true if it has read
+// the value.
 template <typename OnField>
 void
 ForEachField (const Message &answer, OnField on_field)

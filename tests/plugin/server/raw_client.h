@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A minimal client: a blocking socket, one thread, any sequence id, any framing, any bytes.
+// A minimal client with a blocking socket and one thread. It can send any sequence id, any framing
+// and any bytes.
 
 #pragma once
 
@@ -33,7 +34,7 @@ struct Wire
   bool framed = true;
 };
 
-// The bytes of one message whose arguments struct has `fields`.
+// Returns the bytes of one message. `fields` writes the fields of its arguments struct.
 std::string MessageBytes (const Wire &wire, const std::string &name, int seqid,
                           const WriteFields &fields = nullptr,
                           TpsMessageKind kind = TPS_MESSAGE_CALL);
@@ -41,28 +42,27 @@ std::string MessageBytes (const Wire &wire, const std::string &name, int seqid,
 class RawClient
 {
 public:
-  // Aborts if nothing listens.
+  // Connects, or aborts if no server listens.
   explicit RawClient (const std::string &address, Wire wire = Wire ());
   ~RawClient ();
   RawClient (const RawClient &) = delete;
   RawClient &operator= (const RawClient &) = delete;
 
-  // False if the peer has closed.
+  // Returns false if the peer has closed the connection.
   bool SendBytes (const std::string &bytes);
   bool Send (const std::string &name, int seqid, const WriteFields &fields = nullptr,
              TpsMessageKind kind = TPS_MESSAGE_CALL);
 
-  // The next reply; null if the connection has ended.
+  // Returns the next reply, or null if the connection has ended.
   Message Receive ();
 
-  // File descriptors that arrived with replies, the oldest first; owned by the caller. -1: there
-  // are no more.
+  // Returns the oldest file descriptor that arrived with replies, or -1 if there are none left. The
+  // caller owns it.
   int TakeDescriptor ();
 
   Message Call (const std::string &name, const WriteFields &fields = nullptr, int seqid = 0);
 
-  // Sends bytes until the sockets block for `patience_ms`; returns the number of bytes that were
-  // sent.
+  // Sends bytes until the sockets have blocked for `patience_ms`. Returns the number of bytes sent.
   size_t SendUntilStuck (const std::string &bytes, int patience_ms);
 
   bool IsClosedByPeer (); // waits for the close

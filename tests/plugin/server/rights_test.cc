@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A dispatcher refuses services with methods that do not name the right that they need.
-// tests/lint:method_rights_test tests the rows that do not even compile.
+// A dispatcher must refuse a service if one of its methods does not name the right that it needs.
+// For rows that must not even compile, see tests/lint:method_rights_test.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Handle (TpsCall *, gpointer)
 {
 }
 
-// The message of the refusal; "" = the service is accepted.
+// Returns the error message of the refusal, or "" if the service is accepted.
 std::string
 Refusal (const TpsService &service)
 {

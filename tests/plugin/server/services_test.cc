@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The services behind the server, as every client sees them.
+// Tests the services behind the server as every client sees them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST_F (ServicesTest, TrainersOnConnectionsOfTheirOwnGetTheMean)
     thread.join ();
 }
 
-// A server that recovers its data refuses the calls that need it, and serves others.
+// While a server recovers its data, it refuses calls that need the data and serves all others.
 TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
 {
   static std::atomic<bool> is_open { false };
@@ -162,7 +162,8 @@ TEST_F (ServicesTest, ResetEndsWhatWaits)
   waiting.Send ("ParameterServer:average_gradient", 1, Push (0, 1, 10, 1));
   while (tps_server_get_n_calls (server_) == 0)
     std::this_thread::yield ();
-  // The call may be counted but not yet pending, so this repeats the reset until it has ended.
+  // The call may be counted but not yet pending, so the test repeats the reset until the call has
+  // ended.
   auto ended = std::async (std::launch::async, [&] { return ErrorCode (waiting.Receive ()); });
   do
     EXPECT_EQ (ErrorCode (other.Call ("ParameterServer:reset_state")), 0);
@@ -217,9 +218,9 @@ TEST_F (ServicesTest, RendezvousHandsOverValues)
   EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))), 2);
 }
 
-// A clock whose first reading begins a wait. The second one is `wait_ns` less 1 ns later, and all
-// further ones `wait_ns` later. The begin lies so far in the past that the timer of the wait, which
-// runs by the monotonic clock, is due at once.
+// A clock whose first reading begins a wait. The second reading is `wait_ns` less 1 ns later, and
+// all further readings are `wait_ns` later. The wait begins so far in the past that its timer,
+// which uses the monotonic clock, is due at once.
 struct ScriptedClock
 {
   static gint64
@@ -262,7 +263,7 @@ TEST_F (ServicesTest, NoWaitForAKeyIsLongerThanFiveMinutes)
     }
 }
 
-// Deadlines in descending order, so that each one needs a new timer.
+// The deadlines are in descending order, so each one needs a new timer.
 TEST_F (ServicesTest, EveryWaitEndsByItsOwnDeadline)
 {
   RawClient client (address_);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The end of a server.
+// Tests the end of a server.
 
 #include <sys/stat.h>
 

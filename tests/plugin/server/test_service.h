@@ -5,9 +5,9 @@
 //   echo (1: i32)     replies at once with the argument
 //   hold (1: i32)     replies when the test releases it
 //   work (1: i32)     runs on a worker until the test releases it, then replies with the argument
-//   compute (1: i32)  the same on the I/O thread, which it then occupies for 200 us
-//   make (1: i32)     replies at once with so many bytes
-//   take (1: binary)  keeps the call, and its body, until the test releases it
+//   compute (1: i32)  does the same on the I/O thread, and then occupies the thread for 200 us
+//   make (1: i32)     replies at once with that number of bytes
+//   take (1: binary)  keeps the call and its body until the test releases them
 
 #pragma once
 
@@ -78,7 +78,7 @@ public:
     return service;
   }
 
-  // Replies to the held call with that argument; waits until the call has arrived.
+  // Waits until the call of hold with this argument has arrived, and replies to it.
   void
   Release (gint32 argument)
   {
@@ -110,14 +110,14 @@ public:
     std::unique_lock<std::mutex> guard (lock_);
     changed_.wait (guard, [&] { return n_working_ >= n; });
   }
-  // The arguments of the started calls of work, in that order.
+  // Returns the arguments of the started calls of work and compute, in the order of their start.
   std::vector<gint32>
   Begun ()
   {
     std::lock_guard<std::mutex> guard (lock_);
     return begun_;
   }
-  // Ends the running calls, and later ones.
+  // Ends the running calls and all later ones.
   void
   LetGo ()
   {
@@ -233,7 +233,7 @@ private:
   bool down_ = false;
 };
 
-// A server with the test service on one loopback and one Unix socket.
+// A server with the test service on one loopback address and one Unix socket.
 class ServerTest : public testing::Test
 {
 protected:
@@ -243,7 +243,7 @@ protected:
     return {};
   }
 
-  // Services in addition to the test service.
+  // Adds services in addition to the test service.
   virtual void
   AddServices ()
   {

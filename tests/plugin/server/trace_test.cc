@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The logs and counters of a server: failures and changes of state are lines, successes are
-// numbers.
+// Tests the logs and counters of a server. Failures and changes of state are logged, and successes
+// are counted.
 
 #include <gmock/gmock.h>
 
@@ -89,7 +89,7 @@ TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
   EXPECT_EQ (Count ("requests_total", "unknown"), 1);
 }
 
-// The server has not failed, and the reply is no longer wanted.
+// The server has not failed, and no client waits for the reply.
 TEST_F (TraceTest, CancelledCallsAreCountedAndNoLines)
 {
   {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The effects of trace contexts in a server: headers of THeader frames, the context of a
+// Tests the effects of trace contexts in a server: headers of THeader frames, the context of a
 // connection, spans, slow calls, and log lines of failures.
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ protected:
     };
   }
 
-  // The call ended before its reply was sent.
+  // The end of a call is recorded before its reply is sent.
   TpsSlowCall
   Slow (const std::string &method)
   {
@@ -116,7 +116,7 @@ TEST_F (TracingTest, RepliesToTHeaderCallsAreTHeaderFrames)
       EXPECT_EQ (answer->header_seqid, 9);
       EXPECT_EQ (answer->protocol, protocol);
       EXPECT_EQ (IntResult (answer), 5);
-      // Frames without a header may follow on the same connection.
+      // A frame without a header may follow on the same connection.
       answer = client.Call ("Test:echo", IntField (6));
       EXPECT_FALSE (answer->has_header);
       EXPECT_EQ (IntResult (answer), 6);
@@ -142,7 +142,7 @@ TEST_F (TracingTest, ACallerThatSamplesGetsASpan)
   EXPECT_FALSE (tps_tracer_take (tracer_, &span));
 }
 
-// Of calls that are not sampled there is nothing at the collector.
+// The collector has nothing about calls that are not sampled.
 TEST_F (TracingTest, SampledCallsAreExemplars)
 {
   RawClient client (tcp_);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service with a carrier that queues workers' jobs until the test runs them. A linker
+/* Tests the Chunks service with a carrier that queues jobs until the test runs them. A linker
  * wrapper reports the release of a transfer (--wrap, see BUILD). */
 
 #include "plugin/service/chunks/chunk_service.h"
@@ -51,7 +51,7 @@ get_now_ns ()
   return 1;
 }
 
-/* The reply of one call, once it has arrived. */
+/* The reply to one call. It may still be pending. */
 struct Answer
 {
   class ChunkService *fixture;
@@ -88,7 +88,7 @@ protected:
     tps_budget_unref (budgets.transfers);
   }
 
-  /* Sets services of these names, each with a method that runs on a worker. */
+  /* Sets services of these names. Each has a method that runs on a worker. */
   void
   set_services (const std::vector<const char *> &names)
   {
@@ -147,7 +147,7 @@ protected:
       }
   }
 
-  /* Whether there is a reply without a ServiceError. */
+  /* Returns true if there is a reply and it is not a ServiceError. */
   static bool
   is_fine (Answer &answer)
   {
@@ -216,11 +216,11 @@ protected:
   TpsWorkerPool *workers;
   std::deque<std::function<void ()>> jobs;
   int n_calls = 0;
-  std::string reply; /* to "method"; empty = void */
+  std::string reply; /* the reply of "method"; empty = void */
   TpsBudgets budgets = {};
-  TpsTenant *tenant = nullptr; /* of all callers */
-  guint64 n_rows = 0;          /* of a call of "method" */
-  std::vector<gint> pauses_ms; /* of the connection */
+  TpsTenant *tenant = nullptr; /* the tenant of all callers */
+  guint64 n_rows = 0;          /* the number of rows of a call of "method" */
+  std::vector<gint> pauses_ms; /* the pauses of the connection */
 
 private:
   static TpsTenant *
@@ -295,7 +295,7 @@ protected:
   }
 };
 
-/* Deadlines do not queue behind work; only the release of memory does. */
+/* Only the release of memory may queue behind other work. Deadlines must not. */
 TEST_F (ChunkServiceWithoutPatience, transfersExpireWhileAllWorkersAreBusy)
 {
   std::promise<void> end_work;
@@ -315,8 +315,8 @@ TEST_F (ChunkServiceWithoutPatience, transfersExpireWhileAllWorkersAreBusy)
   end_work.set_value ();
 }
 
-/* Its client may start again, whereas an acknowledged last chunk would make it run a transfer that
- * no longer exists. */
+/* The client may start the transfer again. If the last chunk were acknowledged instead, the client
+ * would try to run a transfer that no longer exists. */
 TEST_F (ChunkService, aChunkThatWaitsForAWorkerWhenItsTransferIsForgottenIsRefused)
 {
   std::string bytes = message_bytes ("abc");
@@ -340,7 +340,7 @@ TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdde
   EXPECT_EQ (n_calls, 1);
 }
 
-/* A transfer may have many gigabytes, whose release takes long. */
+/* A transfer may hold many gigabytes, which take long to release. */
 TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
 {
   std::future<bool> other;
@@ -361,7 +361,7 @@ TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
   EXPECT_TRUE (is_fine (answer));
 }
 
-/* It is kept for a minute, and there may be many of them. */
+/* A reply is kept for a minute, and there may be many of them. */
 TEST_F (ChunkService, theReplyOfACallIsChargedUntilItsTransferEnds)
 {
   gsize n_before;
@@ -390,7 +390,7 @@ TEST_F (ChunkService, aReplyForWhichThereIsNoMemoryIsRefused)
   run_jobs ();
 }
 
-/* A call in chunks pauses the connection, as a plain call does. */
+/* A refused call in chunks pauses the connection, as a refused plain call does. */
 TEST_F (ChunkService, aRefusalOfRowsThrottlesTheConnection)
 {
   TpsQuotasOptions options = {};

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The handlers of EmbeddingTable, with an emphasis on pushes. */
+/* Tests the handlers of EmbeddingTable, in particular pushes. */
 
 #include <gmock/gmock.h>
 
@@ -59,7 +59,7 @@ TEST_F (Tables, areMadeListedAndDropped)
   EXPECT_EQ (list (), std::vector<std::string> ());
   EXPECT_EQ (create ("b")->code (), 0);
   EXPECT_EQ (create ("a")->code (), 0);
-  EXPECT_EQ (create ("a")->code (), 0); /* of the same specification */
+  EXPECT_EQ (create ("a")->code (), 0); /* the same specification again */
   EXPECT_EQ (create ("a", 11)->code (), ALREADY_EXISTS);
   EXPECT_EQ (list (), (std::vector<std::string> { "a", "b" }));
   EXPECT_EQ (drop ("a")->code (), 0);
@@ -132,7 +132,7 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
-/* `some` stays below `wake_bytes`, and `more` reaches it: a row of `a` counts as 32 bytes, without
+/* `some` stays below `wake_bytes`, and `more` reaches it. A row of `a` counts as 32 bytes, without
  * its index. */
 TEST_F (Tables, longerLookupsStayOnAThreadForWhichNoOtherCallWaits)
 {
@@ -156,7 +156,7 @@ TEST_F (Tables, longerLookupsStayOnAThreadForWhichNoOtherCallWaits)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
-/* Each of these queries allocates memory when it is decoded. */
+/* The decoding of each of these queries allocates memory. */
 TEST_F (Tables, longArgumentsAreDecodedOnWorkers)
 {
   std::vector<gint64> one = { 1 }, zero = { 0 };
@@ -172,7 +172,8 @@ TEST_F (Tables, longArgumentsAreDecodedOnWorkers)
   EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_SHORT }));
 }
 
-/* Rows of 32 times 4 MiB, and calls that may take long for other reasons. */
+/* The table has rows of 4 MiB, and the query has 32 of them. The other calls may take long for
+ * other reasons. */
 TEST_F (Tables, longCallsAreInTheLongLane)
 {
   std::vector<gint64> zeros (32, 0), zero = { 0 };
@@ -183,7 +184,7 @@ TEST_F (Tables, longCallsAreInTheLongLane)
   EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_LONG, TPS_LANE_LONG }));
 }
 
-/* Listing very many tables on an I/O thread would delay its other connections. */
+/* If an I/O thread listed very many tables, it would delay its other connections. */
 TEST_F (Tables, listsAreForWorkers)
 {
   int n_before = n_on_workers;
@@ -205,7 +206,8 @@ TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
   EXPECT_EQ (push_rows ("a", few, 1, "c", 1)->code (), 0);
   EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0);
   EXPECT_EQ (n_on_workers, n_before + 4);
-  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, applied once */
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, which is not applied
+                                                            * again */
   EXPECT_EQ (value_of ("a", 1), -2);
 }
 
@@ -258,14 +260,14 @@ TEST_F (Tables, aPushWhoseAnswerWasLostIsAppliedOnce)
     {
       EXPECT_EQ (push_rows ("a", { 1, 1 }, -1, "c", 1)->code (), 0);
       EXPECT_EQ (push_bags ("a", { 2 }, -1, "c", 2)->code (), 0);
-      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* without an id, so each call counts */
+      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* no push id, so each call counts */
     }
   EXPECT_EQ (value_of ("a", 1), 2);
   EXPECT_EQ (value_of ("a", 2), 1);
   EXPECT_EQ (value_of ("a", 3), 3);
 }
 
-/* An id belongs to the table with which it was used, not to the table's name. */
+/* A push id belongs to the table with which it was used, and not to the table's name. */
 TEST_F (Tables, aPushToATableThatWasMadeAgainIsApplied)
 {
   for (int i = 0; i < 3; i++)
@@ -281,7 +283,7 @@ TEST_F (Tables, aPushToATableThatWasMadeAgainIsApplied)
     }
 }
 
-/* More pushes than a window holds, with the same ids again. */
+/* Makes more pushes than a window holds, and then uses the same ids again. */
 TEST_F (Tables, aRunOnATableThatWasMadeAgainIsApplied)
 {
   for (int i = 0; i < 2; i++)
@@ -323,13 +325,13 @@ TEST_F (Tables, anIdIsOfOneRequestOnly)
       EXPECT_EQ (other->code (), DUPLICATE);
       EXPECT_EQ (other->text (), "push 7 of client c was used for another request");
     }
-  EXPECT_EQ (push_rows ("a", { 1 }, -1, "d", 7)->code (), 0); /* another client's */
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "d", 7)->code (), 0); /* another client's id */
   EXPECT_EQ (value_of ("a", 1), 2);
   EXPECT_EQ (value_of ("a", 2), 0);
   EXPECT_EQ (value_of ("b", 1), 0);
 }
 
-/* Two clients with the same name share a window: each id can be used by only one of them. */
+/* Two clients with the same name share a window, so only one of them can use each id. */
 TEST_F (Tables, twoClientsOfOneNameNeverApplyOneIdTwice)
 {
   int n_applied[2] = { 0, 0 };

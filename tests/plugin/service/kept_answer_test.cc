@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Replies that exceed a frame: which service keeps them, and the error that the client gets. Their
- * bytes are never read, so they take no memory. */
+/* Tests replies that exceed a frame: which service keeps them, and which error the client gets.
+ * Their bytes are never read, so they take no memory. */
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -71,7 +71,7 @@ protected:
     tps_writer_free (reply);
   }
 
-  /* The reply to a call of "Vast:get". */
+  /* Stores the reply to a call of "Vast:get". */
   void
   call (TpsProtocolKind protocol, bool transferred = false)
   {

@@ -56,7 +56,7 @@ protected:
     tps_rendezvous_store_free (store_);
   }
 
-  // The code of the error; 0 = success.
+  // Returns the code of the error; 0 = success.
   int
   Put (const std::string &key, const std::string &value)
   {
@@ -88,7 +88,7 @@ protected:
     answers_.emplace_back ();
     return answers_.back ();
   }
-  // The sum, or minus the code of the error.
+  // Returns the sum, or the negated code of the error.
   gint64
   Add (const char *key, gint64 amount, const char *client = nullptr, gint64 sequence = 0)
   {
@@ -102,7 +102,7 @@ protected:
   std::deque<Answer> answers_; // must outlive pending calls
 };
 
-// With budgets.
+// A store with budgets.
 class ChargedRendezvousStoreTest : public RendezvousStoreTest
 {
 protected:
@@ -137,7 +137,8 @@ TEST_F (ChargedRendezvousStoreTest, KeysAndValuesAreCharged)
   EXPECT_EQ (Put ("b", std::string (5000, 'x')), 0);
 }
 
-/* Unread replies keep values that were removed. */
+/* A removed value stays in memory, and charged, until the last reply that holds it has been
+ * read. */
 TEST_F (ChargedRendezvousStoreTest, AValueIsChargedUntilItsLastReaderHasReleasedIt)
 {
   EXPECT_EQ (Put ("a", std::string (5000, 'x')), 0);
@@ -176,7 +177,8 @@ TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
   EXPECT_LE (tps_budget_get_peak (budgets_.windows), gsize { 1 } << 20);
 }
 
-/* The bytes of a put may be in a buffer that requests in flight need. */
+/* The bytes of a put may be in a buffer that other requests in flight need, so the store must copy
+ * them. */
 TEST_F (RendezvousStoreTest, KeepsACopyOfTheValue)
 {
   bool is_free = false;
@@ -244,7 +246,7 @@ TEST_F (RendezvousStoreTest, AddCountsAndWakes)
   EXPECT_EQ (Peek ("n"), "-2");
   Put ("t", "text");
   EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT);
-  // C's own conversion would accept these, the first ones as 12.
+  // strtoll() would accept these values, the first ones as 12.
   const std::string no_numbers[] = {
     std::string ("12\0", 3), std::string ("12\0x", 4), "12 ", " 12", "", "+", std::string (32, '1')
   };
@@ -362,7 +364,7 @@ TEST_F (RendezvousStoreTest, FewEnoughWait)
   Answer &fits = NewAnswer ();
   Get ("k", 100, &fits, &owners[3]);
   EXPECT_EQ (fits.n_calls, 0);
-  // One put wakes one waiter of each remaining owner.
+  // One put wakes one pending get of each remaining owner.
   Put ("k7", "x");
   size_t n_woken = 0;
   for (const Answer &answer : answers_)

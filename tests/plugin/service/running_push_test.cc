@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls that arrive while a push is being applied. A linker wrapper lets the test run between a
- * push and its checks (--wrap, see BUILD). */
+/* Tests calls that arrive while a push is being applied. A linker wrapper lets the test run between
+ * a push and its checks (--wrap, see BUILD). */
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Blocks every apply of rows until it is opened. */
+/* While it is closed, it blocks every application of rows. */
 class Gate
 {
 public:
@@ -72,7 +72,7 @@ extern "C"
 namespace thriftps {
 namespace {
 
-/* Pushes of so many rows run on the workers, of which there are two. */
+/* Pushes of this number of rows run on the two workers. */
 class RunningPush : public TablesFixture
 {
 protected:
@@ -108,7 +108,7 @@ TEST_F (RunningPush, repeatsWaitForItWithoutAThread)
   Reply first = start (1);
   Reply repeats[] = { push (1), push (1), push (1) };
 
-  /* The other worker is free, which a waiting call would have blocked. */
+  /* The other worker must be free. A repeat that waited on a thread would have blocked it. */
   EXPECT_EQ (create ("b")->code (), 0);
   EXPECT_FALSE (first->has_come ());
   for (const Reply &repeat : repeats)

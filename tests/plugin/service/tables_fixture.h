@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The EmbeddingTable service behind a dispatcher, without a socket: a carrier that runs workers'
- * jobs on a pool and stores the replies. */
+/* The EmbeddingTable service behind a dispatcher, without a socket. A carrier runs jobs on a pool
+ * of workers and stores the replies. */
 
 #pragma once
 
@@ -23,11 +23,11 @@
 
 namespace thriftps {
 
-/* The reply of one call, which may still be pending. */
+/* The reply to one call. It may still be pending. */
 class Answer
 {
 public:
-  /* Waits for the reply; returns the code of its ServiceError, 0 = none. */
+  /* Waits for the reply. Returns the code of its ServiceError; 0 = none. */
   int
   code ()
   {
@@ -82,7 +82,7 @@ public:
     changed.notify_all ();
   }
 
-  std::shared_ptr<Answer> self; /* while the call is open */
+  std::shared_ptr<Answer> self; /* keeps the object alive while the call is open */
 
 private:
   void
@@ -142,7 +142,7 @@ protected:
     options.budgets = budgets;
     options.workers = workers;
     options.find_device = [] (const gchar *, GError **error) {
-      return tps_device_find ("cpu", error); /* through its table of operations */
+      return tps_device_find ("cpu", error); /* reached through the table of operations */
     };
     store = tps_table_store_new (&options);
     tables = tps_embedding_tables_new (store);
@@ -206,7 +206,7 @@ protected:
     return reply;
   }
 
-  /* All rows get a gradient of `value` in each column. */
+  /* Pushes a gradient whose values are all `value`. */
   Reply
   push_rows (const char *name, const std::vector<gint64> &indices, float value,
              const char *client = nullptr, gint64 sequence = 0, bool may_wait = true)
@@ -230,7 +230,7 @@ protected:
     return reply;
   }
 
-  /* A bag for each index, summed, with a gradient of `value` in each column. */
+  /* Pushes one summed bag per index, with a gradient of `value` in each column. */
   Reply
   push_bags (const char *name, const std::vector<gint64> &indices, float value,
              const char *client = nullptr, gint64 sequence = 0)
@@ -292,7 +292,7 @@ protected:
     return { data, data + tps_shape_n_elems (&tensor.shape) };
   }
 
-  /* The first column of a row. */
+  /* Returns the first column of a row. */
   float
   value_of (const char *name, gint64 row)
   {

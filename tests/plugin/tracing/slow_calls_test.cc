@@ -50,7 +50,7 @@ TEST (SlowCalls, theSlowestOfAMinuteAreKept)
     offer (slow, total, MINUTE_NS);
   EXPECT_EQ (list (slow, MINUTE_NS), (std::vector<gint64> { 9, 8, 7 }));
   EXPECT_EQ (list (slow, MINUTE_NS, 2), (std::vector<gint64> { 9, 8 }));
-  EXPECT_FALSE (offer (slow, 7, MINUTE_NS)); /* no longer than the fastest of them */
+  EXPECT_FALSE (offer (slow, 7, MINUTE_NS)); /* not longer than the fastest kept call */
   EXPECT_TRUE (offer (slow, 10, MINUTE_NS));
 }
 
@@ -68,7 +68,7 @@ TEST (SlowCalls, aNewMinuteBeginsEmptyAndOldOnesAreForgotten)
   EXPECT_EQ (list (slow, (TPS_SLOW_CALLS_MINUTES + 1) * MINUTE_NS), (std::vector<gint64> { 1 }));
 }
 
-/* A call that ended in the previous minute may be added after the first one of the next minute. */
+/* A call that ended in the previous minute may be added after the first call of the next minute. */
 TEST (SlowCalls, aCallThatComesLateBelongsToItsMinute)
 {
   g_autoptr (TpsSlowCalls) slow = tps_slow_calls_new (2);

@@ -56,7 +56,7 @@ protected:
       tps_tracer_end (tracer_, span, &facts, now_ns);
   }
 
-  /* A call at a time, with the memory of its thread. */
+  /* Begins a call in the memory of this thread. Only one call may be open at a time. */
   TpsCallSpan *
   begin (const char *traceparent)
   {
@@ -182,7 +182,7 @@ TEST_F (TracerTest, aPartOfTheOthersIsSampledUnderTracesOfTheirOwn)
   for (int i = 0; i < 4000; i++)
     call (nullptr);
   std::vector<TpsSpan> spans = take ();
-  EXPECT_GT (spans.size (), 800u); /* of 1,000; the deviation is 27 */
+  EXPECT_GT (spans.size (), 800u); /* 1,000 are expected; the standard deviation is 27 */
   EXPECT_LT (spans.size (), 1200u);
   for (const TpsSpan &span : spans)
     {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors against thrift/: every struct, field, enum and method of the IDL must be described,
- * and nothing else. */
+/* Compares the descriptors with thrift/. Every struct, field, enum and method of the IDL must be
+ * described, and nothing else. */
 
 #include "plugin/wire/contract.h"
 
@@ -39,7 +39,7 @@ read_idl ()
   return idl;
 }
 
-/* The mismatches of descriptors, one line each. */
+/* Collects the mismatches of descriptors, one line each. */
 class Comparison
 {
 public:

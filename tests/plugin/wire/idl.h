@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The .thrift files of thrift/, parsed: only the part of the language that they use. */
+/* Parses the .thrift files of thrift/. It knows only the part of the language that these files
+ * use. */
 
 #pragma once
 
@@ -15,13 +16,13 @@ struct IdlField
 {
   int id;
   std::string requiredness; /* "required", "optional", "" */
-  std::string type;         /* "i32", "Tensor", "list<BagQuery>"; without the file's name */
+  std::string type;         /* e.g. "i32", "Tensor", "list<BagQuery>"; without the file's name */
   std::string name;
 };
 
 struct IdlMethod
 {
-  std::string result; /* "void" too */
+  std::string result; /* "void" is possible */
   std::vector<IdlField> arguments;
   std::vector<IdlField> exceptions;
 };
@@ -29,8 +30,8 @@ struct IdlMethod
 struct Idl
 {
   std::map<std::string, std::vector<std::pair<std::string, int>>> enums;
-  std::map<std::string, std::vector<IdlField>> structs; /* exceptions too */
-  std::map<std::string, IdlMethod> methods;             /* "Node:describe" */
+  std::map<std::string, std::vector<IdlField>> structs; /* including exceptions */
+  std::map<std::string, IdlMethod> methods;             /* by name, such as "Node:describe" */
 
   /* Adds the contents of a file. Throws std::runtime_error if the text is not valid IDL. */
   void parse (const std::string &text);

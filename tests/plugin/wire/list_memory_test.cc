@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lists whose lengths a peer chooses, in a process without memory: the message is refused, and
- * nothing leaks. The test is linked so that its own function takes the place of g_try_realloc_n()
- * (--wrap, see BUILD). */
+/* Tests lists whose lengths a peer chooses, in a process without memory. The message must be
+ * refused, and nothing may leak. The test is linked with --wrap (see BUILD), so its own function
+ * replaces g_try_realloc_n(). */
 
 #include <string.h>
 
@@ -15,8 +15,8 @@
 extern "C" gpointer __real_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size);
 extern "C" gpointer __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size);
 
-static gsize max_bytes = G_MAXSIZE; /* of a block */
-static gsize limited_elem_size = 0; /* only of arrays with elements of this size; 0 = all */
+static gsize max_bytes = G_MAXSIZE; /* limit of the size of a block */
+static gsize limited_elem_size = 0; /* limits only arrays with elements of this size; 0 = all */
 
 extern "C" gpointer
 __wrap_g_try_realloc_n (gpointer block, gsize n_elems, gsize elem_size)
@@ -31,7 +31,7 @@ namespace {
 
 constexpr guint N_ELEMS = 3000;
 
-/* `elem` writes an element of the type; structs without their beginning and end. */
+/* Writes a list. `elem` writes one element. For a struct it writes only the fields. */
 void
 put_list (TpsWriter *out, gint16 id, TpsWireType type, const Write &elem)
 {
@@ -48,7 +48,7 @@ put_list (TpsWriter *out, gint16 id, TpsWireType type, const Write &elem)
       elem (out);
 }
 
-/* Reads the message without and with memory. */
+/* Reads the message first without and then with memory. */
 void
 expect_refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> &read)
 {
@@ -79,7 +79,7 @@ TEST (ListMemory, ofSegmentIds)
       });
 }
 
-/* A compact id has one byte in the message and more in the list. */
+/* An id takes one byte in the compact protocol, and more in the list. */
 TEST (ListMemory, ofNumbersIsCharged)
 {
   g_auto (TpsSegmentIds) ids = {};
@@ -109,7 +109,7 @@ TEST (ListMemory, ofPathsOfSnapshots)
       });
 }
 
-/* The list of the queries has room, and that of their buffers has not. */
+/* The list of queries fits into the memory, but the list of their buffers does not. */
 TEST (ListMemory, ofBuffersOfQueries)
 {
   std::vector<TpsBagQuery> queries (N_ELEMS);
@@ -158,7 +158,7 @@ TEST (ListMemory, ofTablesToRestore)
       });
 }
 
-/* The fields of a plan that must be there; `more` writes the list of interest. */
+/* Writes the required fields of a plan. `more` writes the list under test. */
 void
 expect_refusal_of_plan (const Write &more)
 {

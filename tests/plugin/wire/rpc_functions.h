@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Methods of the contract as functions of the types that clients and scripted peers call back, and
- * handwritten fields. */
+/* Methods of the contract as functions of the callback types of clients and scripted peers, and
+ * hand-written fields. */
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace thriftps {
 
-/* A TpsWriteArguments. */
+/* A TpsWriteArguments for the arguments of `rpc`. */
 template <const TpsRpc &rpc>
 void
 WriteArgumentsOf (TpsWriter *out, gconstpointer arguments)
@@ -19,7 +19,7 @@ WriteArgumentsOf (TpsWriter *out, gconstpointer arguments)
   tps_rpc_write_arguments (&rpc, out, arguments);
 }
 
-/* A TpsReadResult. */
+/* A TpsReadResult for the result of `rpc`. */
 template <const TpsRpc &rpc>
 gboolean
 ReadResultOf (TpsReader *in, TpsWireType type, gpointer result, GError **error)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors in device memory: their encoding when the peer cannot access memory of the device. */
+/* Tests the encoding of tensors in device memory if the peer cannot access memory of the device. */
 
 #include <cstring>
 #include <numeric>
@@ -23,7 +23,7 @@ protected:
     tps_gradient_clear (&gradient_);
   }
 
-  /* A gradient of 1, 2, 3, … in device memory. */
+  /* Makes a gradient of 1, 2, 3, … in device memory. */
   void
   make (gint64 n_elems)
   {
@@ -90,7 +90,7 @@ TEST_F (DeviceTensor, thatIsLostLeavesNoMessageToSend)
   EXPECT_TRUE (tps_writer_message_end (out, nullptr)) << "the next message is another one";
 }
 
-/* Memory that a peer may name: every slice is valid. */
+/* Memory of which a peer may name any slice. */
 struct Sharing
 {
   TpsSharing sharing; /* must be the first member */

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages of embedding tables field by field, so that a field can be omitted or replaced. */
+/* Messages of embedding tables, written field by field, so a test can omit or replace a field. */
 
 #pragma once
 
@@ -22,9 +22,9 @@ expect_equal (const TpsTensorView &a, const TpsTensorView &b)
   EXPECT_EQ (memcmp (a.data, b.data, tps_shape_n_bytes (&a.shape)), 0);
 }
 
-/* Writes all fields of a list except one. */
 using Field = std::function<void (TpsWriter *)>;
 
+// Writes all fields except one.
 inline Write
 without (const std::vector<Field> &fields, gsize missing)
 {
@@ -35,7 +35,7 @@ without (const std::vector<Field> &fields, gsize missing)
   };
 }
 
-/* The same with one field replaced. */
+/* Writes all fields with one of them replaced. */
 inline Write
 instead (const std::vector<Field> &fields, gsize which, const Field &other)
 {
@@ -45,7 +45,7 @@ instead (const std::vector<Field> &fields, gsize which, const Field &other)
   };
 }
 
-/* A list of one struct. */
+/* Writes a list of structs. */
 inline Write
 list_of (gint16 id, const std::vector<Write> &structs)
 {

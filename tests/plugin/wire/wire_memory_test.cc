@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arguments and results of Memory. */
+/* Tests the arguments and results of the Memory service. */
 
 #include "plugin/wire/wire_memory.h"
 

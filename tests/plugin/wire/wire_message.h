@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Converts a write function to the canonical message that its peer reads. */
+/* Converts a write function to the canonical message that the peer of a call reads. */
 
 #pragma once
 
@@ -23,7 +23,7 @@ using Write = std::function<void (TpsWriter *)>;
 class WireMessage
 {
 public:
-  /* `write` writes the fields of the arguments struct, or of a result. */
+  /* `write` writes the fields of the arguments struct, or those of a result. */
   explicit WireMessage (const Write &write, TpsProtocolKind protocol = TPS_PROTOCOL_BINARY)
   {
     g_autoptr (TpsWriter) out = tps_writer_new (protocol, TRUE);

@@ -48,7 +48,7 @@ TEST (CertificateName, aSpiffeIdComesBeforeOtherNames)
   EXPECT_EQ (name_of ("", ""), "");
 }
 
-/* A certificate must not choose a name of another kind, nor hide a part of its own. */
+/* A certificate must neither choose a name of another kind nor hide a part of its own name. */
 TEST (CertificateName, hostileNamesDoNotCount)
 {
   EXPECT_EQ (name_of ("uid:0", ""), "cn:uid:0");

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Authorities, and files with the certificates that they issue.
+// Certificate authorities, and files with the certificates that they issue.
 
 #pragma once
 
@@ -12,8 +12,8 @@ namespace thriftps_test {
 
 struct Subject
 {
-  std::string names = "IP:127.0.0.1,DNS:localhost"; // as openssl.cnf has them
-  long valid_s = 3600;                              // from now on; negative = it has expired
+  std::string names = "IP:127.0.0.1,DNS:localhost"; // written as in openssl.cnf
+  long valid_s = 3600;                              // from now on; negative = expired
 };
 
 class Authority
@@ -24,11 +24,11 @@ public:
   Authority (const Authority &) = delete;
   Authority &operator= (const Authority &) = delete;
 
-  // Writes certificate and key into one file.
+  // Issues a certificate, and writes it with its key into one file.
   void Issue (const std::string &path, const Subject &subject = Subject ());
 
-  // Writes the authority's own certificate, with a revocation list if `revoked` names a file that
-  // Issue() wrote.
+  // Writes the authority's own certificate. If `revoked` names a file that Issue() wrote, it also
+  // writes a revocation list with that certificate.
   void Write (const std::string &path, const std::string &revoked = "");
 
 private:

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Peers that do not keep to the protocol, over real sockets.
+// Tests peers that violate the protocol, over real sockets.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace thriftps_test {
 namespace {
 
-// The first flight of a client, as OpenSSL writes it.
+// Returns the first flight of a client, as OpenSSL writes it.
 std::string
 FirstFlight ()
 {
@@ -101,7 +101,7 @@ TEST_F (TlsTest, BytesThatAreNoHandshake)
   old[9] = 2; // version 2.3 in the hello
   const std::string attacks[] = {
     std::string ("\x16\x03\x01\xff\xff", 5) + std::string (70000, 'x'), // an oversize record
-    std::string ("\x16\x03\x01\x00\x00", 5) + std::string (64, '\0'),   // an empty one
+    std::string ("\x16\x03\x01\x00\x00", 5) + std::string (64, '\0'),   // an empty record
     std::string ("\x16\x02\x00\x00\x05", 5) + "hello",
     std::string (1000, '\x16'),
     std::string ("\x16\x03\x01\x40\x00\x01\xff\xff\xff", 9)
@@ -163,7 +163,7 @@ TEST_F (OldVersion, IsServedWithoutRenegotiation)
   ExpectServes ();
 }
 
-// Each asks for an answer that this peer does not read before it has sent all of them.
+// Each key update asks for a reply. This peer reads none before it has sent all key updates.
 TEST_F (TlsTest, FloodsOfKeyUpdates)
 {
   TlsPeer peer (tcp_);
@@ -187,7 +187,7 @@ public:
   {
     SSL_set_psk_use_session_callback (ssl (), UseSession);
   }
-  // Sends the first flight with early data behind it.
+  // Sends the first flight, followed by early data.
   bool
   SendEarly (const std::string &bytes)
   {
@@ -266,7 +266,8 @@ TEST_F (TlsTest, RecordsOfOneByte)
     EXPECT_NE (peer.ReceiveFrame (), "");
 }
 
-// A peer that sends close_notify and closes only its side receives its reply.
+// A peer that sends close_notify, and so closes only its own direction, must still receive its
+// reply.
 TEST_F (TlsTest, GoodbyesEndAConnectionInOrder)
 {
   TlsPeer peer (tcp_);
@@ -279,7 +280,7 @@ TEST_F (TlsTest, GoodbyesEndAConnectionInOrder)
   ExpectServes ();
 }
 
-// The server stops while handshakes are under way.
+// The server is stopped during handshakes.
 TEST_F (TlsTest, StopsAmongHandshakes)
 {
   std::vector<std::unique_ptr<RawClient>> clients;

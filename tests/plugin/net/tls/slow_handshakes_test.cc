@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Peers that send the bytes of a handshake one at a time, with a clock of the test: the deadline of
-// a handshake is set at its first byte, and later bytes do not extend it.
+// Tests peers that send the bytes of a handshake one at a time. The test controls the clock. The
+// deadline of a handshake is set at its first byte, and later bytes must not extend it.
 
 #include <signal.h>
 
@@ -21,7 +21,7 @@ constexpr gint64 kSecond = 1000000000;
 constexpr gint64 kBegin = 1000 * kSecond;
 constexpr gint64 kDeadline = kBegin + 10 * kSecond;
 
-// The parameter: whether TLS is required.
+// The parameter is true if TLS is required.
 class SlowHandshake : public tps_test::ConnectionTest, public testing::WithParamInterface<bool>
 {
 protected:
@@ -62,7 +62,7 @@ protected:
     tps_counters_unref (counters_);
   }
 
-  // Checks the progress at that time. TRUE: the connection goes on.
+  // Checks the progress at `now_ns`. Returns true if the connection is still open.
   bool
   IsOpenAt (gint64 now_ns)
   {
@@ -74,7 +74,7 @@ protected:
     return !IsClosed ();
   }
 
-  // The bytes that the client sends next.
+  // Returns the bytes that the client sends next.
   std::string
   Flight ()
   {
@@ -86,7 +86,8 @@ protected:
     return flight;
   }
 
-  // Sends the bytes one by one, with a check after each; the time passes evenly.
+  // Sends the bytes one by one, with a check after each. The times of the checks are spread evenly
+  // over the interval.
   void
   Drip (const std::string &bytes, gint64 from_ns, gint64 until_ns)
   {
@@ -109,7 +110,7 @@ protected:
     EXPECT_EQ (ReadNumber (counters_, "tls_handshakes_in_progress"), 0);
   }
 
-  // Receives the flight of the server, whose bytes are all in the socket.
+  // Receives the server's flight. The socket has room for all its bytes.
   void
   ReceiveFlight ()
   {
@@ -173,7 +174,8 @@ TEST_P (SlowHandshake, IsServedIfItIsInTime)
   EXPECT_EQ (ReadNumber (counters_, "tls_handshakes_in_progress"), 0);
 }
 
-// Before the first byte, a connection may be a plain one, for which silence has no limit.
+// Before the first byte, the connection may be a plain one, whose silence has no limit unless TLS
+// is required.
 TEST_P (SlowHandshake, SilenceHasTheDeadlineIfTlsIsRequired)
 {
   ASSERT_TRUE (IsOpenAt (kBegin));

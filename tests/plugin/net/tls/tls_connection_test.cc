@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// One end an encrypted connection on a loop, the other OpenSSL on a plain socket of which hardly
-// anything fits.
+// One end is an encrypted connection on a loop. The other is OpenSSL on a plain socket with very
+// small buffers.
 
 #include <signal.h>
 
@@ -18,7 +18,7 @@ namespace {
 using tps_test::NewMessage;
 using tps_test::ToBytes;
 
-// HKDF-Expand-Label of RFC 8446 with SHA-256, for at most 32 bytes.
+// Computes HKDF-Expand-Label of RFC 8446 with SHA-256, for at most 32 bytes.
 std::string
 ExpandLabel (const std::string &secret, const std::string &label, size_t n_bytes)
 {
@@ -31,7 +31,8 @@ ExpandLabel (const std::string &secret, const std::string &label, size_t n_bytes
   return std::string ((const char *) block, n_bytes);
 }
 
-// A record of a peer that has sent `sequence` records with these keys, for AES-128-GCM.
+// Encrypts `content` with AES-128-GCM as the record of a peer that has already sent `sequence`
+// records with these keys.
 std::string
 SealRecord (const std::string &secret, int sequence, const std::string &content, char type)
 {
@@ -72,7 +73,7 @@ protected:
     rmdir (folder);
     ASSERT_NE (tls, nullptr);
 
-    signal (SIGPIPE, SIG_IGN); // OpenSSL writes to sockets of which the other end may be closed
+    signal (SIGPIPE, SIG_IGN); // OpenSSL may write to a socket after its other end is closed
     send_buffer_ = &few_bytes;
     ConnectionTest::SetUp ();
     tps_connection_set_channel (connection_,
@@ -92,7 +93,7 @@ protected:
     SSL_free (ssl_);
     SSL_CTX_free (context_);
   }
-  // "LABEL RANDOM SECRET", in hexadecimal digits.
+  // The line has the form "LABEL RANDOM SECRET", in hexadecimal digits.
   static void
   NoteSecret (const SSL *, const char *line)
   {
@@ -118,13 +119,13 @@ protected:
     return bytes;
   }
 
-  static inline std::string secret_; // of the peer's records
+  static inline std::string secret_; // the secret of the peer's records
   SSL_CTX *context_ = nullptr;
   SSL *ssl_ = nullptr;
 };
 
-// The connection must answer each before it goes on to read, and its socket is full long before the
-// last one.
+// The connection must reply to each key update before it continues to read. Its socket is full long
+// before the last one.
 TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
 {
   on_message_ = [this] (TpsMessage *) {
@@ -142,7 +143,7 @@ TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
   EXPECT_EQ (NMessages (), 1u);
 }
 
-// Nothing can be sent before the rest has come, and nothing must be tried meanwhile.
+// The second half of the key update must arrive before the connection may send anything.
 TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysWhatIsSent)
 {
   const char handshake = 22;
@@ -156,7 +157,7 @@ TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysWhatIsSent)
   EXPECT_TRUE (Receive (ToBytes (1, 9).size ()) == ToBytes (1, 9)) << error_;
 }
 
-// Records are longer than the socket takes at a time.
+// A record is longer than the part that the socket accepts at a time.
 TEST_F (TlsConnectionTest, LargeMessagesThroughASmallSocket)
 {
   for (int i = 0; i < 3; i++)
@@ -168,7 +169,7 @@ TEST_F (TlsConnectionTest, LargeMessagesThroughASmallSocket)
   EXPECT_EQ (NMessages (), 1u);
 }
 
-// From other threads, while the loop receives.
+// Another thread sends while the loop receives.
 TEST_F (TlsConnectionTest, ReceivesWhileOthersSend)
 {
   on_message_ = [this] (TpsMessage *message) {

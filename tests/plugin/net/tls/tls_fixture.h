@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with certificates of a test authority, and a client of ours.
+// A server with certificates of a test authority, and a client of the library.
 
 #pragma once
 
@@ -52,7 +52,7 @@ WriteNumber (TpsWriter *out, gconstpointer data)
   tps_writer_i32 (out, *static_cast<const gint32 *> (data));
 }
 
-// A client of ours.
+// A client of the library.
 class Client
 {
 public:
@@ -132,7 +132,7 @@ protected:
   {
     return files_ + "/" + name;
   }
-  // Names of files; "" = none.
+  // The arguments are names of files; "" = none.
   Tls
   MakeTls (const std::string &certificate, const std::string &authorities = "ca",
            bool allow_tls_1_2 = false)
@@ -184,7 +184,8 @@ protected:
     while (Count ("tls_handshakes_total", "failed") < n)
       std::this_thread::yield ();
   }
-  // Every other connection is served as before, and the lost ones have given everything back.
+  // Checks that the server still serves a client, and that lost connections have released all
+  // memory.
   void
   ExpectServes ()
   {

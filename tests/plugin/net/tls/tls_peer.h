@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client over TLS as plain as can be: OpenSSL on a blocking socket, one thread.
+// A minimal TLS client: OpenSSL on a blocking socket, in one thread.
 
 #pragma once
 
@@ -16,10 +16,11 @@ namespace thriftps_test {
 class TlsPeer
 {
 public:
-  // With the certificate in `file`, if there is one. Does not shake hands yet; trusts everybody.
+  // Connects without a handshake. Uses the certificate in `file` unless it is "", and trusts every
+  // server.
   explicit TlsPeer (const std::string &address, const std::string &file = "") : socket_ (address)
   {
-    signal (SIGPIPE, SIG_IGN); // OpenSSL writes to sockets that the server may have closed
+    signal (SIGPIPE, SIG_IGN); // OpenSSL may write to a socket that the server has closed
     context_ = SSL_CTX_new (TLS_client_method ());
     if (!file.empty ())
       {
@@ -48,7 +49,7 @@ public:
     size_t n = 0;
     return SSL_write_ex (ssl_, bytes.data (), bytes.size (), &n) == 1 && n == bytes.size ();
   }
-  // "" when the connection has ended.
+  // Returns "" if the connection has ended.
   std::string
   Receive (size_t n_bytes)
   {
@@ -58,7 +59,7 @@ public:
         return "";
     return bytes;
   }
-  // One framed message: its frame without the length.
+  // Receives one framed message. Returns it without the length of its frame.
   std::string
   ReceiveFrame ()
   {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Encrypted connections over real sockets: the C client, the server, and their files.
+// Tests encrypted connections over real sockets: the C client, the server, and their files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST_F (TlsTest, CallsAndLargeAnswersAreEncrypted)
   EXPECT_EQ (Count ("tls_handshakes_total", "done"), 1u);
 }
 
-// Requests with bodies are received into their memory record by record; answers wait until their
+// Bodies of requests are received record by record into their final memory. Replies wait until the
 // peer reads.
 TEST_F (TlsTest, LargeRequestsOfAPeerThatDoesNotRead)
 {
@@ -142,7 +142,7 @@ TEST_F (TlsTest, BadFilesLeaveEverythingAsItWas)
   ExpectServes ();
 }
 
-// The files of a process are read without a server. "" = they can be used.
+// Loads the files without a server. Returns the error message, or "" if they are valid.
 std::string
 Refusal (const std::string &certificate, const std::string &authorities)
 {
@@ -154,7 +154,7 @@ Refusal (const std::string &certificate, const std::string &authorities)
   return error != nullptr ? error->message : "";
 }
 
-// More bytes follow after the end of each text.
+// The files are made longer than their texts, up to the limit and beyond.
 TEST_F (TlsTest, FilesAreLimited)
 {
   std::string certificate = File ("server"), authorities = File ("ca");
@@ -224,7 +224,7 @@ TEST_F (ClientCertificates, OnlyClientsOfTheAuthorityAreServed)
   ExpectServes ();
 }
 
-// The server sends the certificates of its file only, although it knows the authority.
+// The server must send only the certificates of its file, although it knows the authority.
 TEST_F (ClientCertificates, AuthoritiesAreNoPartOfTheChain)
 {
   TlsPeer peer (tcp_, File ("client"));
@@ -232,12 +232,12 @@ TEST_F (ClientCertificates, AuthoritiesAreNoPartOfTheChain)
   EXPECT_EQ (sk_X509_num (SSL_get_peer_cert_chain (peer.ssl ())), 1);
 }
 
-// A peer of OpenSSL's, as this client would not load the certificate.
+// The peer is plain OpenSSL, because the library's client would not load an expired certificate.
 TEST_F (ClientCertificates, ExpiredCertificatesAreRefused)
 {
   authority_.Issue (File ("more"), { "IP:127.0.0.1", -60 });
   TlsPeer peer (tcp_, File ("more"));
-  peer.ShakeHands (); // the client's part is done before the server looks
+  peer.ShakeHands (); // the client's part ends before the server checks the certificate
   EXPECT_EQ (peer.Receive (1), "");
   WaitForFailures (1);
   ExpectServes ();
@@ -286,7 +286,7 @@ TEST_F (NoMemory, EncryptedConnectionsAreRefused)
   EXPECT_EQ (tps_budget_get_held (budgets_->channels), 0u);
 }
 
-// A server that never answers the handshake.
+// The server never answers the handshake.
 TEST_F (TlsTest, ClientsGiveUpAHandshake)
 {
   int listener = socket (AF_INET, SOCK_STREAM, 0);

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Segments in memory of the server's device. Clients can break rules without opening them;
-// tests/integration/device_memory has processes that open them.
+// Tests segments in memory of the server's device. A client can break the rules even without
+// opening the segments. In tests/integration/device_memory, processes do open them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ Average (gint32 trainer, gint64 batch, const WriteFields &tensor)
   };
 }
 
-// The contents of a reply's tensor: its bytes, or the slice that it names.
+// The tensor of a reply: its bytes, or the slice that it names.
 struct Answered
 {
   TpsSharing sharing = { &kOps }; // must be the first member
@@ -297,10 +297,10 @@ TEST_F (DeviceSegments, GoWithTheConnectionOnceNoCallNeedsThem)
 
   client_->raw ().Send ("ParameterServer:average_gradient", 7,
                         Average (0, 1, SharedTensor (1, { 4 }, { id, 0, 16 })));
-  /* Requests of a connection are read in order, so the push has been read. */
+  /* Requests of a connection are read in order, so the server has read the push. */
   EXPECT_GT (client_->Offered (), 0);
-  /* The round may or may not have added the gradient already. Its memory remains as long as it is
-   * needed. */
+  /* The round may or may not have added the gradient already. The memory must remain until the
+   * round no longer needs it. */
   client_.reset ();
   EXPECT_EQ (
       Answered (other.raw ().Call ("ParameterServer:average_gradient",

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// After any end of a client its shared memory is released, and pending calls of others continue.
+// After a client ends in any way, its shared memory is released and the pending calls of others
+// continue.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ namespace {
 constexpr gint64 kElems = 100000;
 constexpr gsize kMiB = 1 << 20;
 
-// One push of a dense gradient, all `value`.
+// A push of a dense gradient whose elements are all `value`.
 class Push
 {
 public:
@@ -52,7 +53,7 @@ private:
   TpsAverageGradientArguments arguments_ = {};
 };
 
-// The first element of the average; NaN if there is none.
+// Returns the first element of the average, or NaN if there is none.
 float
 ReceiveAverage (SharedClient *client)
 {
@@ -81,7 +82,7 @@ TEST (Endings, AClientThatLeavesInMidCallStillTakesPart)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   leaver.reset ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  EXPECT_EQ (server.BytesOut (), kMiB); // the call still reads it
+  EXPECT_EQ (server.BytesOut (), kMiB); // the call still reads the segment
   Push (1, 4).Send (stayer.get (), &stayer->Open (TPS_SEGMENT_REQUESTS, kMiB));
   EXPECT_EQ (ReceiveAverage (stayer.get ()), 3);
   WaitUntil ([&] { return server.BytesOut () == kMiB; });
@@ -104,7 +105,8 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   }
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   one->raw ().Send ("Memory:close_segments", 77, IdsFields ({ id }));
-  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // it overtakes the call, which has another id
+  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // overtakes the first call, which has another
+                                                 // sequence id
   Push (1, 4).Send (two.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (one.get ()), 3);
   EXPECT_EQ (ReceiveAverage (two.get ()), 3);
@@ -123,7 +125,7 @@ TEST (Endings, AnAnswerThatNobodyTakesGoesWithItsConnection)
   Push (0, 2).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 2);
   EXPECT_EQ (client->n_resolved, 1);
-  client.reset (); // without a release
+  client.reset (); // the client has not released the segment
   ExpectNothingLeft (server);
 }
 
@@ -151,10 +153,10 @@ TEST (Endings, StoppingTheServerLetsGoOfAllSegments)
   Push (0, 2).Send (client.get (), &client->Open (TPS_SEGMENT_REQUESTS, kMiB));
   WaitUntil ([&] { return tps_server_get_n_calls (server->Get ()) == 1; });
   server.reset ();
-  EXPECT_EQ (CountMappings (), 2); // the client's
+  EXPECT_EQ (CountMappings (), 2); // the client's mappings
 }
 
-// A segment serves one reply at a time; replies without a free segment are inline.
+// A segment serves one reply at a time. Without a free segment, a reply is inline.
 TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
 {
   PluginServer server ({}, 1);
@@ -174,7 +176,7 @@ TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
   EXPECT_EQ (client.n_resolved, 2);
 }
 
-// The client is a process of its own, forked before this process has threads.
+// A client in another process, which is forked before this process has threads.
 class KilledClient
 {
 public:
@@ -199,7 +201,7 @@ public:
     close (from_child_);
   }
 
-  // Returns when it has two segments and a pending call.
+  // Returns when the client has two segments and a pending call.
   void
   Start (const std::string &address)
   {
@@ -251,7 +253,8 @@ TEST (Endings, AKilledClientsMemoryComesBack)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   killed.Kill ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the memory that its call still reads
+  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the pending call still reads this
+                                                          // memory
   Push (1, 4).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 3);
   client.reset ();

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The reply of a call releases its slices: it is sent when it is ready and the slices are no longer
-// read.
+// The reply to a call releases the slices of its arguments. It is sent when it is ready and the
+// server no longer reads the slices.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -15,6 +15,8 @@
 namespace thriftps_test {
 namespace {
 
+// A service with these methods:
+//
 //   keep (1: Tensor)  replies at once, and reads the tensor until the test releases it
 //   ping ()           replies at once
 //   pull ()           replies with a tensor of 128 KiB
@@ -165,7 +167,7 @@ TEST_F (HandBack, ComesWhenTheLastSliceIsLetGo)
 {
   SendKeep (1);
   client_->raw ().Send ("ping", 2);
-  EXPECT_EQ (client_->raw ().Receive ()->seqid, 2); // overtakes it
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 2); // overtakes the reply to `keep`
   EXPECT_EQ (keeper_.CountKept (), 1u);
   WaitUntil ([&] { return keeper_.CountCalls () == 1; }); // calls are removed after their replies
   EXPECT_FALSE (HasAnswer ());
@@ -185,7 +187,7 @@ TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
 }
 
-// The reply of open_segment waits behind another reply of the same sequence id. A reply that
+// The reply to open_segment waits behind another reply with the same sequence id. Any reply that
 // overtakes it must not name the new segment.
 TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
 {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that change their arguments in shared memory while a model is created or updated, and
-// before and during repeats. Whichever bytes the server saw, its replies must stay the same, and
+// Tests clients that change their arguments in shared memory, while a model is created or updated,
+// and before and during repeats. Whatever bytes the server saw, its replies must stay the same, and
 // each call must be applied once.
 
 #include <gmock/gmock.h>
@@ -25,8 +25,8 @@ constexpr int kInvalidArgument = 1;
 constexpr int kAlreadyExists = 3;
 constexpr int kDuplicate = 5;
 
-// The smallest shared size, whose hash is computed on arrival; and a size whose hash is computed
-// during the addition.
+// kSmall is the smallest size that is shared; its hash is computed on arrival. The hash of kLarge
+// elements is computed during the addition.
 constexpr gint64 kSmall = 16384; // elements
 constexpr gint64 kLarge = 100000;
 
@@ -56,7 +56,7 @@ Bytes (const Model &model)
 class HostileRepeats : public testing::TestWithParam<gint64>
 {
 protected:
-  // Sends init_model with `tensor`, which it takes; returns the code of the reply.
+  // Sends init_model with `tensor`, which it takes. Returns the code of the reply.
   static int
   Init (SharedClient *client, const Segment *segment, TpsTensor tensor)
   {
@@ -73,7 +73,7 @@ protected:
     return ErrorCode (client->raw ().Receive ());
   }
 
-  // Uses a connection without shared memory.
+  // Gets the model over the connection without shared memory.
   Model
   GetModel ()
   {
@@ -99,7 +99,7 @@ protected:
     tps_push_id_clear (&update.push);
   }
 
-  // Null for an error, which LastError() returns.
+  // Returns null if there is an error, which LastError() returns.
   Model
   ReceiveModel ()
   {
@@ -132,7 +132,7 @@ protected:
     tps_average_gradient_arguments_clear (&arguments);
   }
 
-  // "" for an error.
+  // Returns "" if there is an error.
   static std::string
   ReceiveAverage (SharedClient *client)
   {
@@ -143,7 +143,7 @@ protected:
                : "";
   }
 
-  // Overwrites the arguments, which are at the start of the segment.
+  // Makes another process overwrite the arguments, which are at the start of the segment.
   void
   StartScribbling ()
   {
@@ -176,8 +176,8 @@ TEST_P (HostileRepeats, AModelIsWhatItWasWhenInitModelWasAnswered)
   std::printf ("%d of 15 repeats had changed\n", n_others);
 }
 
-// Later calls of other trainers are compared with the model itself, not with the segment before or
-// after the copy.
+// Later calls of other trainers must be compared with the stored model, not with the segment before
+// or after the copy.
 TEST_P (HostileRepeats, AModelIsKnownAgainByItsOwnBytes)
 {
   StartScribbling ();
@@ -226,7 +226,7 @@ TEST_P (HostileRepeats, AnUpdateThatIsSentAgainWithOtherBytesIsADuplicate)
   EXPECT_EQ (GetModel ()->version, 2);
 }
 
-// The first of them is applied with some bytes; the repeats have the same bytes or others.
+// The first update is applied with some bytes. The repeats have the same bytes or others.
 TEST_P (HostileRepeats, AnUpdateThatChangesWhileItIsSentAgainIsAppliedOnce)
 {
   int n_refused = 0;
@@ -277,7 +277,7 @@ TEST_P (HostileRepeats, AnAverageOfGradientsThatChangeIsOneForAll)
   for (gint64 batch = 1; batch <= 20; batch++)
     {
       SendAverage (&evil, &segment, 0, batch, 3, 1);
-      SendAverage (&evil, &segment, 0, batch, 3, 2); // changes while it waits
+      SendAverage (&evil, &segment, 0, batch, 3, 2); // its bytes change while it waits
       SendAverage (&honest, nullptr, 1, batch, 5);
       std::string average = ReceiveAverage (&honest);
       ASSERT_NE (average, "") << honest.LastError ();
@@ -300,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P (Sizes, HostileRepeats, testing::Values (kSmall, kLarge
 class HostileRowPushes : public testing::Test
 {
 protected:
-  // Ids and values are large enough to be shared.
+  // Both the ids and the values are large enough to be shared.
   static constexpr gint64 kRows = 8192;
   static constexpr gint64 kDim = 2;
 
@@ -327,7 +327,7 @@ protected:
     return ids;
   }
 
-  // Adds `value` to each element.
+  // Sends a push that adds `value` to each element.
   void
   Send (gint64 sequence, float value, int seqid = 0)
   {
@@ -401,8 +401,8 @@ TEST_F (HostileRowPushes, ThatAreSentAgainWithOtherBytesAreDuplicates)
   EXPECT_EQ (Rows () == AllRows (3), true);
 }
 
-// Ids outside of the table are refused. A push is applied or not, and a refused push is not
-// remembered.
+// Ids outside of the table are refused. A push is either applied or refused, and a refused push
+// must not be remembered.
 TEST_F (HostileRowPushes, ThatChangeWhileTheyAreSentAgainHarmOnlyTheirValues)
 {
   {

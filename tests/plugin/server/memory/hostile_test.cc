@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that name slices of others, and clients that change slices after they have lent them.
+// Tests clients that name slices of others, and clients that change slices after they have lent
+// them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 constexpr gint64 kPage = 4096;
 constexpr gint64 kMiB = 1 << 20;
 
-// average_gradient of trainer 0 with a dense tensor.
+// Writes the arguments of average_gradient of trainer 0 with a dense tensor.
 WriteFields
 Average (gint64 batch, const WriteFields &tensor, gint32 param_loc = 0)
 {
@@ -150,7 +151,7 @@ TEST_F (Slices, AreRefusedWhereNothingIsOpen)
     }
 }
 
-// Many tensors may name one slice; each copy of it counts.
+// Many tensors may name one slice, and the server must charge each copy.
 TEST (SliceCopies, CountWithWhatWaitsInTheServer)
 {
   TpsServerOptions options = {};
@@ -179,12 +180,12 @@ TEST (SliceCopies, CountWithWhatWaitsInTheServer)
 }
 
 // The averages of a batch are kept for repeats. A gradient in a slice has no memory of its own that
-// its average could reuse.
+// its average could reuse, so each average needs new memory.
 TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
 {
   constexpr int kFits = 8;
   TpsServerOptions options = {};
-  options.max_pending_bytes = kFits * 4 * kMiB + 64 * 1024; // and the rounds themselves
+  options.max_pending_bytes = kFits * 4 * kMiB + 64 * 1024; // some memory for the rounds themselves
   PluginServer server (options, 1);
   SharedClient client (server.Unix ());
   const Segment &segment = client.Open (TPS_SEGMENT_REQUESTS, 4 * kMiB);
@@ -208,7 +209,7 @@ TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
           testing::HasSubstr ("no memory for a sum of 4194304 bytes: the budget of averages: "
                               "no room for 4194304 bytes, "));
     }
-  EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have released all of theirs
+  EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have released their copies
 }
 
 /* ---- changes after the release -------------------------------------------------------------- */
@@ -224,7 +225,8 @@ IsAll (const TpsTensor &tensor, float value)
   return true;
 }
 
-// The first gradient may become the sum, and the average is kept for repeats.
+// The server may use the first gradient as the sum, and it keeps the average for repeats. Both must
+// be copies.
 TEST (GivenBack, AveragesDoNotChangeWithTheSegment)
 {
   PluginServer server ({}, 1);
@@ -289,7 +291,7 @@ protected:
     EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), 0);
   }
 
-  // Any reply is accepted: a client that changes values harms only itself.
+  // Any reply is accepted, because a client that changes its values harms only itself.
   void
   Call (const std::string &name, const WriteFields &fields)
   {
@@ -304,7 +306,7 @@ protected:
     n_calls_++;
   }
 
-  // A tensor in the segment, at a random place.
+  // A tensor in the segment, at `offset`.
   WriteFields
   Tensor (gint32 dtype, const std::vector<gint64> &shape, gint64 offset) const
   {
@@ -354,7 +356,7 @@ protected:
   void
   CallAll (gint64 n)
   {
-    // One id, so that some calls get past the checks.
+    // Every fourth call has a single id, so some calls pass the checks.
     gint64 n_ids = n % 4 == 0 ? 1 : 1 + n % 2000;
     gint64 n_bags = n % 4 == 0 ? 1 : 1 + n % 100;
 

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with all services on a Unix socket and on TCP, and observations of the release of shared
-// memory.
+// A server with all services on a Unix socket and on TCP, and functions that observe the release of
+// shared memory.
 
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace thriftps_test {
 
-// The number of mappings of segments in this process. Mappings of clients count too, unless they
-// are unmapped or in another process.
+// Returns the number of mappings of segments in this process. Mappings of clients in this process
+// count too, until they are unmapped.
 inline int
 CountMappings ()
 {
@@ -34,7 +34,7 @@ CountMappings ()
   return n;
 }
 
-// Waits until the timeout of the test.
+// Waits for a condition, if necessary until the timeout of the test.
 inline void
 WaitUntil (const std::function<bool ()> &is_so)
 {
@@ -42,7 +42,7 @@ WaitUntil (const std::function<bool ()> &is_so)
     sched_yield ();
 }
 
-// A folder for a socket. Process ids are not unique here, because test processes may run in
+// A folder for a socket. Process ids do not make its name unique, because test processes may run in
 // separate sandboxes.
 class SocketFolder
 {
@@ -122,7 +122,7 @@ public:
     return tps_metrics_get_counters (tps_plugin_get_metrics (plugin_));
   }
 
-  // Bytes of bodies and segments.
+  // Returns the bytes of bodies and segments in use.
   gsize
   BytesOut () const
   {

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Every method with tensors returns the same bits, whether tensors are inline or in shared memory.
+// Every method with tensors must return the same bits, whether its tensors are inline or in shared
+// memory.
 
 #include <gtest/gtest.h>
 
@@ -144,7 +145,7 @@ private:
     Receive (0, ReadNothing, nullptr);
   }
 
-  // Call it after the results in segments have been recorded.
+  // Call it only after the results in segments have been recorded.
   void
   GiveBack ()
   {
@@ -422,13 +423,14 @@ Transcribe (Path path, Wire wire = Wire ())
   Run run (path, wire);
   Transcript transcript = run.All ();
 
-  // 9 + 1 averages and 3 updates of two trainers; the model; row and bag calls.
+  // Calls with shared tensors: 9 + 1 averages of two trainers, 3 updates of two trainers, the
+  // model, and the row and bag calls.
   EXPECT_EQ (run.CountSharedCalls (), path == Path::kShared ? 20 + 6 + 1 + 6 : 0);
   EXPECT_EQ (run.CountSharedResults () > 0, path == Path::kShared);
   return transcript;
 }
 
-// Not EXPECT_EQ, which would print megabytes.
+// EXPECT_EQ would print megabytes.
 void
 ExpectSame (const Transcript &a, const Transcript &b)
 {

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Another process that writes to shared memory without pause, as fast as it can: whole words, which
-// are ids and offsets inside and outside of all bounds, and floats of every kind.
+// Another process that constantly writes to shared memory, as fast as it can. It writes whole
+// words: ids and offsets inside and outside of all bounds, and floats of every kind.
 
 #pragma once
 
@@ -20,8 +20,8 @@ namespace thriftps_test {
 class Scribbler
 {
 public:
-  // `memory` must be mapped as MAP_SHARED, for writing. Waits until the other process has started
-  // to write.
+  // `memory` must be a writable MAP_SHARED mapping. The constructor waits until the other process
+  // has started to write.
   Scribbler (gpointer memory, gsize n_bytes)
   {
     std::string before (static_cast<const char *> (memory), n_bytes);

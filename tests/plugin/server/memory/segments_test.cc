@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The Memory service over real sockets: its offers to each kind of client, opening, release,
-// closing, limits.
+// Tests the Memory service over real sockets: its offers to each kind of client, opening, release,
+// closing and limits.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST (Offer, IsNothingWhereItIsSwitchedOff)
   EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("disabled"));
 }
 
-// Only root can change its user id.
+// Only root can change its user id, so other users skip this test.
 TEST (Offer, IsNothingForAnotherUser)
 {
   if (geteuid () != 0)
@@ -207,8 +207,8 @@ TEST (SegmentLimits, BoundTheirNumberWhateverIsAsked)
   EXPECT_EQ (server.BytesOut (), 256u * 4096);
 }
 
-// Descriptors of segments in this process: those of the server, and those that clients have
-// received.
+// Returns the number of descriptors of segments in this process. They belong to the server, or
+// clients have received them.
 int
 CountDescriptors ()
 {
@@ -216,7 +216,7 @@ CountDescriptors ()
 
   for (const auto &entry : std::filesystem::directory_iterator ("/proc/self/fd"))
     {
-      std::error_code gone; // the descriptor of the folder itself
+      std::error_code gone; // the folder's own descriptor is gone by now
 
       n += std::filesystem::read_symlink (entry, gone).string ().find ("thriftps-segment")
            != std::string::npos;
@@ -224,8 +224,8 @@ CountDescriptors ()
   return n;
 }
 
-// A client that opens and closes segments without reading replies: each segment holds a descriptor
-// until it has been sent.
+// A client opens and closes segments without reading replies. Each segment holds a descriptor until
+// the descriptor has been sent.
 TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
 {
   PluginServer server;
@@ -234,7 +234,7 @@ TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
   gint64 first = client.Open (TPS_SEGMENT_REQUESTS, 1).id;
   int n_unread = 1;
 
-  // Ids increase. An open that runs after the next close is closed by a later one.
+  // Ids increase. If an open runs after the next close, one of the later closes names its segment.
   for (gint64 i = 0; i < 2000; i++)
     {
       std::vector<gint64> ids;
@@ -248,7 +248,7 @@ TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
     return ioctl (raw.fd (), SIOCOUTQ, &n_unread) == 0 && n_unread == 0
            && tps_server_get_n_calls (server.Get ()) == 0;
   });
-  int n_unsent = CountDescriptors () - 1; // the client has received one
+  int n_unsent = CountDescriptors () - 1; // the client has received one descriptor
   EXPECT_LE (n_unsent, 256);
   EXPECT_GE (server.BytesOut (), gsize { 4096 } * n_unsent);
   for (int i = 0; i < 4000; i++)
@@ -310,7 +310,7 @@ TEST (SegmentEnd, ComesWithTheConnection)
   EXPECT_EQ (CountMappings (), 0);
 }
 
-// A client that opens a segment and leaves before the reply.
+// A client opens segments and leaves before the replies arrive.
 TEST (SegmentEnd, ComesToThoseNobodyHasReceived)
 {
   PluginServer server;

@@ -111,7 +111,7 @@ struct SharedClient::Placer
   }
 };
 
-// Finds tensors in the segments for replies.
+// Finds the tensors of replies in the segments for replies.
 struct SharedClient::Resolver
 {
   TpsSharing sharing; // must be the first member

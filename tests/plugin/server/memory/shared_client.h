@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client that shares memory with its server, step by step as thrift/memory.thrift says, without
-// the client library: it can also violate the protocol.
+// A client that shares memory with its server, step by step as in thrift/memory.thrift. It does not
+// use the client library, so it can also violate the protocol.
 
 #pragma once
 
@@ -22,21 +22,22 @@ struct Segment
   gint64 id = 0;
   gsize size = 0;
   int fd = -1;
-  guint8 *data = nullptr; // writable if it is for requests
+  guint8 *data = nullptr; // writable in segments for requests
   TpsSegmentUse use = TPS_SEGMENT_REQUESTS;
 };
 
-// Arguments and results in the format of plugin/wire.
+// Functions that write arguments and read results, as in plugin/wire.
 using WriteArguments = void (*) (TpsWriter *out, gconstpointer data);
 using ReadResult = gboolean (*) (TpsReader *in, TpsWireType type, gpointer target, GError **error);
 
-// FLOAT32 [n_elems], each `value`; release it with tps_tensor_clear().
+// Returns a FLOAT32 vector whose elements are all `value`. Release it with tps_tensor_clear().
 TpsTensor MakeVector (gint64 n_elems, float value);
 
 WriteFields OpenFields (gint32 kind, gint32 use, gint64 n_bytes);
 WriteFields IdsFields (const std::vector<gint64> &ids);
 
-// A Tensor whose elements are a slice, optionally with inline bytes as well. Nothing is checked.
+// Writes a Tensor whose elements are in a slice, optionally with inline bytes as well. It checks
+// nothing.
 WriteFields SharedTensor (gint32 dtype, const std::vector<gint64> &shape, TpsSharedSlice slice,
                           const std::string *data = nullptr);
 
@@ -54,20 +55,20 @@ public:
     return raw_;
   }
 
-  // The number of bytes that Node.describe offers; 0 = no sharing.
+  // Returns the number of bytes that Node.describe offers; 0 = no sharing.
   gint64 Offered ();
 
-  // Aborts if the server refuses.
+  // Opens a segment, or aborts if the server refuses.
   const Segment &Open (TpsSegmentUse use, gsize n_bytes);
   Message Release (gint64 id);
   Message Close (gint64 id);
 
-  // Sends a call; its large tensors are placed in `segment`, if there is one.
+  // Sends a call. If `segment` is not null, large tensors are placed in it.
   void Send (const std::string &name, WriteArguments write, gconstpointer data,
              const Segment *segment, int seqid = 0);
 
   // Reads the value of the reply into `target`, with slices from the segments for replies. Returns
-  // whether there was one; otherwise LastError() has the reason.
+  // true if there is a value. Otherwise LastError() returns the reason.
   bool Receive (ReadResult read, gpointer target);
   const std::string &
   LastError () const
@@ -75,11 +76,11 @@ public:
     return last_error_;
   }
 
-  // Releases the segments that slices of replies have used since the last call.
+  // Releases the segments that slices of replies have used since the last call of this function.
   void ReleaseUsed ();
 
   int n_placed = 0;   // tensors put into segments
-  int n_resolved = 0; // tensors found in them
+  int n_resolved = 0; // tensors found in segments
 
 private:
   struct Placer;
