@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The services return the same bits for calls in frames and in chunks. */
+/* The services must return the same bits for calls in frames and in chunks. */
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using tps_test::make_values;
 using tps_test::SharingClient;
 using tps_test::Values;
 
-/* A server of all services, for clients whose messages are all in chunks or all in frames. */
+/* A server with all services. Its clients send all messages either in chunks or in frames. */
 class Server
 {
 public:
@@ -57,7 +57,7 @@ private:
   TpsServer *server_;
 };
 
-/* The observable results of a client of the services. */
+/* Returns all results that a client of the services sees. */
 std::string
 train (bool in_chunks)
 {
@@ -105,7 +105,7 @@ TEST (ChunkedServices, keepAValueAndForgetIt)
   EXPECT_TRUE (g_bytes_equal (got, value));
 }
 
-/* The services return the same errors as in a frame. */
+/* A call in chunks must return the same error as a call in a frame. */
 TEST (ChunkedServices, refuseWithTheSameError)
 {
   std::string said[2];

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A proxy between a client and a server that forwards frames and cuts the connection once: after
- * a number of frames to the server, with or without delivery of the last one, or of replies from
- * it. */
+/* A proxy that forwards frames between a client and a server, and cuts the connection once. It cuts
+ * at a given frame to the server, with or without its delivery, or at a given frame to the
+ * client. */
 
 #pragma once
 
@@ -17,14 +17,14 @@ namespace thriftps {
 enum class Cut
 {
   BEFORE_REQUEST, /* frame n of the client is not delivered */
-  AFTER_REQUEST,  /* it is delivered, then the connection is cut */
+  AFTER_REQUEST,  /* frame n of the client is delivered, and then the connection is cut */
   BEFORE_ANSWER,  /* frame n of the server is not delivered */
 };
 
 class CuttingProxy
 {
 public:
-  /* `n` counts from 0; -1 = never. */
+  /* `n` counts from 0. The value -1 disables the cut. */
   CuttingProxy (const std::string &server, Cut cut, int n);
   ~CuttingProxy ();
 
@@ -46,7 +46,7 @@ public:
     return was_cut_;
   }
 
-  /* Frames that clients have sent. */
+  /* Returns the number of frames that clients have sent. */
   int
   n_requests () const
   {

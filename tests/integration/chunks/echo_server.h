@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with short frames that echoes its argument, and a client of it.
+/* A server with a small frame limit that echoes its argument, and a client for it.
  *
  *   echo (1: binary)   returns the same bytes, without a copy
- *   hold (1: binary)   the same, when the test releases it
- *   kept (1: binary)   stores the reply, and returns the name under which it waits */
+ *   hold (1: binary)   returns the same bytes when the test releases it
+ *   kept (1: binary)   stores the reply, and returns the name under which it is kept */
 
 #pragma once
 
@@ -96,7 +96,7 @@ public:
     changed_.wait (guard, [&] { return held_.size () >= n; });
   }
 
-  /* Replies to the held calls. */
+  /* Replies to all held calls. */
   void
   release ()
   {
@@ -188,7 +188,7 @@ private:
     return view;
   }
 
-  /* A ServiceError with `transfer`, as for a reply that exceeds a frame. */
+  /* Writes a ServiceError with `transfer`, as the server does for a reply that exceeds a frame. */
   static void
   write_transfer (TpsWriter *out, gconstpointer name)
   {
@@ -298,7 +298,7 @@ public:
     g_clear_error (&error);
   }
 
-  /* The reply; "" with `error` set if the call fails. */
+  /* Makes a call and returns the reply. If the call fails, sets `error` and returns "". */
   std::string
   send (const std::string &bytes, const char *method = "echo", gint64 deadline_ns = later ())
   {

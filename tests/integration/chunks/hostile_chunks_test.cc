@@ -12,7 +12,7 @@
 namespace thriftps {
 namespace {
 
-/* The serialized call of Echo. */
+/* Returns the serialised call of Echo. */
 std::string
 echo_call (const std::string &argument, const char *name = "Echo:echo",
            TpsMessageKind kind = TPS_MESSAGE_CALL)
@@ -36,7 +36,7 @@ echo_call (const std::string &argument, const char *name = "Echo:echo",
 class Hostile : public testing::Test
 {
 protected:
-  /* The code of the error; 0 if there is none. */
+  /* Returns the code of the error; 0 = no error. */
   int
   ask (const char *method, TpsWriteArguments write, gconstpointer arguments,
        TpsReadResult read = nullptr, gpointer result = nullptr)
@@ -195,7 +195,7 @@ TEST_F (Hostile, bytesThatAreNoCall)
   EXPECT_EQ (server.n_calls (), 0);
 }
 
-/* A transfer cannot run itself or another transfer. */
+/* A transfer must not run itself or another transfer. */
 TEST_F (Hostile, chunksWithinChunks)
 {
   std::string bytes = echo_call ("t", "Chunks:run_transfer");
@@ -264,7 +264,7 @@ TEST_F (Hostile, oneWhoRunsAndOneWhoEndsIt)
   EXPECT_EQ (server.n_calls (), 1);
 }
 
-/* Two peers use one transfer at the same time; the server must survive any interleaving. */
+/* Two peers use one transfer at the same time. The server must survive any interleaving. */
 TEST_F (Hostile, manyWhoDoEverythingAtOnce)
 {
   std::string call = echo_call (pattern (5000));

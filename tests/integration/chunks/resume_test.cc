@@ -12,8 +12,8 @@ class Resume : public testing::TestWithParam<Cut>
 {
 };
 
-/* The call runs once and its reply arrives, wherever the connection is cut after the start of the
- * transfer. */
+/* Wherever the connection is cut after the start of the transfer, the call must run once and its
+ * reply must arrive. */
 TEST_P (Resume, wherever)
 {
   std::string bytes = pattern (8 * FRAME_BYTES);
@@ -31,8 +31,8 @@ TEST_P (Resume, wherever)
           EXPECT_GT (at, 15) << "all frames of a call were cut once";
           break;
         }
-      /* In Node.describe and begin_transfer nothing has started, so the caller decides. The client
-       * calls describe again on the next connection. */
+      /* If Node.describe or begin_transfer is cut, the call has not started, so it fails and the
+       * caller may repeat it. The client calls describe again on the next connection. */
       if (client.error != nullptr)
         {
           EXPECT_LE (at, 2) << client.error->message;

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The lifetime of memory that a server on a device has shared, with a server on a fake device in
-// this process.
+// Tests the lifetime of memory that a server has shared on a device. The server runs in this
+// process and uses a fake device.
 
 #include <signal.h>
 
@@ -25,7 +25,8 @@ class DeviceEndings : public TwoTrainers
 {
 };
 
-// A process cannot open memory that it exported itself, which simulates a machine without sharing.
+// A process cannot open memory that it exported itself. This simulates a machine on which devices
+// cannot share memory.
 TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
 {
   TpsServerOptions options = {};

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Results of lookups that stay in device memory between processes, compared with results that pass
-// through the host, on any device called "cuda:0".
+// Compares lookup results that stay in device memory between processes with results that pass
+// through the host. The test uses any device called "cuda:0".
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ namespace {
 using namespace thriftps;
 
 constexpr gint64 kRows = 3000;
-constexpr gint32 kDim = 32; // 512 rows have 64 KiB
+constexpr gint32 kDim = 32; // 512 rows take 64 KiB
 
 gint64
 Later ()
@@ -49,7 +49,7 @@ ViewOf (const std::vector<gint64> &values)
   return view;
 }
 
-// Ids of a call, and its bags of two.
+// The ids of a call, and bags with two ids each.
 struct Ids
 {
   explicit Ids (size_t n, gint64 seed = 1)
@@ -147,7 +147,7 @@ protected:
     return tps_remote_tables_new (&options, nullptr);
   }
 
-  // Connects both clients, which then know the table.
+  // Connects both clients, and lets them discover the table.
   void
   Connect (const std::vector<std::string> &addresses, TpsDevice *device)
   {
@@ -198,8 +198,8 @@ protected:
     return Take (&rows);
   }
 
-  // Looks up bags and rows, and expects the bits of results in host memory. Returns whether both
-  // results lay in device memory.
+  // Looks up bags and rows, and compares the bits with results in host memory. Returns true if both
+  // results were in device memory.
   bool
   Lookup (const Ids &ids, const char *table = "emb", TpsPooling pooling = TPS_POOLING_SUM)
   {
@@ -236,7 +236,7 @@ TEST_F (DeviceLookups, StayThereWithTheSameBits)
     {
       UntilShared (Ids (n));
       for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
-        UntilShared (Ids (n, 2), pooling); // the last result's segment may be free a little later
+        UntilShared (Ids (n, 2), pooling); // the last segment may become free a little later
     }
   EXPECT_FALSE (Lookup (Ids (1022))) << "bags of less than 64 KiB travel inline";
 }
@@ -288,7 +288,7 @@ TEST_F (DeviceLookups, PushesAreSeenByLaterLookups)
       gradient.gradient.data = values.data ();
       EXPECT_TRUE (tps_remote_tables_apply_bags_sync (tables_, &gradient, 1, Later (), &error))
           << error->message;
-      UntilShared (ids); // not while a segment is opened, here for the gradient
+      UntilShared (ids); // results are inline while a segment is opened, here for the gradient
     }
   EXPECT_FALSE (before == Bags (tables_, ids.Query ("emb")).bytes);
 }
@@ -318,8 +318,8 @@ TEST_F (DeviceLookups, TablesInHostMemoryComeByWayOfTheHost)
   EXPECT_FALSE (Lookup (Ids (4096), "host"));
 }
 
-// The device of the tables is not that of the caller. The caller opens memory of the tables' device
-// if the two devices are peers.
+// The caller's device differs from the tables' device. If the two devices are peers, the caller
+// opens memory of the tables' device.
 TEST_F (DeviceLookups, ACallerOnAnotherDeviceGetsTheSameBits)
 {
   TpsDevice *other = tps_device_find ("cuda:1", nullptr);
@@ -396,7 +396,7 @@ TEST_F (DeviceLookups, ClientsThatGoMeanwhileLeaveTheServerAsItWas)
   UntilShared (ids);
 }
 
-// Clients that never open the memory.
+// These clients never open the memory.
 TEST_F (DeviceLookups, SegmentsAndConnectionsThatCloseMeanwhileLeaveTheServerAsItWas)
 {
   constexpr gint64 n_bytes = 8 << 20;

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Gradients that stay in device memory between processes, compared with gradients that pass through
-// the host, on any device called "cuda:0".
+// Compares gradients that stay in device memory between processes with gradients that pass through
+// the host. The test uses any device called "cuda:0".
 
 #include <signal.h>
 #include <unistd.h>
@@ -111,7 +111,7 @@ TEST_F (DeviceMemory, AServerInHostMemoryGetsEverythingByWayOfTheHost)
   EXPECT_FALSE (Round (50000).was_there);
 }
 
-// The only device of the server is that of its tables, so it offers segments for results of lookups
+// The server's only device is that of its tables, so the server offers segments for lookup results
 // only.
 TEST_F (DeviceMemory, AServerWithOnlyItsTablesThereGetsEverythingByWayOfTheHost)
 {

@@ -21,7 +21,7 @@ struct Pushed
   TpsGradient gradient = {};
 };
 
-/* The path through the host, which a trainer with sharing does not need. */
+/* Reads the average through the host. A trainer that shares memory does not need this path. */
 Averaged
 Read (const TpsTensor &average)
 {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A trainer whose gradients are in the memory of a fake device, and its exchange with one server.
+// A trainer with gradients in the memory of a fake device, and its exchange with one server.
 
 #pragma once
 
@@ -15,9 +15,9 @@ namespace thriftps_test {
 
 struct Averaged
 {
-  std::string error; // empty if there is an average
+  std::string error; // "" if there is an average
   std::vector<float> values;
-  bool was_there; // in device memory
+  bool was_there; // the average was in device memory
 };
 
 class DeviceTrainer
@@ -29,7 +29,7 @@ public:
   DeviceTrainer (const DeviceTrainer &) = delete;
   DeviceTrainer &operator= (const DeviceTrainer &) = delete;
 
-  bool MayShare () const; // whether the exchange accepts device memory
+  bool MayShare () const; // returns true if the exchange accepts device memory
 
   std::future<Averaged> Push (gint64 batch, gint32 param_loc, const std::vector<float> &values);
 
@@ -38,7 +38,7 @@ private:
   TpsDevice *device_;
 };
 
-// Values that differ between any two gradients.
+// Returns values that differ between any two gradients.
 std::vector<float> SomeValues (gint64 batch, gint32 param_loc, gint32 trainer, size_t n);
 
 } // namespace thriftps_test

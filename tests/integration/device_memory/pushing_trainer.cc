@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Arguments: ADDRESS BATCH. The only trainer of its server. It pushes from that batch on, without
-// end, and prints "shares" when an average is in the memory of its device.
+// Arguments: ADDRESS BATCH. It is the only trainer of its server. It pushes endlessly, starting
+// with that batch, and prints "shares" when an average is in its device's memory.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Two trainers of one server, round after round.
+// Two trainers of one server, which run one round after the other.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace thriftps_test {
 
-// Adds in ascending order, and divides once.
+// Adds in the order of the trainers, and divides once.
 inline std::vector<float>
 Mean (const std::vector<float> &first, const std::vector<float> &second)
 {
@@ -45,7 +45,7 @@ protected:
     trainers_[1] = std::make_unique<DeviceTrainer> (second, 1, second_device);
   }
 
-  // Runs one round; returns the averages and whether they were the mean of both.
+  // Runs one round. Returns the averages, and whether they were the mean of both gradients.
   Averaged
   Round (size_t n, gint32 param_loc = 0)
   {

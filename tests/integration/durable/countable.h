@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A table whose rows count pushes: SGD of learning rate 1, so that a push adds 1 to all columns of
- * its rows. */
+/* A table whose rows count pushes. It uses SGD with learning rate 1, so each push adds 1 to all
+ * columns of its rows. */
 
 #pragma once
 
@@ -25,7 +25,7 @@ create_counts (RawClient &connection, int64_t rows)
              0);
 }
 
-/* Counts each of `rows` once. */
+/* A push that adds 1 to each of `rows`. */
 class Count
 {
 public:
@@ -67,7 +67,7 @@ private:
   TpsApplyBagGradientsArguments arguments_ {};
 };
 
-/* The code of the reply; -1: the connection was lost. */
+/* Sends a push, and returns the code of the reply; -1 = the connection was lost. */
 inline int
 count (RawClient &connection, const embedding_test::Ids &rows, const std::string &client = "",
        int64_t sequence = 0)

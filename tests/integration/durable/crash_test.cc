@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server is killed while clients push, and restarted. Every acknowledged push must be present,
- * no push twice, and no push in part. ROUNDS=1000 in the environment runs more than the default of
- * 5 rounds; SEED chooses another sequence. */
+/* The server is killed while clients push, and then restarted. Every acknowledged push must be
+ * present, no push may be applied twice, and no push may be applied in part. The environment
+ * variable ROUNDS sets the number of rounds (default 5), and SEED chooses another random
+ * sequence. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ using embedding_test::view;
 constexpr int64_t kRows = 200;
 constexpr int32_t kDim = 8;
 constexpr size_t kClients = 6;
-constexpr size_t kInPython = 2; /* the last ones of these, which use only generated code */
+constexpr size_t kInPython = 2; /* the last clients, which use only generated code */
 constexpr size_t kSentAgain = 64;
 
 unsigned
@@ -56,12 +57,12 @@ all_rows ()
   return ids;
 }
 
-/* One push of bag gradients into several tables. */
+/* A push of bag gradients into several tables. */
 struct Push
 {
   std::string client;
   int64_t sequence = 0;
-  bool is_kept = true; /* the server guarantees its result */
+  bool is_kept = true; /* the server guarantees the push's result */
   std::vector<Query> queries;
   std::vector<Floats> gradients;
 
@@ -75,7 +76,7 @@ struct Push
     return list;
   }
 
-  /* The error's code; -1: the connection was lost. */
+  /* Sends the push. Returns the code of the error; -1 = the connection was lost. */
   int
   send (RawClient &connection) const
   {
@@ -92,8 +93,8 @@ struct Push
 };
 
 /* The pushes of a client. It pushes small integers, whose sum is exact in any order, into `shared`
- * and into its own table, and 1 into its row of `marks`. Alternatively it pushes into `none`, which
- * has no guarantee. */
+ * and into its own table, and 1 into its row of `marks`. Alternatively it pushes into `none`, a
+ * table without guarantees. */
 class Client
 {
 public:
@@ -118,7 +119,8 @@ public:
 
     if (is_in_python)
       return next_in_python ();
-    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* large enough for a worker, or not */
+    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* some pushes are large enough for a
+                                                         * worker */
 
     push.client = name;
     push.sequence = ++sequence_;
@@ -137,11 +139,11 @@ public:
   int64_t row;
   bool is_in_python;
   std::string name, own;
-  std::deque<Push> sent; /* the newest; the last one may be unacknowledged */
+  std::deque<Push> sent; /* the newest pushes; the last may be unacknowledged */
   bool is_last_acknowledged = true;
 
 private:
-  /* The pushes of tests/polyglot/crash_client.py. */
+  /* Draws the next push in the same way as tests/polyglot/crash_client.py. */
   Push
   next_in_python ()
   {
@@ -188,7 +190,7 @@ private:
   int64_t sequence_ = 0;
 };
 
-/* The same tables in this process, with each push applied once. */
+/* The same tables in this process. Each push is applied to them once. */
 class Reference
 {
 public:
@@ -297,7 +299,7 @@ protected:
       client->sent.pop_front ();
   }
 
-  /* False: the push was not answered. */
+  /* Records the end of a push. Returns `is_acknowledged`. */
   bool
   note (Client *client, bool is_acknowledged, bool *has_begun)
   {
@@ -331,7 +333,7 @@ protected:
     while (note (client, code == 0, &has_begun));
   }
 
-  /* The same for a client in a process of its own, which reports its pushes. */
+  /* Does the same for a client in another process, which reports its pushes. */
   void
   follow_until_killed (Client *client, ServerProcess &process)
   {
@@ -347,7 +349,7 @@ protected:
     EXPECT_EQ (process.Wait (), 0) << process.ReadErrors ();
     EXPECT_FALSE (client->is_last_acknowledged);
     if (!has_begun)
-      note (client, false, &has_begun); /* ends the wait for its first push */
+      note (client, false, &has_begun); /* ends the wait for the client's first push */
   }
 
   void
@@ -391,7 +393,8 @@ protected:
         EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot", arguments)), 0);
       }
     if (n_pushes % 3 == 1)
-      operating.Send ("Durability:snapshot", 1, arguments); /* killed during the snapshot */
+      operating.Send ("Durability:snapshot", 1, arguments); /* the server is killed during the
+                                                             * snapshot */
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();
@@ -406,7 +409,7 @@ protected:
     return value;
   }
 
-  /* An unacknowledged push is present in all of its tables or in none. */
+  /* An unacknowledged push must be present either in all of its tables or in none. */
   void
   look_for_last_pushes (RawClient &connection)
   {
@@ -446,7 +449,7 @@ protected:
   std::mutex lock;
   std::condition_variable changed;
   unsigned n_acknowledged = 0;
-  size_t n_begun = 0; /* clients with a push in this round */
+  size_t n_begun = 0; /* clients that have pushed in this round */
   unsigned seed = from_environment ("SEED", 1);
   std::vector<Client> clients;
   std::vector<Push> unapplied;
@@ -484,10 +487,10 @@ TEST_P (Crash, tablesKeepWhatWasAcknowledged)
 
 /* ---- the C client ---------------------------------------------------------------------------- */
 
-/* The client experiences a restart as a call that takes longer. */
+/* To the client, a restart of the server must look like a slow call. */
 TEST (Restart, theClientGoesOn)
 {
-  /* The name of a socket must be short, and the name of the test's folder is long. */
+  /* The socket's name must be short, but the path of the test's folder is long. */
   char place[] = "/tmp/thriftps-restart-XXXXXX";
   ASSERT_NE (mkdtemp (place), nullptr);
   const std::string folder = new_folder (), address = std::string ("unix:") + place + "/sock";

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Directories that a server must not use, or cannot use: it reports the reason and does not
- * serve. */
+/* Tests folders that a server must not or cannot use. The server must report the reason and
+ * exit. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/* The error message of a server that cannot start. */
+/* Returns the error message of a server that cannot start. */
 std::string
 refusal (const std::string &folder, const std::vector<std::string> &flags = {})
 {
@@ -89,7 +89,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
-/* The process that started first was killed while it created the folder. */
+/* An earlier process was killed while it created the folder. */
 TEST (DataFolder, thatWasHalfMadeIsMade)
 {
   const std::string folder = new_folder ();

@@ -48,7 +48,7 @@ DataServer::describe ()
   return info;
 }
 
-/* -1: the server has ended. */
+/* Returns the phase, or -1 if the server has ended. */
 int
 DataServer::get_phase ()
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thriftps_server with a data directory, as a process that may be killed and restarted. */
+/* thriftps_server with a data folder, as a process that can be killed and restarted. */
 
 #pragma once
 
@@ -17,10 +17,11 @@
 
 namespace thriftps_test {
 
-/* A new empty folder of this test. */
+/* Returns a new empty folder of this test. */
 std::string new_folder ();
 
-/* The fields of a call's arguments. `arguments` must remain valid until they are written. */
+/* Returns a function that writes the fields of a call's arguments. `arguments` must remain valid
+ * until then. */
 template <const TpsRpc &rpc, typename Arguments>
 WriteFields
 fields_of (const Arguments *arguments)
@@ -28,7 +29,7 @@ fields_of (const Arguments *arguments)
   return [arguments] (TpsWriter *out) { tps_rpc_write_arguments (&rpc, out, arguments); };
 }
 
-/* The success value of a reply. False if it has none. */
+/* Reads the success value of a reply. Returns false if the reply has none. */
 template <const TpsRpc &rpc, typename Result>
 bool
 read_result (const Message &reply, Result *result)
@@ -47,18 +48,18 @@ read_result (const Message &reply, Result *result)
 class DataServer
 {
 public:
-  /* `wrapper`: a program and its arguments, which must run the command line that follows them;
-   * empty = none. */
+  /* `wrapper` is a program with its arguments that runs the command line after them; empty =
+   * none. */
   explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {},
                        const std::vector<std::string> &wrapper = {});
 
-  /* Starts the process and waits until it listens. False if it ends instead. */
+  /* Starts the process and waits until it listens. Returns false if the process ends instead. */
   bool start ();
   /* Waits until the recovery has succeeded. */
   void wait_until_live ();
   /* Sends SIGKILL. */
   void kill ();
-  /* Sends SIGTERM; returns the exit code. */
+  /* Sends SIGTERM. Returns the exit code. */
   int stop ();
 
   TpsNodeInfo describe ();

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* --fault: every kind has the effect that OPERATING.md documents, and the guarantees of the server
- * hold. */
+/* Each kind of --fault must have the effect that OPERATING.md documents, and the server must keep
+ * its guarantees. */
 
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ protected:
     create_counts (connection, 4);
   }
 
-  /* Restarts on the same folder without faults. */
+  /* Restarts the server without faults on the same folder. Returns the counts of the rows. */
   std::vector<int>
   counts_after_restart ()
   {
@@ -153,8 +153,8 @@ TEST_F (Faults, ADiskIsSlow)
   EXPECT_GE (std::chrono::steady_clock::now () - begin, std::chrono::milliseconds (300));
 }
 
-/* The server is read-only. After a restart, an unacknowledged push is present as a whole or
- * absent. */
+/* After the failure the server is read-only. After a restart, an unacknowledged push must be
+ * present as a whole or absent. */
 TEST_F (Faults, ADiskFails)
 {
   start ("write:fail,after=6,on=.log");
@@ -170,7 +170,8 @@ TEST_F (Faults, ADiskFails)
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
 }
 
-/* The last write of a server that ends; its pushes have been answered. */
+/* The last write of a server fails when the server ends. The pushes in it have been
+ * acknowledged. */
 TEST_F (Faults, ADiskFailsAtTheEnd)
 {
   const std::string folder = new_folder ();
@@ -190,7 +191,7 @@ TEST_F (Faults, ADiskFailsAtTheEnd)
                                   "those up to LSN 0 are known to be on the disk: log: "));
 }
 
-/* Only reads of the file fail, and only while the file is unreadable. */
+/* Only reads of the file may fail, and only while the file is unreadable. */
 TEST_F (Faults, AFileCannotBeRead)
 {
   start ("read:fail,count=1,on=.log");
@@ -224,8 +225,8 @@ TEST_F (Faults, ADiskIsFullForAWhile)
   EXPECT_THAT (counts_after_restart (), ElementsAre (n_counted, n_counted, n_counted, n_counted));
 }
 
-/* Killed before the write, after it, and after the sync: only a push that is present in every case
- * was acknowledged. */
+/* Kills the server before the write, after the write, after the sync, or before the reply. Every
+ * acknowledged push must be present afterwards. */
 TEST_F (Faults, TheServerIsKilledAtAPoint)
 {
   for (const char *point : { "write", "sync", "synced", "reply" })

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The C client's calls for followers: the stream of records, LSNs of rows, rows that are set. */
+/* Tests the C client's calls for followers: the stream of records, the LSNs of rows, and calls that
+ * set rows. */
 
 #include <gmock/gmock.h>
 
@@ -69,7 +70,7 @@ protected:
     return ok;
   }
 
-  /* The LSNs of rows 0 to 3. */
+  /* Returns the LSNs of rows 0 to 3. */
   std::vector<gint64>
   read_lsns ()
   {
@@ -85,7 +86,7 @@ protected:
     return std::vector<gint64> (lsns, lsns + 4);
   }
 
-  /* An address that survives restarts. */
+  /* The address must survive restarts, so it is a path. */
   gchar *folder_ = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
   std::string unix_ = std::string ("unix:") + folder_ + "/socket";
   DataServer server_ { new_folder (), { "--listen=" + unix_ } };
@@ -155,7 +156,7 @@ TEST_F (CFollower, recordsAreCommands)
   EXPECT_TRUE (g_error_matches (error_, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
 }
 
-/* The client waits for the server, which recovers. */
+/* The server is recovering, and the client waits for it. */
 TEST_F (CFollower, callsAreRepeatedAfterARestart)
 {
   TpsReadLogArguments arguments = { 1, 1 << 20, 60000 };
@@ -164,7 +165,8 @@ TEST_F (CFollower, callsAreRepeatedAfterARestart)
   auto restart = [this] (const std::function<void ()> &call) {
     server_.kill ();
     std::thread caller (call);
-    EXPECT_TRUE (server_.start ()); /* on this thread: a server ends with the thread that made it */
+    EXPECT_TRUE (server_.start ()); /* on this thread, because a server ends with the thread that
+                                     * started it */
     caller.join ();
   };
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* --durability=interval:MS: a killed server loses only the latest acknowledged pushes. Every push
- * counts in a row of its own, so the table shows which pushes survived. */
+/* With --durability=interval:MS, a killed server may lose only the latest acknowledged pushes.
+ * Every push counts in its own row, so the table shows which pushes survived. */
 
 #include <condition_variable>
 #include <memory>
@@ -14,14 +14,14 @@ namespace thriftps_test {
 namespace {
 
 constexpr size_t kClients = 3;
-constexpr int kPushes = 60; /* at most, for each client and round */
+constexpr int kPushes = 60; /* maximum for each client and round */
 constexpr int64_t kRows = static_cast<int64_t> (kClients) * kPushes;
 
 struct Sent
 {
   int64_t row;
-  size_t began;            /* the number of acknowledged pushes at its start */
-  size_t ended = SIZE_MAX; /* the same at its acknowledgement; SIZE_MAX: it was not acknowledged */
+  size_t began;            /* number of acknowledged pushes when it started */
+  size_t ended = SIZE_MAX; /* the same at its acknowledgement; SIZE_MAX = none */
 };
 
 class Interval : public testing::Test
@@ -61,11 +61,12 @@ protected:
     std::unique_lock<std::mutex> guard (lock_);
 
     changed_.wait (guard, [&] {
-      return n_acknowledged_ >= n || sent_.size () > n_acknowledged_; /* one has failed */
+      return n_acknowledged_ >= n || sent_.size () > n_acknowledged_; /* a push has failed */
     });
   }
 
-  /* If a push is present, every push that was acknowledged before its start is present too. */
+  /* If a push is present, every push that was acknowledged before its start must be present too.
+   * Returns the number of lost acknowledged pushes. */
   int
   check_lost (const std::vector<int> &before, const std::vector<int> &after)
   {
@@ -130,8 +131,8 @@ TEST_F (Interval, LosesOnlyTheEnd)
       }
       sent_.clear ();
       n_acknowledged_ = 0;
-      /* Creates all clients before the first push, because the server may be killed before the last
-       * thread has started. */
+      /* All clients are created before the first push, because the server may be killed before the
+       * last thread has started. */
       for (size_t client = 0; client < kClients; client++)
         connections.push_back (std::make_unique<RawClient> (server.address ()));
       for (size_t client = 0; client < kClients; client++)
@@ -145,7 +146,7 @@ TEST_F (Interval, LosesOnlyTheEnd)
       server.wait_until_live ();
       RawClient connection (server.address ());
       n_lost += check_lost (expected, read_counts (connection, kRows));
-      /* A repeated push is applied if it was lost, and not applied again if it was kept. */
+      /* A repeated push is applied only if it was lost. */
       for (const Sent &push : sent_)
         {
           EXPECT_EQ (count (connection, { push.row }, name_of (push.row / kPushes),

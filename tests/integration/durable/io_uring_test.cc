@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server on a system that refuses io_uring. It keeps acknowledged pushes and snapshots, and a
- * server that may use io_uring can continue its directory. */
+/* Tests a server on a system that refuses io_uring. It must keep acknowledged pushes and snapshots,
+ * and a server that may use io_uring must be able to continue its folder. */
 
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ constexpr int64_t kRows = 10;
 class IoUring : public testing::TestWithParam<int>
 {
 protected:
-  /* Adds 1 to the count of every row, and checks all counts. */
+  /* Adds 1 to every row, and checks that every row is `expected`. */
   void
   count_all (DataServer &server, int expected)
   {
@@ -34,7 +34,7 @@ protected:
     EXPECT_EQ (read_counts (connection, kRows), std::vector<int> (kRows, expected));
   }
 
-  /* Kills the server. Returns the event disk_chosen from its log. */
+  /* Kills the server. Returns the event disk_chosen of its log. */
   static std::string
   kill (DataServer &server)
   {

@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server that trains a model is killed during the updates of one trainer, and restarted, in every
- * mode of --durability. The model must be one of its versions, bit by bit, and recent enough for
- * the mode:
+/* A server that trains a model is killed during the updates of one trainer, and then restarted. The
+ * test covers every mode of --durability. The model must be one of its versions, bit by bit, and
+ * must be recent enough for the mode:
  *
  *   commit       no acknowledged update is lost
  *   interval:MS  the lost acknowledged updates span at most MS milliseconds; no update is lost that
- *                the server reported as written, or that came before a flush
+ *                preceded a flush or that the server reported as written
  *   none         the state of the last snapshot
  *
- * Updates that were lost can be sent again under their ids. ROUNDS=1000 in the environment runs
- * more than the default of 6 rounds of each mode; SEED chooses another sequence. */
+ * Lost updates can be sent again under their ids. The environment variable ROUNDS sets the number
+ * of rounds of each mode (default 6), and SEED chooses another random sequence. */
 
 #include <stdlib.h>
 
@@ -39,7 +39,7 @@ struct Mode
 {
   const char *name;
   const char *flag;
-  int64_t interval_ms; /* 0 = no such promise */
+  int64_t interval_ms; /* 0 = no interval is guaranteed */
 
   bool
   is (const char *other) const
@@ -56,7 +56,7 @@ const Mode kModes[] = {
   { "none", "none", 0 },
 };
 
-/* When an update was sent and acknowledged; 0 = not yet. */
+/* The times when an update was sent and acknowledged; 0 = not yet. */
 struct Times
 {
   gint64 sent_ns = 0, acknowledged_ns = 0;
@@ -65,7 +65,8 @@ struct Times
 class ModelCrash : public testing::TestWithParam<Mode>
 {
 protected:
-  /* Sends the updates up to `number` that the server does not have. False: the server has ended. */
+  /* Sends the updates up to `number` that the server does not have yet. Returns false if the server
+   * has ended. */
   bool
   send (RawClient &connection, gint64 number)
   {
@@ -88,15 +89,14 @@ protected:
     return true;
   }
 
-  /* The server has this version on its disk, or promises so. */
+  /* Records that the server has this version on its disk, or guarantees so. */
   void
   expect_kept (gint64 version)
   {
     kept_ = std::max (kept_, version);
   }
 
-  /* Waits until the updates so far are durable, after a snapshot, after a flush, or without
-   * either. */
+  /* Makes the updates so far durable by a snapshot or a flush, or waits until they are. */
   void
   make_durable (RawClient &connection)
   {
@@ -165,7 +165,7 @@ protected:
     killer.join ();
   }
 
-  /* The version that the restarted server has. */
+  /* Checks the version of the restarted server. */
   void
   check_version (gint64 version)
   {
@@ -200,7 +200,7 @@ protected:
     server_->wait_until_live ();
   }
 
-  /* Reads the recovered version, and sends the rest again. */
+  /* Reads the recovered version, and sends the lost updates again. */
   void
   recover ()
   {
@@ -231,9 +231,9 @@ protected:
   std::mt19937 random_ { seed_ };
   ModelStory story_ { seed_ };
   gint64 next_ = 1; /* the first update that the server does not have */
-  gint64 kept_ = 0; /* the newest version that it must keep */
+  gint64 kept_ = 0; /* the newest version that the server must keep */
   std::map<gint64, Times> times_;
-  int n_lost_ = 0; /* acknowledged updates */
+  int n_lost_ = 0; /* lost acknowledged updates */
   std::unique_ptr<DataServer> server_;
 };
 
@@ -262,7 +262,7 @@ TEST_P (ModelCrash, KeepsWhatItsModePromises)
     }
 }
 
-/* --durability=none: the log has neither updates nor resets. */
+/* With --durability=none, the log contains neither updates nor resets. */
 TEST (ModelWithoutDurability, IsThatOfTheLastSnapshot)
 {
   DataServer server (new_folder (), { "--ntrainer=1", "--durability=none" });

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model client in C while its server is killed and restarted: init_model, get_model and
- * update_and_fetch experience a restart as a call that takes longer, also while the server reads
- * its snapshot and refuses them with UNAVAILABLE. The same holds for the functions of stubs.h.
- * Every update is applied once. */
+/* Tests the C client of a model while its server is killed and restarted. To init_model, get_model
+ * and update_and_fetch, a restart must look like a slow call. This also holds while the server
+ * reads its snapshot and refuses them with UNAVAILABLE, and for the functions of stubs.h. Each
+ * update must be applied once. */
 
 #include "plugin/client/remote_model.h"
 
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 constexpr int kUnavailable = 8;
 constexpr gint64 kSecondNs = 1000000000;
 
-/* The result of one call of the client. */
+/* The result of one call. */
 class Result
 {
 public:
@@ -60,7 +60,7 @@ public:
     return *this;
   }
 
-  std::string message; /* empty: success */
+  std::string message; /* "" = success */
   gint64 version = 0;
   Values values;
 
@@ -75,7 +75,7 @@ class ModelRestart : public testing::Test
 protected:
   ModelRestart ()
   {
-    /* The name of a socket must be short, and the name of the test's folder is long. */
+    /* The socket's name must be short, but the path of the test's folder is long. */
     EXPECT_NE (mkdtemp (place_), nullptr);
     address_ = std::string ("unix:") + place_ + "/sock";
   }
@@ -123,7 +123,7 @@ protected:
     return result.message;
   }
 
-  /* Makes the next update, in turn with the client and with the stub that blocks. */
+  /* Makes the next update, in turn with the client and with the blocking stub. */
   std::string
   update (TpsModelClient *client)
   {
@@ -182,8 +182,8 @@ protected:
     return error != nullptr ? error->message : "";
   }
 
-  /* A model that is read is a version that the updates have made, and no older one than has been
-   * acknowledged. */
+  /* Reads the model. It must be one of the versions that the updates made, and not older than the
+   * last acknowledged one. */
   std::string
   get (TpsModelClient *client)
   {
@@ -202,7 +202,7 @@ protected:
     return result.message;
   }
 
-  /* The same by the stub that blocks. */
+  /* Does the same with the blocking stub. */
   std::string
   get_by_stub ()
   {
@@ -216,7 +216,7 @@ protected:
     return "";
   }
 
-  /* Repeats a call, in a thread of its own, until stop(). */
+  /* Repeats a call in another thread until stop(). */
   void
   repeat (std::function<std::string ()> call)
   {
@@ -274,7 +274,7 @@ protected:
 TEST_F (ModelRestart, TheClientGoesOn)
 {
   std::unique_ptr<DataServer> server = make_server ();
-  /* A server that needs three seconds to read the model of its snapshot. */
+  /* This server needs three seconds to read the model of its snapshot. */
   std::unique_ptr<DataServer> slow = make_server (
       { "--enable-faults", "--fault=read:delay=3000,count=1,on=.safetensors" });
   TpsModelClient *initializer = connect (), *reader = connect (), *trainer = connect ();
@@ -282,7 +282,7 @@ TEST_F (ModelRestart, TheClientGoesOn)
 
   options.address = address_.c_str ();
   stub_ = tps_client_new (&options, nullptr);
-  /* The first calls also wait for the server. */
+  /* The first calls also have to wait for the server. */
   std::thread first ([&] { EXPECT_EQ (init (initializer), ""); });
   ASSERT_TRUE (server->start ());
   first.join ();
@@ -327,7 +327,7 @@ TEST_F (ModelRestart, TheClientGoesOn)
         << "the client's calls were refused during the recovery";
 }
 
-/* Without a server, a call ends at its deadline. */
+/* Without a server, a call must end at its deadline. */
 TEST_F (ModelRestart, ACallEndsAtItsDeadlineIfTheServerDoesNotReturn)
 {
   std::unique_ptr<DataServer> server = make_server ();

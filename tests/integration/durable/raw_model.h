@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model with its updates in order, and calls of a server that trains it, without a client
+/* A model with a sequence of updates, and the calls of a server that trains it, without a client
  * library. */
 
 #pragma once
@@ -16,8 +16,7 @@ using updating_test::Values;
 
 inline const updating_test::Shapes kModelShapes = { { 3, 4 }, { 5 } };
 
-/* The gradients of every update and the values of every version, from the first on. Update s makes
- * version s + 1. */
+/* The gradients of all updates and the values of all versions. Update s makes version s + 1. */
 class ModelStory
 {
 public:
@@ -36,7 +35,7 @@ public:
     return spec;
   }
 
-  /* Draws the next update; returns its number. */
+  /* Draws the next update. Returns its number. */
   gint64
   next ()
   {
@@ -46,7 +45,7 @@ public:
     return last ();
   }
 
-  /* The number of the newest update; 0 = none. */
+  /* Returns the number of the newest update; 0 = none. */
   gint64
   last () const
   {
@@ -73,7 +72,7 @@ private:
 
 struct ModelReply
 {
-  int code = -1; /* the connection was lost */
+  int code = -1; /* -1 = the connection was lost */
   gint64 version = 0;
   Values values;
 };
@@ -102,7 +101,8 @@ get_model (RawClient &connection)
   return read_model (connection.Call ("ParameterServer:get_model"));
 }
 
-/* Sends update `number` of the only trainer. The sequence of its push id is the same number. */
+/* Sends update `number` of the only trainer. The sequence number of its push id is also
+ * `number`. */
 inline ModelReply
 update_model (RawClient &connection, const ModelStory &story, gint64 number)
 {

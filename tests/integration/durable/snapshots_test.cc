@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots, copies and imports of a server process, over the wire. */
+/* Tests snapshots, copies and imports of a server process over sockets. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ public:
                                         fields_of<tps_create_table_rpc> (&spec.value)));
   }
 
-  /* Subtracts 1 from each of the rows. */
+  /* Pushes gradients that subtract 1 from each of the rows. */
   void
   push (const Ids &ids)
   {
@@ -72,7 +72,7 @@ public:
     tps_tensor_clear (&arguments.gradient.values);
   }
 
-  /* The first column of all rows. */
+  /* Returns the first column of all rows. */
   Floats
   rows ()
   {
@@ -94,7 +94,7 @@ public:
     return column;
   }
 
-  /* The number of increments; -1 if the snapshot fails. */
+  /* Takes a snapshot. Returns the number of increments, or -1 if the snapshot fails. */
   int
   snapshot (gboolean is_incremental)
   {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* without_io_uring ERRNO PROGRAM ARGUMENT...: runs a program whose calls of io_uring_setup() fail
- * with this number, as under the seccomp profile of a container. Exit code 126: the system has no
- * seccomp filters. */
+/* without_io_uring ERRNO PROGRAM ARGUMENT...: runs a program in which io_uring_setup() fails with
+ * this error number, as under the seccomp profile of a container. The exit code 126 means that the
+ * system has no seccomp filters. */
 
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A host's generated processor that TpsServer serves next to our services. */
+/* Tests a host's generated processor that TpsServer serves next to the project's services. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ const bool kSanitized = true;
 const bool kSanitized = false;
 #endif
 
-/* Numbers of TApplicationException. */
+/* Kinds of TApplicationException. */
 const int kUnknownMethod = 1;
 const int kInternalError = 6;
 const int kProtocolError = 7;
@@ -203,7 +203,7 @@ Text (const std::string &text)
   return wire::structure ({ { 1, wire::text (text) } });
 }
 
-/* The text of a TApplicationException of that kind; any other message fails the test. */
+/* Returns the text of a TApplicationException of this kind. Any other message fails the test. */
 std::string
 ExceptionText (const Answer &answer, int kind)
 {
@@ -292,7 +292,7 @@ ReadBlob (TpsReader *result, TpsWireType type, gpointer bytes, GError **)
   return type == TPS_WIRE_BINARY;
 }
 
-/* The plugin has the Chunks service, and the processor belongs to the server alone. */
+/* The plugin has the Chunks service, but only the server knows the processor. */
 TEST_P (AddedProcessor, CallsThatAreLargerThanAFrameComeInChunks)
 {
   if (std::string (GetParam ().name) != "FramedBinary")
@@ -317,7 +317,7 @@ TEST_P (AddedProcessor, CallsThatAreLargerThanAFrameComeInChunks)
                                       deadline_ns, ReadBlob, &seen, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND)) << error->message;
   g_clear_error (&error);
-  /* A oneway method writes no reply, but the message says that its sender waits for one. */
+  /* A oneway method writes no reply, but here the message says that its sender waits for one. */
   EXPECT_FALSE (tps_client_call_sync (client, "Journal", "note", WriteBlob, &bytes, deadline_ns,
                                       ReadBlob, &seen, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INTERNAL)) << error->message;
@@ -361,7 +361,8 @@ TEST_P (AddedProcessor, FailingOnewayCallDoesNotHarmTheNextReply)
   EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("next"))), "next");
 }
 
-/* 20,000 entries of one byte each, of which generated code makes objects of some 200 bytes. */
+/* The call has 20,000 entries of one byte each. Generated code turns each into an object of some
+ * 200 bytes. */
 TEST_P (AddedProcessor, ObjectsOfGeneratedCodeAreCharged)
 {
   TpsServerOptions options = {};
@@ -371,14 +372,14 @@ TEST_P (AddedProcessor, ObjectsOfGeneratedCodeAreCharged)
   options.budgets = budgets;
   Start (options);
   auto peer = Connect ();
-  /* TpsHostProtocol counts the elements before it reads the first. */
+  /* TpsHostProtocol charges for the elements before it reads the first. */
   Value many = wire::list (wire::Struct, std::vector<Value> (20000, Entry ("")));
   EXPECT_NE (ExceptionText (peer->call ("Journal:count", wire::structure ({ { 1, many } })),
                             kInternalError)
                  .find ("RESOURCE_EXHAUSTED"),
              std::string::npos);
   Value few = wire::list (wire::Struct, std::vector<Value> (2000, Entry ("")));
-  for (int i = 0; i < 20; i++) /* waits for the release of the charges */
+  for (int i = 0; i < 20; i++) /* later calls must find the charges released */
     {
       Answer answer = peer->call ("Journal:count", wire::structure ({ { 1, few } }));
       ASSERT_TRUE (answer.message) << answer.why;
@@ -404,7 +405,7 @@ TEST_P (AddedProcessor, SlowCallsLeaveAWorkerToOthers)
       ASSERT_TRUE (peers.back ()->send_message (ping));
     }
   gate_.WaitForOneInside ();
-  /* Large enough for a worker. */
+  /* The call is large enough to run on a worker. */
   Value tensor = wire::structure ({ { 1, wire::i32 (1) },
                                     { 2, wire::list (wire::I64, { wire::i64 (50000) }) },
                                     { 3, wire::text (std::string (200000, '\0')) } });
@@ -421,7 +422,7 @@ TEST_P (AddedProcessor, SlowCallsLeaveAWorkerToOthers)
     EXPECT_EQ (ReplyText (peers[i]->receive ()), std::to_string (i));
 }
 
-/* The server is freed before the handler returns, because workers belong to the plugin. */
+/* Workers belong to the plugin, so the server may be freed before the handler returns. */
 TEST_P (AddedProcessor, OutlivesTheServerInARunningCall)
 {
   if (std::string (GetParam ().name) != "FramedBinary")
@@ -451,7 +452,7 @@ ResidentBytes ()
   return n_pages * static_cast<size_t> (sysconf (_SC_PAGESIZE));
 }
 
-/* The library and generated code leak 136 bytes per call. */
+/* Without repairs, the library and generated code leak 136 bytes per call. */
 TEST_P (AddedProcessor, LeaksNothing)
 {
   const int n_warm = kSanitized ? 50 : 5000;
@@ -460,7 +461,8 @@ TEST_P (AddedProcessor, LeaksNothing)
   int seqid = 0;
   Start ();
   auto peer = Connect ();
-  /* A leak would be visible in each round. Other growth, as of the heaps of threads, ends. */
+  /* A leak would be visible in every round. Other growth, such as that of threads' heaps, comes to
+   * an end. */
   for (int round = 0; round < 3 && after >= before + (1600u << 10); round++)
     {
       for (int i = round == 0 ? -n_warm : 0; i < n_calls; i++)

@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program with a Thrift server of its own, to which ThriftPS was added later.
+/* A program with its own Thrift server, to which ThriftPS was added later.
  *
  *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--generated]
  *              [--ntrainer=N] [--stall-ms=N] [--tls-cert=FILE]
  *
- * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node.
- * Without --hardened it uses only the library: framed transport, binary protocol,
- * ThriftMultiplexedProcessor. With --hardened-processor only the processor is ours. With
- * --own-server a TpsServer with our services alone replaces its server; with a certificate
- * (--tls-cert) it encrypts connections of clients that use TLS. With --generated our services are
- * generated processors. Prints "listening on PORT"; ends when its standard input ends. */
+ * It serves its Journal as the default service, and the project's services as ps.ParameterServer,
+ * ps.Rendezvous and ps.Node. Without --hardened it uses only the library: framed transport, binary
+ * protocol and ThriftMultiplexedProcessor. With --hardened-processor only the processor is the
+ * project's. With --own-server, a TpsServer with only the project's services replaces the host's
+ * server. With --tls-cert, that server encrypts connections of clients that use TLS. With
+ * --generated, the project's services are generated processors. The program prints "listening on
+ * PORT", and ends when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ typedef struct
 {
   gboolean simple;
   gboolean hardened;
-  gboolean hardened_processor; /* alone, on the library's transports and protocols */
+  gboolean hardened_processor; /* only the processor, on the library's transports and protocols */
   gboolean own_server;
   gboolean generated;
   guint n_trainers;
@@ -61,7 +62,7 @@ parse_flag (const gchar *text, Flags *flags)
   return TRUE;
 }
 
-/* Our services as generated processors of the contract. */
+/* Registers the project's services as generated processors of the contract. */
 static void
 register_generated (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, TpsHostKind kind)
 {

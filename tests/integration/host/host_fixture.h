@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The process of a host, with every kind of server that it can have. */
+/* The process of a host, with every kind of server that a host can have. */
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "tests/integration/host/peer.h"
 
-/* ServiceError as field 1 of a result. */
+/* Checks for a ServiceError as field 1 of a result. */
 inline void
 expect_service_error (const wire::Answer &answer, int code, const std::string &part_of_message)
 {
@@ -32,7 +32,7 @@ struct Variant
   bool hardened;
   wire::Protocol protocol;
   bool framed;
-  bool generated; /* our services are generated processors */
+  bool generated; /* the project's services are generated processors */
 };
 
 inline std::ostream &

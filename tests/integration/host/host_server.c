@@ -18,14 +18,14 @@ struct HostServer
   ThriftTransportFactory *transports;
   ThriftProtocolFactory *protocols;
   ThriftServerTransport *listener;
-  ThriftServer *simple; /* or NULL */
+  ThriftServer *simple; /* NULL = a thread for each connection */
   guint16 port;
   TpsThread thread;
 
   TpsMutex lock;
   TpsCond ended;
   guint n_connections; /* threads that still use the server */
-  GHashTable *sockets; /* open: descriptors */
+  GHashTable *sockets; /* descriptors of open sockets */
   gboolean stopping;
 };
 
@@ -101,8 +101,8 @@ typedef struct
   ThriftTransport *socket;
 } Connection;
 
-/* thrift_transport_factory_get_transport() does not call the factory's method, so this calls it
- * directly. */
+/* thrift_transport_factory_get_transport() does not call the factory's own method, so this function
+ * calls the method directly. */
 static ThriftTransport *
 wrap (HostServer *server, ThriftTransport *socket)
 {
@@ -143,7 +143,7 @@ connection_thread (void *data)
   tps_mutex_lock (&server->lock);
   g_hash_table_remove (server->sockets, GINT_TO_POINTER (fd));
   tps_mutex_unlock (&server->lock);
-  g_object_unref (connection.socket); /* closes */
+  g_object_unref (connection.socket); /* closes the socket */
   tps_mutex_lock (&server->lock);
   server->n_connections--;
   tps_cond_signal (&server->ended);
@@ -240,7 +240,7 @@ host_server_get_port (const HostServer *server)
   return server->port;
 }
 
-/* Connects in order to wake a server that still waits in accept(). */
+/* Wakes a server that still waits in accept() by connecting to it. */
 static void
 knock (const HostServer *server)
 {

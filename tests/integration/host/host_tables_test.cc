@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Embedding tables inside the servers of a host. */
+/* Tests embedding tables inside the servers of a host. */
 
 #include <cstring>
 #include <thread>
@@ -34,7 +34,7 @@ ids (const std::vector<int64_t> &values)
   return tensor (6, { static_cast<int64_t> (values.size ()) }, values.data (), values.size () * 8);
 }
 
-/* create_table: 1000 rows of 4, zero, SGD of learning rate 1. */
+/* Returns the arguments of create_table: 1000 rows of 4 zeros, SGD with learning rate 1. */
 Value
 table (const std::string &name)
 {
@@ -48,7 +48,7 @@ table (const std::string &name)
                                 { 6, optimizer } }) } });
 }
 
-/* apply_row_gradients with -1 in every column. */
+/* Returns the arguments of apply_row_gradients with -1 in every column. */
 Value
 row_push (const std::string &name, const std::vector<int64_t> &rows, const std::string &client,
           int64_t sequence)
@@ -64,7 +64,7 @@ row_push (const std::string &name, const std::vector<int64_t> &rows, const std::
         { 3, wire::structure ({ { 1, wire::text (client) }, { 2, wire::i64 (sequence) } }) } });
 }
 
-/* The elements of lookup_rows. */
+/* Calls lookup_rows, and returns the elements of its result. */
 std::vector<float>
 look_up (Peer *peer, const std::string &name, const std::vector<int64_t> &rows)
 {
@@ -127,7 +127,7 @@ TEST_P (Host, DescribeTellsTheBytesOfTables)
       ASSERT_NE (held, nullptr);
       ASSERT_NE (max, nullptr);
       EXPECT_GE (held->number, least);
-      EXPECT_LE (held->number, least > 0 ? least + 2048 : 0); // rows, and the table itself
+      EXPECT_LE (held->number, least > 0 ? least + 2048 : 0); // for the rows and the table itself
       EXPECT_GT (max->number, 0);
       expect_done (peer->call ("ps.EmbeddingTable:create_table", table ("emb")));
     }

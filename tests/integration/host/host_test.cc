@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS inside the servers of a host, with the library's transports and protocols and with
- * ours. */
+/* Tests ThriftPS inside the servers of a host, with the transports and protocols of the library and
+ * of the project. */
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ const bool kSanitized = true;
 const bool kSanitized = false;
 #endif
 
-/* struct Gradient with a dense FLOAT32 tensor of one dimension. */
+/* Returns a Gradient with a dense FLOAT32 tensor of one dimension. */
 Value
 gradient (const std::vector<float> &elements)
 {
@@ -49,7 +49,7 @@ push (int trainer, int64_t batch, const std::vector<float> &elements)
                             { 4, gradient (elements) } });
 }
 
-/* The elements of a reply's gradient; any other reply fails the test. */
+/* Returns the elements of the gradient in a reply. Any other reply fails the test. */
 std::vector<float>
 elements_of (const Answer &answer)
 {
@@ -92,7 +92,7 @@ TEST_P (Host, AveragesAmongConcurrentConnections)
       auto peer = connect ();
       for (int batch = 0; batch < 10; batch++)
         {
-          /* Large enough for a buffer of its own. */
+          /* The tensor is large enough for its own buffer. */
           std::vector<float> mine (5000, static_cast<float> (i + batch));
           averages[i] = elements_of (
               peer->call ("ps.ParameterServer:average_gradient", push (i, batch, mine)));
@@ -139,7 +139,7 @@ TEST_P (Host, ErrorsOfOurServicesAreTyped)
   EXPECT_EQ (answer.message->body.find (2)->number, 1); /* UNKNOWN_METHOD */
 }
 
-/* A host's transports cannot pass descriptors. */
+/* The transports of a host cannot pass descriptors. */
 TEST_P (Host, SharedMemoryIsUnavailable)
 {
   start ({});
@@ -328,8 +328,8 @@ expect_flat (Process *process, Peer *peer, const std::string &name, const Value 
   const int n_calls = kSanitized ? 1000 : 30000;
   size_t before = 0, after = SIZE_MAX;
   int seqid = 0;
-  /* A leak of 16 bytes per call would be visible in each round. Other growth, as of the heaps of
-   * threads, ends. */
+  /* A leak of 16 bytes per call would be visible in every round. Other growth, such as that of
+   * threads' heaps, comes to an end. */
   const size_t limit = 480u << 10;
   for (int round = 0; round < 5 && after >= before + limit; round++)
     {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The host's own service, written with plain Thrift C GLib: a handler for generated code. */
+/* The host's own service, written with plain Thrift C GLib: the handler of a generated
+ * processor. */
 
 #pragma once
 
@@ -10,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* The generated processor with its handler; owned by the caller. */
+/* Returns the generated processor with its handler. The caller owns it. */
 ThriftProcessor *journal_processor_new (void);
 
 /* The get_type functions of the service's types, for tps_register_types(). */

@@ -168,7 +168,8 @@ Peer::read_some (int timeout_ms, Answer *answer)
   return true;
 }
 
-/* TRUE if there is a reply, or if none can arrive. */
+/* Decodes the next reply from the received bytes. Returns true if there is a reply, or if the bytes
+ * are malformed. */
 bool
 Peer::try_decode (Answer *answer)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client that sends arbitrary bytes, and a server process to send them to. Every wait has a
+/* A client that can send any bytes, and a server process as its target. Every wait has a
  * deadline. */
 
 #pragma once
@@ -17,10 +17,10 @@
 
 namespace wire {
 
-/* The result of waiting for a reply. */
+/* The result of a wait for a reply. */
 struct Answer
 {
-  bool closed = false; /* the connection ended */
+  bool closed = false; /* the connection has ended */
   bool timed_out = false;
   bool malformed = false;
   std::string why;
@@ -44,22 +44,24 @@ public:
   Peer (const Peer &) = delete;
   Peer &operator= (const Peer &) = delete;
 
-  /* FALSE if the other side has closed. */
+  /* Returns false if the other side has closed the connection. */
   bool send (const std::string &bytes);
   bool send_message (const Message &message);
 
   /* Shuts down the sending direction. */
   void end_of_sending ();
 
-  /* Closes at once and discards unread bytes. */
+  /* Closes the connection with a reset, which discards unread bytes. */
   void reset ();
 
-  /* The next message. A frame without a whole message, or with bytes after it, is malformed. */
+  /* Waits for the next message. A frame is malformed if it contains less or more than one
+   * message. */
   Answer receive (int timeout_ms = 20000);
 
   Answer call (const std::string &name, Value arguments, int32_t seqid = 1, int timeout_ms = 20000);
 
-  /* Reads and discards bytes until the connection ends; FALSE if it does not end in time. */
+  /* Reads and discards bytes until the connection ends. Returns false if it does not end in
+   * time. */
   bool wait_for_end (int timeout_ms = 20000);
 
 private:
@@ -69,14 +71,14 @@ private:
   bool try_decode (Answer *answer);
 
   int fd_ = -1;
-  std::unique_ptr<TlsEnd> tls_; /* null: the bytes are sent as they are */
+  std::unique_ptr<TlsEnd> tls_; /* null = not encrypted */
   Protocol protocol_;
   bool framed_;
   std::string received_;
 };
 
-/* A server as a child process that prints "listening on ADDRESS" and ends with its standard input
- * (or SIGTERM). */
+/* A server in a child process. It prints "listening on ADDRESS", and ends with its standard input
+ * or on SIGTERM. */
 class Process
 {
 public:
@@ -86,7 +88,7 @@ public:
   Process (const Process &) = delete;
   Process &operator= (const Process &) = delete;
 
-  /* In the format that Peer accepts. */
+  /* Returns the address in the format that Peer accepts. */
   const std::string &
   address () const
   {
@@ -95,7 +97,7 @@ public:
 
   bool is_alive ();
 
-  /* Ends the process; returns its exit code, or -signal. */
+  /* Ends the process. Returns its exit code, or the negated number of its signal. */
   int end ();
 
   size_t resident_bytes () const;

@@ -44,8 +44,8 @@ struct StockClient
   FleetLogHealthIf *journal;
 };
 
-/* Generated clients read the field `transport`, which a decorator has only if it is set
- * explicitly. */
+/* Generated clients read the field `transport` of the decorator. It must be set explicitly, because
+ * the decorator does not take it from the inner protocol. */
 static ThriftProtocol *
 multiplex (StockClient *client, const gchar *service)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that C GLib's generator creates, of our contract and of the host's, used as by a program
- * without ThriftPS: socket, framed or buffered, binary or compact, multiplexed. */
+/* Clients from C GLib's generator, for the project's contract and for the host's service. They are
+ * used as in a program without ThriftPS: socket, framed or buffered, binary or compact,
+ * multiplexed. */
 
 #pragma once
 
@@ -11,21 +12,22 @@ G_BEGIN_DECLS
 
 typedef struct StockClient StockClient;
 
-/* Registers and repairs the types that the clients use, which would otherwise leak and race. Call
+/* Registers and repairs the types that the clients use. Without this they would leak and race. Call
  * it once. */
 void stock_client_register_types (void);
 
-/* Connects. */
+/* Creates a client and connects it. */
 StockClient *stock_client_new (guint16 port, gboolean framed, gboolean compact);
 void stock_client_free (StockClient *client);
 
-/* Calls ps.ParameterServer.average_gradient with a dense FLOAT32 gradient of one dimension;
- * `average` has room for as many elements. Returns 0 on success, the ServiceError's code with its
- * message in `message` (owned by the caller), or -1 for any other failure. */
+/* Calls ps.ParameterServer.average_gradient with a dense FLOAT32 gradient of one dimension.
+ * `average` must have room for `n_elems` elements. Returns 0 on success, or -1 for any failure
+ * other than a ServiceError. For a ServiceError it returns the code, and stores the message in
+ * `*message`, which the caller owns. */
 gint stock_client_average (StockClient *client, gint trainer, gint64 batch, const gfloat *elements,
                            guint n_elems, gfloat *average, gchar **message);
 
-/* Calls Journal.ping; NULL if it fails. */
+/* Calls Journal.ping. Returns NULL if the call fails. */
 gchar *stock_client_ping (StockClient *client, const gchar *text);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's end of an encrypted connection without its socket: bytes in, records out, and back.
- * It accepts every certificate. */
+/* The client side of an encrypted connection, without a socket. It converts bytes to records and
+ * back, and accepts every certificate. */
 
 #pragma once
 
@@ -20,14 +20,15 @@ public:
   TlsEnd (const TlsEnd &) = delete;
   TlsEnd &operator= (const TlsEnd &) = delete;
 
-  /* Goes on with the handshake; TRUE when it is done. take_output() returns the next flight. */
+  /* Continues the handshake. Returns true when the handshake is complete. take_output() returns the
+   * next flight. */
   bool shake_hands ();
 
-  /* The records of `bytes`, and the record that says that nothing more comes. */
+  /* seal() returns the records of `bytes`. goodbye() returns the close_notify record. */
   std::string seal (const std::string &bytes);
   std::string goodbye ();
 
-  /* Takes the received bytes; returns those inside of whole records. */
+  /* Takes received bytes. Returns the plain bytes of all complete records. */
   std::string open (const std::string &records);
 
   std::string take_output ();

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift messages as values. The writer and the strict reader share no code with the project's
- * own. */
+/* Thrift messages as values. The writer and the strict reader share no code with the project. */
 
 #pragma once
 
@@ -53,8 +52,8 @@ struct Value
   Type key_type = Stop;   /* Map */
   Type value_type = Stop; /* List, Set, Map */
   std::vector<std::pair<int16_t, Value>>
-      fields;               /* Struct; in the order given, twice where given twice */
-  std::vector<Value> items; /* List, Set; of a Map keys and values in turn */
+      fields;               /* Struct: in this order; a field may occur twice */
+  std::vector<Value> items; /* List, Set: elements; Map: keys and values in turn */
 
   const Value *find (int16_t id) const;
 };
@@ -82,28 +81,28 @@ struct Message
 std::string encode_value (Protocol protocol, const Value &value);
 std::string encode (Protocol protocol, const Message &message);
 
-/* The bytes with their length in front. */
+/* Returns the bytes with their length in front. */
 std::string frame (const std::string &bytes);
 
-/* Big-endian numbers, for byte sequences that no value produces. */
+/* Numbers of the protocols, for byte sequences that no value produces. */
 std::string be16 (uint16_t value);
 std::string be32 (uint32_t value);
 std::string varint (uint64_t value);
 
-/* The bytes end before the message does. */
+/* Thrown if the bytes end before the message does. */
 struct Incomplete : std::runtime_error
 {
   using std::runtime_error::runtime_error;
 };
 
-/* The bytes are not a message, with or without more bytes. */
+/* Thrown if the bytes are no message and cannot become one with more bytes. */
 struct Malformed : std::runtime_error
 {
   using std::runtime_error::runtime_error;
 };
 
-/* Reads one message from the start of `bytes` and returns its length. Every byte must be valid in
- * the protocol. */
+/* Reads one message from the start of `bytes`. Stores its length in `*n_bytes`. Every byte must be
+ * valid in the protocol. */
 Message decode (Protocol protocol, const std::string &bytes, size_t *n_bytes);
 
 } // namespace wire

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Well-formed calls of hostile clients to a server with a data directory (data_folder_fixture.h).
+// Tests well-formed calls of hostile clients to a server with a data folder (see
+// data_folder_fixture.h).
 
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -64,7 +65,8 @@ TEST_F (DataFolderAttacks, StormsOfTables)
           EXPECT_THAT (DropTable (client, name + std::to_string (i)),
                        AnyOf (0, kNotFound, kExhausted));
       }
-    // The same name again and again: its push ids and files must not pile up.
+    // The same name is used repeatedly. The push ids and files of its earlier tables must not
+    // accumulate.
     for (int i = 0; i < 300; i++)
       {
         EXPECT_THAT (CreateTable (client, Spec ("storm/again", 1000, 64)), AnyOf (0, kExhausted));
@@ -129,8 +131,8 @@ TEST_F (DataFolderAttacks, ReadLogWithExtremeArguments)
   });
 }
 
-// Calls that wait as long as they may, more than are allowed, from connections that do not read the
-// replies and end.
+// More read_log calls than allowed wait as long as they may. Their connections do not read the
+// replies, and then end.
 TEST_F (DataFolderAttacks, ReadLogWaitsAreBounded)
 {
   Attack (2, [&] (RawClient &, int) {
@@ -174,7 +176,7 @@ TEST_F (DataFolderAttacks, SnapshotsAndRestoresInALoop)
           EXPECT_THAT (TakeSnapshot (client, number), AnyOf (0, kExhausted));
           break;
         case 2:
-          // All tables of a snapshot, of which one exists.
+          // Restores all tables of a snapshot. One of them exists.
           EXPECT_THAT (ErrorCode (Restore (client, { snapshot })), AnyOf (kExists, kExhausted));
           break;
         default:
@@ -191,8 +193,8 @@ TEST_F (DataFolderAttacks, SnapshotsAndRestoresInALoop)
 
 // ---- a full disk --------------------------------------------------------------------------------
 
-// A small file system. This thread and its children are the only ones that see it, so it vanishes
-// with them.
+// A small file system in a mount namespace of this thread. Only this thread and its children see
+// it, so it vanishes with them.
 class Tmpfs
 {
 public:
@@ -224,7 +226,7 @@ private:
   bool is_mounted_;
 };
 
-// A push of 1 MiB, without a push id.
+// Makes a push of 1 MiB without a push id.
 int
 PushMuch (RawClient &client)
 {
@@ -256,7 +258,7 @@ TEST_F (DataFolderAttacks, AFullDisk)
   create_counts (honest, kRows);
   PushOnce (honest);
   ASSERT_EQ (CreateTable (client, Spec ("fill", 1, kCountDim).zeros ()), 0);
-  // An admitted push waits until there is room for its record; later ones are refused.
+  // An admitted push waits until there is room for its record. Later pushes are refused.
   std::atomic<bool> is_over { false };
   std::thread attacker ([&] {
     RawClient pusher (server_->address ());
@@ -273,7 +275,7 @@ TEST_F (DataFolderAttacks, AFullDisk)
   is_over = true;
   EXPECT_TRUE (disk.Grow ());
   attacker.join ();
-  PushOnce (honest); // the server continues by itself
+  PushOnce (honest); // the server must continue by itself
   ExpectCounts ();
   server_->kill ();
   ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();

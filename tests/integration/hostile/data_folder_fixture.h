@@ -1,9 +1,9 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with a data directory, in a memory control group if there is one, and the calls with
-// which hostile clients attack it. While an attack runs, an honest client pushes and looks up. At
-// the end of each test, the server must be alive and its files must be of bounded size. It must
-// have applied every honest push exactly once, also after it has been killed and restarted.
+// A server with a data folder, in a memory control group if possible, and the calls of hostile
+// clients. During an attack, an honest client pushes and looks up. At the end of each test, the
+// server must be alive and its files must have a bounded size. It must have applied every honest
+// push exactly once, even after it has been killed and restarted.
 
 #pragma once
 
@@ -32,17 +32,17 @@ constexpr size_t kMiB = 1 << 20;
 constexpr size_t kGroupMiB = 400;
 constexpr int64_t kRows = 20; // of the honest client's table
 constexpr int kInvalid = 1, kNotFound = 2, kExists = 3, kStale = 4, kExhausted = 7, kAborted = 9;
-// During an attack: while a snapshot of many tables is written, the log grows by the records of
-// that time. An attack with 1,200 tables reaches about 50 MiB in all.
+// Limit during an attack. While a snapshot of many tables is written, the log grows by the records
+// of that time. An attack with 1,200 tables reaches about 50 MiB in total.
 constexpr size_t kMaxFolderMiB = 128;
-// After an attack: one snapshot, and the segments of the log that are in use.
+// Limit after an attack, for one snapshot and the segments of the log that are in use.
 constexpr size_t kMaxRestMiB = 16;
 
 inline size_t
 FolderBytes (const std::string &folder)
 {
   size_t n_bytes = 0;
-  std::error_code ignored; // files vanish meanwhile
+  std::error_code ignored; // files may vanish during the walk
   for (std::filesystem::recursive_directory_iterator at (folder, ignored), end; at != end;
        at.increment (ignored))
     {
@@ -91,8 +91,8 @@ Restore (RawClient &client, const std::vector<std::string> &paths)
   return client.Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments));
 }
 
-// Repeats a call while it is refused with a time to retry, as it is while the server reads the
-// files of another call. Returns the code.
+// Repeats a call as long as its refusal has a retry time, for example while the server reads files
+// for another call. Returns the code of the last reply.
 inline int
 Insist (const std::function<Message ()> &call)
 {
@@ -166,7 +166,7 @@ protected:
     EXPECT_EQ (read_counts (client, kRows), std::vector<int> (kRows, n_pushed_));
   }
 
-  // Takes a snapshot. Afterwards, no other files of the attacks may be left.
+  // Takes a snapshot. Afterwards, no other files from the attacks may remain.
   void
   ExpectFewFiles ()
   {
@@ -180,8 +180,8 @@ protected:
     EXPECT_LE (FolderBytes (folder_ + "/data"), kMaxRestMiB * kMiB);
   }
 
-  // Makes one push of the honest client. If the push is refused for lack of room, it is repeated
-  // under its push id.
+  // Makes one push of the honest client. If it is refused for lack of room, it is repeated under
+  // the same push id.
   void
   PushOnce (RawClient &client)
   {
@@ -196,8 +196,8 @@ protected:
     n_pushed_++;
   }
 
-  // Runs `attack` in `n_threads` threads, each with a client and its number, beside the honest
-  // client.
+  // Runs `attack` in `n_threads` threads, each with its own client and number. The honest client
+  // runs at the same time.
   void
   Attack (int n_threads, const std::function<void (RawClient &client, int number)> &attack)
   {
@@ -222,7 +222,7 @@ protected:
     EXPECT_LE (n_peak_folder_bytes_, kMaxFolderMiB * kMiB) << "the files are not bounded";
   }
 
-  // The names of all tables but the honest one.
+  // Returns the names of all tables except the honest client's.
   std::set<std::string>
   OtherTables ()
   {
@@ -237,7 +237,7 @@ protected:
     return names;
   }
 
-  // False: the disk did not become full within a minute.
+  // Returns false if the disk does not become full within a minute.
   bool
   WaitUntilFull ()
   {

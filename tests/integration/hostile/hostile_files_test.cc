@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Imports, restores and tables with bad files and with names outside of their folder
-// (data_folder_fixture.h).
+// Tests imports, restores and tables with bad files, and with names of files outside of the folder
+// (see data_folder_fixture.h).
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -106,7 +106,7 @@ TEST_F (HostileFiles, BadFiles)
       PutFile (name, bytes);
       names.push_back (name);
     }
-  // A matrix of 1 TiB in a file that takes no room.
+  // A matrix of 1 TiB in a sparse file, which takes no disk space.
   PutFile ("sparse.npy", Numpy ("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, "
                                 "64), }\n"));
   std::filesystem::resize_file (folder_ + "/imports/sparse.npy", size_t { 1 } << 40);
@@ -190,7 +190,7 @@ TEST_F (HostileFiles, PathsOutsideOfTheirFolder)
   EXPECT_THAT (OtherTables (), testing::IsEmpty ());
 }
 
-// Names of tables may have dots and slashes; no file is named after a table.
+// Names of tables may contain dots and slashes, because no file is named after a table.
 TEST_F (HostileFiles, NamesOfTablesThatLookLikePaths)
 {
   RawClient client (server_->address ());

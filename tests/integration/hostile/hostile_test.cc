@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Hostile bytes at the sockets of real processes, with the library as Debian ships it. After each
- * attack the connection must have an error or be closed, replies must be well-formed and small,
- * other clients must be served, and the process must run with bounded memory and CPU time. */
+/* Sends hostile bytes to the sockets of real processes, with the library as Debian ships it. After
+ * each attack the connection must have an error or be closed, and replies must be well-formed and
+ * small. Other clients must be served, and the process must run with bounded memory and CPU
+ * time. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -36,8 +37,8 @@ const bool kSanitized = true;
 const bool kSanitized = false;
 #endif
 
-const size_t kMaxErrorBytes = 2048;  /* of a reply to an attack */
-const size_t kMaxGrowth = 64u << 20; /* the pool keeps buffers of every size that was requested */
+const size_t kMaxErrorBytes = 2048;  /* limit for a reply to an attack */
+const size_t kMaxGrowth = 64u << 20; /* the pool keeps buffers of every size that was used */
 const double kMaxCpuSeconds = kSanitized ? 30 : 1.5;
 
 /* ---- targets ------------------------------------------------------------------------------- */
@@ -65,7 +66,7 @@ gradient_arguments ()
                             { 4, wire::structure ({ { 1, tensor } }) } });
 }
 
-/* Creates a table; a second creation is allowed. */
+/* Returns arguments of create_table, which may be called again with the same arguments. */
 Value
 create_table_arguments ()
 {
@@ -84,9 +85,9 @@ struct Target
   const char *name;
   std::vector<std::string> argv;
   bool ends_by_signal;
-  bool soon_gives_up;      /* on peers that stall */
-  bool library_transports; /* framed transport and binary protocol as Debian ships them */
-  bool encrypts;           /* where a client asks for it: started with --tls-cert */
+  bool soon_gives_up;      /* closes connections that stall after a short time */
+  bool library_transports; /* Debian's framed transport and binary protocol */
+  bool encrypts;           /* on request; the server has --tls-cert */
   Victim victim;
 };
 
@@ -138,7 +139,7 @@ targets ()
   return all;
 }
 
-/* The processes survive all attacks. */
+/* The processes, which must survive all attacks. */
 std::map<std::string, std::unique_ptr<Process>> &
 processes ()
 {
@@ -146,7 +147,7 @@ processes ()
   return all;
 }
 
-/* A server reads its certificate when it starts. */
+/* Starts a target. A server reads its certificate at its start. */
 std::unique_ptr<Process>
 start (const Target &target)
 {
@@ -178,12 +179,12 @@ process_of (const Target &target)
 bool
 is_success (const Answer &answer)
 {
-  /* Declared exceptions are in field 1. */
+  /* Field 1 of a result has its declared exception. */
   return answer.message && answer.message->kind == wire::Reply
          && answer.message->body.find (1) == nullptr;
 }
 
-/* A well-formed call on a connection of its own. */
+/* Makes a well-formed call on its own connection. */
 void
 expect_served (Peer *peer, const Form &form, const Victim &victim)
 {
@@ -198,7 +199,7 @@ expect_served (Peer *peer, const Form &form, const Victim &victim)
     }
 }
 
-/* A reply to an attack is short and contains only known text, never memory of the server. */
+/* A reply to an attack must be short and contain only known text, never memory of the server. */
 void
 expect_harmless (const Form &form, const Answer &answer)
 {
@@ -209,14 +210,14 @@ expect_harmless (const Form &form, const Answer &answer)
     }
 }
 
-/* The end of a connection, or its next message as it was written. */
+/* Returns the next message as text, or a text for the end of the connection. */
 std::string
 to_text (const Form &form, const Answer &answer)
 {
   return answer.message ? wire::encode (form.protocol, *answer.message) : "the end";
 }
 
-/* `told` becomes the answers of the server. */
+/* Checks the outcome of an attack. Stores the server's replies in `*told`. */
 void
 expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Peer *peer,
                 std::vector<std::string> *told)
@@ -228,7 +229,7 @@ expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Pe
   switch (attack.outcome)
     {
     case Outcome::Refused:
-      /* Some attacks contain several messages. Replies are allowed, but no success. */
+      /* Some attacks contain several messages. Replies are allowed, but none may report success. */
       while (answer.message && !answer.closed)
         {
           EXPECT_FALSE (is_success (answer));
@@ -324,14 +325,14 @@ forms ()
   return all;
 }
 
-/* Whether the target supports this form. */
+/* Returns true if the target supports this form. */
 bool
 speaks (const Target &target, const Form &form)
 {
   return !target.library_transports || (form.framed && form.protocol == Protocol::Binary);
 }
 
-/* The requirements of an attack that the target meets. */
+/* Returns the requirements of attacks that the target meets. */
 unsigned
 needs_of (const Form &form, const Target &target)
 {
@@ -355,7 +356,8 @@ transports_of (const Target &target)
   return { Transport::Plain };
 }
 
-/* A connection that is encrypted has half of the forms: names mean the same on both. */
+/* On encrypted connections only the multiplexed forms are tested, because the names of methods do
+ * not depend on the encryption. */
 std::vector<Case>
 cases ()
 {
@@ -372,7 +374,7 @@ cases ()
 class Hostile : public testing::TestWithParam<Case>
 {
 protected:
-  /* The server's replies to the attacker. */
+  /* Runs the attack, and returns the server's replies to the attacker. */
   std::vector<std::string>
   attack_over (Transport transport)
   {
@@ -398,7 +400,7 @@ protected:
   }
 };
 
-/* An encrypted connection is told the same, word for word. */
+/* Over an encrypted connection, the replies must be the same, word for word. */
 TEST_P (Hostile, HarmsNobody)
 {
   std::vector<std::string> told = attack_over (GetParam ().transport);
@@ -465,14 +467,14 @@ protected:
     return hostile::call (form_, target_.victim, target_.victim.arguments);
   }
 
-  /* Fewer connections, because each needs a handshake. */
+  /* Encrypted connections need a handshake, so the test makes fewer of them. */
   int
   few_over_tls (int n) const
   {
     return GetParam ().transport == Transport::Tls ? n / 10 : n;
   }
 
-  /* Sends, shuts down the sending direction, and reads all replies. */
+  /* Sends bytes, shuts down the sending direction, and reads all replies. */
   void
   send_and_expect_harmless (const std::string &bytes)
   {
@@ -518,7 +520,7 @@ TEST_P (HostileCrowd, RandomBytes)
       std::string bytes (random () % 300, '\0');
       for (char &byte : bytes)
         byte = static_cast<char> (random ());
-      /* Half of them pass the first check. */
+      /* Half of the byte sequences pass the first check. */
       if (i % 2 == 0)
         {
           if (form_.framed)
@@ -562,7 +564,7 @@ TEST_P (HostileCrowd, MutatedCalls)
               call.erase (place, 1);
             }
         }
-      /* Half of them have a correct frame length. */
+      /* Half of the calls get a correct frame length. */
       if (form_.framed && i % 2 == 0)
         call = wire::frame (call.substr (4));
       send_and_expect_harmless (call);
@@ -602,8 +604,8 @@ TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNobody)
   watch.expect_calm ();
 }
 
-/* A large request from a client that closes before the reply: writing the reply must not end the
- * process. */
+/* The client sends a large request and closes before the reply. The failed write of the reply must
+ * not end the process. */
 TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
 {
   Value arguments = target_.victim.arguments;
@@ -623,8 +625,8 @@ TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
   EXPECT_TRUE (process_.is_alive ());
 }
 
-/* Requests whose replies are not read: the server must stop reading, or close. It must not queue
- * replies without bound. */
+/* The client does not read its replies. The server must stop reading or close the connection, and
+ * must not queue replies without a limit. */
 TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
 {
   if (target_.victim.binary_field == 0)
@@ -644,7 +646,7 @@ TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
     }
 }
 
-/* Calls that generated code abandons in the middle, after it has read a part. */
+/* Generated code abandons these calls after it has read a part of them. */
 TEST_P (HostileCrowd, FailingInTheMiddleOfACallLeaksNothing)
 {
   if (target_.victim.binary_field == 0)
@@ -677,11 +679,11 @@ TEST_P (HostileCrowd, FailingInTheMiddleOfACallLeaksNothing)
   expect_served (bystander.get (), form_, target_.victim);
   if (!kSanitized)
     {
-      EXPECT_LE (process_.resident_bytes (), before + (8u << 20)); /* the keys alone: 108 MB */
+      EXPECT_LE (process_.resident_bytes (), before + (8u << 20)); /* the keys alone take 108 MB */
     }
 }
 
-/* Runs last: the exit code includes the reports of the sanitizers. */
+/* Runs last, because the exit codes include the reports of the sanitizers. */
 class Survivors : public testing::Environment
 {
 public:

@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that send large requests and leave in every possible way. Meanwhile well-behaved clients
-// must be served in time, and the work for the clients that left must end. Deadlines are generous:
-// without a fix these tests take minutes or hang.
+// Clients send large requests and leave in every possible way. Meanwhile, well-behaved clients must
+// be served in time, and the work for the clients that left must end. The deadlines are generous: a
+// server with the defects that these tests look for takes minutes or hangs.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -96,8 +96,8 @@ protected:
     EXPECT_EQ (server_->Wait (), 0);
   }
 
-  // A client that is served. During a storm all places for connections may be taken for a moment,
-  // so this tries again.
+  // Returns a client that is served. During a storm all connection slots may be taken for a moment,
+  // so the function tries repeatedly.
   static std::unique_ptr<RawClient>
   NewClient (const std::string &address)
   {
@@ -109,7 +109,7 @@ protected:
       }
   }
 
-  // Runs a round of two trainers, a round that lacks a trainer, and small calls.
+  // Runs a round of two trainers, a round that lacks a trainer, and some small calls.
   void
   ExpectServed ()
   {
@@ -117,7 +117,7 @@ protected:
     auto first = NewClient (tcp_), second = NewClient (unix_);
     RawClient &one = *first, &two = *second;
     batch_ += 2000; // beyond the batches of the storm
-    // Both messages are made before the round begins, because it lasts one second.
+    // Both messages are built before the round begins, because the round lasts only one second.
     std::string first_push = ManyCalls ("ParameterServer:average_gradient",
                                         Push (0, batch_, 1000000, 2.0f), 1);
     std::string second_push = ManyCalls ("ParameterServer:average_gradient",
@@ -175,7 +175,7 @@ TEST_F (LeavingClientsTest, WaitsForKeysKeepNoPlace)
     }
 }
 
-// A TCP socket whose close waits for bytes that the other end never reads.
+// Returns a TCP socket whose close() blocks until its peer has read all bytes, which it never does.
 int
 NewLingeringSocket (std::vector<int> *listeners)
 {
@@ -199,7 +199,7 @@ NewLingeringSocket (std::vector<int> *listeners)
   return fd;
 }
 
-// Whether it was sent: the kernel may refuse.
+// Returns true if the descriptor was sent. The kernel may refuse it.
 bool
 SendDescriptor (int to, const std::string &bytes, int fd)
 {
@@ -229,7 +229,8 @@ TEST_F (LeavingClientsTest, LingeringDescriptorsBlockNoThread)
       int fd = NewLingeringSocket (&listeners);
       struct linger off = {};
       if (!SendDescriptor (leaving.fd (), MessageBytes ({}, "Node:describe", 1), fd))
-        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // otherwise this close would wait
+        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // otherwise close() would block
+                                                                  // here
       close (fd);
     }
   ExpectServed ();
@@ -237,7 +238,7 @@ TEST_F (LeavingClientsTest, LingeringDescriptorsBlockNoThread)
     close (listener);
 }
 
-// A storm of all attacks, the same in every run.
+// A storm of all attacks, in the same order in every run.
 TEST_F (LeavingClientsTest, AStormOfThemLeavesNothingBehind)
 {
   std::mt19937 dice (20261122);
@@ -282,7 +283,7 @@ TEST_F (LeavingClientsTest, AStormOfThemLeavesNothingBehind)
       storm (200);
       ExpectServed ();
     }
-// sanitizers, which keep freed memory
+// Sanitizers keep freed memory, so they are excluded.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT (ResidentKib (server_->pid ()), before_kib + (64 << 10));
 #endif

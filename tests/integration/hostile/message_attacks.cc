@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Invalid messages: frames, headers, truncation. */
+/* Invalid messages: bad frames, bad headers and truncated messages. */
 
 #include "tests/integration/hostile/pieces.h"
 
@@ -21,7 +21,7 @@ zero_length_frame (const Form &, const Victim &)
 std::string
 frame_length_all_ones (const Form &, const Victim &)
 {
-  /* Without frames it is a message that begins with 0xff. */
+  /* Without frames, this is a message that begins with 0xff. */
   return wire::be32 (0xffffffff) + std::string (64, 'x');
 }
 
@@ -118,7 +118,7 @@ stalled_in_the_first_bytes (const Form &form, const Victim &victim)
   return good_call (form, victim).substr (0, 3);
 }
 
-/* Announces 16 MB and sends a little of it. */
+/* Announces 16 MB and sends only a few bytes of it. */
 std::string
 stalled_in_16_mb (const Form &form, const Victim &victim)
 {

@@ -37,7 +37,7 @@ public:
     EXPECT_EQ (scan.error, "");
   }
 
-  /* A reader in front of the arguments struct. */
+  /* Returns a reader in front of the arguments struct. */
   TpsReader *
   arguments ()
   {
@@ -45,8 +45,8 @@ public:
     return &in;
   }
 
-  /* A reader in front of the value of the first field, like the result in a client. `type` is its
-   * type, STOP if there is none. */
+  /* Returns a reader in front of the value of the first field, as for the result in a client.
+   * Stores the value's type in `*type`, or STOP if there is no field. */
   TpsReader *
   result (TpsWireType *type)
   {
@@ -63,7 +63,8 @@ private:
   TpsReader in;
 };
 
-/* The reason for which `decode` refuses a message; "" if it accepts it. */
+/* Returns the error message with which `decode` refuses a message, or "" if it accepts the
+ * message. */
 inline std::string
 refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> &decode)
 {
@@ -78,7 +79,7 @@ refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> 
   return error->message;
 }
 
-/* Bytes that depend on their position. */
+/* Returns a tensor whose bytes depend on their position. */
 inline TpsTensor
 counting_tensor (TpsDType dtype, std::vector<gint64> dims)
 {
@@ -113,7 +114,7 @@ put_struct (TpsWriter *out, gint16 id, const Write &write)
   tps_writer_struct_end (out);
 }
 
-/* A Tensor's fields. */
+/* Writes the fields of a Tensor. */
 inline Write
 tensor_fields (gint32 dtype, std::vector<gint64> shape, gsize n_bytes)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arguments and results of Rendezvous and Node. */
+/* Tests the arguments and results of Rendezvous and Node. */
 
 #include <cmath>
 

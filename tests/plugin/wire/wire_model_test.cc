@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arguments and results of init_model, get_model and update_and_fetch_model. */
+/* Tests the arguments and results of init_model, get_model and update_and_fetch_model. */
 
 #include <cmath>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/* FLOAT32 [n] of 0, 1, 2, … */
+/* Returns the FLOAT32 vector 0, 1, …, n - 1. */
 TpsTensor
 counting (gint64 n)
 {

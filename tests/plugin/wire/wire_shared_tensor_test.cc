@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors whose elements are in memory that their sender may change at any time. */
+/* Tests tensors in memory that the sender may change at any time. */
 
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace thriftps {
 namespace {
 
-/* Segment 1, of 4 KiB; a pool for copies with room for `limit` bytes. */
+/* Shares segment 1, of 4 KiB. The pool for copies has room for `limit` bytes. */
 class FakeSharing
 {
 public:
@@ -136,7 +136,8 @@ TEST_F (SharedTensor, whatIsKeptIsTheReadersOwn)
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
 }
 
-/* The bytes that a log records must not change while they are written. */
+/* The bytes that go to a log must not change while they are written, so a reader may copy all of
+ * them. */
 TEST_F (SharedTensor, aReaderMayCopyAll)
 {
   copies_shared = true;

@@ -100,7 +100,7 @@ TEST_P (Bags, gradientsComeAsTheyWent)
       }
 }
 
-/* Small tensors are copied; tensors of 5,000 elements stay in the buffers that received them. */
+/* Small tensors are copied. Tensors of 5,000 elements stay in the buffers that received them. */
 INSTANTIATE_TEST_SUITE_P (Sizes, Bags, testing::Values (0, 1, 20, 5000));
 
 TEST (WireLookupBags, largeTensorsAreNotCopied)
@@ -142,7 +142,8 @@ lookup_refusal (const Write &arguments)
   });
 }
 
-/* The second of three queries is the bad one. */
+/* Returns the error message for a list of three queries, of which the second has the fields
+ * `fields`. */
 std::string
 query_refusal (const Write &fields)
 {

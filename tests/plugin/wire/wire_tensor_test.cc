@@ -100,7 +100,7 @@ TEST (WireTensor, aPartOfABufferIsSentFromThere)
   expect_equal (got, part);
 }
 
-/* The received body becomes the tensor. */
+/* The buffer that received the body must become the tensor. */
 TEST (WireTensor, aLargeTensorIsNotCopied)
 {
   g_auto (TpsTensor) sent = counting_tensor (TPS_DTYPE_FLOAT64, { 1000 });

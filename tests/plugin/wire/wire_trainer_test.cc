@@ -95,7 +95,8 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_STREQ (got->device, "cuda:1");
 }
 
-/* The required fields except `without`, followed by the fields of `more`. */
+/* Returns the error message for a plan with the required fields except `without`, followed by the
+ * fields of `more`. */
 std::string
 plan_refusal (
     gint without, const Write &more = [] (TpsWriter *) {})
