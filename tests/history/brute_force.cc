@@ -12,14 +12,15 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/* The relevant state of a server at one moment. */
+/* The state of a server at one moment, as far as clients can observe it. */
 struct Server
 {
   Bytes order;           /* pushes, by index */
-  uint8_t n_durable = 0; /* of the order */
-  /* by row: the length of the order that has been checked for it */
+  uint8_t n_durable = 0; /* length of the durable prefix of `order` */
+  /* by row: the length of the prefix of `order` that has been applied to the row */
   Bytes n_applied;
-  std::set<uint8_t> waiting;        /* pushes that have arrived but have no place yet */
+  std::set<uint8_t> waiting;        /* pushes that have arrived but have no place in the order
+                                     * yet */
   std::map<uint8_t, Bytes> samples; /* by open read: whether each row has been sampled */
 
   bool
@@ -66,7 +67,8 @@ private:
            != rows + history_.pushes[push].n_rows;
   }
 
-  /* Skips pushes to other rows: the time of their application cannot be observed. */
+  /* Skips pushes to other rows. They do not change the row, so no read can show when they are
+   * applied. */
   void
   skip_others (Server *server) const
   {
@@ -130,7 +132,7 @@ private:
     std::vector<uint32_t> counts (history_.n_clients);
 
     if (read.first_value == SIZE_MAX)
-      return false; /* its reply is never seen */
+      return false; /* no reply shows the values */
     for (uint32_t at = 0; at < server.n_applied[row]; at++)
       counts[history_.pushes[server.order[at]].client] += touches (server.order[at], row);
     return std::equal (counts.begin (), counts.end (), history_.values_of (read, i));
@@ -214,7 +216,7 @@ private:
   }
 
   const History &history_;
-  std::set<Server> servers_; /* all servers that are possible now */
+  std::set<Server> servers_; /* all servers that are possible at this event */
 };
 
 } // namespace

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same verdict as check_history(), found by an exhaustive search of the steps that the server
- * of check.h may take. It is for histories of about ten operations. It shares only the reader of
- * the file with the checker. */
+/* Returns the same verdict as check_history() by an exhaustive search of the steps that the server
+ * of check.h may take. The search is for histories of about ten operations. It shares only the
+ * reader of the file with the checker. */
 
 #pragma once
 

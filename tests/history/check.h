@@ -1,18 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Decides whether a server of durability COMMIT may have answered as a history says.
+/* Decides whether a server with durability COMMIT may have given the replies of a history.
  *
- * A history is valid if there is one order of all pushes such that
- *   - each push takes its place in the order once, however often it is attempted: after its first
- *     attempt since the last restart, and before its acknowledgement;
- *   - each value of a row counts the pushes of a prefix of that order, and the prefixes that are
- *     seen of one row grow with real time; different rows may be at different places of the order;
- *   - when a push is acknowledged, it and all pushes before it are visible in all rows;
- *   - a crash keeps a prefix of the order, with every push that was acknowledged or that an
- *     earlier crash has kept.
+ * A history is valid if there is one order of all pushes with these properties:
+ *   - Each push takes its place in the order once, however often it is attempted. It takes its
+ *     place after its first attempt since the last restart, and before its acknowledgement.
+ *   - Each value of a row counts the pushes of a prefix of the order. The prefixes that reads show
+ *     of one row grow with real time. Different rows may be at different places of the order.
+ *   - When a push is acknowledged, it and all pushes before it are visible in all rows.
+ *   - A crash keeps a prefix of the order. The prefix has every push that was acknowledged or that
+ *     an earlier crash has kept.
  *
- * The check takes time and memory in proportion to the history, times a logarithm for the
- * sorting of equal rows. README.md explains why it is exact. */
+ * The check takes time and memory in proportion to the history, times a logarithm for sorting equal
+ * rows. README.md explains why it is exact. */
 
 #pragma once
 
@@ -25,14 +25,14 @@ namespace history {
 
 struct Anomaly
 {
-  std::string name; /* those of README.md */
-  uint32_t line;    /* of the file, where the anomaly shows */
-  std::string text; /* which operation, which row, and why */
+  std::string name; /* a name in README.md */
+  uint32_t line;    /* of the file, where the anomaly is visible */
+  std::string text; /* the operation, the row and the reason */
 };
 
-/* Anomalies in the order in which they were found, at most kMaxAnomalies. The history is valid if
- * there are none. Reads are checked one by one first; the order of pushes is checked only if each
- * read is possible. */
+/* Returns at most kMaxAnomalies anomalies, in the order of their detection. The history is valid if
+ * there are none. All reads are checked one by one first. The order of pushes is checked only if
+ * each read is possible. */
 constexpr size_t kMaxAnomalies = 10;
 std::vector<Anomaly> check_history (const History &history);
 

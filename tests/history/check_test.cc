@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The checker against examples, and against an exhaustive search of the server's steps.
- * SEEDS=100000 in the environment compares more histories; FIRST_SEED chooses others. */
+/* Tests the checker with examples, and compares it with an exhaustive search of the server's steps.
+ * The environment variable SEEDS sets the number of compared histories, and FIRST_SEED chooses
+ * others. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,14 +40,15 @@ parsed (const std::string &text)
   return history;
 }
 
-/* A file of two clients and three rows. */
+/* Returns a file of two clients and three rows. */
 std::string
 with_head (const std::string &events)
 {
   return "thriftps history 1\nclients 2\nrows 3\n" + events;
 }
 
-/* "" for a valid history, else the first anomaly: "line 5: lost-push: ..." */
+/* Returns "" for a valid history. Otherwise it returns the first anomaly, such as "line 5:
+ * lost-push: ...". */
 std::string
 verdict (const std::string &events)
 {
@@ -219,7 +221,7 @@ TEST (HistoryCheck, findsACrashThatKeptALaterPushWithoutAnAnswer)
                HasSubstr ("not-a-prefix"));
 }
 
-/* ---- against the search ---------------------------------------------------------------------- */
+/* ---- comparison with the search -------------------------------------------------------------- */
 
 namespace {
 

@@ -22,7 +22,7 @@ namespace {
 constexpr mode_t kFolderMode = S_IFDIR | 0700;
 constexpr mode_t kFileMode = S_IFREG | 0600;
 
-/* The state behind the functions below. FUSE calls them one at a time. */
+/* The state behind the FUSE functions below. FUSE calls them one at a time. */
 struct FileSystem
 {
   thriftps::SimulatedDisk *disk;
@@ -35,7 +35,7 @@ here ()
   return static_cast<FileSystem *> (fuse_get_context ()->private_data);
 }
 
-/* A negative errno, as FUSE requires; takes `error`. */
+/* Returns a negative errno, as FUSE requires. Takes `error`. */
 int
 errno_of (GError *error)
 {
@@ -257,7 +257,7 @@ sync_file (const char *, int, fuse_file_info *info)
   return file->disk->sync (file, &error) ? 0 : errno_of (error);
 }
 
-/* The kernel must not cache anything, because a power cut changes files without its knowledge. */
+/* The kernel must not cache anything, because it does not know that a power cut changes files. */
 void *
 init (fuse_conn_info *, fuse_config *config)
 {

@@ -6,7 +6,7 @@
 
 namespace history {
 
-/* Removes nodes without predecessors until none is left. Returns the number of remaining
+/* Removes nodes without predecessors until none are left. Returns the number of remaining
  * predecessors of each node, which is zero for removed nodes. */
 std::vector<uint32_t>
 Graph::count_unsorted () const
@@ -32,7 +32,8 @@ Graph::count_unsorted () const
 }
 
 /* Each remaining node has a remaining predecessor, so a walk against the edges reaches a cycle.
- * Reports should show a short cycle, so the shortest one through that node is returned. */
+ * Short cycles make readable reports, so the function returns the shortest cycle through the node
+ * that it reaches. */
 std::vector<uint32_t>
 Graph::find_cycle () const
 {
@@ -52,7 +53,7 @@ Graph::find_cycle () const
   return find_way_round (node);
 }
 
-/* `node` is on a cycle. */
+/* Returns the shortest cycle through `node`, which must be on a cycle. */
 std::vector<uint32_t>
 Graph::find_way_round (uint32_t node) const
 {

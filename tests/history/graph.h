@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A directed graph of up to 2^32 - 2 nodes. It is built once, and finds cycles and reachable
+/* A directed graph of up to 2^32 - 2 nodes. It is built once. It finds cycles and reachable
  * nodes. */
 
 #pragma once
@@ -14,7 +14,7 @@ namespace history {
 class Graph
 {
 public:
-  /* `list (add)` must call add (from, to) for each edge. It is called twice and must produce the
+  /* `list (add)` must call add (from, to) for each edge. It is called twice, and must produce the
    * same edges both times. */
   template <typename List>
   Graph (uint32_t n_nodes, List list) : begins_ (static_cast<size_t> (n_nodes) + 2)
@@ -32,11 +32,11 @@ public:
     return static_cast<uint32_t> (begins_.size () - 2);
   }
 
-  /* The nodes of a cycle, in its order; empty if there is none. */
+  /* Returns the nodes of a cycle in the order of its edges, or none if there is no cycle. */
   std::vector<uint32_t> find_cycle () const;
 
-  /* For each node its predecessor on a path from one of `starts`. A start is its own predecessor;
-   * unreachable nodes have kUnreached. */
+  /* Returns for each node its predecessor on a path from one of `starts`. A start is its own
+   * predecessor. An unreachable node has kUnreached. */
   std::vector<uint32_t> reach (const std::vector<uint32_t> &starts) const;
 
   static constexpr uint32_t kUnreached = UINT32_MAX;

@@ -19,7 +19,7 @@ namespace {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Lines of a file, split into words that are valid until the next line is read. */
+/* The lines of a file. Their words are valid until the next line is read. */
 class Lines
 {
 public:
@@ -27,7 +27,8 @@ public:
   {
   }
 
-  /* FALSE at the end. Skips empty lines and comments. */
+  /* Reads the next line that is neither empty nor a comment. Returns false at the end of the
+   * file. */
   bool
   next ()
   {
@@ -38,7 +39,7 @@ public:
     return true;
   }
 
-  /* Empty at the end of the line. */
+  /* Returns the next word, or an empty one at the end of the line. */
   std::string_view
   word ()
   {
@@ -62,7 +63,8 @@ private:
     return line_.empty () || line_[0] == '#';
   }
 
-  /* Moves the rest to the front and reads more. FALSE at the end of the file. */
+  /* Moves the unread bytes to the front of the buffer, and reads more. Returns false at the end of
+   * the file. */
   bool
   fill ()
   {
@@ -111,7 +113,7 @@ private:
   uint32_t number_ = 0;
 };
 
-/* FALSE: not a whole number below kNone. */
+/* Returns false if the word is not a whole number below kNone. */
 bool
 parse_count (std::string_view word, uint32_t *count)
 {
@@ -147,7 +149,7 @@ struct Open
 struct Client
 {
   uint32_t n_acked = 0; /* pushes 1 to n_acked have been acknowledged */
-  uint32_t n_sent = 0;  /* n_acked, or one more */
+  uint32_t n_sent = 0;  /* n_acked or n_acked + 1 */
   std::vector<uint32_t> pushes;
 };
 
@@ -274,7 +276,7 @@ private:
     n_open_--;
   }
 
-  /* The rest of the line: distinct rows. */
+  /* Reads distinct rows from the rest of the line. Returns their number. */
   uint32_t
   read_rows (uint32_t *first_row)
   {
@@ -420,7 +422,7 @@ private:
   Lines lines_;
   History &history_;
   std::vector<Client> clients_;
-  std::vector<uint32_t> row_lines_; /* by row: the line that named it last */
+  std::vector<uint32_t> row_lines_; /* by row: the last line that named it */
   std::unordered_map<uint32_t, Open> open_;
   uint32_t n_open_ = 0;
   bool is_running_ = true;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A history of countable pushes in memory, and its reader. FORMAT.md describes the file. */
+/* A history of countable pushes in memory, and its reader. For the file's format see FORMAT.md. */
 
 #pragma once
 
@@ -14,15 +14,15 @@ namespace history {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/* The number of an event in the history: events are totally ordered. */
+/* The number of an event in the history. Events are totally ordered. */
 using Time = uint32_t;
 
 enum class EventKind : uint8_t
 {
-  push,    /* the first attempt of a push, or another one before it has been acknowledged */
-  ack,     /* of a push that had not been acknowledged */
+  push,    /* an attempt of a push that has not been acknowledged */
+  ack,     /* the first acknowledgement of a push */
   unknown, /* an attempt ended without a reply */
-  repeat,  /* an attempt of an acknowledged push, or its end: must change nothing */
+  repeat,  /* an attempt of an acknowledged push, or its end; it must change nothing */
   read,
   values, /* the values that a read returned */
   lost,   /* a read ended without a reply */
@@ -33,14 +33,14 @@ enum class EventKind : uint8_t
 struct Event
 {
   EventKind kind;
-  uint32_t what; /* index of the push or the read; kNone of crashes and restarts */
-  uint32_t line; /* of the file, from 1 */
+  uint32_t what; /* index of the push or the read; kNone for a crash or a restart */
+  uint32_t line; /* line of the file, from 1 */
 };
 
 struct Push
 {
   uint32_t client;
-  uint32_t number;    /* of the client, from 1 */
+  uint32_t number;    /* of this client, from 1 */
   uint32_t first_row; /* in History::rows */
   uint32_t n_rows;
 };
@@ -50,7 +50,7 @@ struct Read
   uint32_t who;
   uint32_t first_row; /* in History::rows */
   uint32_t n_rows;
-  size_t first_value; /* in History::values: n_rows times n_clients counts */
+  size_t first_value; /* in History::values: n_rows * n_clients counts */
 };
 
 /* A value of a row that is not a whole number of pushes. */
@@ -90,11 +90,11 @@ struct History
   }
 };
 
-/* Reads a whole file. FALSE: it violates a rule of FORMAT.md, and `error` names the line and the
- * rule. */
+/* Reads a whole file. If the file violates a rule of FORMAT.md, returns false and stores the line
+ * and the rule in `*error`. */
 bool read_history (FILE *in, History *history, std::string *error);
 
-/* "push 17 of client 2". */
+/* Returns a text such as "push 17 of client 2". */
 std::string to_text (const Push &push);
 
 } // namespace history

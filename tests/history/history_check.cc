@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* history_check [FILE]: checks a history of countable pushes (FORMAT.md), by default from standard
- * input. Prints one line with the verdict, and one for each anomaly.
+/* history_check [FILE]: checks a history of countable pushes (FORMAT.md). By default it reads the
+ * history from standard input. It prints one line with the verdict, and one line per anomaly.
  *
  * Exit code: 0 valid, 1 not valid, 2 not a history. */
 

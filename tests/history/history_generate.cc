@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* history_generate N_OPERATIONS [SEED [CRASHES]]: prints a valid history, for measurements of
+/* history_generate N_OPERATIONS [SEED [CRASHES]]: prints a valid history, which serves to measure
  * history_check. */
 
 #include <cstdio>

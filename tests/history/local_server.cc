@@ -11,12 +11,12 @@ namespace {
 
 constexpr gint64 kSegmentBytes = 64 << 10;
 constexpr gsize kStagedBytes = 32 << 10;
-/* less than kSentAgain, so that repeats also arrive below the floor */
+/* The window is smaller than kSentAgain, so some repeats arrive below the window's floor. */
 constexpr guint kWindow = 48;
 constexpr guint kIncrements = 3;
 constexpr const char *kTable = "counts";
 
-/* Waits for a number of calls to end. */
+/* Waits for the end of a number of calls. */
 class Ends
 {
 public:
@@ -156,7 +156,7 @@ LocalServer::connect ()
   return std::make_unique<LocalConnection> (this);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 bool
 LocalServer::start (std::string *why)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server of one table in this process, on a disk of the caller. Without sockets, thousands of
- * power cuts take seconds. */
+/* A server of one table in this process, on a disk that the caller provides. It uses no sockets, so
+ * thousands of power cuts take only seconds. */
 
 #pragma once
 
@@ -30,11 +30,11 @@ public:
   LocalServer (const LocalServer &) = delete;
   LocalServer &operator= (const LocalServer &) = delete;
 
-  /* FALSE: the data directory was refused, or its recovery failed. */
+  /* Returns false if the data folder is refused or its recovery fails. */
   bool start (std::string *why);
   bool create_table (std::string *why);
   std::unique_ptr<Connection> connect ();
-  /* Writes a snapshot and waits for its end, whether it succeeds or fails. */
+  /* Writes a snapshot, and waits until it has succeeded or failed. */
   void write_snapshot (bool is_incremental);
 
 private:

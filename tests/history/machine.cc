@@ -27,13 +27,13 @@ struct Client
     repeat,
     read
   } call = Call::none;
-  Rows rows;                    /* of the call */
-  std::vector<bool> is_sampled; /* by row of a read */
+  Rows rows;                    /* of the current call */
+  std::vector<bool> is_sampled; /* by row of a read: the row has been sampled */
   std::vector<uint32_t> values;
   uint32_t number = 0; /* of the last push */
   bool is_acked = true;
-  bool is_waiting = false; /* the server has received the last push but has not ordered it yet */
-  uint64_t place = 0;      /* in the order, from 1; 0 = none */
+  bool is_waiting = false; /* the server has received the last push but not ordered it */
+  uint64_t place = 0;      /* of the last push in the order, from 1; 0 = none */
   Rows last_rows;          /* of the last push */
 };
 
@@ -87,7 +87,7 @@ private:
 
   /* ---- the server ---- */
 
-  /* A step that the server may take at any time. */
+  /* Takes some of the steps that a server may take at any time. */
   void
   work (uint32_t who)
   {
@@ -123,7 +123,7 @@ private:
     counts_[static_cast<size_t> (row) * options_.n_clients + client]++;
   }
 
-  /* All pushes up to a place are visible and durable. */
+  /* Makes all pushes up to `place` visible and durable. */
   void
   finish (uint64_t place)
   {
@@ -149,7 +149,7 @@ private:
                client.values.begin () + static_cast<ptrdiff_t> (i) * options_.n_clients);
   }
 
-  /* Keeps a prefix of the order. The whole prefix is applied. */
+  /* Keeps a random prefix of the order, and applies all of it. */
   void
   crash ()
   {
@@ -305,9 +305,10 @@ private:
   std::function<void (const std::string &)> write_;
   std::mt19937 random_;
   std::vector<Client> clients_;
-  std::deque<Pushed> order_; /* from `first_place_`: not known to be visible or durable */
+  std::deque<Pushed> order_; /* pushes from `first_place_` on, which may be invisible or not
+                              * durable */
   uint64_t first_place_ = 1;
-  /* by row: places that have not been applied to it yet */
+  /* by row: places of pushes that have not been applied to the row yet */
   std::vector<std::deque<uint64_t>> queues_;
   std::vector<uint32_t> counts_; /* by row and client */
   uint64_t n_begun_ = 0;

@@ -1,17 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The graph of an epoch. An edge from A to B means that every push before A in the order precedes
- * every push behind B.
+ * every push after B.
  *
- *   push       a push that was attempted in the epoch and is not known from before
- *   turn       one for each push, before it: the time at which it was sent
- *   ack        one for each acknowledgement, in their order: the time at which it came
- *   seen       one for each state of a row that was seen: behind the pushes that the state has
- *   unseen     another one for each state: before the pushes that it lacks
+ *   push       a push that was attempted in the epoch and is not known from an earlier epoch
+ *   turn       one before each push: the time when the push was sent
+ *   ack        one for each acknowledgement, in their order: the time of the acknowledgement
+ *   seen       one for each state of a row that was read: after the pushes that the state has
+ *   unseen     another one for each state: before the pushes that the state lacks
  *
- * A state has two nodes because reads of different rows do not order each other: "seen" leads to
- * pushes that were sent later, and "unseen" follows pushes that were acknowledged earlier, but
- * nothing leads from one state to that of another row. */
+ * A state has two nodes because reads of different rows do not order each other. There are edges
+ * from "seen" to pushes that were sent later, and to "unseen" from acknowledgements that came
+ * earlier. There are no edges between the states of different rows. */
 
 #include "tests/history/order_check.h"
 
@@ -27,15 +27,16 @@ namespace {
 struct State
 {
   const Sight *first;
-  uint32_t n_acked; /* before the last one of its reads began */
-  uint32_t n_sent;  /* before the first one of its reads ended */
+  uint32_t n_acked; /* before the last of its reads began */
+  uint32_t n_sent;  /* before the first of its reads ended */
 };
 
 class EpochCheck
 {
 public:
-  /* `place_of`: by push, its place in the epoch's attempts, or kNone; restored at the end.
-   * `is_kept`: by push, whether an earlier crash has kept it without an acknowledgement. */
+  /* `place_of` has the place of each push in the epoch's attempts, or kNone. The destructor
+   * restores it. `is_kept` is true for each push that an earlier crash has kept without an
+   * acknowledgement. */
   EpochCheck (const History &history, const RowIndex &index, const Epoch &epoch,
               std::vector<uint32_t> *place_of, const std::vector<bool> &is_kept)
       : history_ (history), index_ (index), epoch_ (epoch), place_of_ (*place_of)
@@ -52,7 +53,7 @@ public:
   EpochCheck (const EpochCheck &) = delete;
   EpochCheck &operator= (const EpochCheck &) = delete;
 
-  /* FALSE: `anomaly` describes the contradiction. */
+  /* Returns false if there is a contradiction, which `anomaly` describes. */
   bool
   run (Anomaly *anomaly)
   {
@@ -68,9 +69,9 @@ public:
     return false;
   }
 
-  /* A crash has lost the pushes `lost`, which are places in the attempts. Sets in `is_lost`, by
-   * place, the pushes that must follow one of these in the order. FALSE: one of them was
-   * acknowledged. */
+  /* A crash has lost the pushes at the places `lost` of the attempts. Sets `is_lost`, by place, for
+   * these pushes and for all pushes that must follow one of them in the order. Returns false if one
+   * of these was acknowledged. */
   bool
   find_lost (const std::vector<uint32_t> &lost, std::vector<bool> *is_lost, Anomaly *anomaly)
   {
@@ -147,11 +148,12 @@ private:
            && std::equal (values, values + history_.n_clients, history_.values.data () + b.value);
   }
 
-  /* Sights by row, those of a row by their sums. */
+  /* Returns the sights sorted by row, and the sights of one row sorted by their sums. */
   std::vector<const Sight *>
   sort_sights () const
   {
-    std::vector<uint32_t> ends (history_.n_rows + 2); /* of the row before, then of the row */
+    std::vector<uint32_t> ends (history_.n_rows + 2); /* where the preceding row ends, and later
+                                                       * where the row ends */
     std::vector<const Sight *> sorted (epoch_.sights.size ());
 
     for (const Sight &sight : epoch_.sights)
@@ -185,7 +187,8 @@ private:
     return true;
   }
 
-  /* Whether the last state has all pushes of the state before it, if that is of the same row. */
+  /* Returns true if the last state has all pushes of the preceding state, or if that state is of
+   * another row. */
   bool
   check_chain (Anomaly *anomaly) const
   {
@@ -207,7 +210,7 @@ private:
     return true;
   }
 
-  /* Whether a state follows another one of the same row. */
+  /* Returns true if the preceding state is of the same row. */
   bool
   is_next (size_t state) const
   {
@@ -264,8 +267,8 @@ private:
       list_edges_of_cell (i, client, add);
   }
 
-  /* The pushes of one client between this state and the next one, and, for the first state of a
-     row, those before. */
+  /* Adds edges for the pushes of one client between this state and the next. For the first state of
+   * a row, it also adds edges for the pushes before it. */
   template <typename Add>
   void
   list_edges_of_cell (size_t i, uint32_t client, Add add) const
@@ -302,7 +305,7 @@ private:
     return text;
   }
 
-  /* The pushes among the nodes, and the reasons for their order. */
+  /* Names the pushes among the nodes, and the reasons for their order. */
   std::string
   describe (const std::vector<uint32_t> &nodes) const
   {
@@ -391,8 +394,8 @@ private:
     return true;
   }
 
-  /* If a read of this epoch shows a push before it was sent again, an earlier crash must have kept
-   * it. */
+  /* If a read of this epoch shows a push before the push was sent again, an earlier crash must have
+   * kept it. */
   bool
   check_present (uint32_t epoch, Anomaly *anomaly) const
   {
@@ -424,7 +427,7 @@ private:
         lost.push_back (i);
     if (!check.find_lost (lost, &is_lost, anomaly))
       return false;
-    /* A push that may have been kept is assumed to be kept, which does not constrain later
+    /* If a push may have been kept, it is assumed to be kept, because this does not constrain later
      * epochs. */
     for (uint32_t i = 0; i < epoch.attempts.size (); i++)
       if (epoch.attempts[i].ack_order == kNone && !is_lost[i])
@@ -432,7 +435,7 @@ private:
     return true;
   }
 
-  /* A read of a later epoch does not show the push. */
+  /* Returns true if a read of a later epoch does not show the push. */
   bool
   must_be_lost (uint32_t epoch, uint32_t push) const
   {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The second half of the check: one order of the pushes of each epoch that fits all reads, and
- * crashes that keep a prefix of it. Call it only for histories whose reads have passed the first
- * half. */
+/* The second half of the check. It looks for an order of the pushes of each epoch that fits all
+ * reads, and for crashes that keep a prefix of this order. Call it only if all reads have passed
+ * the first half. */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace history {
 
-/* Anomalies, as check_history() returns them. */
+/* Returns anomalies in the same form as check_history(). */
 std::vector<Anomaly> check_order (const History &history, const RowIndex &index,
                                   const ReadCheck &reads);
 

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* power_cuts FILE [SEEDS [FIRST_SEED]]: runs a server in this process on a simulated disk, with
- * repeated power cuts. The history of its clients is written to FILE and checked. The program stops
- * at the first seed whose history is not valid. It prints the anomaly, the number of operations and
- * the number of seeds.
+ * repeated power cuts. It writes the history of the clients to FILE, and checks it. It stops at the
+ * first seed whose history is not valid. It prints the anomaly, the number of operations and the
+ * number of seeds.
  *
- * Exit code: 0 all valid, 1 not valid, 2 anything else. */
+ * Exit code: 0 all valid, 1 not valid, 2 any other failure. */
 
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kLives = 5;
 
-/* The result of a seed; empty if no anomaly was found. */
+/* The result of a seed. `name` is empty if no anomaly was found. */
 struct Finding
 {
   std::string name;
@@ -98,7 +98,7 @@ private:
     return {};
   }
 
-  /* The power may also be cut while the server recovers. */
+  /* Starts the server. The power may also be cut during its recovery. */
   bool
   start (std::unique_ptr<LocalServer> *server, Finding *finding)
   {

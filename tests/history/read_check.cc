@@ -8,12 +8,12 @@
 namespace history {
 namespace {
 
-/* The state of knowledge at the start of a read. */
+/* The facts that are known at the start of a read. */
 struct Begin
 {
   uint32_t n_acked; /* in the epoch */
   uint32_t line;
-  std::vector<uint32_t> least; /* by row and client: pushes that the read must show */
+  std::vector<uint32_t> least; /* by row and client: the number of pushes that the read must show */
   /* by row: the greatest sum that earlier reads of the epoch have shown */
   std::vector<uint64_t> least_sum;
 };
@@ -21,9 +21,9 @@ struct Begin
 struct PushState
 {
   uint32_t first_epoch = kNone;
-  uint32_t last_epoch = kNone; /* in which it was attempted */
+  uint32_t last_epoch = kNone; /* the last epoch with an attempt of the push */
   uint32_t ack_epoch = kNone;
-  uint32_t attempt = kNone; /* in the attempts of `last_epoch` */
+  uint32_t attempt = kNone; /* index in the attempts of `last_epoch` */
 };
 
 class Pass
@@ -204,7 +204,7 @@ private:
     size_t cell = index_.cell (row, client);
 
     if (value == kNone)
-      return false; /* reported already */
+      return false; /* already reported */
     if (value < least)
       {
         const Push &missing = history_.pushes[index_.push (cell, value)];
@@ -229,8 +229,8 @@ private:
     return true;
   }
 
-  /* Whether a later read of the same epoch shows more than `value`, which proves that the push was
-   * applied. */
+  /* Returns true if a later read of the same epoch shows more than `value`. Such a read proves that
+   * the push was applied. */
   bool
   is_shown_later (const Event &event, uint32_t row, uint32_t client, uint32_t value) const
   {
@@ -247,7 +247,8 @@ private:
     return false;
   }
 
-  /* Only two pushes of a client can be open: the last one that a read shows, and the next one. */
+  /* Only two pushes of a client can have an unknown result: the last push that the read shows, and
+   * the next push. */
   void
   note_fates (const Event &event, uint32_t row, uint32_t client, uint32_t value)
   {
@@ -293,7 +294,7 @@ private:
   const RowIndex &index_;
   std::vector<uint32_t> acked_, sent_; /* by cell */
   std::vector<uint64_t> shown_;        /* by row: the greatest sum of a read that has ended */
-  std::vector<uint32_t> shown_epoch_;  /* by row: the epoch that `shown_` is of */
+  std::vector<uint32_t> shown_epoch_;  /* by row: the epoch of `shown_` */
   std::vector<PushState> pushes_;
   std::unordered_map<uint32_t, Begin> begins_; /* of open reads */
   ReadCheck result_;

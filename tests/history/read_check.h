@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The first half of the check: each read by itself, in the order of the events. It also splits the
- * history into epochs, which are the times between two crashes, and prepares them for the second
+/* The first half of the check. It checks each read by itself, in the order of the events. It also
+ * splits the history into epochs, the times between two crashes, and prepares them for the second
  * half. */
 
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace history {
 
-/* A row as one read saw it. Times are counts of the epoch's events, because only their order
+/* A row as one read showed it. Times are counts of the epoch's events, because only their order
  * matters. */
 struct Sight
 {
@@ -21,16 +21,16 @@ struct Sight
   uint32_t n_acked; /* acknowledgements before the read began */
   uint32_t n_sent;  /* pushes that were first sent before the read ended */
   uint32_t line;    /* of its values */
-  uint64_t sum;     /* of its values: sights of one row are ordered by it */
+  uint64_t sum;     /* of its values; sights of one row are sorted by it */
   size_t value;     /* in History::values */
 };
 
-/* A push as an epoch saw it. */
+/* The attempts of a push in one epoch. */
 struct Attempt
 {
   uint32_t push;
   uint32_t n_acked;   /* acknowledgements before it was first sent in this epoch */
-  uint32_t ack_order; /* its place among the acknowledgements; kNone = there was none */
+  uint32_t ack_order; /* its place among the acknowledgements; kNone = none */
 };
 
 struct Epoch
@@ -42,9 +42,9 @@ struct Epoch
   uint32_t end_line = 0; /* of the crash, or of the last event */
 };
 
-/* The evidence of reads about a push whose result was unknown at a crash. A read of epoch e says
- * "present" if it shows the push before the push was sent again in e, and "absent" if it does not
- * show it. */
+/* The evidence of reads about a push whose result was unknown at a crash. A read of an epoch says
+ * "present" if it shows the push before the push was sent again in this epoch. It says "absent" if
+ * it does not show the push. */
 struct Fate
 {
   struct Saying
@@ -54,8 +54,8 @@ struct Fate
     uint32_t row;
   };
   bool is_present = false, is_absent = false;
-  Saying present; /* the first one */
-  Saying absent;  /* the last one */
+  Saying present; /* the first such read */
+  Saying absent;  /* the last such read */
 };
 
 struct ReadCheck

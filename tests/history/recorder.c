@@ -9,13 +9,13 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* FLOAT32 cannot represent all greater integers. */
+/* FLOAT32 represents all integers up to this number exactly. */
 #define MAX_COUNT 16777216.0f
 
 struct TpsHistoryRecorder
 {
   guint n_clients;
-  TpsMutex lock; /* of the file: lines are written whole and in the order of time */
+  TpsMutex lock; /* of the file: whole lines, in the order of time */
   FILE *file;
 };
 

@@ -4,10 +4,10 @@
  *
  *   tps_history_push (recorder, 0, 1, rows, 2);        before the request is sent
  *   ... send it, and wait for the reply ...
- *   tps_history_ack (recorder, 0, 1);                  after it was acknowledged,
- *   tps_history_unknown (recorder, 0, 1);              or after anything else
+ *   tps_history_ack (recorder, 0, 1);                  after the acknowledgement
+ *   tps_history_unknown (recorder, 0, 1);              or after any other end
  *
- * The recorder does not check the rules of FORMAT.md; the checker does. Thread: any. */
+ * The recorder does not check the rules of FORMAT.md, but the checker does. Thread: any. */
 
 #pragma once
 
@@ -21,7 +21,8 @@ typedef struct TpsHistoryRecorder TpsHistoryRecorder;
 TpsHistoryRecorder *tps_history_recorder_new (const gchar *path, guint n_clients, guint n_rows,
                                               GError **error);
 
-/* FALSE: not everything could be written. The recorder is freed in any case. */
+/* Closes the file and frees the recorder in any case. Returns FALSE if not everything could be
+ * written. */
 gboolean tps_history_recorder_close (TpsHistoryRecorder *recorder);
 
 /* Records the start of a push: number `number` of `client`, to `rows`. */
@@ -32,12 +33,13 @@ void tps_history_unknown (TpsHistoryRecorder *recorder, guint client, guint numb
 
 /* Records the start of a lookup. */
 void tps_history_read (TpsHistoryRecorder *recorder, guint client, const guint *rows, guint n_rows);
-/* `values` [n_rows, dim], of which the first `n_clients` columns count. */
+/* Records the values that a lookup returned: `values` [n_rows, dim], of which the first `n_clients`
+ * columns count pushes. */
 void tps_history_values (TpsHistoryRecorder *recorder, guint client, const gfloat *values,
                          guint n_rows, guint dim);
 void tps_history_lost (TpsHistoryRecorder *recorder, guint client);
 
-/* Records that the server was killed and serves again. No call may be open. */
+/* Record that the server was killed, and that it serves again. No call may be open. */
 void tps_history_crash (TpsHistoryRecorder *recorder);
 void tps_history_restart (TpsHistoryRecorder *recorder);
 

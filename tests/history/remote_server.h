@@ -14,10 +14,10 @@ struct RemoteTable
   guint n_columns;
 };
 
-/* FALSE: it was refused. Throws an exception if no server listens. */
+/* Returns false if the server refuses the table. Throws an exception if no server listens. */
 bool create_remote_table (const std::string &address, const RemoteTable &table);
 
-/* NULL: no server listens. */
+/* Returns NULL if no server listens. */
 std::unique_ptr<Connection> connect_to_server (const std::string &address,
                                                const RemoteTable &table);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The pushes of each client to each row, in the order of their numbers: the value m of a column
- * names the first m of them. */
+/* The pushes of each client to each row, in the order of their numbers. A value m of a column
+ * stands for the first m of these pushes. */
 
 #pragma once
 
@@ -30,7 +30,7 @@ public:
       }
   }
 
-  /* The cell of a row and a client. */
+  /* Returns the cell of a row and a client. */
   size_t
   cell (uint32_t row, uint32_t client) const
   {
@@ -42,14 +42,14 @@ public:
     return begins_.size () - 2;
   }
 
-  /* The number of pushes of a cell. */
+  /* Returns the number of pushes of a cell. */
   uint32_t
   size (size_t cell) const
   {
     return begins_[cell + 1] - begins_[cell];
   }
 
-  /* The i-th push of a cell, from 0; an index of History::pushes. */
+  /* Returns the i-th push of a cell, from 0, as an index of History::pushes. */
   uint32_t
   push (size_t cell, uint32_t i) const
   {

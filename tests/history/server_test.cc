@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A real thriftps_server that is repeatedly killed or loses its power: the observations of its
- * clients must be a valid history. ROUNDS=200 in the environment runs more than the default of 3
- * rounds; SEED chooses another sequence. */
+/* A real thriftps_server is repeatedly killed or loses its power. The observations of its clients
+ * must be a valid history. The environment variable ROUNDS sets the number of rounds (default 3),
+ * and SEED chooses another random sequence. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -67,8 +67,7 @@ protected:
     ASSERT_TRUE (workload.settle (connect_to (server), &why)) << why;
   }
 
-  /* Runs rounds of server lives. `end` is called in each round, while clients push, and ends the
-   * life. */
+  /* Runs rounds, each with one life of the server. While clients push, `end` ends the server. */
   template <typename Begin, typename End>
   void
   run_rounds (DataServer *server, Begin begin, End end)
@@ -91,7 +90,7 @@ protected:
     check ();
   }
 
-  /* Waits until so many calls have been made, or until no more calls will come. */
+  /* Waits until `n_operations` calls have been made, or until no more calls will be made. */
   void
   wait_for (uint64_t n_operations)
   {

@@ -56,7 +56,7 @@ Workload::restart ()
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Mostly a few rows; sometimes so many that workers apply the push. */
+/* Chooses a few rows in most cases, and sometimes so many rows that workers apply the push. */
 Rows
 Workload::choose_rows (std::mt19937 *random) const
 {
@@ -71,7 +71,7 @@ Workload::choose_rows (std::mt19937 *random) const
   return rows;
 }
 
-/* Each table has rows of its own in the history. */
+/* In the history, each table has its own rows. */
 Rows
 Workload::in_history (const Rows &rows) const
 {
@@ -115,7 +115,7 @@ Workload::send_next (Client *client, Connection *connection)
   return send (client, connection, client->pushes.size () - 1, 1 + client->random () % 2);
 }
 
-/* The server may no longer know whether it has applied an old push. */
+/* Repeats an old push. The server may no longer know whether it has applied it. */
 Reply
 Workload::send_old (Client *client, Connection *connection, size_t how_old)
 {
@@ -143,7 +143,7 @@ Workload::read (const Client &client, Connection *connection, const Rows &rows)
   return reply;
 }
 
-/* ---- a life ---------------------------------------------------------------------------------- */
+/* ---- one life of the server ------------------------------------------------------------------ */
 
 Reply
 Workload::do_something (Client *client, Connection *connection)

@@ -139,7 +139,7 @@ http_request (const Form &form, const Victim &)
 std::string
 no_version (const Form &form, const Victim &victim)
 {
-  /* name, type, sequence id: the binary protocol before it had a version */
+  /* This is the order of the binary protocol before it had versions: name, type, sequence id. */
   std::string name = name_of (form, victim);
   return whole (form, wire::be32 (static_cast<uint32_t> (name.size ())) + name + bytes ({ 1 })
                           + wire::be32 (1) + bytes ({ 0 }));

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The system has no memory although the budgets have room. The request that needs it is refused,
-// and the server continues.
+// If the system has no memory although the budgets have room, the server must refuse the request
+// that needs memory, and continue.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -18,7 +18,8 @@ namespace thriftps_test {
 namespace {
 
 constexpr int kResourceExhausted = 7;
-constexpr int kClients = 40; // whose calls do not fit into the heaps that malloc has reserved
+constexpr int kClients = 40; // so many that their calls do not fit into the heaps that malloc has
+                             // reserved
 constexpr rlim_t kUnlimited = RLIM_INFINITY;
 
 rlim_t
@@ -40,8 +41,8 @@ LimitAddressSpace (pid_t pid, rlim_t n_bytes)
   ASSERT_EQ (prlimit (pid, RLIMIT_AS, &limit, nullptr), 0);
 }
 
-// An unknown field with a list of short strings, which the server keeps as a whole until it has the
-// message.
+// Writes an unknown field with a list of short strings. The server keeps the whole list until it
+// has the message.
 WriteFields
 LongList (guint n_bytes)
 {
@@ -57,7 +58,7 @@ LongList (guint n_bytes)
 
 TEST (NoMemory, LongRequestsAreRefusedAndTheServerContinues)
 {
-// Sanitizers reserve more address space than there is memory.
+// Sanitizers reserve more address space than the limit allows.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP ();
 #endif

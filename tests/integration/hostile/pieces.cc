@@ -57,7 +57,7 @@ repeat (const std::string &part, size_t n)
   return result;
 }
 
-/* Types of the compact protocol. */
+/* Returns the code of a type in the compact protocol. */
 int
 compact (wire::Type type)
 {
@@ -71,7 +71,7 @@ zigzag (int64_t value)
   return wire::varint ((static_cast<uint64_t> (value) << 1) ^ static_cast<uint64_t> (value >> 63));
 }
 
-/* A field's header with its id in full. */
+/* Returns the header of a field, with its id in full. */
 std::string
 field (const Form &form, wire::Type type, int16_t id)
 {
@@ -103,7 +103,7 @@ map_header (const Form &form, wire::Type key, wire::Type value, uint32_t n)
   return wire::varint (n) + bytes ({ compact (key) << 4 | compact (value) });
 }
 
-/* A call's message up to its arguments' first field. */
+/* Returns a call message up to the first field of its arguments. */
 std::string
 head_named (const Form &form, const std::string &name, int kind)
 {
@@ -123,14 +123,14 @@ head (const Form &form, const Victim &victim)
   return head_named (form, name_of (form, victim));
 }
 
-/* A whole call whose arguments are `body` (fields and stop). */
+/* Returns a whole call. `body` is the content of its arguments struct, including the stop byte. */
 std::string
 call_with (const Form &form, const Victim &victim, const std::string &body)
 {
   return whole (form, head (form, victim) + body);
 }
 
-/* The victim's arguments with `inner` added to the fields of their struct. */
+/* Returns a call with the victim's arguments, and `inner` added to the fields of their struct. */
 std::string
 call_with_struct (const Form &form, const Victim &victim, const std::string &inner)
 {
@@ -151,7 +151,7 @@ good_named (const Form &form, const Victim &victim, const std::string &name, int
   return whole (form, head_named (form, name, kind) + body);
 }
 
-/* A message with one value of raw bytes as an unknown field. */
+/* Returns a call with an unknown field, whose value is the raw bytes `value`. */
 std::string
 unknown (const Form &form, const Victim &victim, wire::Type type, const std::string &value)
 {

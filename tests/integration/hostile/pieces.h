@@ -15,25 +15,25 @@ constexpr int16_t kUnknownField = 100;
 bool is_binary (const Form &form);
 std::string bytes (std::initializer_list<int> values);
 std::string repeat (const std::string &part, size_t n);
-/* Types of the compact protocol. */
+/* Returns the code of a type in the compact protocol. */
 int compact (wire::Type type);
 std::string zigzag (int64_t value);
-/* A field's header with its id in full. */
+/* Returns the header of a field, with its id in full. */
 std::string field (const Form &form, wire::Type type, int16_t id);
 std::string length (const Form &form, uint32_t n);
 std::string list_header (const Form &form, int type, uint32_t n);
 std::string map_header (const Form &form, wire::Type key, wire::Type value, uint32_t n);
-/* A call's message up to its arguments' first field. */
+/* head_named() and head() return a call message up to the first field of its arguments. */
 std::string head_named (const Form &form, const std::string &name, int kind = wire::Call);
 std::string head (const Form &form, const Victim &victim);
-/* A whole call whose arguments are `body` (fields and stop). */
+/* Returns a whole call. `body` is the content of its arguments struct, including the stop byte. */
 std::string call_with (const Form &form, const Victim &victim, const std::string &body);
-/* The victim's arguments with `inner` added to the fields of their struct. */
+/* Returns a call with the victim's arguments, and `inner` added to the fields of their struct. */
 std::string call_with_struct (const Form &form, const Victim &victim, const std::string &inner);
 std::string good_call (const Form &form, const Victim &victim);
 std::string good_named (const Form &form, const Victim &victim, const std::string &name,
                         int kind = wire::Call);
-/* A message with one value of raw bytes as an unknown field. */
+/* Returns a call with an unknown field, whose value is the raw bytes `value`. */
 std::string unknown (const Form &form, const Victim &victim, wire::Type type,
                      const std::string &value);
 

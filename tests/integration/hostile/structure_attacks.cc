@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Excessive structures: nested, repeated, endless. */
+/* Attacks with excessive structures: nested, repeated and endless. */
 
 #include "tests/integration/hostile/pieces.h"
 
@@ -62,7 +62,7 @@ known_struct_in_itself_100000_deep (const Form &form, const Victim &victim)
   return call_with (form, victim, repeat (open, 100000) + std::string (100001, '\0'));
 }
 
-/* ---- fields twice --------------------------------------------------------------------------- */
+/* ---- repeated fields ------------------------------------------------------------------------ */
 
 std::string
 argument_twice (const Form &form, const Victim &victim)
@@ -183,7 +183,7 @@ boolean_of_seven (const Form &form, const Victim &victim)
 std::string
 field_id_overflow (const Form &form, const Victim &victim)
 {
-  /* 32767, then 15 more */
+  /* field id 32767, then a delta of 15 */
   return call_with (form, victim, field (form, wire::Byte, 32767) + bytes ({ 1, 0xf3, 1, 0 }));
 }
 

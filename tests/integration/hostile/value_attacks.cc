@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Invalid values: lengths, sizes and types. */
+/* Attacks with invalid values: lengths, sizes and types. */
 
 #include "tests/integration/hostile/pieces.h"
 
@@ -48,7 +48,7 @@ unknown_string_2_gib (const Form &form, const Victim &victim)
 std::string
 unknown_string_one_too_long (const Form &form, const Victim &victim)
 {
-  /* Ends with its frame, or with the connection. */
+  /* The value needs one byte more. The frame or the connection ends before it. */
   return call_with (form, victim,
                     field (form, wire::String, kUnknownField) + length (form, 5) + "abcd");
 }

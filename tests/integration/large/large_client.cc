@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call with a tensor that exceeds a frame, and its use of memory:
+/* Makes one call with a tensor that exceeds a frame, and measures its memory:
  *
  *   large_client put ADDRESS BYTES         to large_server
  *   large_client get ADDRESS BYTES
  *   large_client init_model ADDRESS BYTES  to thriftps_server
  *   large_client get_model ADDRESS BYTES
  *
- * Prints "peak_bytes N seconds T" and exits with 0 if everything was correct; every received
- * element is checked. The pushed tensor takes little memory, because it maps the same pages
- * repeatedly. Their number is prime, so that exchanged chunks are detected. */
+ * It checks every received element. If all are correct, it prints "peak_bytes N seconds T" and
+ * exits with 0. The pushed tensor takes little memory, because it maps the same pages repeatedly.
+ * Their number is prime, so exchanged chunks are detected. */
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,7 +36,8 @@ now_ns ()
   return std::chrono::nanoseconds (now).count ();
 }
 
-/* The element at `index` of every large tensor. Copies and no-op arithmetic preserve its bits. */
+/* Returns the element at `index` of every large tensor. Copies and no-op arithmetic preserve its
+ * bits. */
 uint32_t
 value_at (size_t index)
 {
@@ -50,7 +51,7 @@ fail (const std::string &why)
   exit (1);
 }
 
-/* `n_bytes` of the pattern, in PERIOD_BYTES of memory. */
+/* Maps `n_bytes` of the pattern, which take PERIOD_BYTES of memory. */
 char *
 map_pattern (size_t n_bytes)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with its default limits and one service, which stores one tensor unchanged:
+/* A server with default limits and one service, which stores one tensor unchanged:
  *
- *   put (1: Tensor)
- *   get ()            the tensor */
+ *   put (1: Tensor)   stores the tensor
+ *   get ()            returns the tensor */
 
 #include <unistd.h>
 

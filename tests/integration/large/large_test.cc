@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A tensor of 3 GiB is sent to a server with its default limits and fetched back. Each receiver may
- * use only the memory of the tensor and 64 MiB more. */
+/* Sends a tensor of 3 GiB to a server with default limits, and fetches it back. Each receiver may
+ * use only 64 MiB in addition to the memory of the tensor. */
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr size_t MIB = 1 << 20;
 constexpr size_t TENSOR_BYTES = 3072 * MIB;
-constexpr size_t NEEDED_BYTES = 10240 * MIB; /* the server's model, its copy, and the client's */
+constexpr size_t NEEDED_BYTES = 10240 * MIB; /* the server's model and its copy, and the client's */
 constexpr size_t MAX_BYTES = TENSOR_BYTES + 64 * MIB;
 
-/* The value of a line "FIELD: N kB" of a file in /proc. */
+/* Returns the value of a line "FIELD: N kB" of a file in /proc, in bytes. */
 size_t
 ReadBytes (const std::string &path, const std::string &field)
 {
@@ -51,7 +51,7 @@ protected:
   }
 };
 
-/* The peak memory of a client with the arguments `what`; 0 if it failed. */
+/* Runs a client with the arguments `what`. Returns its peak memory; 0 = it failed. */
 size_t
 RunClient (const std::string &what, const std::string &address)
 {
@@ -76,7 +76,8 @@ ReadServerPeak (const ServerProcess &server)
   return peak_bytes;
 }
 
-// Sent in chunks; returned as the reply of a plain call, which is fetched in chunks.
+// The tensor is sent in chunks. It returns in the reply of a plain call, which the client fetches
+// in chunks.
 TEST_F (Large, ATensorGoesAndComesBack)
 {
   ServerProcess server ({}, "tests/integration/large/large_server");
@@ -91,7 +92,7 @@ TEST_F (Large, ATensorGoesAndComesBack)
   EXPECT_LE (ReadServerPeak (server), MAX_BYTES) << "the server that sends";
 }
 
-// The server's model is a copy of the received tensor.
+// The server's model must be a copy of the received tensor, so the server needs memory for two.
 TEST_F (Large, AModelGoesAndComesBack)
 {
   ServerProcess server (

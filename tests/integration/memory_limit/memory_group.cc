@@ -32,7 +32,7 @@ Exists (const std::string &path)
   return access (path.c_str (), F_OK) == 0;
 }
 
-// False, and errno is set: the kernel refuses the text.
+// Returns false and sets errno if the kernel refuses the text.
 bool
 Write (const std::string &path, const std::string &text)
 {
@@ -67,7 +67,7 @@ MemoryGroup::~MemoryGroup ()
   if (path_.empty ())
     return;
   for (int i = 0; i < 1000 && rmdir (path_.c_str ()) != 0 && errno == EBUSY; i++)
-    poll (nullptr, 0, 10); // the kernel releases a killed process with a delay
+    poll (nullptr, 0, 10); // the kernel releases a killed process after a delay
 }
 
 void

@@ -1,13 +1,13 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A memory control group of the version, 1 or 2, that the machine has.
+// A memory control group of version 1 or 2, depending on the machine.
 //
 //   version 1   a folder in ROOT/memory, with memory.limit_in_bytes
 //   version 2   a folder in ROOT, with memory.max; ROOT/cgroup.controllers must have "memory", and
-//               ROOT/cgroup.subtree_control must have it or take it
+//               ROOT/cgroup.subtree_control must have it or accept it
 //
-// ROOT is where control groups are mounted. If both versions are there (version 2 in ROOT/unified),
-// the memory controller belongs to version 1.
+// ROOT is the mount point of control groups. If both versions are mounted (version 2 in
+// ROOT/unified), the memory controller belongs to version 1.
 
 #pragma once
 
@@ -19,20 +19,20 @@ namespace thriftps_test {
 class MemoryGroup
 {
 public:
-  // Makes a group with this limit, without swap. A process of the group must not be alive when the
-  // group is destroyed; the destructor waits until the kernel has released it.
+  // Creates a group with this limit and without swap. All processes of the group must have ended
+  // before its destruction. The destructor waits until the kernel has released them.
   explicit MemoryGroup (size_t limit_bytes, const std::string &root = "/sys/fs/cgroup");
   ~MemoryGroup ();
   MemoryGroup (const MemoryGroup &) = delete;
   MemoryGroup &operator= (const MemoryGroup &) = delete;
 
-  // The reason why there is no group; empty: there is a group.
+  // Returns the reason why there is no group, or "" if there is one.
   const std::string &
   WhyNot () const
   {
     return why_not_;
   }
-  // 1 or 2.
+  // Returns 1 or 2.
   int
   Version () const
   {
@@ -43,13 +43,13 @@ public:
   {
     return path_;
   }
-  // The file that a process writes its id to, to enter the group.
+  // Returns the path of a file. A process enters the group by writing its id to this file.
   std::string
   Procs () const
   {
     return path_ + "/cgroup.procs";
   }
-  // The peak memory of the group in bytes; 0: the kernel does not count it.
+  // Returns the peak memory of the group in bytes; 0 = the kernel does not count it.
   size_t Peak () const;
 
 private:
@@ -58,7 +58,7 @@ private:
   void Refuse (const std::string &operation, const std::string &path);
 
   int version_ = 0;
-  std::string path_; // empty: not made
+  std::string path_; // "" = not created
   std::string parent_;
   std::string why_not_;
 };

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The choice of the version of control groups, in trees of files that look like those of a kernel.
+// Tests the choice of the version of control groups, in folders with files like those of a kernel.
 
 #include "tests/integration/memory_limit/memory_group.h"
 
@@ -86,7 +86,7 @@ TEST_F (MemoryGroupTest, OfVersionTwoTakesTheControllerForItsChildren)
   EXPECT_EQ (Get (root_ + "/cgroup.subtree_control"), "+memory");
 }
 
-// Both are mounted, and the memory controller belongs to version 1.
+// Both versions are mounted, and the memory controller belongs to version 1.
 TEST_F (MemoryGroupTest, VersionOneComesFirst)
 {
   Put ("memory/memory.limit_in_bytes", "1\n");
@@ -105,13 +105,13 @@ TEST_F (MemoryGroupTest, TheReasonIsNamedIfThereIsNone)
 
 TEST_F (MemoryGroupTest, TheReasonIsNamedIfTheTreeRefuses)
 {
-  // A folder cannot be written as a file.
+  // A folder in place of the file cannot be written.
   Put ("cgroup.controllers", "memory\n");
   Put ("cgroup.subtree_control/x", "");
   EXPECT_THAT (MemoryGroup (1, root_).WhyNot (), HasSubstr ("cgroup.subtree_control: Is a dir"));
 }
 
-// The kernel of this machine.
+// This test uses the kernel of the machine.
 TEST (MemoryGroupOfTheMachine, IsMadeOrTheReasonIsNamed)
 {
   MemoryGroup group (64 << 20);

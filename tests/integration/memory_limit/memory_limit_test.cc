@@ -48,8 +48,8 @@ protected:
     server_->Signal (SIGTERM);
     EXPECT_EQ (server_->Wait (), 0);
   }
-  // A full server is also alive: the memory of closed connections may be charged until their rounds
-  // end.
+  // A full server counts as alive too, because the memory of closed connections may be charged
+  // until their rounds end.
   bool
   IsAlive ()
   {
@@ -81,7 +81,7 @@ CreateTable (const std::string &name, gint64 rows, gint32 dim, bool is_filled = 
   };
 }
 
-// A pass of LinearModel.
+// Writes the arguments of a pass with LinearModel.
 WriteFields
 Train (gint64 n_features)
 {
@@ -151,7 +151,7 @@ TEST_P (MemoryLimit, ManyTinyQueriesAreChargedAsTheyAreDecoded)
 
 TEST_P (MemoryLimit, SmallGradientsThatWaitAreBounded)
 {
-  const int n_gradients = 48000, n_each = 60; // from fewer connections than are allowed
+  const int n_gradients = 48000, n_each = 60; // from fewer connections than the server allows
   std::string floats (3900, '\0');
   std::list<RawClient> clients;
   pollfd answered = {};
@@ -167,10 +167,10 @@ TEST_P (MemoryLimit, SmallGradientsThatWaitAreBounded)
     }
   if (GetParam () < 500)
     {
-      // They exceed the limit of all calls: the last ones are refused.
+      // Together they exceed the limit of all calls, so the last ones are refused.
       EXPECT_EQ (ErrorCode (clients.back ().Receive ()), kExhausted);
     }
-  // The server still replies, if only with the error that it is full.
+  // The server must still reply, even if only with the error that it is full.
   EXPECT_THAT (ErrorCode (RawClient (address_).Call ("Node:describe")), AnyOf (0, kExhausted));
   answered.fd = clients.front ().fd ();
   EXPECT_EQ (poll (&answered, 1, 0), 0) << "the first gradients wait for the other trainer";
@@ -196,7 +196,7 @@ TEST_P (MemoryLimit, RepliesThatNobodyReadsAreCharged)
     EXPECT_TRUE (Describes ());
 }
 
-// 97 % of the limit of tables, and an average of 80 MiB.
+// The tables take 97 % of their limit, and the average needs 80 MiB.
 TEST_P (MemoryLimit, AFullTableLeavesNoRoomForALargeAverage)
 {
   constexpr gint64 kElems = 20 << 20;

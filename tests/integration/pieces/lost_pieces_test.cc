@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Two trainers and two servers over TCP. One trainer reaches one of the servers through a proxy
- * that cuts its connection once, while many pieces are in flight. */
+/* Two trainers and two servers over TCP. One trainer reaches one server through a proxy that cuts
+ * its connection once, while many pieces are in flight. */
 
 #include <memory>
 #include <string>
@@ -106,7 +106,7 @@ public:
     EXPECT_TRUE (tps_trainer_train (trainer_, plan, &error)) << error->message;
   }
 
-  /* The digest of the parameters, or the error. */
+  /* Waits for the end of the pass. Returns the digest of the parameters, or the error message. */
   std::string
   finish ()
   {
@@ -141,7 +141,7 @@ private:
   TpsTrainer *trainer_;
 };
 
-/* Trains with new servers; trainer 0 reaches the first of them through a proxy. */
+/* Two trainers with new servers. Trainer 0 reaches the first server through a proxy. */
 struct World
 {
   World (gint64 piece_bytes, Cut cut, int at) : proxy (servers[0].address (), cut, at)
@@ -169,7 +169,7 @@ TEST_P (LostPieces, DoNotChangeTheBits)
   const World whole (0, GetParam (), -1);
   int n_unbroken = 0;
 
-  /* More pieces than a server reads from one connection before it answers. */
+  /* There are more pieces than a server reads from one connection before it replies. */
   for (int at = 1;; at += 7)
     {
       const World cut (64, GetParam (), at);
@@ -185,7 +185,7 @@ TEST_P (LostPieces, DoNotChangeTheBits)
       else
         EXPECT_EQ (cut.proxy.n_connections (), 2);
     }
-  /* After the last frame the answer may arrive before the connection is cut. */
+  /* After the last frame, the reply may arrive before the connection is cut. */
   EXPECT_LE (n_unbroken, GetParam () == Cut::AFTER_REQUEST ? 1 : 0);
 }
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The standalone server's embedding tables, over its sockets.
+// Tests the embedding tables of the standalone server over its sockets.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ LookupRows (const char *table, const std::vector<gint64> &indices)
   };
 }
 
-// Each named row gets a gradient of `value` in every column.
+// Writes a push of `value` in every column of each row in `indices`.
 WriteFields
 ApplyRows (const char *table, const std::vector<gint64> &indices, float value,
            const char *client = nullptr, gint64 sequence = 0, gint64 dim = kDim,
@@ -144,7 +144,7 @@ ApplyRows (const char *table, const std::vector<gint64> &indices, float value,
   };
 }
 
-// The success value of a reply, decoded by a function of plugin/wire.
+// Reads the success value of a reply with a function of plugin/wire.
 template <typename Decode, typename Target>
 void
 Read (const Message &answer, Decode decode, Target *target)
@@ -228,7 +228,8 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
   EXPECT_EQ (before.table_bytes, 0);
   EXPECT_EQ (before.max_table_bytes, 16 << 20);
 
-  // 8 MiB fit but 8 MiB more do not, because tables need memory in addition to their rows.
+  // The limit is above 16 MiB, but tables need memory in addition to their rows. So 8 MiB fit, and
+  // 8 MiB more do not.
   EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:create_table", Spec ("a", 1 << 18, 8))), 0);
   Message refused = client.Call ("EmbeddingTable:create_table", Spec ("b", (1 << 18) + 4096, 8));
   EXPECT_EQ (ErrorCode (refused), 7);
@@ -254,12 +255,13 @@ TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
   ASSERT_EQ (ErrorCode (client.Call ("EmbeddingTable:create_table", Spec ("emb"))), 0);
   EXPECT_EQ (push ("a", 100), 0);
   EXPECT_EQ (push ("a", 93), 0);
-  EXPECT_EQ (push ("a", 92), 4); // a window of 8
+  EXPECT_EQ (push ("a", 92), 4); // older than the window of 8
   EXPECT_EQ (push ("a", 100), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 2));
   EXPECT_EQ (push ("b", 1), 0);
-  EXPECT_EQ (push ("c", 1), 0);   // two clients: the window of client a shrinks to its floor
-  EXPECT_EQ (push ("a", 100), 4); // and nothing is applied twice
+  EXPECT_EQ (push ("c", 1), 0);   // with a second client, the window of client a shrinks to its
+                                  // floor
+  EXPECT_EQ (push ("a", 100), 4); // no push is applied twice
   EXPECT_EQ (push ("a", 101), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 5));
 }
@@ -380,7 +382,7 @@ TEST_F (EmbeddingTables, NameWhatIsWrongAndChangeNothing)
   EXPECT_EQ (specs.n_specs, 1u);
 }
 
-// ---- the end ------------------------------------------------------------------------------------
+/* ---- end of the server ----------------------------------------------------------------------- */
 
 TEST_F (EmbeddingTables, EndOnSigtermWithEveryCallAnsweredOrClosed)
 {
@@ -405,7 +407,7 @@ TEST_F (EmbeddingTables, EndOnSigtermWithEveryCallAnsweredOrClosed)
             return;
           int code = ErrorCode (answer);
           if (code != 0 && code != 8
-              && code != 7) // 7: the flags leave room for the pushes of two clients
+              && code != 7) // 7: the flags leave room for the push ids of two clients
             {
               n_odd++;
               ADD_FAILURE () << code << ": " << ErrorText (answer);

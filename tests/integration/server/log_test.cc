@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The log of thriftps_server: its formats, its file, and changes of its levels at run time.
+// Tests the log of thriftps_server: its formats, its file, and changes of its levels at run time.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST (ServerLog, HasPrioritiesForTheJournal)
     EXPECT_THAT (line, StartsWith ("<6>"));
 }
 
-// stderr is the file in JOURNAL_STREAM, as under systemd.
+// stderr is the file named in JOURNAL_STREAM, as under systemd.
 TEST (ServerLog, FindsOutThatItGoesToTheJournal)
 {
   g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
@@ -156,7 +156,7 @@ TEST (ServerLog, ChangesItsLevelsWhileItRuns)
                                                       &error);
   ASSERT_NE (first, nullptr) << error->message;
   EXPECT_STREQ (first, "warning,service=info");
-  RawClient (address).Call ("Node:describe"); // connection_accepted is of level debug
+  RawClient (address).Call ("Node:describe"); // causes connection_accepted, which has level debug
   EXPECT_EQ (tps_remote_set_log_level (client, "net=loud", deadline_ns, &error), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
   EXPECT_THAT (error->message, HasSubstr ("net=loud"));
@@ -166,7 +166,8 @@ TEST (ServerLog, ChangesItsLevelsWhileItRuns)
   server.Signal (SIGTERM);
   EXPECT_EQ (server.Wait (), 0);
   std::string log = server.ReadErrors ();
-  EXPECT_THAT (log, Not (HasSubstr ("server_listening"))); // of level info, before the change
+  EXPECT_THAT (log, Not (HasSubstr ("server_listening"))); // it has level info, and was logged
+                                                           // before the change
   EXPECT_THAT (log, HasSubstr (" DEBUG connection_accepted "));
   EXPECT_THAT (log, HasSubstr (" INFO log_level_changed peer=127.0.0.1:"));
   EXPECT_THAT (log, HasSubstr ("levels=\"info,server=debug\" before=\"warning,service=info\""));

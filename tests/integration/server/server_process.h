@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// thriftps_server, or another program that prints its address, as a process of its own.
+// thriftps_server, or another program that prints its address, in a child process.
 
 #pragma once
 
@@ -14,19 +14,19 @@ namespace thriftps_test {
 class ServerProcess
 {
 public:
-  // Starts the process without waiting for anything.
+  // Starts the process and returns at once.
   explicit ServerProcess (const std::vector<std::string> &flags,
                           const std::string &program = "plugin/app/thriftps_server");
   ~ServerProcess (); // kills the process if it still runs
   ServerProcess (const ServerProcess &) = delete;
   ServerProcess &operator= (const ServerProcess &) = delete;
 
-  std::string ReadLine ();    // of stdout; "" at its end
-  std::string ReadAddress (); // of a line "listening on ADDRESS"; "" for anything else
-  std::string ReadAll ();     // the rest of stdout; waits for its end
+  std::string ReadLine ();    // of stdout; "" at the end
+  std::string ReadAddress (); // of a line "listening on ADDRESS"; "" = another line
+  std::string ReadAll ();     // rest of stdout; waits for its end
   std::string ReadErrors ();  // all of stderr; waits for its end
   void Signal (int number);
-  int Wait (); // the exit code, or 128 + signal if a signal ended it
+  int Wait (); // returns the exit code; 128 + signal = killed
   pid_t
   pid () const
   {

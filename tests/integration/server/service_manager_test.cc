@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// thriftps_server under a service manager that the test simulates: notifications of the server, and
-// sockets that the manager passes to it.
+// Tests thriftps_server under a simulated service manager: notifications of the server, and sockets
+// that the manager passes to it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The server with `variables` in its environment, and `fd` as its descriptor 3.
+// Starts the server with `variables` in its environment, and with `fd` as its descriptor 3.
 std::unique_ptr<ServerProcess>
 StartWith (const std::string &variables, const std::string &flags, int fd = -1)
 {
@@ -97,7 +97,7 @@ TEST (ServiceManager, IsToldOfAReload)
   EXPECT_EQ (stat (log.c_str (), &status), 0);
 }
 
-// The old file stays in use, and gets the reason.
+// The server must keep the old file, and log the reason there.
 TEST (ServiceManager, AReloadWithoutTheFolderOfTheLogIsLogged)
 {
   NotifySocket manager (NotifySocket::InFolder ());
@@ -116,9 +116,9 @@ TEST (ServiceManager, AReloadWithoutTheFolderOfTheLogIsLogged)
   EXPECT_THAT (text, HasSubstr (" log_not_reopened reason="));
 }
 
-// ---- sockets that it passes ---------------------------------------------------------------------
+/* ---- passed sockets -------------------------------------------------------------------------- */
 
-// Without close-on-exec, so that executed programs inherit it.
+// Returns a listening socket without close-on-exec, so executed programs inherit it.
 int
 ListenOnTcp (std::string *address)
 {
@@ -138,14 +138,15 @@ TEST (ServiceManager, PassesSocketsThatTakeThePlaceOfListen)
 {
   std::string address;
   int fd = ListenOnTcp (&address);
-  RawClient early (address); // waits in the backlog
+  RawClient early (address); // it waits in the backlog
   auto server = StartWith ("LISTEN_FDS=1 LISTEN_FDNAMES=rpc", "--listen=127.0.0.1:1", fd);
   EXPECT_EQ (server->ReadAddress (), address);
   EXPECT_EQ (ErrorCode (early.Call ("Node:describe")), 0);
   server->Signal (SIGTERM);
   EXPECT_EQ (server->Wait (), 0);
 
-  // The socket outlives the server: the next server serves clients that connected in the meantime.
+  // The socket outlives the server, so the next server must serve clients that connected in the
+  // meantime.
   RawClient between (address);
   auto next = StartWith ("LISTEN_FDS=1", "", fd);
   EXPECT_EQ (next->ReadAddress (), address);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The standalone server as users run it: its output, its sockets, its flags, its end.
+// Tests the standalone server as users run it: its output, sockets and flags, and its end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TemporaryFolder ()
   return folder;
 }
 
-// get (key, timeout_ms)
+// Writes the arguments of get (key, timeout_ms).
 WriteFields
 GetKey (const char *key, gint32 timeout_ms)
 {
@@ -85,8 +85,8 @@ TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
   EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
 }
 
-// Clients call Node for the limit of frames and for shared memory. Without Node both would be
-// silently unavailable.
+// Clients ask the Node service for the limit of frames and for shared memory. Without Node, both
+// would be unavailable, and no error would tell the user.
 TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
 {
   std::string address = "unix:" + TemporaryFolder () + "/socket";
@@ -129,8 +129,8 @@ TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
   RawClient averaging (address), getting (address), idle (address);
   averaging.Send ("ParameterServer:average_gradient", 1, PushOne (0));
   getting.Send ("Rendezvous:get", 1, GetKey ("never", 60000));
-  // Requests of a connection are read in order, so these replies prove that the earlier requests
-  // were read.
+  // Requests of a connection are read in order. So these replies prove that the server has read the
+  // earlier requests.
   averaging.Send ("Node:describe", 2);
   getting.Send ("Node:describe", 2);
   EXPECT_EQ (averaging.Receive ()->seqid, 2);
@@ -200,7 +200,7 @@ TEST (ThriftpsServer, LogsItsLifeItsFailuresAndWhatIsLost)
   EXPECT_THAT (log, HasSubstr (" INFO server_stopped all_answered=true\n"));
 }
 
-// Half a MiB of FLOAT16, whose sum is a MiB of FLOAT32.
+// The gradients have half a MiB of FLOAT16, and their sum has a MiB of FLOAT32.
 TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
 {
   constexpr gint64 kElems = 256 << 10;
@@ -216,7 +216,8 @@ TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
     }
 }
 
-// On a device that computes like the CPU, in the place where the loader looks.
+// The library in this folder provides a device that computes like the CPU. The loader looks for it
+// there.
 TEST (ThriftpsServer, AveragesOnTheDeviceThatItIsTold)
 {
   setenv ("LD_LIBRARY_PATH", "tests/cuda/host", 1);
@@ -257,7 +258,7 @@ TEST (ThriftpsServer, ReplacesTheSocketOfADeadServerAndNotOfALivingOne)
   EXPECT_EQ (ErrorCode (RawClient (address).Call ("Node:describe")), 0);
 }
 
-// open_segment (MEMFD, REQUESTS, `n_bytes`).
+// Calls open_segment (MEMFD, REQUESTS, `n_bytes`), and returns the code of the error.
 int
 OpenSegmentCode (const std::string &address, gint64 n_bytes)
 {
@@ -403,7 +404,7 @@ TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
     }
 }
 
-// The pipe has no writer.
+// The pipe has no writer, so a read would block.
 TEST (ThriftpsServer, RefusesAPipeInPlaceOfAFile)
 {
   std::string path = TemporaryFolder () + "/pipe";
@@ -434,7 +435,7 @@ Catches (pid_t pid, int signal_number)
   return false;
 }
 
-// The start waits for a reader of the pipe.
+// The server blocks at its start, because the pipe has no reader.
 TEST (ThriftpsServer, EndsOnSigtermWhileItStarts)
 {
   std::string path = TemporaryFolder () + "/pipe";
@@ -464,8 +465,8 @@ TEST (ThriftpsServer, ServesWithoutStandardStreams)
       }
     catch (const std::runtime_error &)
       {
-        // A server without this check ended at once with status 0, because its first line went into
-        // its signal pipe.
+        // Without a check of its descriptors, the server would end at once with status 0, because
+        // its first line would go into its signal pipe.
         ASSERT_EQ (waitpid (server.pid (), nullptr, WNOHANG), 0) << "the server has ended";
         std::this_thread::yield ();
       }
@@ -478,7 +479,7 @@ TEST (ThriftpsServer, TellsItsVersionAndItsFlags)
   ServerProcess version ({ "--version" });
   EXPECT_THAT (version.ReadLine (), HasSubstr ("thriftps_server 0."));
   EXPECT_EQ (version.Wait (), 0);
-  setenv ("LC_ALL", "C", 1); // the output has only characters of this locale
+  setenv ("LC_ALL", "C", 1); // all output must be in the characters of this locale
   ServerProcess help ({ "--help" });
   unsetenv ("LC_ALL");
   std::string text = help.ReadAll ();

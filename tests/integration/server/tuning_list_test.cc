@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The list that `thriftps_server --tuning` prints, against the values of this process.
+// Compares the list that `thriftps_server --tuning` prints with the values of this process.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Line
   std::string value, unit, derived_from;
 };
 
-// Columns are separated by two blanks or more.
+// Splits a line into columns, which are separated by at least two blanks.
 std::vector<std::string>
 SplitColumns (const std::string &line)
 {

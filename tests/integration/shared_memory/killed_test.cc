@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients and servers that are killed at arbitrary moments: the survivor must release all memory of
- * the other. */
+/* Kills clients and servers at arbitrary moments. The survivor must release all memory of the other
+ * process. */
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ public:
     close (stdout_);
   }
 
-  /* Its next line must be "ready". */
+  /* Reads the next line of the process. Returns true if it is "ready". */
   bool
   is_ready ()
   {
@@ -190,7 +190,7 @@ TEST_F (Killed, ServerLeavesNothingInTheClient)
       pushes.join ();
       EXPECT_TRUE (becomes ([&] { return count_segments (getpid ()) == 0; })) << "round " << round;
       start ();
-      /* sharing also works with the next server */
+      /* Sharing must also work with the next server. */
       EXPECT_TRUE (client->warm_up ()) << client->error ();
       client.reset ();
       EXPECT_EQ (count_descriptors (getpid ()), n_descriptors);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Many concurrent clients of one server, replies that clients keep, and deadlines that expire. */
+/* Tests many concurrent clients of one server, replies that clients keep, and deadlines that
+ * expire. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ TEST_F (ManyClients, KeptModelsNeitherBlockNorChange)
       ASSERT_NE (models.back (), nullptr) << client.error ();
     }
   EXPECT_GT (client.stats ().received_inline.n_tensors, 0u);
-  /* The server writes other replies meanwhile. */
+  /* In the meantime the server writes other replies. */
   ASSERT_FALSE (client.update (0, 1, { Values (300000, 1) }).empty ()) << client.error ();
   for (TpsModelVersion *model : models)
     {
@@ -99,7 +100,7 @@ TEST_F (ManyClients, KeptModelsNeitherBlockNorChange)
                  0);
       tps_model_version_unref (model);
     }
-  /* The kept replies are released, so models use shared memory again. */
+  /* The kept replies have been released, so models must use shared memory again. */
   guint64 n_shared = client.stats ().received_shared.n_tensors;
   for (int i = 0; i < 1000 && client.stats ().received_shared.n_tensors == n_shared; i++)
     {
@@ -125,7 +126,8 @@ TEST_F (ManyClients, DeadlinesCostASegmentAndNothingElse)
                     + 30000000;
       Values gradient = make_values (100000, static_cast<unsigned> (batch));
 
-      /* The other trainer has not pushed: the call ends at its deadline and is sent again. */
+      /* The other trainer has not pushed yet. The call ends at its deadline, and is sent again
+       * later. */
       EXPECT_EQ (first.average (0, batch, gradient, soon), "");
       std::string mean;
       std::thread other ([&] { mean = second.average (1, batch, gradient); });

@@ -40,7 +40,7 @@ count_descriptors (pid_t pid)
   return n_descriptors;
 }
 
-/* Waits until the condition holds; FALSE: it does not within a minute. */
+/* Waits for the condition. Returns false if it does not become true within a minute. */
 inline bool
 becomes (const std::function<bool ()> &is_so)
 {

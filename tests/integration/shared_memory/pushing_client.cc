@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client that the test kills. Once tensors use shared memory it prints "ready" and continues
- * without end. With "wait" it pushes a gradient that the server keeps, prints "ready" after its
- * arrival, and waits for the other trainer. */
+/* A client that the test kills. When tensors use shared memory, it prints "ready" and continues
+ * endlessly. With "wait" it pushes a gradient that the server keeps, prints "ready" when the
+ * gradient has arrived, and waits for the other trainer. */
 
 #include <unistd.h>
 
@@ -30,7 +30,8 @@ main (int argc, char **argv)
       guint64 n_before = client.stats ().sent_shared.n_tensors;
 
       client.push (0, 0, tps_test::make_values (200000, 0));
-      client.look_up ("warm", { 1 }); /* follows the push, so the server has both */
+      client.look_up ("warm", { 1 }); /* the reply to this call shows that the server has the
+                                       * push */
       if (client.stats ().sent_shared.n_tensors == n_before
           || write (STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same work returns the same bits over TCP, over a Unix socket, and through shared memory. */
+/* The same work must return the same bits over TCP, over a Unix socket, and through shared
+ * memory. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ enum class Way
   SHARED,
 };
 
-/* A server with trainers that all use one kind of connection. */
+/* A server with trainers that all use the same kind of connection. */
 class Fleet
 {
 public:
@@ -64,7 +65,7 @@ public:
       ASSERT_TRUE (way_ != Way::SHARED || client->warm_up ()) << client->error ();
   }
 
-  /* The concatenated results of every trainer. */
+  /* Runs `train` for every trainer, and returns the concatenated results. */
   std::string
   run (const std::function<std::string (int trainer)> &train)
   {
@@ -78,7 +79,7 @@ public:
     return seen[0] + seen[1] + seen[2];
   }
 
-  /* Tensors must have used shared memory, or must not have. */
+  /* Checks that tensors used shared memory if they may, and did not otherwise. */
   void
   check_way (bool may_share)
   {
@@ -99,7 +100,7 @@ private:
   std::vector<std::unique_ptr<SharingClient>> clients_;
 };
 
-/* A single element, sizes around the threshold, and more than one segment. */
+/* a single element, sizes around the threshold, and sizes that need more than one segment */
 const std::vector<gsize> SIZES = { 1, 1000, 16383, 16384, 16385, 100000, 300000, 262144, 700001 };
 
 std::string
@@ -147,7 +148,7 @@ update (Fleet &fleet)
   });
 }
 
-/* One trainer after the other, so that the order of additions does not depend on timing. */
+/* The trainers run one after the other, so the order of additions does not depend on timing. */
 std::string
 train_tables (Fleet &fleet)
 {
@@ -186,7 +187,7 @@ run (Way way, const std::function<std::string (Fleet &)> &work,
   return seen;
 }
 
-/* Compares without printing the values. */
+/* Compares without printing the values, which are long. */
 void
 expect_same (const std::string &expected, const std::string &bits)
 {

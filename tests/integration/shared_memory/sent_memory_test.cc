@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Two trainers and a real server: gradients that are written to memory of the exchange, and
- * averages that both trainers read in one place. */
+/* Tests two trainers and a real server. Gradients are written to memory of the exchange, and both
+ * trainers read the averages in one place. */
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -48,7 +48,8 @@ public:
     tps_tensor_clear (&own_);
   }
 
-  /* Chooses the memory of the next gradient, as a DDP does. TRUE: it is shared with the server. */
+  /* Chooses the memory of the next gradient, as a DDP does. Returns true if it is shared with the
+   * server. */
   bool
   prepare ()
   {
@@ -85,7 +86,7 @@ public:
     return memory_.get ();
   }
 
-  /* The average, or the code of an error. */
+  /* The average, or the code of the error. */
   struct Result
   {
     Values average;
@@ -158,7 +159,8 @@ protected:
     EXPECT_EQ (count_segments (getpid ()), 0);
   }
 
-  /* One round; TRUE if both gradients lay in shared memory. The averages must be right. */
+  /* Runs one round, and checks the averages. Returns true if both gradients were in shared
+   * memory. */
   bool
   round (Trainer *first, Trainer *second)
   {
@@ -205,7 +207,8 @@ TEST_F (SentMemory, HoldsTheGradientsOfAllLaterRounds)
   EXPECT_EQ (first.memory (), memory) << "the memory does not change without a reason";
 }
 
-/* The server maps each segment once, this process once for each connection that has opened it. */
+/* The server maps each segment once. This process maps it once for each connection that has opened
+ * it. */
 TEST_F (SentMemory, AveragesLieInSegmentsOfBothTrainers)
 {
   start ();
@@ -247,7 +250,7 @@ TEST_F (SentMemory, OfAKilledServerIsReplacedByThatOfTheNextServer)
   server_->Signal (SIGKILL);
   server_->Wait ();
   EXPECT_NE (pending.get ().code, 0);
-  memset (tps_buffer_get_data (old), 1, tps_buffer_get_size (old)); /* is still mapped */
+  memset (tps_buffer_get_data (old), 1, tps_buffer_get_size (old)); /* the memory is still mapped */
   unlink (path_.c_str ());
   start ();
   while ((!round (&first, &second) || first.memory () == old) && n_rounds < 2000)

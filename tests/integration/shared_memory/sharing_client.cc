@@ -13,7 +13,7 @@ namespace tps_test {
 
 namespace {
 
-constexpr gint64 WARM_ROWS = 16384; /* their ids are 128 KiB, their rows 1 MiB */
+constexpr gint64 WARM_ROWS = 16384; /* their ids take 128 KiB, their rows 1 MiB */
 
 gint64
 in_s (gint64 seconds)
@@ -258,7 +258,7 @@ SharingClient::warm_up ()
 
   for (gsize i = 0; i < ids.size (); i++)
     ids[i] = static_cast<gint64> (i);
-  create_table ("warm", WARM_ROWS, 16); /* or another client has created it */
+  create_table ("warm", WARM_ROWS, 16); /* fails if another client has created the table */
   do
     {
       TpsSharingStats now = stats ();

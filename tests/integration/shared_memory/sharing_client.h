@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A training client: calls with large tensors, which take values and return bits. */
+/* A training client that makes calls with large tensors. Its functions take values and return
+ * bits. */
 
 #pragma once
 
@@ -14,7 +15,7 @@ namespace tps_test {
 
 using Values = std::vector<float>;
 
-/* Values that are the same in every process and every run. */
+/* Returns values that are the same in every process and every run. */
 Values make_values (gsize n_elems, unsigned seed);
 
 /* A deadline that no successful call reaches. */
@@ -29,10 +30,11 @@ public:
   SharingClient (const SharingClient &) = delete;
   SharingClient &operator= (const SharingClient &) = delete;
 
-  /* The bits of the reply; "" after a failure, which `error ()` describes. */
+  /* These functions return the bits of the reply. After a failure they return "", and error()
+   * describes the failure. */
   std::string average (gint32 trainer, gint64 batch, const Values &gradient,
                        gint64 deadline_ns = later ());
-  /* Returns after the request is sent, without waiting for the reply. */
+  /* Returns after the request has been sent, without waiting for the reply. */
   void push (gint32 trainer, gint64 batch, const Values &gradient);
   std::string update (gint32 trainer, gint64 push, const std::vector<Values> &gradients);
   std::string look_up (const std::string &table, const std::vector<gint64> &ids);
@@ -40,11 +42,12 @@ public:
               const Values &values);
   bool init_model (const std::vector<Values> &parameters);
   bool create_table (const std::string &table, gint64 rows, gint32 dim);
-  /* The reply itself; release it with tps_model_version_unref(). NULL after a failure. */
+  /* Returns the model itself, or NULL after a failure. Release it with
+   * tps_model_version_unref(). */
   TpsModelVersion *get_model ();
 
   /* Repeats calls until tensors use shared memory in both directions. Creates the table "warm" if
-   * it does not exist. FALSE: sharing does not start within a minute. */
+   * it does not exist. Returns false if sharing does not start within a minute. */
   bool warm_up ();
 
   TpsSharingStats stats ();

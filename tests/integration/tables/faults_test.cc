@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Failures between client and servers: lost replies, and servers that are killed, stopped or
+/* Tests failures between client and servers: lost replies, and servers that are killed, stopped or
  * silent. */
 
 #include <signal.h>
@@ -42,7 +42,7 @@ protected:
 
     do
       bags = random_bags (random, spec);
-    while (bags.indices.size () < 20); /* so that both servers have some */
+    while (bags.indices.size () < 20); /* so both servers have some */
     return bags;
   }
 
@@ -68,7 +68,7 @@ TEST_F (LostAnswers, PushesAreAppliedOnce)
           std::vector<float> values = random_values (random, 80);
 
           if (bags.pooling == TPS_POOLING_MAX)
-            bags.pooling = TPS_POOLING_MEAN; /* otherwise the lookup would be lost */
+            bags.pooling = TPS_POOLING_MEAN; /* with MAX, the lookup would be lost */
           proxies_[static_cast<size_t> (step) % 2]->lose_answers (1);
           ASSERT_TRUE (push (made, bags, later ())) << text ();
           push_to_reference (made, bags);
@@ -168,14 +168,14 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
   EXPECT_EQ (tps_table_store_get_bytes (servers_[1]->store ()), 0u);
 }
 
-/* -- servers that are killed -- */
+/* -- killed servers -- */
 
-/* Repeats one call until it has failed a few times after the kill. */
+/* Repeats a call until it has failed a few times after the kill. */
 class Caller
 {
 public:
   static constexpr gint64 PATIENCE_MS = 4000;
-  /* The call is retried until then. The other server must reply before. */
+  /* The call is retried for this time. The other server must reply within it. */
   static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 2000;
   static constexpr int N_FAILURES = 3;
 
@@ -196,7 +196,7 @@ public:
   }
 
   std::vector<std::string> errors;
-  gint64 longest_ns = 0; /* beyond the deadline */
+  gint64 longest_ns = 0; /* beyond its deadline */
   static std::atomic<bool> is_killed;
 
 private:
@@ -268,7 +268,8 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* for a busy machine */
+      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* tolerates a busy
+                                                                           * machine */
     }
 }
 
@@ -289,7 +290,7 @@ TEST_F (TablesTest, StoppedServerIsNamed)
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
   EXPECT_FALSE (push (spec, bags, in_ms (2000)));
   EXPECT_NE (text ().find ("; applied on 2 of 3 servers"), std::string::npos) << text ();
-  /* Bags without rows of that server are served. */
+  /* Bags without rows of the killed server must be served. */
   bags.indices.clear ();
   for (gint64 row = 0; row < 100; row++)
     if (tps_shard_permute (row, 100) % 3 != 2)

@@ -153,7 +153,7 @@ LossyProxy::serve (int client)
 
         if (poll (ends, 2, -1) < 0)
           break;
-        /* Once the server starts its reply, it has executed the request. */
+        /* When the server starts its reply, it has executed the request. */
         if (ends[1].revents != 0 && (shall_lose () || !pass (server, client)))
           break;
         if (ends[0].revents != 0 && !pass (client, server))

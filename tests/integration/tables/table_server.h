@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An embedding table server in this process, and a proxy for it that loses replies. */
+/* An embedding-table server in this process, and a proxy that loses its replies. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tps_test {
 
-/* A new path for a Unix socket of this process. */
+/* Returns a new path for a Unix socket of this process. */
 std::string new_socket_path ();
 
 class TableServer
@@ -37,7 +37,7 @@ public:
   {
     return tps_plugin_get_tables (plugin_);
   }
-  /* Ends pending calls; later connections are refused. */
+  /* Ends pending calls. Later connections are refused. */
   void stop ();
 
 private:
@@ -46,7 +46,7 @@ private:
   std::string address_;
 };
 
-/* Forwards bytes between clients at `address()` and one server. */
+/* Forwards bytes between clients of `address()` and one server. */
 class LossyProxy
 {
 public:
@@ -61,7 +61,7 @@ public:
     return address_;
   }
 
-  /* Drops the next replies, this many, by closing their connections. */
+  /* Drops the next `n` replies by closing their connections. */
   void
   lose_answers (int n)
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Steps of a trainer on tables over real servers, against direct calls to a store of this
+/* Compares steps of a trainer on tables over real servers with direct calls to a store of this
  * process. */
 
 #include "runtime/trainer/table_steps/table_steps.h"
@@ -51,7 +51,7 @@ protected:
     return tps_table_steps_new (&options, nullptr);
   }
 
-  /* Runs steps; with the bound 0, each take is compared with the reference. */
+  /* Runs steps. If `max_staleness` is 0, it compares each take with the reference. */
   void
   run (TpsTableSteps *steps, guint max_staleness, guint seed)
   {
@@ -172,7 +172,8 @@ TEST_F (TableStepsTest, AfterACancellationThePushFails)
   tables_ = nullptr;
 }
 
-/* SGD adds the gradients, which do not depend on the rows here, in any order up to rounding. */
+/* SGD adds the gradients, which do not depend on the rows in this test. So their order matters only
+ * for rounding. */
 TEST_F (TableStepsTest, EveryPushOfABoundArrivesOnce)
 {
   start (2);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers, a client of them, and a reference: a table store in this process that gets the same
+/* Servers, a client for them, and a reference: a table store in this process that gets the same
  * updates. */
 
 #pragma once
@@ -106,7 +106,7 @@ protected:
     tables_ = new_tables (addresses_, nullptr, exact);
   }
 
-  /* Takes ownership of the specification; creates the table at the servers and in the reference. */
+  /* Creates a table on the servers and in the reference. Takes ownership of the specification. */
   const TpsTableSpec &
   create (TpsTableSpec spec, TpsShardKind kind, guint server = 0)
   {

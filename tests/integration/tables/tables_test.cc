@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables over 1 to 4 servers, on Unix and TCP sockets. */
+/* Tests tables over 1 to 4 servers, on Unix and TCP sockets. */
 
 #include <thread>
 
@@ -22,7 +22,8 @@ protected:
     start (std::get<0> (GetParam ()), std::get<1> (GetParam ()));
   }
 
-  /* Several tables in one call, against the reference: pooled results must have the same bits. */
+  /* Looks up several tables in one call, and compares the result with the reference. Pooled results
+   * must have the same bits. */
   void
   compare_lookups (Random &random, guint n_queries)
   {
@@ -206,7 +207,7 @@ TEST_F (Tables, LargeCallsPass)
     }
 }
 
-/* -- creating -- */
+/* -- creation -- */
 
 TEST_F (Tables, IdenticalOnesMayBeThere)
 {
@@ -325,7 +326,7 @@ TEST_F (Tables, BadQueriesAreNamedAsTheCallerCountsThem)
   bad.table = "emb";
   bad.indices = { 1, 2 };
   bad.gradient = { 1, 2, 3 };
-  EXPECT_FALSE (push (specs_[0], bad, later ())); /* [0, 4] */
+  EXPECT_FALSE (push (specs_[0], bad, later ())); /* the second offset, 4, is too large */
   EXPECT_EQ (text (), "gradients[0].gradient: FLOAT32 [0, 4], expected FLOAT32 [1, 4]");
   g_clear_error (&error_);
   std::vector<gint64> rows = { 7, -1 };
@@ -365,8 +366,8 @@ TEST_F (Tables, NothingIsAnAnswerToNothing)
 
 /* -- concurrency -- */
 
-/* Each thread adds 1 to random cells of rows, with gradients of -1. Small integers add up exactly
- * in any order. */
+/* Each thread adds 1 to random cells of rows, with gradients of -1. The sum of small integers is
+ * exact in any order. */
 TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 {
   constexpr int N_CLIENTS = 4, N_PUSHES = 30;
@@ -406,7 +407,7 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
           ASSERT_TRUE (
               tps_remote_tables_lookup_bags_sync (tables, &query, 1, later (), &pooled, &error))
               << error->message;
-          /* All columns of a row are updated together, so the sums of columns are equal. */
+          /* All columns of a row are updated together, so the sums of the columns must be equal. */
           const float *cells = static_cast<const float *> (tps_tensor_data (&pooled));
           for (int cell = 1; cell < 4; cell++)
             ASSERT_EQ (cells[cell], cells[0]);
@@ -430,7 +431,7 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 
 /* -- push ids -- */
 
-/* Sequences of a client start at 1, so a second client of the same name repeats them with other
+/* The push ids of a client start at 1, so a second client with the same name repeats them for other
  * pushes. */
 TEST_F (Tables, SecondClientOfANameIsRefusedNotMistaken)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Two tenants of one server, distinguished by a file of rules: the crowd connects by TCP, the quiet
- * tenant by the Unix socket. */
+/* Tests two tenants of one server, which a file of rules distinguishes. The crowd connects by TCP,
+ * and the quiet tenant by the Unix socket. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ deadline ()
       .count ();
 }
 
-/* A server with rules; `tenants` is the text of the member "tenants". */
+/* A server with rules. `tenants` is the text of the member "tenants". */
 class TenantsTest : public testing::Test
 {
 protected:
@@ -150,7 +150,7 @@ protected:
   TpsServer *server_ = nullptr;
 };
 
-/* While most calls of the crowd are refused, every call of the other tenant is served. */
+/* While most calls of the crowd are refused, every call of the other tenant must be served. */
 TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 {
   constexpr int n_crowd = 4, n_lookups = 200;
@@ -167,7 +167,7 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 
       while (!is_over && !tps_remote_tables_discover (crowd, deadline (), nullptr))
         ;
-      /* A deadline that is too close leaves no time for a retry. */
+      /* The deadline is so close that there is no time for a retry. */
       while (!is_over)
         n_refused += !look_up (crowd, "users", 1, deadline () - 119999000000).empty ();
     });
@@ -183,14 +183,14 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
     EXPECT_EQ (n, 0u);
 }
 
-/* The C client waits for the time in the refusal, then retries. */
+/* The C client must wait for the time that the refusal names, and then retry. */
 TEST_F (TenantsTest, AClientThatIsToldToComeBackLaterDoesSo)
 {
   start (R"({ "quiet": { "calls_per_s": 5, "calls_burst": 5, "rows_per_s": 100000 } })");
   g_autoptr (TpsRemoteTables) quiet = connect (true);
 
   ASSERT_EQ (create (quiet, "users"), "");
-  /* Many lookups, because on a busy machine some may be too slow to be refused. */
+  /* The loop makes many lookups, because on a busy machine some may be too slow to be refused. */
   for (int i = 0; i < 1000 && status ("quiet").n_refused[TPS_QUOTA_CALLS] == 0; i++)
     ASSERT_EQ (look_up (quiet, "users", 10, deadline ()), "");
   EXPECT_GT (status ("quiet").n_refused[TPS_QUOTA_CALLS], 0u);
@@ -213,7 +213,7 @@ TEST_F (TenantsTest, RowsAreLimited)
 
 constexpr gint32 kExhausted = 7;
 
-/* Also refusals that a handler finds: at a limit on rows. */
+/* This must also hold for refusals by a handler, as at a limit on rows. */
 TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
 {
   constexpr int n_calls = 4;
@@ -245,7 +245,7 @@ TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
   EXPECT_EQ (n_refused, n_calls) << "the first call had the whole burst";
 }
 
-/* Long arguments are read, and refused, by workers. */
+/* Workers read long arguments, so they must refuse them too. */
 TEST_F (TenantsTest, RowsAreRefusedByWorkersToo)
 {
   const gint64 id = 7, offset = 0;
@@ -276,7 +276,7 @@ TEST_F (TenantsTest, RowsAreRefusedByWorkersToo)
   ASSERT_TRUE (RawClient (tps_server_get_addresses (server_)[0]).SendBytes (call));
 }
 
-/* Also after a restart with a limit that is lower than the current use. */
+/* This must also hold after a restart with a limit below the current use. */
 TEST_F (TenantsTest, TablesCountForTheirCreator)
 {
   g_autofree gchar *data = g_dir_make_tmp ("tps-tenants-XXXXXX", nullptr);
