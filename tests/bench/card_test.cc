@@ -31,7 +31,7 @@ protected:
     g_clear_error (&error_);
   }
 
-  /* A card as the other side receives it. */
+  /* Returns a card as the other side receives it. */
   TpsCard *
   Receive (const gchar *name, const std::vector<std::string> &flags)
   {
@@ -45,7 +45,7 @@ protected:
     return tps_card_decode (bytes);
   }
 
-  /* The error for a role with these flags; empty if the flags match. */
+  /* Returns the error for a role with these flags, or "" if the flags match. */
   std::string
   Check (const std::vector<std::string> &role, const std::vector<std::string> &master)
   {

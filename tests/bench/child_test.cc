@@ -9,7 +9,7 @@
 
 namespace {
 
-// A shell that executes lines and answers each with the last word it was told to print.
+// A shell that executes lines. It answers each line with the last word that it was told to print.
 class Child : public testing::Test
 {
 protected:
@@ -39,7 +39,7 @@ protected:
     return answer != nullptr ? answer : error->message;
   }
 
-  // The state letter of proc(5); T means stopped.
+  // Returns the state letter of proc(5). T means stopped.
   char
   State (const std::string &pid)
   {
@@ -59,11 +59,11 @@ TEST_F (Child, StandsStillAndGoesOn)
   const std::string pid = Ask ("echo $$");
 
   tps_child_pause (child_);
-  while (State (pid) != 'T') // the signal is under way
+  while (State (pid) != 'T') // the signal may arrive later
     sched_yield ();
   ASSERT_TRUE (tps_child_send (child_, "echo later", nullptr));
   EXPECT_EQ (State (pid), 'T');
-  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // it has not ended
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // the child has not ended
   tps_child_resume (child_);
   g_autofree gchar *answer = tps_child_receive (child_, nullptr);
   EXPECT_STREQ (answer, "later");
@@ -102,7 +102,7 @@ TEST_F (Child, MayBeKilled)
 {
   g_autoptr (GError) error = nullptr;
 
-  tps_child_pause (child_); // the state of the child does not matter
+  tps_child_pause (child_); // killing must work while the child is paused
   tps_child_kill (child_);
   EXPECT_TRUE (tps_supervisor_check (supervisor_, &error)) << error->message;
   EXPECT_EQ (tps_child_get_peak_bytes (child_), 0u);

@@ -27,7 +27,7 @@ protected:
     tps_durability_options_clear (&options_);
   }
 
-  // The reason why a run does not fit; empty if it fits.
+  // Returns the reason why a run does not fit, or "" if it fits.
   std::string
   Fit (guint64 free_bytes, guint64 memory_bytes)
   {

@@ -12,7 +12,7 @@
 
 namespace {
 
-// Records each run: "a1" for system a in round 1, "a0" in the warm-up.
+// Records each run: "a1" is a run of system a in round 1, and "a0" is its warm-up.
 class Engine : public testing::Test
 {
 protected:
@@ -101,7 +101,8 @@ TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
   EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 0);
 }
 
-// A task without an expected time reports its progress, which also predicts its later rounds.
+// A task without an expected time reports its progress. The progress also predicts the time of
+// later rounds.
 TEST_F (Engine, ATaskThatSaysHowFarItIsForetellsTheRest)
 {
   TpsTask task = {};
@@ -143,7 +144,7 @@ TEST (TaskTime, IsWhatIsExpectedAtThePaceOfTheOthers)
   times[0] = { .expected_s = { 1, 2 }, .spent_s = {}, .n_runs = {} };
   times[1].expected_s[1] = 10;
   EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 1);
-  tps_task_time_add (&times[0], FALSE, 50); // a warm-up says nothing of measured runs
+  tps_task_time_add (&times[0], FALSE, 50); // a warm-up must not change the pace of measured runs
   tps_task_time_add (&times[0], TRUE, 6);
   EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 3);
   EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, FALSE), 50);

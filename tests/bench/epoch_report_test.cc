@@ -34,8 +34,8 @@ protected:
     tps_bench_results_free (results);
   }
 
-  // One pass: the epochs of each trainer, and its numbers of samples in the pass and in the last
-  // epoch.
+  // Adds one pass: the epochs of each trainer, and its numbers of samples in the pass and in the
+  // last epoch.
   void
   add_pass (const std::vector<std::vector<double>> &epochs, gint64 samples, gint64 epoch_samples)
   {

@@ -22,7 +22,7 @@ const TpsFigureColumn kColumns[] = { { "GB/s", nullptr, "GB/s", 50 },
                                      { nullptr, nullptr, nullptr, 0 } };
 const TpsFigureStyle kStyle = { NameOurs, NameOurs, kColumns, FALSE };
 
-// One row with two systems of ours, one of which is also a limit, and a peer.
+// One row with a peer and two systems of ThriftPS, one of which also serves as a limit.
 class Figures : public testing::Test
 {
 protected:
@@ -92,7 +92,7 @@ TEST_F (Figures, TheTableShowsThemInColumns)
   EXPECT_NE (text.find ("         -          5          -          -          -\n"),
              std::string::npos)
       << text;
-  // only the line of its main figure shows it
+  // Figures other than the main one must not appear.
   EXPECT_EQ (text.find ("time"), std::string::npos) << text;
 }
 

@@ -199,7 +199,7 @@ TEST_F (Options, TheLocalRankIsTheLaunchersOrTheRank)
   EXPECT_EQ (Parse ({}), TPS_BENCH_RUN);
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 1u);
   tps_bench_options_clear (&options_);
-  /* Roles that are started by hand in a shell under such a launcher. */
+  /* The roles are started by hand in a shell under such a launcher. */
   EXPECT_EQ (Parse ({ "--rank=3" }), TPS_BENCH_RUN);
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 3u);
 }

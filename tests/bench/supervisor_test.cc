@@ -28,7 +28,7 @@ protected:
       tps_supervisor_free (supervisor_);
   }
 
-  // Starts a shell; returns the end of its output.
+  // Starts a shell. Returns the read end of its output.
   gint
   Start (const char *name, const char *script)
   {
@@ -39,7 +39,7 @@ protected:
     return out;
   }
 
-  // Blocks until the other end of the pipe is closed, which happens when the child ends.
+  // Blocks until the other end of the pipe is closed. This happens when the child ends.
   static void
   WaitForEnd (gint fd)
   {
@@ -50,7 +50,8 @@ protected:
     close (fd);
   }
 
-  // The check that follows a child's end may run before the kernel has made it a zombie.
+  // A check may run before the kernel has made the ended child a zombie, so the function repeats
+  // the check.
   std::string
   FirstFailure ()
   {
@@ -124,7 +125,7 @@ TEST_F (Supervisor, PatienceEnds)
   EXPECT_TRUE (tps_supervisor_check_patiently (supervisor_, 1, nullptr));
 }
 
-// The launcher is killed with SIGKILL: its child must end too.
+// If the launcher is killed with SIGKILL, its child must end too.
 TEST_F (Supervisor, ChildrenDieWithTheLauncher)
 {
   gint pipe_fds[2];
@@ -146,7 +147,7 @@ TEST_F (Supervisor, ChildrenDieWithTheLauncher)
   ASSERT_EQ (read (pipe_fds[0], &c, 1), 1);
   kill (launcher, SIGKILL);
   waitpid (launcher, nullptr, 0);
-  WaitForEnd (pipe_fds[0]); // ends only after launcher and child have ended
+  WaitForEnd (pipe_fds[0]); // returns only after launcher and child have ended
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fixture that is instantiated for every available device, and arrays in device memory. */
+/* A fixture that runs for every available device, and arrays in device memory. */
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "runtime/device/backend.h"
 
-// Elements in device memory. Copies are complete when they return.
+// Elements in device memory. A copy is complete when its function returns.
 template <typename T> class DeviceArray
 {
 public:
@@ -23,7 +23,8 @@ public:
 
     buffer_ = stream->device->ops->alloc (stream->device, n * sizeof (T) + kGuardBytes, &error);
     g_assert_no_error (error);
-    // Initialised, because tests read whole outputs and an operation may write only a part of them.
+    // The array is initialised, because tests read whole outputs and an operation may write only a
+    // part.
     std::vector<uint8_t> bytes (n * sizeof (T) + kGuardBytes, 0xa5);
     copy (data (), bytes.data (), bytes.size ());
   }
@@ -76,9 +77,9 @@ private:
   TpsBuffer *buffer_;
 };
 
-// $CONFORMANCE_DEVICES: "cuda" selects the devices of that kind and requires at least one; "cuda?"
-// selects them and skips the suite if there is none. If it is not set, all devices of this machine
-// are tested.
+// Returns the value of $CONFORMANCE_DEVICES. "cuda" selects the devices of that kind and requires
+// at least one. "cuda?" selects them, and skips the suite if there is none. If the variable is not
+// set, all devices of the machine are tested.
 inline std::string
 wanted_kind ()
 {
@@ -160,7 +161,7 @@ protected:
   TpsStream *stream = nullptr;
 };
 
-// Equal bit by bit, except that any NaN equals any NaN.
+// Returns true if the elements are equal bit by bit. Any NaN equals any NaN.
 template <typename T>
 bool
 same_bits (const std::vector<T> &a, const std::vector<T> &b)
@@ -183,7 +184,7 @@ all_devices ()
     if (g_str_has_prefix (devices[i]->name, wanted_kind ().c_str ()))
       names.push_back (devices[i]->name);
   if (names.empty ())
-    names.push_back (wanted_kind () + ":0"); // not found, so that its tests report the reason
+    names.push_back (wanted_kind () + ":0"); // missing, so its tests report the reason
   return names;
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums, division, casts, fills and copies of rows, compared bit by bit. Lengths around every vector
- * width, odd alignments, special values. */
+/* Tests sums, division, casts, fills and copies of rows, compared bit by bit. The tests use lengths
+ * around every vector width, odd alignments and special values. */
 
 #include <cfloat>
 #include <cmath>
@@ -16,7 +16,7 @@ const TpsDType kFloats[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLO
                              TPS_DTYPE_BFLOAT16 };
 const TpsDType kAll[] = { TPS_DTYPE_FLOAT32,  TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                           TPS_DTYPE_BFLOAT16, TPS_DTYPE_INT32,   TPS_DTYPE_INT64 };
-/* A block of a GPU has 1,024 elements of most operations. */
+/* For most operations, a block of a GPU has 1,024 elements. */
 const size_t kLengths[] = { 0,  1,  2,  3,   7,    8,    15,   16,   17,
                             31, 33, 64, 100, 1000, 1023, 1024, 1025, 5000 };
 const double kFactors[] = { 1, 2, 3, 7, 0.5, 1.0 / 3, 0.1, 1e-3, 12345.678, 5, 16777217 };
@@ -30,7 +30,7 @@ sum_dtype (TpsDType dtype)
 class Elementwise : public DeviceTest
 {
 protected:
-  // Values of many magnitudes, and the special ones, as `dtype`.
+  // Returns values of many magnitudes and the special values, as `dtype`.
   std::vector<uint8_t>
   values (TpsDType dtype, size_t n)
   {
@@ -70,7 +70,8 @@ protected:
     return true;
   }
 
-  // Runs `op` on the device and `expected` on the host, on the same bytes.
+  // Runs `op` on the device and `expected` on the host, with the same bytes. Returns true if the
+  // results are equal.
   template <typename Op, typename Expected>
   bool
   agree (TpsDType out_dtype, const std::vector<uint8_t> &out, const std::vector<uint8_t> &in, Op op,
@@ -155,8 +156,8 @@ TEST_P (Elementwise, DivideWorksInPlace)
   EXPECT_TRUE (same_bits (array.read (), values));
 }
 
-// The exact quotient is so close to the midpoint of two half floats that an intermediate float
-// would be rounded to the midpoint.
+// The exact quotient is very close to the midpoint of two half floats. An intermediate float would
+// be rounded to the midpoint.
 TEST_P (Elementwise, DivideToHalfDoesNotRoundTwice)
 {
   std::vector<float> sums;
@@ -175,7 +176,7 @@ TEST_P (Elementwise, DivideToHalfDoesNotRoundTwice)
   EXPECT_EQ (out.read (), wanted);
 }
 
-/* Sums and divisors of all magnitudes, quotients next to midpoints, infinities and NaN. */
+/* Covers sums and divisors of all magnitudes, quotients next to midpoints, infinities and NaN. */
 TEST_P (Elementwise, DivideToHalfRoundsOnceForNumbersOfAnySize)
 {
   const float divisors[] = { 1, 2, 3, -7, 0.1f, 1e30f, 1e-30f, 1e-40f, 0, INFINITY };
@@ -318,8 +319,8 @@ TEST_P (Elementwise, EventsOfAnIdleStreamAreReached)
   ops->event_free (event);
 }
 
-/* Rows within the device, from the host and to the host, between arrays of different strides. The
- * bytes between rows do not change. */
+/* Copies of rows within the device, from the host and to the host, between arrays of different
+ * strides. The bytes between rows must not change. */
 struct Rows
 {
   size_t row_bytes, n_rows, to_stride, from_stride;

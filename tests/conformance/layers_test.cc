@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Products, bias, activations, losses and optimizers. */
+/* Tests products, bias, activations, losses and optimizers. */
 
 #include <cmath>
 
@@ -26,7 +26,7 @@ protected:
   }
 };
 
-// Bound: 1e-6 per term.
+// The error bound is 1e-6 per term.
 TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
 {
   const size_t sizes[][3] = { { 1, 1, 1 },      { 3, 5, 7 },      { 17, 33, 65 },
@@ -61,7 +61,7 @@ TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
       }
 }
 
-// The kernels of machines without OpenBLAS.
+// Tests the kernels of machines without OpenBLAS.
 TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
 {
   const size_t m = 5, n = 9, k = 33;
@@ -88,7 +88,7 @@ TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
     }
 }
 
-// A batch of few rows and matrices of odd sizes: small batches have a kernel of their own.
+// Small batches have their own kernel, so this test uses few rows and matrices of odd sizes.
 TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
 {
   for (size_t few = 1; few <= 33; few++)
@@ -290,7 +290,7 @@ TEST_P (Layers, LossesOfNothingAreZero)
   EXPECT_EQ (loss.read ()[0], 0);
 }
 
-// The bits of the formula; within 1e-6 of torch.optim.SGD.
+// The result must have the bits of the formula, and be within 1e-6 of torch.optim.SGD.
 TEST_P (Layers, SgdMatchesTheFormulaAndPyTorch)
 {
   for (std::string name : { "sgd_plain", "sgd_momentum", "sgd_decay", "sgd_momentum_decay" })

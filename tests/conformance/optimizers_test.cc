@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers of rows: the bits of the CPU's functions, which tests/runtime/optimizer compares with
- * PyTorch. Also events, and host memory of devices. */
+/* Tests optimizers of rows, which must return the bits of the CPU's functions.
+ * (tests/runtime/optimizer compares those with PyTorch.) Also tests events, and host memory of
+ * devices. */
 
 #include <cmath>
 #include <map>
@@ -31,7 +32,7 @@ protected:
   }
 };
 
-// Updates `rows` like the CPU, one row at a time.
+// Updates `rows` as the CPU does, one row at a time.
 void
 update_reference (const TpsOptimizerSpec &spec, int64_t step, const std::vector<int64_t> &ids,
                   size_t dim, std::vector<float> *values, std::vector<float> *state,
@@ -61,7 +62,7 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
           for (int64_t step = 1; step <= 4; step++)
             {
               std::vector<int64_t> ids = { 7, 22, 0, step, 13 };
-              /* More rows than a block of a GPU has items. */
+              /* In step 4 there are more rows than a block of a GPU has threads. */
               for (int64_t id = 23; step == 4 && id < (int64_t) n_rows; id++)
                 ids.push_back (id);
               std::vector<float> gradients = random_floats (ids.size () * dim);
@@ -87,7 +88,7 @@ TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
         }
 }
 
-/* Rows of FLOAT16 and BFLOAT16 are converted, updated and rounded. */
+/* Rows of FLOAT16 and BFLOAT16 are converted to float, updated, and rounded. */
 TEST_P (Optimizers, AStepOfHalfRowsRoundsTheBitsOfTheFormula)
 {
   const TpsRowRounding roundings[] = { {}, { TRUE, -3, 5, 7 } };
@@ -178,7 +179,7 @@ TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
     }
 }
 
-/* The gradient of a table and the step that it is for, without a wait between them. */
+/* Computes the gradient of a table and the step that uses it, without a wait in between. */
 TEST_P (Optimizers, TheNumberOfRowsMayBeKnownToTheDeviceAlone)
 {
   for (int kind = TPS_OPTIMIZER_SGD; kind <= TPS_OPTIMIZER_FTRL; kind++)

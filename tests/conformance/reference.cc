@@ -29,8 +29,8 @@ load (TpsDType dtype, const void *values, size_t i)
   abort ();
 }
 
-// Rounds to a multiple of 2^(exponent of the value - digits + 1), at least 2^min_exponent; ties go
-// to even, by rint().
+// Rounds to a multiple of 2^(exponent of the value - digits + 1), but at least of 2^min_exponent.
+// Ties go to even, as by rint().
 static double
 round_to (double value, int digits, int min_exponent)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The reference for every device: each operation of runtime/device/backend.h, one element at a time
- * and as plainly as possible. Where bits are promised, these functions define them. */
+ * and as simple as possible. If the contract promises bits, these functions define them. */
 
 #pragma once
 
@@ -12,12 +12,13 @@
 
 namespace reference {
 
-// An element of any dtype, converted exactly (except INT64) to double, and back with one rounding.
+// load() converts an element of any dtype to double, exactly except for INT64. store() converts
+// back with one rounding.
 double load (TpsDType dtype, const void *values, size_t i);
 void store (TpsDType dtype, void *values, size_t i, double value);
 
-// The sum of a list, level by level: chunks of 32 terms, then the list of their sums. At least one
-// term.
+// Returns the sum of a list of at least one term. It adds chunks of 32 terms, and repeats this with
+// the list of their sums until one is left.
 template <typename T>
 T
 tree_sum (std::vector<T> terms)
@@ -36,14 +37,14 @@ tree_sum (std::vector<T> terms)
   return terms[0];
 }
 
-// The random bits of TpsRowRounding for a value of a row.
+// Returns the random bits of TpsRowRounding for a value of a row.
 uint32_t random_bits (const TpsRowRounding &rounding, int64_t step, int64_t row, uint64_t column);
 
-// `value` rounded to FLOAT16 or BFLOAT16: to nearest, or stochastically with random bits.
+// Return `value` rounded to FLOAT16 or BFLOAT16: to nearest, or stochastically with random bits.
 uint16_t round_to_nearest (TpsDType dtype, float value);
 uint16_t round_stochastically (TpsDType dtype, float value, uint32_t random);
 
-// One float or double operation in the sum's type.
+// These functions compute each element with float or double operations in the type of the sum.
 void accumulate (TpsDType dtype, void *sum, const void *gradient, size_t n);
 void scale (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);
 void scale_accumulate (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);
@@ -70,7 +71,7 @@ struct Bags
 };
 
 void pool (const Bags &bags, const float *table, float *output, int64_t *argmax);
-// Dense [rows, dim].
+// `table_gradient` is dense: [rows, dim].
 void pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
                     float *table_gradient);
 

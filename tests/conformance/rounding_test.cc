@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rounding of updated rows to FLOAT16 and BFLOAT16: exact bits on every device, values that
- * never change, and expectations. A step of SGD from 0 with rate 1 gives the negated gradient. */
+/* Tests the rounding of updated rows to FLOAT16 and BFLOAT16: exact bits on every device, values
+ * that must not change, and expectations. A step of SGD from 0 with rate 1 results in the negated
+ * gradient. */
 
 #include <cmath>
 
@@ -28,7 +29,7 @@ is_nan (TpsDType dtype, uint16_t bits)
 class Rounding : public DeviceTest
 {
 protected:
-  /* Rounds row after row of `values` [n, dim] as step `step`; the rows were `before`. */
+  /* Rounds the rows of `values` [n, dim] in step `step`. The rows contain `before` until then. */
   std::vector<uint16_t>
   round (TpsDType dtype, const TpsRowRounding &rounding, int64_t step, size_t dim,
          const std::vector<float> &values, const std::vector<uint16_t> &before)
@@ -57,7 +58,7 @@ protected:
   {
     std::vector<uint16_t> zeros;
 
-    for (float value : values) /* the sum of two zeros of one sign has that sign */
+    for (float value : values) /* the sum of two zeros with the same sign has that sign */
       zeros.push_back (std::signbit (value) ? 0x8000 : 0);
     return round (dtype, rounding, step, dim, values, zeros);
   }
@@ -69,7 +70,8 @@ stochastic (int64_t seed)
   return { TRUE, seed, 0, 1 };
 }
 
-/* Values of every class: around each power of two and each bound of the two types, and random. */
+/* Returns values of every class: around each power of two, around each bound of the two types, and
+ * random ones. */
 std::vector<float>
 many_values (std::mt19937_64 &random)
 {
@@ -141,7 +143,7 @@ TEST_P (Rounding, ToNearestIsThatOfCasts)
     }
 }
 
-/* Each of the 2^16 values of the type, by steps that do not change it. */
+/* Uses each of the 2^16 values of the type, in steps that must not change it. */
 TEST_P (Rounding, NeverChangesAValueOfTheType)
 {
   std::vector<uint16_t> all (1 << 16);
@@ -165,7 +167,7 @@ TEST_P (Rounding, NeverChangesAValueOfTheType)
       }
 }
 
-/* The mean over many steps, rows and columns is within 5 standard deviations of the value. */
+/* The mean over many steps, rows and columns must be within 5 standard deviations of the value. */
 TEST_P (Rounding, HasTheValueAsItsExpectation)
 {
   const float values[] = { 1.001f,   -3.14159f, 0x1.0008p0f, 65503.5f,  6.1e-5f,
@@ -196,7 +198,7 @@ TEST_P (Rounding, HasTheValueAsItsExpectation)
       }
 }
 
-/* Small updates add up, which rounding to nearest loses. */
+/* Small updates must add up. Rounding to nearest would lose them. */
 TEST_P (Rounding, SmallUpdatesAreNotLost)
 {
   for (TpsDType dtype : half_types)
@@ -226,7 +228,7 @@ TEST_P (Rounding, SmallUpdatesAreNotLost)
       }
 }
 
-/* The seed, the step, the row and the column each change the bits. */
+/* Seed, step, row and column must each change the bits. */
 TEST_P (Rounding, DependsOnSeedStepRowAndColumn)
 {
   std::vector<float> values (4096, 1.0f + 0x1p-12f);
@@ -245,7 +247,7 @@ TEST_P (Rounding, DependsOnSeedStepRowAndColumn)
 
 INSTANTIATE_FOR_ALL_DEVICES (Rounding);
 
-/* The first numbers of SplitMix64 under seed 1234567, which other implementations give. */
+/* The first numbers of SplitMix64 with seed 1234567, as other implementations return them. */
 TEST (StochasticBits, AreThoseOfSplitMix64)
 {
   const uint64_t numbers[] = { 6457827717110365317u, 3203168211198807973u, 9817491932198370423u,

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows by id: coalescing, embedding bags forward and backward. Results are compared bit by bit, or
- * within 1e-5 of the sum of the magnitudes where any order of additions is allowed. */
+/* Tests operations on rows by id: coalescing, and embedding bags forward and backward. Results are
+ * compared bit by bit. If additions may have any order, results must be within 1e-5 of the sum of
+ * the magnitudes. */
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +34,7 @@ protected:
       }
     return bags;
   }
-  // Coalesces random rows with ids in [0, n_ids), each of which must occur.
+  // Coalesces rows with random values. The ids are in [0, n_ids), and each of them must occur.
   void
   expect_tree_sums (const std::vector<int64_t> &ids, size_t n_ids, size_t dim)
   {
@@ -131,7 +132,7 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
           for (const std::vector<float> &column : columns)
             wanted[id].push_back (reference::tree_sum (column));
         }
-      /* A bound bounds the number of results, too. */
+      /* A bound also limits the number of results. */
       int64_t said = round % 2 == 0 ? bound : 0;
       size_t n_most = said > 0 ? std::min (n, (size_t) said) : n;
       DeviceArray<int64_t> indices (stream, ids), unique (stream, n_most);
@@ -207,7 +208,7 @@ TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
     }
 }
 
-/* Rows of FLOAT16 and BFLOAT16 are pooled as their exact values. */
+/* The pooled values of FLOAT16 and BFLOAT16 rows are exact conversions to float. */
 TEST_P (Rows, PoolingOfHalfRowsMatchesTheReference)
 {
   for (int round = 0; round < 200; round++)
@@ -217,7 +218,7 @@ TEST_P (Rows, PoolingOfHalfRowsMatchesTheReference)
       reference::Bags bags = random_bags (pooling, pooling == TPS_POOLING_SUM && round % 4 == 0);
       bool is_max = pooling == TPS_POOLING_MAX;
 
-      if (round % 5 == 0) /* each index is a bag */
+      if (round % 5 == 0) /* each index is its own bag */
         {
           bags.offsets.clear ();
           for (size_t i = 0; i < bags.indices.size (); i++)
@@ -326,7 +327,7 @@ TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
       }
 }
 
-/* Each index is a bag of its own: every pooling returns the rows themselves. */
+/* Each index is its own bag, so every pooling must return the rows themselves. */
 TEST_P (Rows, SingleRowsAreCopied)
 {
   for (int64_t dim : { 1, 3, 4, 28, 32, 60, 64, 68, 128, 130, 516 })
@@ -405,7 +406,8 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
     }
 }
 
-// Runs of one id on both sides of each level of the tree, with arbitrary starts, in a mixed order.
+// Returns `lengths[id]` repetitions of each id, shuffled. The lengths below are around the limit of
+// each level of the tree.
 std::vector<int64_t>
 mixed_runs (const std::vector<size_t> &lengths, std::mt19937_64 &random)
 {
@@ -433,7 +435,7 @@ TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
       expect_tree_sums (mixed_runs (lengths, random), lengths.size (), dim);
 }
 
-// Beyond 32^4 terms the tree has a fifth list.
+// With more than 32^4 terms the tree has a fifth list.
 TEST_P (Rows, AMillionRowsOfOneIdReachTheDeepestList)
 {
   expect_tree_sums (mixed_runs ({ 3, (1 << 20) + 33, 40 }, random), 3, 1);
@@ -499,7 +501,7 @@ TEST_P (Rows, AnyOrderStaysNearTheExactResult)
         DeviceArray<float> rows (stream, n_rows * 300);
         DeviceArray<int64_t> unique (stream, n_rows), counted (stream, 1);
 
-        device_bags.args.offsets = nullptr; /* all of the same length */
+        device_bags.args.offsets = nullptr; /* all bags have the same length */
         reference::pool (bags, table.data (), wanted.data (), nullptr);
         reference::pool_backward (bags, gradient.data (), nullptr, wanted_gradient.data ());
         ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
@@ -533,7 +535,7 @@ TEST_P (Rows, MaximumOfNotANumberIsNotANumberAndOfEqualsTheFirst)
   EXPECT_EQ (argmax.read (), (std::vector<int64_t> { 1, 0 }));
 }
 
-// Within 1e-6 of torch.nn.functional.embedding_bag.
+// The results must be within 1e-6 of torch.nn.functional.embedding_bag.
 TEST_P (Rows, BagsMatchPyTorch)
 {
   const struct

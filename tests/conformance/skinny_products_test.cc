@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The products of small batches, with both widths of vectors. A program uses the width that fits
- * its processor. */
+/* Tests the products of small batches with both widths of vectors. A program uses the width that
+ * its processor supports. */
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ protected:
     return values;
   }
 
-  // flags: 1 = a is transposed, 2 = b is.
+  // `flags` is a combination of 1 (a is transposed) and 2 (b is transposed).
   TpsGemm
   make_gemm (int flags, size_t m, size_t n, size_t k, const std::vector<float> &a,
              const std::vector<float> &b, std::vector<float> &c)
@@ -86,7 +86,8 @@ protected:
       products->times_matrix (&gemm);
   }
 
-  // Bound: 1e-6 per term. Every element is written, and nothing after the last element.
+  // The error bound is 1e-6 per term. The product must write every element, and no memory after the
+  // last one.
   void
   check (size_t m, size_t n, size_t k)
   {
@@ -125,7 +126,7 @@ TEST_P (SkinnyProducts, MatchTheReferenceForAllWidthsOfARow)
     }
 }
 
-// Operands that are packed, with and without rows and columns that do not fill a tile.
+// The operands are large enough to be packed. Some have rows and columns that do not fill a tile.
 TEST_P (SkinnyProducts, MatchTheReferenceForLargeMatrices)
 {
   for (size_t m : { 8, 13 })
@@ -138,7 +139,7 @@ TEST_P (SkinnyProducts, MatchTheReferenceForLargeMatrices)
   check (32, 4097, 515);
 }
 
-// A row with an infinity makes its own products infinite or NaN, and no others.
+// A row with an infinity must make only its own products infinite or NaN.
 TEST_P (SkinnyProducts, AnInfinityStaysInItsRow)
 {
   for (size_t k : { 9, 17, 31, 33 })

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays for programs that run kernels without the backend, and steps that end at the first
- * error. */
+/* Arrays for programs that run kernels without the backend, and sequences of steps that stop at the
+ * first error. */
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace arrays {
 
-/* The memory of inputs. Host memory is page-locked, and kernels read it over the bus. */
+/* The location of inputs. Host memory is page-locked, and kernels read it over the bus. */
 enum Place
 {
   ON_DEVICE,
@@ -22,7 +22,7 @@ enum Place
   NOWHERE,
 };
 
-/* Arrays, which are freed with this object. */
+/* Arrays that are freed together with this object. */
 class Memory
 {
 public:
@@ -52,7 +52,7 @@ public:
     return (T *) allocate (place_ == IN_HOST_MEMORY, n * sizeof (T));
   }
 
-  /* The error of the first allocation that failed. */
+  /* Returns the error of the first failed allocation. */
   cudaError_t
   code () const
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How matrix products call cuBLAS, with a fake library. The conformance suite tests their results.
- */
+/* Tests the calls of cuBLAS for matrix products, with a fake library. For their results see the
+ * conformance suite. */
 
 #include <dlfcn.h>
 
@@ -24,7 +24,7 @@ get_device ()
   return device;
 }
 
-/* A function of the fake library, which must be loaded. */
+/* Returns a function of the fake library, which must be loaded. */
 template <typename F>
 F
 fake_function (const char *name)
@@ -37,7 +37,8 @@ fake_function (const char *name)
   return function;
 }
 
-/* The error of a product on a new stream, which creates a handle; "" if there is none. */
+/* Computes a product on a new stream, for which a handle is created. Returns the error message, or
+ * "". */
 std::string
 multiply (const TpsGemm &gemm)
 {
@@ -67,12 +68,12 @@ TEST (Blas, SizesBeyond32BitsArriveWhole)
   EXPECT_EQ (last_shape ()[2], (int64_t) huge);
 }
 
-/* The library is loaded by the test above, or by the first product here. */
+/* The library was loaded by the test above, or will be loaded by the first product here. */
 TEST (Blas, AHandleWithoutMemoryIsCreatedOnceMoreAfterThePoolWasTrimmed)
 {
   TpsGemm gemm = {};
 
-  gemm.m = gemm.n = gemm.k = (gsize) 1 << 32; /* is not computed */
+  gemm.m = gemm.n = gemm.k = (gsize) 1 << 32; /* the fake does not compute such a product */
   EXPECT_EQ (multiply (gemm), "");
   auto fail_create = fake_function<void (*) (int)> ("fake_cublas_fail_create");
   fake_cuda_reset ();

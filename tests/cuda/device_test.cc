@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The device's host code, on a fake CUDA runtime that fails on request. */
+/* Tests the device's host code on a fake CUDA runtime, which can be told to fail. */
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/* Devices are never freed; this list keeps them reachable for the leak checker. */
+/* Devices are never freed. The list keeps them reachable for the leak checker. */
 TpsDevice *
 make_device (gint ordinal)
 {
@@ -37,7 +37,7 @@ make_device (gint ordinal)
   return &all->back ()->parent;
 }
 
-/* Must be the first test, because the others start devices. CUDA would create a context on the
+/* This must be the first test, because the others start devices. CUDA would create a context on the
  * current device. */
 TEST (BeforeAnyDevice, LookingWhereMemoryLiesStartsNone)
 {
@@ -67,7 +67,7 @@ protected:
     g_clear_error (&error);
   }
 
-  // The failure that waiting for a stream reports; empty if there is none.
+  // Returns the failure that waiting for a stream reports, or "" if there is none.
   std::string
   failure_of (TpsStream *which)
   {
@@ -119,7 +119,7 @@ TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
 
   fake_cuda_fail ("cudaEventQuery", cudaErrorIllegalAddress, true);
   EXPECT_THAT (failure_of (stream), HasSubstr ("waiting for a stream"));
-  fake_cuda_reset (); /* also if CUDA succeeds again */
+  fake_cuda_reset (); /* the device must stay lost even if CUDA works again */
   EXPECT_THAT (failure_of (other), HasSubstr ("cuda:0: lost before: waiting for a stream"));
   EXPECT_EQ (device->ops->alloc (device, 8, &error), nullptr);
   EXPECT_EQ (device->ops->stream_new (device, nullptr), nullptr);
@@ -280,7 +280,7 @@ TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
   EXPECT_EQ (failure_of (stream), "");
 }
 
-/* Sorts and scans count as one launch each, and CUB needs a few more for them. */
+/* Sorts and scans count as one launch each, although CUB launches a few more kernels for them. */
 TEST_F (Device, AStepOfATableIsAFewLaunchesAndNoWait)
 {
   const struct
@@ -330,7 +330,8 @@ TEST_F (Device, AStepOfATableIsAFewLaunchesAndNoWait)
       }
 }
 
-/* Work that was queued before the failure still runs, and its memory is released after the wait. */
+/* Work that was queued before the failure may still run, and its memory is released after the wait.
+ * So the wait must be complete. */
 TEST_F (Device, AWaitForABadStreamOrItsEventWaitsAllTheSame)
 {
   float values[2];
@@ -353,7 +354,8 @@ TEST_F (Device, AWaitForABadStreamOrItsEventWaitsAllTheSame)
   device->ops->stream_free (other);
 }
 
-/* An event that could not be recorded is at an older point of the stream, or at none. */
+/* If an event could not be recorded, it is at an older point of the stream or at none. So the wait
+ * must include the whole stream. */
 TEST_F (Device, AWaitWithoutItsEventWaitsForTheWholeStream)
 {
   TpsEvent *event = device->ops->event_new (device, &error);
@@ -422,7 +424,7 @@ TEST_F (Device, ADeviceThatDoesNotStartIsLostUntilItStarts)
   EXPECT_NE (buffer, nullptr);
 }
 
-/* Runs the function in a child process and returns its exit status. */
+/* Runs the function in a child process. Returns its exit status. */
 int
 in_another_process (const std::function<int ()> &what)
 {
@@ -454,7 +456,7 @@ TEST_F (Device, AnotherProcessReadsAndWritesExportedMemory)
 
                if (data == nullptr || again == nullptr || tps_buffer_get_device (opened) != device)
                  return 1;
-               tps_buffer_unref (again); /* does not close the first one */
+               tps_buffer_unref (again); /* must not close `opened` */
                device->ops->copy (stream, seen, data, sizeof seen);
                device->ops->copy (stream, data, answer, sizeof answer);
                tps_buffer_unref (opened);
@@ -485,7 +487,7 @@ TEST_F (Device, MemoryThatCannotBeSharedIsRefusedAndTheDeviceLives)
              }),
              0);
 
-  /* As in some containers. No error code of CUDA is known to be temporary there. */
+  /* This happens in some containers. No error code of CUDA is known to be temporary there. */
   fake_cuda_fail ("cudaIpcGetMemHandle", cudaErrorUnknown, false);
   EXPECT_EQ (device->ops->alloc_exported (device, 1, handle, &error), nullptr);
   EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Skips a whole test program on a machine without a GPU. For suites that would otherwise run on the
- * CPU. */
+/* Skips a whole test program on a machine without a GPU. Used by suites that would otherwise run on
+ * the CPU. */
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class GpuNeeded : public testing::EmptyTestEventListener
   }
 };
 
-/* The list owns it. */
+/* GoogleTest's list of listeners owns the object. */
 const bool is_added = [] {
   testing::UnitTest::GetInstance ()->listeners ().Append (new GpuNeeded);
   return true;

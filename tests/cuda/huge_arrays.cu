@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU only, to find 32-bit
- * overflows.
+/* Compares operations on arrays of more than 2^31 and 2^32 elements with closed forms, to find
+ * 32-bit overflows. It needs a GPU.
  *
  *   huge_arrays [--skip=N]     leaves out the first N cases
  *   huge_arrays --list
  *
- * Each case has a line with its name and result. A case that does not fit into the memory of this
- * machine prints its need and the free memory. An error of CUDA ends the program, because it may
- * break the process; --skip continues in another one. The last line counts the cases. Exit code: 0
- * if at least one case passed and none is wrong; 1 if one is wrong or CUDA fails; 2 for bad flags;
- * 3, with the reason in the last line, if there is no GPU or no case fits. */
+ * It prints a line with the name and the result of each case. If a case does not fit into the
+ * memory of the machine, the line has its need and the free memory. An error of CUDA ends the
+ * program, because it may break the process. Another process can continue with --skip. The last
+ * line counts the cases. Exit code: 0 if at least one case passed and none is wrong; 1 if a case is
+ * wrong or CUDA fails; 2 for bad flags; 3, with the reason in the last line, if there is no GPU or
+ * no case fits. */
 
 #include <cstdlib>
 #include <cstring>
@@ -28,7 +29,8 @@ gib (gsize n_bytes)
   return (double) n_bytes / (double) kGiB;
 }
 
-/* The number after `key` in a file, in units of `unit` bytes; G_MAXSIZE if there is none. */
+/* Returns the number after `key` in a file, in units of `unit` bytes, or G_MAXSIZE if there is
+ * none. */
 gsize
 read_bytes (const char *path, const char *key, gsize unit)
 {
@@ -50,7 +52,7 @@ read_bytes (const char *path, const char *key, gsize unit)
   return n_bytes;
 }
 
-/* Also limited by the control group of a container. */
+/* Returns the free host memory, limited by the control group of a container. */
 gsize
 host_bytes ()
 {
@@ -73,7 +75,7 @@ get_memory ()
   if (cudaDeviceGetDefaultMemPool (&pool, 0) == cudaSuccess)
     cudaMemPoolTrimTo (pool, 0);
   cudaMemGetInfo (&n_free, &n_total);
-  cudaGetLastError (); /* clears the error: without memory no case fits */
+  cudaGetLastError (); /* clears the error; without memory no case fits */
   return { n_free, host_bytes () };
 }
 
@@ -92,7 +94,7 @@ name_of (const Case &one)
   return std::string (one.name) + " of " + std::to_string (one.n);
 }
 
-/* In the columns that run_all.sh reads. */
+/* Prints the columns that run_all.sh reads. */
 void
 print_result (const Case &one, const char *result)
 {
@@ -161,7 +163,7 @@ main (int argc, char **argv)
 {
   unsigned long n_skipped = 0;
 
-  setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
+  setvbuf (stdout, nullptr, _IOLBF, 0); /* flushes each line, so lines survive a kill */
   for (int i = 1; i < argc; i++)
     if (strcmp (argv[i], "--list") == 0)
       {

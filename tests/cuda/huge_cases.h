@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cases of huge_arrays.cu: operations on arrays of any size against closed forms, and the
- * memory that each needs. Outputs and scratch memory are in device memory. Inputs are there, too,
- * or in page-locked memory of the host, which kernels read over the bus. */
+/* The cases of huge_arrays.cu: operations on arrays of any size, compared with closed forms, and
+ * the memory that each case needs. Outputs and scratch memory are in device memory. Inputs are in
+ * device memory or in page-locked host memory, which kernels read over the bus. */
 
 #pragma once
 
@@ -20,16 +20,17 @@ using namespace arrays;
 
 constexpr gsize kGiB = (gsize) 1 << 30;
 constexpr gsize kTwo31 = (gsize) 1 << 31;
-/* CUB's temporary memory, and memory that the device cannot allocate in one piece. */
+/* Reserve for CUB's temporary memory, and for memory that the device cannot allocate in one
+ * piece. */
 constexpr gsize kReserve = kGiB;
-constexpr gsize kBagRows = 64; /* of a bag; columns of a maximum */
+constexpr gsize kBagRows = 64; /* rows of a bag, and columns of a maximum */
 constexpr gsize kTableRows = 16;
 
 /* -- memory -- */
 
 struct Need
 {
-  gsize device; /* outputs and scratch */
+  gsize device; /* bytes of outputs and scratch memory */
   gsize inputs;
 };
 
@@ -48,8 +49,8 @@ place_inputs (const Need &need, const Have &have)
   return NOWHERE;
 }
 
-/* The scratch memory of group_ids() with 32-bit keys, and of the sums of chunks, V columns wide.
- * `n_numbers`: further 32-bit numbers for each position. */
+/* Returns the scratch memory of group_ids() with 32-bit keys, and that of the sums of chunks, V
+ * columns wide. `n_numbers` counts further 32-bit numbers for each position. */
 inline gsize
 grouping_bytes (gsize n, gsize n_numbers, gsize slot_bytes)
 {
@@ -62,7 +63,7 @@ grouping_bytes (gsize n, gsize n_numbers, gsize slot_bytes)
 
 /* -- results -- */
 
-/* Elements at the ends, and around each power of two. */
+/* Returns the places of elements at both ends and around each power of two. */
 inline std::vector<gsize>
 places_in (gsize n)
 {
@@ -97,9 +98,9 @@ check (Steps *steps, const gfloat *values, gsize n, gfloat wanted, int *n_wrong)
 struct Case
 {
   const char *name;
-  gsize n; /* elements, rows, ids or cells; a multiple of kBagRows except for sums */
+  gsize n; /* elements, rows, ids or cells; except for sums, a multiple of kBagRows */
   Need (*need) (gsize n);
-  /* Sets the number of wrong results. */
+  /* Stores the number of wrong results in `*n_wrong`. */
   cudaError_t (*run) (Memory *memory, gsize n, int *n_wrong);
 };
 
@@ -109,7 +110,7 @@ need_of_sums (gsize n)
   return { n * sizeof (gfloat), n * sizeof (guint16) };
 }
 
-/* 3 + 0.5 * 3 = 4.5 everywhere. */
+/* Every sum is 3 + 0.5 * 3 = 4.5. */
 inline cudaError_t
 run_sums (Memory *memory, gsize n, int *n_wrong)
 {
@@ -133,8 +134,8 @@ need_of_coalesce (gsize n)
 }
 
 /* The first half of the ids is 9, the second half is 3, and all rows are 1. The sum of an id is its
- * count, rounded as the tree adds it: each count is a little more than 2^30, and the excess is lost
- * in rounding. */
+ * count, with the rounding of the tree. Each count is slightly more than 2^30, and rounding drops
+ * the excess. */
 inline cudaError_t
 run_coalesce (Memory *memory, gsize n, int *n_wrong)
 {
@@ -170,7 +171,7 @@ need_of_bags (gsize n)
            n * sizeof (gint64) + n / kBagRows * sizeof (gfloat) };
 }
 
-/* Bags of rows of 1, and their gradient. */
+/* Pools bags of rows of 1, and computes their gradient. */
 inline cudaError_t
 run_bags (Memory *memory, gsize n, int *n_wrong)
 {
@@ -212,7 +213,7 @@ need_of_maxima (gsize n)
            n * (sizeof (gint64) + sizeof (gfloat)) };
 }
 
-/* All maxima came from row 5. The kernel groups cells. */
+/* All maxima come from row 5. The kernel groups cells. */
 inline cudaError_t
 run_maxima (Memory *memory, gsize n, int *n_wrong)
 {
@@ -234,7 +235,7 @@ run_maxima (Memory *memory, gsize n, int *n_wrong)
   return steps.code;
 }
 
-/* More than 2^31 and 2^32 elements, and more than 2^31 ids and cells. */
+/* Cases with more than 2^31 and 2^32 elements, and with more than 2^31 ids and cells. */
 constexpr Case kCases[] = {
   { "sum", kTwo31 + 17, need_of_sums, run_sums },
   { "sum", 2 * kTwo31 + 17, need_of_sums, run_sums },

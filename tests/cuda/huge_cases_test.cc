@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cases of huge_arrays.cu at small sizes, on the fake CUDA runtime: their results, and the
- * memory that they need, which is compared with the memory that the fake has allocated. */
+/* Runs the cases of huge_arrays.cu with small sizes on the fake CUDA runtime. Checks their results,
+ * and compares the memory that they claim to need with the fake's allocations. */
 
 #include "tests/cuda/huge_cases.h"
 
@@ -17,7 +17,7 @@ const gsize sizes[] = { kBagRows, 31 * kBagRows, 1000 * kBagRows };
 
 TEST (HugeCases, NeedTheMemoryThatTheyAllocate)
 {
-  constexpr gsize n_slack = 4096; /* of CUB's memory, and of single numbers */
+  constexpr gsize n_slack = 4096; /* for CUB's memory and single numbers */
 
   for (const Case &one : kCases)
     for (gsize n : sizes)

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The kernels' bodies on tables and arrays beyond 2^31 and 2^32 elements, without a GPU. The memory
- * is reserved but not provided, except for the pages that a test touches. Kernels over whole arrays
- * run only the blocks at both ends of their grids. */
+/* Runs the bodies of kernels on tables and arrays beyond 2^31 and 2^32 elements, without a GPU. The
+ * memory is reserved, but only the pages that a test touches are provided. Kernels over whole
+ * arrays run only the blocks at both ends of their grids. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kTwo31 = int64_t { 1 } << 31, kTwo32 = int64_t { 1 } << 32;
 
-/* Zeros at first. */
+/* An array of zeros that takes only the pages that are touched. */
 template <typename T> class SparseArray
 {
 public:
@@ -100,7 +100,7 @@ protected:
   TpsStream *stream;
 };
 
-/* The ids on both sides of each limit of 32-bit numbers, in no order. */
+/* Returns the ids on both sides of each limit of 32-bit numbers, unsorted. */
 std::vector<int64_t>
 ids_below (int64_t rows)
 {
@@ -112,7 +112,7 @@ ids_below (int64_t rows)
   return ids;
 }
 
-/* The numbers of keys on both sides of 2^31 and 2^32. */
+/* Numbers of keys on both sides of 2^31 and 2^32. */
 const int64_t kRows[] = { kTwo31 + 6, kTwo32 - 1, kTwo32, kTwo32 + 100 };
 
 float
@@ -258,7 +258,8 @@ TEST_F (HugeTables, ArraysBeyond32BitsAreProcessedToTheirEnd)
   EXPECT_EQ (failure (), "");
 }
 
-/* Positions of ids are 32-bit numbers. No memory is touched. */
+/* Positions of ids are 32-bit numbers, so too many ids must be refused before any memory is
+ * touched. */
 TEST_F (HugeTables, MoreIdsThanPositionsAreRefused)
 {
   const size_t n = kTwo32 - 1;

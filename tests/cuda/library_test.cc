@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The real libtps_cuda.so, loaded as programs load it, with a fake driver that can only be
- * initialised. */
+/* Loads the real libtps_cuda.so as programs do. The fake driver can only be initialised. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

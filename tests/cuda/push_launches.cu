@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Counts the kernels of small pushes to a table and measures their times, on a GPU only. The count
- * comes from a capture of the stream. It includes the kernels of CUB: one call of CUB may launch
- * several. `enqueue` is the time that the host needs to enqueue a push. `push` is the time of one
- * push if many are enqueued; if both times are equal, the host is the limit. Exit code 3, with the
- * reason in the last line, if there is no GPU; 1 after an error. */
+/* Counts the kernels of small pushes to a table and measures their times. It needs a GPU. The count
+ * comes from a capture of the stream and includes all kernels of CUB, whose calls may launch
+ * several. `enqueue` is the host's time to enqueue a push. `push` is the time of one push if many
+ * are enqueued. If both times are equal, the host is the limit. Exit code: 3, with the reason in
+ * the last line, if there is no GPU; 1 after an error. */
 
 #include <chrono>
 #include <cstdio>
@@ -30,7 +30,7 @@ now_us ()
       .count ();
 }
 
-/* Counts the nodes of the graph that the stream would run. */
+/* Counts the nodes of the graph that the stream would execute. */
 cudaError_t
 count_nodes (cudaGraph_t graph, Measured *measured)
 {
@@ -107,7 +107,7 @@ main ()
   cudaStream_t stream;
   cudaError_t code = cudaGetDeviceCount (&n_devices);
 
-  setvbuf (stdout, nullptr, _IOLBF, 0); /* lines survive a kill */
+  setvbuf (stdout, nullptr, _IOLBF, 0); /* flushes each line, so lines survive a kill */
   if (code != cudaSuccess || n_devices == 0)
     {
       printf ("SKIPPED: %s\n", code != cudaSuccess ? cudaGetErrorString (code) : "no device");

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The kernels of a small push to a table: gradients of bags of two ids, and a step of row-wise
+/* The kernels of a small push to a table: the gradients of bags of two ids, and a step of row-wise
  * Adagrad. */
 
 #pragma once
@@ -10,12 +10,12 @@
 namespace push_step {
 
 constexpr gsize kDim = 64;
-constexpr gsize kTableRows = 10007; /* a prime, so that ids repeat only beyond it */
+constexpr gsize kTableRows = 10007; /* a prime, so ids repeat only after kTableRows */
 
-/* The sizes of the measured pushes, from one that shows the fixed cost to a trainer's batch, and
- * the number of launches of each: keys, sort, marks, scan, groups, sums of up to three levels,
- * optimizer. A sort and a scan of CUB count as one launch each, although CUB launches several
- * kernels for them. */
+/* The sizes of the measured pushes, from one that shows the fixed cost up to a trainer's batch,
+ * with the number of launches of each. The launches are: keys, sort, marks, scan, groups, sums of
+ * up to three levels, and optimizer. A sort or a scan of CUB counts as one launch, although CUB
+ * launches several kernels. */
 constexpr struct
 {
   gsize n_ids;
@@ -60,7 +60,7 @@ public:
                 .code;
   }
 
-  /* The error of the preparation. */
+  /* Returns the error of the preparation. */
   cudaError_t
   code () const
   {
@@ -76,7 +76,7 @@ public:
     return code == cudaSuccess ? tps_cuda_rowwise_adagrad_rows (stream, &step_, &update_) : code;
   }
 
-  /* The first value of row 0, which is id 0's. */
+  /* Returns the first value of row 0, which belongs to id 0. */
   const gfloat *
   values () const
   {

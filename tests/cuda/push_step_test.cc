@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The launches of small pushes, on the fake CUDA runtime, and their result. */
+/* Counts the launches of small pushes on the fake CUDA runtime, and checks their result. */
 
 #include "tests/cuda/push_step.h"
 
@@ -27,7 +27,7 @@ TEST (PushStep, IsAFewLaunchesAndOneAllocation)
       EXPECT_EQ (fake_cuda_count_calls ("cudaMallocAsync"), 1) << n_ids;
       EXPECT_EQ (fake_cuda_count_calls ("cudaMemcpyAsync"), 0) << n_ids;
       EXPECT_EQ (arrays::Steps (none).read (&value, push.values (), 1).code, cudaSuccess);
-      /* A gradient of ones: the mean of the squares is 1. */
+      /* All gradients are 1, so the mean of their squares is 1. */
       EXPECT_FLOAT_EQ (value, -0.01f) << n_ids;
     }
 }

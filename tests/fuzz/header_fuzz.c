@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as the header of a THeader frame with a good message behind it: refused with a reason,
- * or read, the same however the frame is cut; and pairs that were read can be sent again. */
+/* Uses any bytes as the header of a THeader frame that carries a good message. The frame must be
+ * refused with a reason or be read, with the same result for any division of the bytes. Pairs that
+ * were read can be sent again. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 #include "plugin/frame/writer.h"
 
 #define MAX_FRAME_BYTES (1 << 20)
-#define FIXED_BYTES 14 /* with the frame's length */
+#define FIXED_BYTES 14 /* including the length of the frame */
 #define MAX_INFO_BYTES (4 * 0xffff)
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -24,7 +25,7 @@ check (gboolean claim)
     abort ();
 }
 
-/* "m" with one field, in each protocol. */
+/* Method "m" with one field, in each protocol. */
 static const guint8 binary_message[] =
     "\x80\x01\x00\x01\x00\x00\x00\x01m\x00\x00\x00\x01\x03\x00\x01\x05";
 static const guint8 compact_message[] = "\x82\x21\x01\x01m\x13\x05";
@@ -40,7 +41,7 @@ put_be (GByteArray *out, guint32 value, guint n_bytes)
     }
 }
 
-/* Literals end with the NUL that is the message's stop. */
+/* Makes a frame. The literals of messages end with a NUL, which is the message's stop byte. */
 static GByteArray *
 make_frame (const guint8 *info, gsize n_info, const guint8 *message, gsize n_message)
 {
@@ -59,7 +60,8 @@ make_frame (const guint8 *info, gsize n_info, const guint8 *message, gsize n_mes
   return frame;
 }
 
-/* The message, or NULL with `reason`. `n_chunk` 0 = in one piece. */
+/* Returns the message, or NULL and `*reason`. If `n_chunk` is 0, the bytes are scanned in one
+ * piece. */
 static TpsMessage *
 scan (const GByteArray *frame, gsize n_chunk, gchar **reason)
 {
@@ -71,7 +73,8 @@ scan (const GByteArray *frame, gsize n_chunk, gchar **reason)
   while (position < frame->len && error == NULL)
     {
       gsize n = n_chunk == 0 ? frame->len - position : MIN (n_chunk, frame->len - position);
-      guint8 *chunk = g_memdup2 (frame->data + position, n); /* a sanitizer sees reads beyond it */
+      guint8 *chunk = g_memdup2 (frame->data + position, n); /* lets a sanitizer see reads beyond
+                                                              * it */
 
       tps_scanner_feed (scanner, chunk, n, &n_consumed, &error);
       position += n_consumed;
@@ -82,7 +85,8 @@ scan (const GByteArray *frame, gsize n_chunk, gchar **reason)
   return tps_scanner_take (scanner);
 }
 
-/* The pairs of a message, from what the scanner keeps. */
+/* Checks the stored pairs of a message. Adds them to `out` if `other` is NULL, and otherwise
+ * compares them with those of `other`. */
 static void
 add_pairs (const TpsMessage *message, TpsWriter *out, const TpsMessage *other)
 {
@@ -124,7 +128,8 @@ check_sent_again (const TpsMessage *message)
   for (guint i = 0; i < n_pieces; i++)
     g_byte_array_append (frame, pieces[i].iov_base, (guint) pieces[i].iov_len);
   again = scan (frame, 0, &reason);
-  /* A pair of its own block is a byte or two longer. */
+  /* Each pair gets its own block, which takes one or two bytes more, so the header may exceed the
+   * limit. */
   check (again != NULL || message->n_header_bytes > TPS_MESSAGE_MAX_HEADER_BYTES / 2);
   if (again != NULL)
     {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any text as the headers Host, Origin and Authorization. A host that is accepted has no byte that
- * no host has, and is one of the names or a number. */
+/* Uses any text as the headers Host, Origin and Authorization. If a host is accepted, it has only
+ * bytes that a host may have, and it is one of the names or a number. */
 
 #include <stdint.h>
 #include <stdlib.h>

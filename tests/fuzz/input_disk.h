@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk whose every file holds the bytes of the input. Read only. */
+/* A read-only disk whose every file contains the bytes of the input. */
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 typedef struct
 {
-  TpsDisk disk; /* first */
+  TpsDisk disk; /* must be the first member */
   const guint8 *data;
   gsize n_bytes;
   TpsDiskFile file;

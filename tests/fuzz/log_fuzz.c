@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a record of the log, as a segment, and as a batch of records: they are refused, or
- * taken, and then they can be written again as the same record. Checksums and magic numbers are put
- * right first, or nothing would get past them.
+/* Uses any bytes as a record of the log, as a segment, and as a batch of records. They must be
+ * refused or accepted. An accepted record can be written again as the same record. Checksums and
+ * magic numbers are corrected first, because few inputs would pass their checks otherwise.
  *
- * The first byte: 0 to 8 a body of this kind, whose fields have as many bytes as the second byte
- * says; 9 a batch for a follower; others a group. */
+ * The first byte selects the use. 0 to 8: a body of this kind, whose fields have as many bytes as
+ * the second byte says. 9: a batch for a follower. Any other value: a group. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ encode (const TpsCommand *command, TpsRecordHead *record)
   return buffer;
 }
 
-/* An accepted record is accepted again, as the same bytes. */
+/* Encodes an accepted record. It must be accepted again, and then encode to the same bytes. */
 static void
 check_taken (const TpsRecordDecoder *decoder)
 {
@@ -123,7 +123,7 @@ image_read (TpsDiskFile *file, gpointer data, gsize n_bytes, gint64 offset, GErr
   return (gssize) n_read;
 }
 
-/* A header of 64 bytes whose CRC is its second word (FORMAT.md). */
+/* Corrects a header of 64 bytes, whose second word is its CRC (see FORMAT.md). */
 static void
 put_right (guint8 *header, const gchar *magic)
 {
@@ -148,7 +148,7 @@ put_body_right (guint8 *record, gsize n_rest)
   memcpy (record + 24, &crc, 4);
 }
 
-/* One group behind the segment's head. */
+/* Corrects a group that follows the head of the segment. */
 static void
 put_group_right (guint8 *group, gsize n_bytes, guint64 stamp)
 {

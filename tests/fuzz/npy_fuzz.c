@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a .npy file: refused with a reason, or an array whose elements are all there; and
- * imported into a table, or refused. The first byte says what the rest is: 'f' a file, 'd' the
- * dictionary of one, to which a header and elements that fit are added. */
+/* Uses any bytes as a .npy file. The file must be refused with a reason, or be an array with all
+ * its elements. The array must then be imported into a table or refused. The first byte says what
+ * follows: 'f' a file, or 'd' the dictionary of a file, to which the program adds a header and
+ * matching elements. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ require (gboolean ok)
     abort ();
 }
 
-/* G_MAXUINT64: more than there can be. */
+/* Returns G_MAXUINT64 if the size overflows. */
 static guint64
 count_bytes (const TpsSafetensor *array)
 {
@@ -95,7 +96,8 @@ try_file (const uint8_t *data, size_t n_bytes)
   import_array (&disk);
 }
 
-/* Of version 1, with as many elements as the dictionary says, or none where that is too many. */
+/* Makes a file of version 1 with as many elements as the dictionary says, or with none if that is
+ * too many. */
 static void
 try_dictionary (const uint8_t *text, size_t n_bytes)
 {

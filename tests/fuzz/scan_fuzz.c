@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a connection. The scanner must make the same of them however they are cut, and what
- * it lets through must be well-formed: a reader that goes over it ends exactly where it ends. */
+/* Uses any bytes as the input of a connection. The scanner's result must not depend on the division
+ * of the bytes. Every message that it accepts must be well-formed: a reader that reads all its
+ * fields must end exactly at the message's end. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@ check (gboolean claim)
     abort ();
 }
 
-/* Dice that depend on the input alone. */
+/* Returns random numbers that depend only on the input. */
 static guint32
 roll (guint32 *state)
 {
@@ -47,7 +48,7 @@ check_well_formed (const TpsMessage *message)
   check (g_utf8_validate (message->name, -1, NULL));
 }
 
-/* Everything that a message says goes into `log`. */
+/* Appends the whole content of a message to `log`. */
 static void
 log_message (GByteArray *log, const TpsMessage *message)
 {
@@ -80,7 +81,7 @@ take_messages (TpsScanner *scanner, GByteArray *log)
     }
 }
 
-/* Gives the scanner the next bytes as a connection would; returns how many it took. */
+/* Gives the scanner the next bytes as a connection would. Returns the number of consumed bytes. */
 static gsize
 give (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gboolean into_body, GError **error)
 {
@@ -94,14 +95,15 @@ give (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gboolean into_bod
       tps_scanner_body_received (scanner, n_bytes, error);
       return n_bytes;
     }
-  chunk = g_memdup2 (bytes, n_bytes); /* its own block, so that a sanitizer sees reads beyond it */
+  chunk = g_memdup2 (bytes, n_bytes); /* a separate block, so a sanitizer detects reads beyond it */
   tps_scanner_feed (scanner, chunk, n_bytes, &n_consumed, error);
   g_free (chunk);
   return n_consumed;
 }
 
-/* Scans it all in chunks of up to `max_chunk` (0 = in one); the messages that came of it, and why
- * it ended: NULL where it did not, or where memory was short. */
+/* Scans all bytes in chunks of up to `max_chunk` bytes (0 = in one). Returns the content of the
+ * messages. If the bytes are refused for another reason than lack of memory, stores the reason in
+ * `*reason`. */
 static GByteArray *
 scan (const guint8 *bytes, gsize n_bytes, gsize max_chunk, gsize max_head_bytes, gchar **reason)
 {
@@ -126,7 +128,8 @@ scan (const guint8 *bytes, gsize n_bytes, gsize max_chunk, gsize max_head_bytes,
       position += give (scanner, bytes + position, n_chunk, into_body, &error);
       take_messages (scanner, log);
     }
-  /* Where memory is short the reason depends on the cut: a defect further on may come first. */
+  /* If memory is short, the reason depends on the division of the bytes, because a later defect may
+   * be found first. */
   if (error != NULL && error->code != TPS_ERROR_RESOURCE_EXHAUSTED)
     *reason = g_strdup (error->message);
   tps_scanner_free (scanner);

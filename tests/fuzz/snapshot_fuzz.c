@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of snapshots of any contents: refused with a reason, or accepted; an accepted file can be
- * written and read again. The first byte is the kind of the rest: 'm' a manifest without its
- * checksum, 's' a safetensors file, 'p' records of push ids. */
+/* Uses any bytes as the files of a snapshot. A file must be refused with a reason or accepted. An
+ * accepted file can be written and read again. The first byte says what follows: 'm' a manifest
+ * without its checksum, 's' a safetensors file, 'p' records of push ids. */
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as the peer of an encrypted connection sends them, before, during and after the
- * handshake, to a server and to a client. The bytes that the channel hands out are a prefix of
- * those that were sealed as application data. A failure has a reason, the work is bounded by the
- * bytes of the peer, and nothing stays charged.
+/* Uses any bytes as the input from the peer of an encrypted connection: before, during and after
+ * the handshake, for a server and for a client. The bytes that the channel returns must be a prefix
+ * of the bytes that were sealed as application data. A failure must have a reason, the work must be
+ * bounded by the number of the peer's bytes, and no memory may stay charged.
  *
- * An input is a byte of flags (FLAG_CLIENT, FLAG_TLS_1_2, the stage), a byte that sets the size of
- * receives, and operations: a kind, a length of two bytes (big endian), and as many bytes. In
- * STAGE_DAMAGED the bytes of the first operation change the handshake (tls_fuzz_peer_step()).
- */
+ * An input has a byte of flags (FLAG_CLIENT, FLAG_TLS_1_2, the stage), a byte that sets the size of
+ * receives, and operations. An operation has a kind, a length of two bytes (big-endian), and its
+ * bytes. In STAGE_DAMAGED the bytes of the first operation change the handshake (see
+ * tls_fuzz_peer_step()). */
 
 #include <errno.h>
 #include <stdint.h>
@@ -25,19 +25,19 @@
 #define STAGE_SHIFT 2
 #define STAGE_MASK 3
 
-#define MAX_STEPS 4       /* of each side, in a handshake */
-#define MAX_UNSENT 100000 /* bytes that the channel is asked to send */
+#define MAX_STEPS 4       /* for each side, in a handshake */
+#define MAX_UNSENT 100000 /* bytes that the channel may have to send */
 #define OP_HEADER 3
-/* Work of the channel for one byte of its peer at most, and for the handshake. */
+/* Limits of the channel's work, for each byte of its peer and for the handshake. */
 #define WORK_OF_BYTE 2
 #define WORK_OF_HANDSHAKE 1000
 
 typedef enum
 {
-  STAGE_RAW,     /* nothing has come */
-  STAGE_HELLO,   /* both hellos were exchanged, so that records can be sealed */
-  STAGE_OPEN,    /* the handshake is done */
-  STAGE_DAMAGED, /* a handshake some bytes of which were changed */
+  STAGE_RAW,     /* no byte has arrived */
+  STAGE_HELLO,   /* both sides have exchanged their hellos, so records can be sealed */
+  STAGE_OPEN,    /* the handshake is complete */
+  STAGE_DAMAGED, /* some bytes of the handshake are changed */
 } Stage;
 
 enum
@@ -45,8 +45,8 @@ enum
   OP_SEAL, /* the first byte is the type of the record */
   OP_RAW,
   OP_SEND,    /* the channel sends these bytes */
-  OP_READING, /* the peer begins to read, or stops */
-  OP_END,     /* the peer sends no more */
+  OP_READING, /* the peer starts or stops reading */
+  OP_END,     /* the peer shuts down its sending direction */
   N_OPS,
 };
 
@@ -55,18 +55,18 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 typedef struct
 {
   TpsBudget *budget;
-  TpsTlsAcceptor *acceptor; /* NULL: the channel is a client */
+  TpsTlsAcceptor *acceptor; /* NULL = the channel is a client */
   TpsNetChannel *channel;
   gint fd;
   TlsFuzzPeer peer;
   gboolean peer_reads;
-  gsize piece_bytes; /* of a receive */
+  gsize piece_bytes; /* size of the first piece of a receive */
   gboolean is_open;
-  gboolean is_over; /* it has failed, or the peer sends no more */
+  gboolean is_over; /* the channel has failed, or the peer sends no more */
 
-  GByteArray *sealed; /* application data of the peer */
-  gsize n_received;   /* of it */
-  GByteArray *unsent; /* by the channel */
+  GByteArray *sealed; /* application data that the peer has sealed */
+  gsize n_received;   /* bytes of `sealed` that the channel has returned */
+  GByteArray *unsent; /* bytes that the channel has not sent yet */
   guint64 work, max_work;
 } Session;
 
@@ -85,7 +85,8 @@ note_work (Session *session)
 
 /* ---- the channel ----------------------------------------------------------------------------- */
 
-/* As the loop goes on with a socket that has become writable. */
+/* Simulates a socket that becomes writable when the peer reads. Returns TRUE if the channel may
+ * continue. */
 static gboolean
 can_go_on (const Session *session, gboolean needs_output)
 {
@@ -94,7 +95,8 @@ can_go_on (const Session *session, gboolean needs_output)
   return needs_output && session->peer_reads;
 }
 
-/* A server has a channel once the first byte has come. FALSE: it has none yet, or it refuses. */
+/* A server has a channel after the first byte has arrived. Returns FALSE if it has none yet, or if
+ * it refuses the byte. */
 static gboolean
 find_channel (Session *session)
 {
@@ -128,7 +130,7 @@ shake_hands (Session *session)
   session->is_open = result == TPS_HANDSHAKE_DONE;
 }
 
-/* Whether it may go on after `code`; a failure has a reason. */
+/* Returns TRUE if the channel may continue after `code`. A failure must have a reason. */
 static gboolean
 judge (Session *session, gint code)
 {
@@ -147,7 +149,8 @@ take_received (Session *session, const guint8 *bytes, gsize n_bytes)
   session->n_received += n_bytes;
 }
 
-/* One receive into two pieces, of which the first may be empty. FALSE: there is no more. */
+/* Receives once into two pieces, of which the first may be empty. Returns FALSE if no more bytes
+ * are available. */
 static gboolean
 receive (Session *session)
 {
@@ -174,7 +177,7 @@ receive (Session *session)
   return channel->receive_needs_output ? can_go_on (session, TRUE) : channel->has_unread;
 }
 
-/* A send that had to wait begins with the same bytes. */
+/* A send that had to wait must be repeated with the same bytes at its start. */
 static void
 send_unsent (Session *session)
 {
@@ -228,7 +231,8 @@ check_open (Session *session)
   check (session->acceptor == NULL || g_strcmp0 (name, "dns:fuzz") == 0);
 }
 
-/* The number of bytes that were taken from `data`, of which the first operation begins there. */
+/* Runs the handshake up to `stage`. Returns the number of bytes of `data` that it used. The first
+ * operation starts after them. */
 static gsize
 begin (Session *session, Stage stage, const guint8 *data, gsize n_bytes)
 {
@@ -249,7 +253,8 @@ begin (Session *session, Stage stage, const guint8 *data, gsize n_bytes)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* The content of a record ends with the last byte that is not zero, which is its type. */
+/* The type of a record is the last byte of its content that is not zero. Appends application data
+ * to `sealed`. */
 static void
 note_sealed (Session *session, guint8 type, const guint8 *content, gsize n_bytes)
 {
@@ -309,7 +314,7 @@ run_ops (Session *session, const guint8 *data, gsize n_bytes)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static const gchar *
 get_path (void)
@@ -338,7 +343,7 @@ get_tls (gboolean allow_tls_1_2)
 static void
 init (Session *session, gboolean is_client, gboolean is_tls_1_2)
 {
-  gint few_bytes = 1; /* of which the kernel makes its least */
+  gint few_bytes = 1; /* the kernel raises it to its minimum */
   gint fds[2];
 
   *session = (Session) { .budget = tps_budget_new (NULL, "channels", 0),

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The one way to replace the random generator of libssl without a provider. */
+/* The deprecated functions are the only way to replace libssl's random generator without a
+ * provider. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "tests/fuzz/tls_fuzz_peer.h"
@@ -34,11 +35,11 @@ check (gboolean claim)
     abort ();
 }
 
-/* ---- dice ----------------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------- */
 
 static guint64 dice;
 
-/* SplitMix64. */
+/* Returns the next byte of SplitMix64. */
 static guint8
 throw_dice (void)
 {
@@ -114,7 +115,8 @@ tls_fuzz_new_certificate (void)
 
 /* ---- secrets -------------------------------------------------------------------------------- */
 
-/* HKDF-Expand-Label of RFC 8446 with SHA-256 and without a context, for at most 32 bytes. */
+/* Computes HKDF-Expand-Label of RFC 8446 with SHA-256 and without a context, for at most 32
+ * bytes. */
 static void
 expand_label (const guint8 *secret, const gchar *label, guint8 *out, gsize n_bytes)
 {
@@ -130,7 +132,7 @@ expand_label (const guint8 *secret, const gchar *label, guint8 *out, gsize n_byt
   memcpy (out, block, n_bytes);
 }
 
-/* "LABEL RANDOM SECRET", in hexadecimal digits. */
+/* Takes the secret from a line "LABEL RANDOM SECRET", in hexadecimal digits. */
 static void
 take_secret (TlsFuzzSecret *secret, const gchar *line, const gchar *label)
 {
@@ -156,7 +158,7 @@ note_secret (const SSL *ssl, const char *line)
                is_server ? "SERVER_TRAFFIC_SECRET_0 " : "CLIENT_TRAFFIC_SECRET_0 ");
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 static SSL_CTX *
 new_context (const gchar *path, gboolean is_tls_1_2)
@@ -201,7 +203,7 @@ tls_fuzz_peer_clear (TlsFuzzPeer *peer)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* Bytes that do not fit are lost, like the rest of a connection that breaks. */
+/* Bytes that do not fit into the socket are lost, as in a broken connection. */
 void
 tls_fuzz_peer_send (const TlsFuzzPeer *peer, const guint8 *bytes, gsize n_bytes)
 {
@@ -268,7 +270,8 @@ tls_fuzz_peer_drain (const TlsFuzzPeer *peer)
 
 /* ---- sealing -------------------------------------------------------------------------------- */
 
-/* AES-128-GCM over `n_bytes` of `plain`, with the record's header as additional data. */
+/* Encrypts `n_bytes` of `plain` with AES-128-GCM. The header of the record is the additional
+ * data. */
 static void
 seal (const TlsFuzzSecret *secret, guint8 *record, const guint8 *plain, gsize n_bytes)
 {
@@ -290,7 +293,7 @@ seal (const TlsFuzzSecret *secret, guint8 *record, const guint8 *plain, gsize n_
   EVP_CIPHER_CTX_free (cipher);
 }
 
-/* The next secret after a key update of this side. */
+/* If this side has sealed a key update, replaces the secret by the next one. */
 static void
 follow_key_update (TlsFuzzSecret *secret, guint8 type, const guint8 *content, gsize n_bytes)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a message, read by every decoder, as arguments and as a result. The encoder must be
- * able to send each value that its decoder accepts, because the peer accepts it too. */
+/* Uses any bytes as a message. Every decoder reads it as arguments and as a result. The encoder
+ * must be able to send each value that its decoder accepts, because a peer would accept it too. */
 
 #include "tests/fuzz/wire_fuzz.h"
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* The first uses of the arguments in the runtime. */
+/* The following checks use arguments as the runtime does first. */
 static void
 check_average (gpointer data)
 {
@@ -68,7 +68,7 @@ check_bag_push (gpointer data)
     tps_bag_query_check (&arguments->gradients[i].query, "gradients[0].query", NULL);
 }
 
-/* clear_NAME: a GDestroyNotify from a typed function. */
+/* Defines clear_NAME, a GDestroyNotify that calls a typed function. */
 #define CLEAR(name, Type, clear)           \
   static void clear_##name (gpointer data) \
   {                                        \
@@ -140,14 +140,14 @@ typedef struct
 {
   const TpsRpc *rpc;
   gsize n_bytes;
-  GDestroyNotify clear;            /* NULL: nothing to release */
+  GDestroyNotify clear;            /* NULL = no memory to release */
   void (*check) (gpointer values); /* may be NULL */
 } Values;
 
 #define TRANSFER sizeof (TpsTransferArguments), clear_transfer
 #define RENDEZVOUS sizeof (TpsRendezvousArguments), clear_rendezvous
 
-/* But for Trainer.train, whose arguments are not made of zeros. */
+/* Trainer.train is missing, because its arguments must not start as zeros. */
 static const Values arguments_of[] = {
   { &tps_begin_transfer_rpc, TRANSFER },
   { &tps_run_transfer_rpc, TRANSFER },
@@ -293,9 +293,9 @@ read_all (const TpsMessage *message)
 #define SEGMENT_BYTES 4096
 
 static TpsSegmentRegistry *registry;
-static TpsSegment *client; /* the other side's mapping of segment 1 */
+static TpsSegment *client; /* the mapping of segment 1 by the other side */
 
-/* The ids of a process begin with 1: segment 1 is for requests, 2 for answers. */
+/* The ids of a process start at 1. Segment 1 is for requests, and segment 2 is for replies. */
 static void
 open_segments (void)
 {
@@ -324,7 +324,7 @@ note_release (gpointer is_released)
   *(gboolean *) is_released = TRUE;
 }
 
-/* Slices are found, and hold what the input has. */
+/* Lets slices of the message name segment 1, which contains the input. */
 static void
 share (TpsMessage *message, const uint8_t *data, size_t size, gboolean *is_released)
 {

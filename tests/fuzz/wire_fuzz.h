@@ -10,19 +10,21 @@
 
 G_BEGIN_DECLS
 
-/* Aborts where it is not so. */
+/* Aborts if `claim` is FALSE. */
 void tps_fuzz_check (gboolean claim);
 
-/* Every refusal has a reason, and it is the peer's fault. Takes over `error`. */
+/* Checks that a refusal has a reason and blames the peer. Takes ownership of `error`. Returns
+ * `ok`. */
 gboolean tps_fuzz_judge (gboolean ok, GError *error);
 
-/* The first message in the bytes; NULL: there is none. */
+/* Returns the first message in the bytes, or NULL if there is none. */
 TpsMessage *tps_fuzz_scan (const guint8 *bytes, gsize n_bytes);
 
-/* The arguments of a method, as a peer receives them. */
+/* Returns the arguments of a method as a peer receives them. */
 TpsMessage *tps_fuzz_send (const TpsRpc *rpc, gconstpointer arguments, TpsProtocolKind protocol);
 
-/* Stands before the value of the first field, as a client's reader does. */
+/* Places the reader before the value of the first field, as for the result in a client. Returns the
+ * type of the value, or STOP if there is no field. */
 TpsWireType tps_fuzz_begin_result (TpsReader *in, const TpsMessage *message);
 
 G_END_DECLS

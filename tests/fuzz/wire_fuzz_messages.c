@@ -7,8 +7,8 @@
 #include "plugin/frame/scan.h"
 #include "runtime/base/error.h"
 
-/* A slice of shared memory is small, but every tensor of a message may refer to it: the message
- * that is sent again has the tensors inline. */
+/* A slice in shared memory takes few bytes, but every tensor of a message may name it. When the
+ * message is sent again, its tensors are inline, so it may be much larger. */
 #define MAX_MESSAGE_BYTES ((gsize) 1 << 30)
 
 void

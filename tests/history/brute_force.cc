@@ -19,8 +19,7 @@ struct Server
   uint8_t n_durable = 0; /* length of the durable prefix of `order` */
   /* by row: the length of the prefix of `order` that has been applied to the row */
   Bytes n_applied;
-  std::set<uint8_t> waiting;        /* pushes that have arrived but have no place in the order
-                                     * yet */
+  std::set<uint8_t> waiting;        /* pushes that have arrived but are not in `order` */
   std::map<uint8_t, Bytes> samples; /* by open read: whether each row has been sampled */
 
   bool

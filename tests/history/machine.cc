@@ -305,8 +305,7 @@ private:
   std::function<void (const std::string &)> write_;
   std::mt19937 random_;
   std::vector<Client> clients_;
-  std::deque<Pushed> order_; /* pushes from `first_place_` on, which may be invisible or not
-                              * durable */
+  std::deque<Pushed> order_; /* pushes from `first_place_` on, not all visible and durable */
   uint64_t first_place_ = 1;
   /* by row: places of pushes that have not been applied to the row yet */
   std::vector<std::deque<uint64_t>> queues_;

@@ -152,8 +152,7 @@ private:
   std::vector<const Sight *>
   sort_sights () const
   {
-    std::vector<uint32_t> ends (history_.n_rows + 2); /* where the preceding row ends, and later
-                                                       * where the row ends */
+    std::vector<uint32_t> ends (history_.n_rows + 2); /* of the preceding row, later of the row */
     std::vector<const Sight *> sorted (epoch_.sights.size ());
 
     for (const Sight &sight : epoch_.sights)

@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that push and read countable pushes while a server runs, and write a history of it.
+/* Clients that push and read countable pushes while a server runs. They write a history of it.
  *
  *   Workload workload (options, "history");
  *   for each life of the server:
- *     workload.settle (connect)      sends open pushes, and some acknowledged ones, again
+ *     workload.settle (connect)      repeats open pushes and some acknowledged ones
  *     workload.live (connect)        threads push and read until their connections are lost
  *     workload.crash ()              after the server has ended
+ *     workload.restart ()            after the server has started again
  *   settle (), then close () and check the file */
 
 #pragma once
@@ -31,17 +32,18 @@ enum class Reply
   gone,    /* the server has ended */
 };
 
-/* A connection to a server with a table of durability COMMIT, SGD with learning rate 1, zeros. */
+/* A connection to a server with a table of zeros, durability COMMIT, and SGD with learning rate
+ * 1. */
 class Connection
 {
 public:
   virtual ~Connection () = default;
 
-  /* Pushes -1 to `column` of `rows`. Sends `n_copies` at the same time, calls `acked` after the
+  /* Pushes -1 to `column` of `rows`. Sends `n_copies` at the same time. Calls `acked` after the
    * first acknowledgement, and returns after all replies. */
   virtual Reply push (guint column, gint64 sequence, const Rows &rows, unsigned n_copies,
                       const std::function<void ()> &acked) = 0;
-  /* `values`: as many columns as there are clients, row by row. */
+  /* `values` has one column per client, row by row. */
   virtual Reply read (const Rows &rows, std::vector<float> *values) = 0;
   /* Drops the table and creates it again. */
   virtual Reply recreate () = 0;
@@ -52,9 +54,9 @@ using Connect = std::function<std::unique_ptr<Connection> ()>;
 struct WorkloadOptions
 {
   uint32_t seed = 1;
-  guint n_clients = 4; /* these clients push; half as many others only read */
+  guint n_clients = 4; /* this many clients push, and half as many only read */
   guint n_rows = 512;
-  guint max_tables = 8;   /* how often the table may be created */
+  guint max_tables = 8;   /* how often the table may be created, at most */
   unsigned n_calls = 150; /* of each client in one life, at most */
 };
 
@@ -66,12 +68,12 @@ public:
   Workload (const Workload &) = delete;
   Workload &operator= (const Workload &) = delete;
 
-  /* FALSE: the server has refused a call that it must accept; `why` has the details. */
+  /* Returns false if the server has refused a call that it must accept. `why` has the details. */
   bool settle (const Connect &connect, std::string *why);
   void live (const Connect &connect);
   void crash ();
   void restart ();
-  /* FALSE: the history could not be written. */
+  /* Returns false if the history could not be written. */
   bool close ();
 
   uint64_t
@@ -79,7 +81,7 @@ public:
   {
     return n_operations_;
   }
-  /* Whether all clients have ended their calls of this life. Thread: any. */
+  /* Returns true if all clients have ended their calls of this life. Thread: any. */
   bool
   is_over () const
   {
@@ -97,9 +99,9 @@ private:
   {
     guint who = 0;
     std::mt19937 random;
-    std::vector<Push> pushes; /* of this table */
+    std::vector<Push> pushes; /* pushes to the current table */
     guint n_pushes = 0;
-    bool is_open = false; /* the last one has not been acknowledged */
+    bool is_open = false; /* the last push has not been acknowledged */
   };
 
   void push_until_gone (Client *client, Connection *connection);
@@ -118,7 +120,7 @@ private:
   TpsHistoryRecorder *recorder_;
   std::vector<Client> clients_;
   std::mt19937 random_;
-  guint table_ = 0; /* how often it was dropped */
+  guint table_ = 0; /* number of times that the table was dropped */
   std::atomic<size_t> n_alive_ { 0 };
   std::atomic<uint64_t> n_operations_ { 0 };
 };

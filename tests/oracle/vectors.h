@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads vectors.txt, which has results of PyTorch. make_vectors.py documents their origin and the
- * format. */
+/* Reads vectors.txt, which contains results of PyTorch. make_vectors.py documents their origin and
+ * the format. */
 
 #pragma once
 
@@ -15,14 +15,14 @@ namespace oracle {
 struct Tensor
 {
   std::vector<int64_t> dims;
-  std::vector<float> floats; // of an f32 tensor
-  std::vector<int64_t> ints; // of an i64 tensor
+  std::vector<float> floats; // values of an f32 tensor
+  std::vector<int64_t> ints; // values of an i64 tensor
 };
 
 class Vectors
 {
 public:
-  // Reads a file in the runfiles; ends the test program if that fails.
+  // Reads a file in the runfiles. If that fails, it ends the test program.
   explicit Vectors (const std::string &path = "tests/oracle/vectors.txt");
 
   bool
@@ -30,7 +30,7 @@ public:
   {
     return tensors_.count (name) > 0;
   }
-  // Ends the test program if there is no tensor of this name.
+  // Returns a tensor. If there is no tensor of this name, it ends the test program.
   const Tensor &get (const std::string &name) const;
   const std::vector<float> &
   floats (const std::string &name) const
@@ -47,10 +47,11 @@ private:
   std::map<std::string, Tensor> tensors_;
 };
 
-// The file, read once.
+// Returns the contents of the default file, which is read only once.
 const Vectors &vectors ();
 
-// The largest |a - b| / (1 + |b|); infinity if the sizes differ or a value is not a number.
+// Returns the largest |a - b| / (1 + |b|). Returns infinity if the sizes differ or a value is not a
+// number.
 double worst_difference (const std::vector<float> &a, const std::vector<float> &b);
 
 } // namespace oracle

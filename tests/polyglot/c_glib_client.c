@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C with only generated code and the stock Thrift C GLib library, whose limits are
- * raised as README.md says.
+/* One trainer in C that uses only generated code and the stock Thrift C GLib library. The library's
+ * limits are raised as README.md says.
  *
  *   c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *
@@ -30,7 +30,7 @@ typedef struct
   gint n_batches;
   gfloat expected;
   gboolean small_limits;
-  const gchar *tls; /* NULL = plain */
+  const gchar *tls; /* NULL = not encrypted */
 } Task;
 
 static TpsWireGradient *
@@ -83,8 +83,8 @@ average (const Task *task, TpsWireParameterServerIf *client, gint batch, GError 
   return FALSE;
 }
 
-/* A framed transport expects one read to return the whole frame. A plain socket reads until it has
- * that many bytes; the encrypted socket of 0.17 stops after a record of 16 KiB. */
+/* A framed transport expects a single read to return the whole frame. A plain socket reads until it
+ * has all requested bytes. The encrypted socket of 0.17 stops after a record of 16 KiB. */
 static gint32 (*read_some) (ThriftTransport *transport, gpointer bytes, guint32 n_bytes,
                             GError **error);
 
@@ -113,8 +113,8 @@ repair_reading (GObject *socket)
   class->read = read_whole;
 }
 
-/* The library checks the issuer of the server's certificate but not the host, which it cannot check
- * before 0.24 (THRIFT-6086). It has no function for the certificate of a client. */
+/* The library checks the issuer of the server's certificate, but before 0.24 it cannot check the
+ * host (THRIFT-6086). It has no function for a client's certificate. */
 static GObject *
 connect_encrypted (const Task *task, GObject *limits, GError **error)
 {
@@ -147,7 +147,8 @@ connect_plain (const Task *task, GObject *limits)
 static gboolean
 run (const Task *task, GError **error)
 {
-  /* Both transports need the limits: a framed transport does not use those of its socket. */
+  /* Both transports need the limits, because a framed transport does not use the limits of its
+   * socket. */
   g_autoptr (GObject) limits = g_object_new (
       THRIFT_TYPE_CONFIGURATION, "max_message_size",
       task->small_limits ? DEFAULT_MAX_MESSAGE_SIZE : LIMIT, "max_frame_size",

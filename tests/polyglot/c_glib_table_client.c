@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes to an embedding table and looks up its rows, with only generated code and the stock Thrift
- * C GLib library.
+/* Pushes to an embedding table and looks up its rows. It uses only generated code and the stock
+ * Thrift C GLib library.
  *
  *   c_glib_table_client HOST PORT TABLE ROWS DIM CLIENT N_PUSHES
  *
- * Its pushes are those of push_of() in tables_test.py. Prints "ok" or the error. */
+ * Its pushes are the same as those of push_of() in tables_test.py. It prints "ok" or the error. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +91,8 @@ set_wrong (GError **error, const gchar *what)
   return FALSE;
 }
 
-/* Every push adds the same value to all columns of a row, so all rows must have equal columns at
- * any time. */
+/* Every push adds the same value to all columns of a row, so at any time the columns of a row must
+ * be equal. */
 static gboolean
 check_rows (const Task *task, const GByteArray *data, GError **error)
 {
@@ -121,7 +121,7 @@ look_up (const Task *task, TpsWireEmbeddingTableIf *client, gint64 push, GError 
          && check_rows (task, rows->data, error);
 }
 
-/* Each push is sent twice, as after a lost reply. */
+/* Each push is sent twice, as after a lost reply. The server must apply it once. */
 static gboolean
 run (const Task *task, GError **error)
 {

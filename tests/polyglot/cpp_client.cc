@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C++: generated code and libthrift, whose limits are raised as README.md says.
+/* One trainer in C++ that uses generated code and libthrift, whose limits are raised as README.md
+ * says.
  *
  *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED \
  *     [small-limits | tls=FOLDER | header=PROTOCOL]
  *
- * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value
- * EXPECTED. With `small-limits` the library's own limits are used. With `tls` the connection is
- * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory does not
- * accept limits. With `header` calls use THeader frames, binary or compact. Prints "ok" or the
- * error. */
+ * It pushes N_ELEMS floats of the value TRAINER in every batch, and expects averages of the value
+ * EXPECTED. With `small-limits` it keeps the library's own limits. With `tls` the connection is
+ * encrypted with ca.pem, client.pem and client.key of the folder, and with the library's own
+ * limits, because its factory does not accept others. With `header` calls use THeader frames,
+ * binary or compact. It prints "ok" or the error. */
 
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TBinaryProtocol.h>
@@ -51,7 +52,7 @@ struct Task
   int n_batches = 0;
   float expected = 0;
   bool small_limits = false;
-  std::string tls;    /* "" = plain */
+  std::string tls;    /* "" = not encrypted */
   std::string header; /* "" = usual frames */
 };
 

@@ -2,13 +2,14 @@
 
 /* Well-behaved clients of one server: honest_clients ADDRESS N_CLIENTS
  *
- * Each line "SECONDS TABLE" of stdin is a run: each client repeats a push of 64 rows and a lookup
- * of 64 rows of a new table, on a connection of its own. A push adds 1 to the client's column, so
- * at the end the column's sum must be the number of pushed rows. The clients keep their names and
- * connections from run to run: a server whose memory for push ids is used up refuses new names.
+ * Each line "SECONDS TABLE" of stdin starts a run. In a run, each client repeats a push of 64 rows
+ * and a lookup of 64 rows of a new table, on its own connection. A push adds 1 to the client's
+ * column, so at the end the column's sum must be the number of pushed rows. The clients keep their
+ * names and connections from run to run, because a server whose memory for push ids is used up
+ * refuses new names.
  *
- * Prints one line of JSON for each run: for each kind of call n, p50, p99 and max in ms, and the
- * number of failed calls. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent
+ * For each run it prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the
+ * number of failed calls. If a call is refused with RESOURCE_EXHAUSTED or UNAVAILABLE, it is sent
  * again with its push id, and its time counts until it succeeds. */
 
 #include <algorithm>
@@ -40,7 +41,7 @@ struct Kind
 {
   std::vector<float> ms;
   unsigned n_failed = 0;
-  std::string failure; /* the first one */
+  std::string failure; /* the first failure */
 };
 
 struct Client
@@ -48,7 +49,7 @@ struct Client
   TpsRemoteTables *tables = nullptr; /* owned */
   int number = 0;
 
-  /* The present run. */
+  /* The current run. */
   std::string table;
   gint64 end_ns = 0;
   Kind push, lookup;
@@ -159,7 +160,7 @@ run_client (Client *client)
     }
 }
 
-/* The sum of each column must equal the pushes of its client. */
+/* Returns "" if the sum of each column equals the number of rows that its client pushed. */
 std::string
 check_counts (const std::vector<Client> &clients)
 {

@@ -12,7 +12,7 @@
 
 namespace {
 
-// A line with these integers and hexadecimal numbers, and zeros for the others.
+// Returns a line with these first numbers, the second one hexadecimal, and zeros for all others.
 std::string
 make_line (const std::string &label, const std::string &first_integer, const std::string &first_hex)
 {
@@ -55,7 +55,7 @@ protected:
     ASSERT_NE (log, nullptr);
   }
 
-  // The message without the path.
+  // Returns the error message without the path.
   std::string
   refuse (const std::string &text)
   {
@@ -95,7 +95,7 @@ TEST_F (CriteoLog, ContinuesWithTheFirstLineAfterTheLast)
   open (make_line ("1", "1", "1") + "\n" + make_line ("0", "2", "2") + "\n");
   ASSERT_TRUE (tps_criteo_log_read (log, &batch, &error));
   EXPECT_EQ (batch.labels[2], 1);
-  ASSERT_TRUE (tps_criteo_log_skip (log, 1, &error)); // the line with the label 0
+  ASSERT_TRUE (tps_criteo_log_skip (log, 1, &error)); // skips the line with label 0
   ASSERT_TRUE (tps_criteo_log_read (log, &batch, &error));
   EXPECT_EQ (batch.labels[0], 1);
 }

@@ -42,7 +42,7 @@ TEST (Quality, AucIsTheShareOfOrderedPairs)
     {
       std::vector<TpsPrediction> predictions = { { 0, 0 }, { 1, 1 } };
 
-      for (int i = 0; i < 40; i++) // few different logits, so that many are equal
+      for (int i = 0; i < 40; i++) // there are few different logits, so many are equal
         predictions.push_back (
             { static_cast<double> (dice () % 9), static_cast<double> (dice () % 2) });
       g_autoptr (GArray) array = make (predictions);

@@ -33,7 +33,7 @@ TEST (Zipf, DrawsFollowTheDistribution)
         {
           double p = expected[k] / sum;
 
-          // Five standard deviations; the numbers are always the same.
+          // The bound is five standard deviations. The random numbers are the same in every run.
           EXPECT_NEAR (drawn[k], p * N_DRAWS, 5 * std::sqrt (p * (1 - p) * N_DRAWS))
               << "exponent " << exponent << ", k " << k;
         }

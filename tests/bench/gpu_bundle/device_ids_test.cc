@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Ids that a device computes have the formula of the CPU, for every case of device_ops. */
+/* Ids that a device computes must match the formula of the CPU, for every case of device_ops. */
 
 #include "bench/gpu_bundle/device_ids.h"
 

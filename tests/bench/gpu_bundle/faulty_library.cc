@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The fake devices with faults. sgd() loses the device. If there are many elements, accumulate()
- * leaves out the last one; Adagrad's last state, the second of the different ids, and the losses of
- * cross-entropy are wrong. */
+/* The fake devices with deliberate faults. sgd() loses the device. If there are many elements,
+ * accumulate() leaves out the last one, and three results are wrong: Adagrad's last state, the
+ * second of the different ids, and the losses of cross-entropy. */
 
 #include "bench/gpu_bundle/device_cases.h"
 #include "runtime/base/version.h"

@@ -37,7 +37,8 @@ protected:
     g_ptr_array_unref (flags_);
   }
 
-  // Two calls of `ms` each. The client uses `cpu` seconds, the server three times as many.
+  // Adds two calls of `ms` each. The client uses `cpu` seconds, and the server uses three times as
+  // many.
   void
   Add (const TpsTransferSystemSpec *spec, gdouble ms, gdouble cpu)
   {

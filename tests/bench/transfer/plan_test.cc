@@ -64,7 +64,7 @@ protected:
     return lines;
   }
 
-  // "thriftps tcp", …; empty with error_ set.
+  // Returns the systems, such as "thriftps tcp", or none with `error_` set.
   std::vector<std::string>
   Systems ()
   {
@@ -142,7 +142,7 @@ TEST_F (TransferPlan, FlagsOfARowAreRecorded)
     EXPECT_EQ (lines.count (line), 1u) << line;
   ASSERT_TRUE (Parse ({}));
   lines = Described ();
-  EXPECT_EQ (lines.count ("bytes=16777216"), 0u); // the table has many sizes instead
+  EXPECT_EQ (lines.count ("bytes=16777216"), 0u); // the table covers many sizes instead
   EXPECT_EQ (lines.count ("calls=0"), 1u);
 }
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A fake libnccl.so.2 whose ranks are threads of one process. No call blocks: each returns "in
- * progress", and the last rank to join a collective runs it for all. Different arguments of ranks
- * break the communicator, as does abort. */
+ * progress", and the last rank that joins a collective runs it for all. If ranks pass different
+ * arguments, or if one aborts, the communicator breaks. */
 
 #include "tests/cuda/group/fake_nccl.h"
 
@@ -27,18 +27,18 @@ struct Share
 /* One collective of a world. */
 struct Step
 {
-  std::string what; /* with its sizes */
+  std::string what; /* the collective and its sizes */
   int root = 0;
   size_t n_elems = 0, n_bytes = 0;
   std::map<int, Share> shares; /* by rank */
 };
 
-/* The ranks of one unique id. */
+/* The ranks that have the same unique id. */
 struct World
 {
   int size = 0;
   int n_joined = 0;
-  std::map<uint64_t, Step> steps; /* by number; the unfinished ones */
+  std::map<uint64_t, Step> steps; /* unfinished steps, by number */
   uint64_t n_done = 0;
   int n_finalized = 0;
   ncclResult_t broken = ncclSuccess;
@@ -62,12 +62,12 @@ struct State
 State &
 state ()
 {
-  static State *all = new State; /* outlives every thread */
+  static State *all = new State; /* it must outlive every thread */
 
   return *all;
 }
 
-/* Call with the lock held. Returns TRUE if this call must fail. */
+/* Returns true if this call must fail. The lock must be held. */
 bool
 fails (const char *function)
 {
@@ -83,13 +83,13 @@ struct ncclComm
 {
   std::shared_ptr<World> world;
   int rank;
-  uint64_t n_steps = 0; /* that this rank has started */
+  uint64_t n_steps = 0; /* number of steps that this rank has started */
   bool is_finalized = false;
 };
 
 namespace {
 
-/* Call with the lock held. */
+/* Returns the state of a communicator. The lock must be held. */
 ncclResult_t
 look (const ncclComm *comm)
 {

@@ -6,18 +6,19 @@
 
 #include <nccl.h>
 
-/* Exported as `fake_nccl_controls`. */
+/* The fake library exports it as `fake_nccl_controls`. */
 struct FakeNcclControls
 {
-  /* From now on every communicator is broken with `code`, and `text` is its last error. */
+  /* From now on, every communicator is broken with `code`, and `text` is its last error. */
   void (*break_all) (ncclResult_t code, const char *text);
   /* The next call of `function` returns `code`. */
   void (*fail) (const char *function, ncclResult_t code);
-  /* Joining does not complete until a reset. */
+  /* Until a reset, joining does not complete. */
   void (*stall_joining) (void);
-  /* Whether a communicator was told that it may block. */
+  /* Returns true if any communicator was created as blocking. */
   bool (*was_blocking) (void);
-  /* Communicators that are neither destroyed nor aborted; those that were aborted. */
+  /* n_living() counts communicators that are neither destroyed nor aborted. n_aborted() counts
+   * aborted ones. */
   int (*n_living) (void);
   int (*n_aborted) (void);
   void (*reset) (void);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* "nccl" and "multi" as programs load them, from the library of the devices, which here uses fakes
- * of CUDA and NCCL. */
+/* Tests "nccl" and "multi" as programs load them: from the library of the devices. In this test it
+ * uses fakes of CUDA and NCCL. */
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The table of NCCL's functions against the real library, if the machine has it: the signatures
- * must match. */
+/* Compares the table of NCCL's functions with the real library, if the machine has it. The
+ * signatures must match. */
 
 #include "cuda/group/nccl.h"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups on a fake NCCL and a fake CUDA runtime: ranks are threads with a device each. */
+/* Tests groups on a fake NCCL and a fake CUDA runtime. Each rank is a thread with its own
+ * device. */
 
 #include "cuda/group/nccl_process_group.h"
 
@@ -41,7 +42,7 @@ fake_nccl ()
   return *static_cast<const FakeNcclControls *> (dlsym (library, "fake_nccl_controls"));
 }
 
-/* Devices live as long as the process. */
+/* Devices live until the process ends. */
 TpsDevice *
 device_of (guint rank)
 {
@@ -51,7 +52,7 @@ device_of (guint rank)
   return &devices[rank % 2]->parent;
 }
 
-/* Floats or raw bytes in the memory that a collective uses. */
+/* Floats or raw bytes in the kind of memory that a collective uses. */
 class Memory
 {
 public:
@@ -155,7 +156,7 @@ protected:
     return groups;
   }
 
-  /* The message of a failed join of one rank, as "code: text". */
+  /* Joins with one rank, which must fail. Returns the error as "code: text". */
   std::string
   join_alone (TpsProcessGroupOptions options, MemoryStore *shared)
   {
@@ -228,12 +229,13 @@ TEST_F (Nccl, WhatNcclSaysIsKept)
              "of the fake (Call to connect failed)");
 }
 
-/* NCCL does not use the pool, and reports a lack of memory as an error of CUDA. */
+/* NCCL does not use the pool, and reports a lack of memory as an error of CUDA. So the pool must be
+ * trimmed before a second attempt. */
 TEST_F (Nccl, ACommunicatorWithoutMemoryIsCreatedOnceMoreAfterThePoolWasTrimmed)
 {
   TpsProcessGroupOptions options = options_of (0, 1, nullptr, LONG_NS);
 
-  for (int n_trims : { 2, 3 }) /* one before each attempt */
+  for (int n_trims : { 2, 3 }) /* one trim before each attempt */
     {
       if (n_trims == 2)
         fake_nccl ().fail ("ncclCommInitRankConfig", ncclUnhandledCudaError);
@@ -281,7 +283,8 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
   constexpr guint n_ranks = 3;
   std::vector<TpsProcessGroup *> groups = join (n_ranks);
 
-  /* The largest sizes take several segments, one of them by a single element. */
+  /* The largest sizes need several segments. For one of them, the last segment has a single
+   * element. */
   for (size_t n :
        { size_t (0), size_t (1), size_t (7), size_t (1000), size_t (1 << 20), size_t (2200001) })
     {
@@ -305,8 +308,8 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
   free_groups (groups);
 }
 
-/* The averaging server's arithmetic: product and sum rounded to float, one division, one rounding.
- */
+/* Computes as the averaging server does: product and sum rounded to float, one division, one
+ * rounding. */
 guint16
 expected_average (TpsDType dtype, size_t i, const std::vector<double> &weights, double divisor)
 {
@@ -344,7 +347,7 @@ TEST_P (NcclMemory, AverageOfHalfFloatsHasTheBitsOfTheServer)
           std::vector<double> weights (n_ranks, 1.0);
           double sum;
 
-          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* no weight, or a double one */
+          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* no weight or a double weight */
           sum = std::accumulate (weights.begin (), weights.end (), 0.0);
           std::vector<guint16> expected (n);
           for (size_t i = 0; i < n; i++)
@@ -440,7 +443,8 @@ TEST_F (Nccl, ManyJobsRunInTheOrderTheyWereQueued)
     std::vector<std::vector<float>> data (n_jobs);
     std::vector<Waiter> waiters (n_jobs);
 
-    /* Sizes differ between jobs, because the fake refuses different sizes of one collective. */
+    /* The sizes of the jobs differ, because the fake refuses different sizes within one collective.
+     * So it would detect jobs in a different order. */
     for (guint i = 0; i < n_jobs; i++)
       {
         data[i].assign (i + 1, static_cast<float> (i));
@@ -610,7 +614,7 @@ TEST_F (Nccl, WithoutMemoryForStagingTheGroupIsBrokenAndTheDeviceLives)
   group->ops->free (group);
 }
 
-/* The deadline is far: only an abort can end the other rank's wait. */
+/* The deadline is far away, so only an abort can end the wait of the other rank. */
 TEST_F (Nccl, ALostDeviceIsToldToTheOtherRanksAtOnce)
 {
   static TpsCudaDevice *const lost = tps_cuda_device_new (3, &tps_cuda_ops, nullptr);

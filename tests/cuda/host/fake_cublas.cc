@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fake libcublas: sgemm as BLAS defines it, column-major. */
+/* A fake libcublas. Its sgemm works as BLAS defines it, column-major. */
 
 #include <cublas_v2.h>
 
@@ -28,14 +28,14 @@ element (const float *a, int64_t ld, bool is_transposed, int64_t row, int64_t co
 
 extern "C"
 {
-  /* m, n and k of the last product, as they were passed. */
+  /* Returns m, n and k of the last product, as they were passed. */
   const int64_t *
   fake_cublas_get_last_shape (void)
   {
     return last_shape;
   }
 
-  /* The next `n_calls` handles are not created, for lack of memory. */
+  /* Makes the next `n_calls` creations of a handle fail for lack of memory. */
   void
   fake_cublas_fail_create (int n_calls)
   {
@@ -84,7 +84,7 @@ extern "C"
     last_shape[1] = n;
     last_shape[2] = k;
     if (m > INT32_MAX || n > INT32_MAX || k > INT32_MAX)
-      return CUBLAS_STATUS_SUCCESS; /* no test has so much memory */
+      return CUBLAS_STATUS_SUCCESS; /* such operands would not fit into memory */
     handle->stream->begin ();
     for (int64_t column = 0; column < n; column++)
       for (int64_t row = 0; row < m; row++)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fake libcuda.so.1 that can only be initialised. */
+/* A fake libcuda.so.1, whose only function is its initialisation. */
 
 int cuInit (unsigned int flags);
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fake CUDA runtime, to test the backend's host code without a GPU. Every operation is complete
- * when the call returns, and tests can request failures. Device memory is host memory that is
- * accessible only to the runtime and to kernels; any other access is a segmentation fault. */
+/* A fake CUDA runtime for tests of the backend's host code without a GPU. Every operation is
+ * complete when its call returns. Tests can request failures. Device memory is host memory that
+ * only the runtime and kernels can access. Any other access is a segmentation fault. */
 
 #include "tests/cuda/host/fake_runtime.h"
 
@@ -23,21 +23,21 @@
 
 namespace {
 
-/* Unwritten memory reads as NaN. */
+/* Memory that was not written reads as NaN. */
 constexpr int kPoison = 0xff;
 constexpr size_t kPage = 4096;
 
 struct Block
 {
-  size_t n_bytes; /* whole pages of device memory */
+  size_t n_bytes; /* a multiple of the page size for device memory */
   enum cudaMemoryType type;
   size_t n_requested = 0;
-  int fd = -1;             /* of exportable memory */
-  int n_opened = 0;        /* of memory of another process; 0 = our own */
-  std::string exported_as; /* the same */
+  int fd = -1;             /* file of exportable memory; -1 = none */
+  int n_opened = 0;        /* how often memory of another process is open; 0 = own memory */
+  std::string exported_as; /* handle of memory of another process */
 };
 
-/* The content of a handle: the file of the memory and its process. */
+/* The content of a handle: the process that owns the memory, and the memory's file. */
 struct Export
 {
   pid_t process;
@@ -45,7 +45,7 @@ struct Export
   size_t n_bytes;
 };
 
-/* The last failure that cudaGetLastError() has not returned yet. */
+/* The last failure, until cudaGetLastError() returns it. */
 thread_local cudaError_t last_error = cudaSuccess;
 
 /* The state of the whole fake. */
@@ -53,7 +53,7 @@ struct State
 {
   std::mutex mutex;
   std::string failing;
-  int n_failing = 0; /* number of calls */
+  int n_failing = 0; /* number of calls that will fail */
   std::map<std::string, int> n_calls;
   std::set<int> contexts;
   std::map<int, unsigned long long> pool_attributes;
@@ -64,21 +64,21 @@ struct State
   unsigned edge = UINT_MAX;
   std::map<uintptr_t, Block> blocks; /* by address */
   std::map<enum cudaMemoryType, size_t> n_bytes, n_most_bytes;
-  int n_working = 0;               /* between begin and end */
-  std::set<CUstream_st *> streams; /* those of a lost device remain */
+  int n_working = 0;               /* calls between begin() and end() */
+  std::set<CUstream_st *> streams; /* streams of a lost device remain here */
 };
 
 State &
 state ()
 {
-  static State *all = new State; /* outlives every thread */
+  static State *all = new State; /* it must outlive every thread */
 
   return *all;
 }
 
 thread_local int current = 0;
 
-/* These calls need only the driver, no context. */
+/* Returns true if the function needs only the driver and no context. */
 bool
 needs_no_context (const std::string &function)
 {
@@ -141,7 +141,7 @@ end ()
   set_working (-1);
 }
 
-/* Maps the block (with its file, if it has one) and records it. */
+/* Maps the block, with its file if it has one, and records it. */
 cudaError_t
 map (const Block &block, void **memory)
 {
@@ -180,7 +180,7 @@ allocate (const char *function, enum cudaMemoryType type, void **memory, size_t 
   return map (block, memory);
 }
 
-/* Frees nothing if the device is broken. */
+/* Frees the memory even if the call returns an error. */
 cudaError_t
 release (const char *function, void *memory)
 {
@@ -319,7 +319,7 @@ extern "C"
     s.edge = n_blocks;
   }
 
-  /* Declared in cuda/kernels/launch_host.cuh. */
+  /* These functions are declared in cuda/kernels/launch_host.cuh. */
   void
   tps_launch_on_host_begin (cudaStream_t stream)
   {
@@ -371,7 +371,7 @@ extern "C"
   {
     *properties = {};
     strcpy (properties->name, "no GPU: kernels' bodies on the host");
-    properties->major = device == 9 ? 1 : 9; /* device 9 is older than any supported code */
+    properties->major = device == 9 ? 1 : 9; /* device 9 is older than any GPU with code */
     properties->totalGlobalMem = (size_t) 16 << 30;
     memset (properties->uuid.bytes, device + 1, sizeof properties->uuid.bytes);
     return outcome ("cudaGetDeviceProperties");
@@ -483,7 +483,7 @@ extern "C"
   cudaError_t
   cudaEventCreateWithFlags (cudaEvent_t *event, unsigned int flags)
   {
-    /* Without this flag a waiter spins. */
+    /* Without this flag, a wait for the event would spin. */
     if ((flags & cudaEventBlockingSync) == 0)
       return cudaErrorInvalidValue;
     return make_handle ("cudaEventCreateWithFlags", reinterpret_cast<void **> (event), 1);
@@ -561,7 +561,7 @@ extern "C"
     return cudaSuccess;
   }
 
-  /* A second open returns the same mapping and counts it. */
+  /* If the memory is already open, returns the same mapping and counts the open. */
   cudaError_t
   cudaIpcOpenMemHandle (void **memory, cudaIpcMemHandle_t handle, unsigned int flags)
   {
@@ -644,7 +644,7 @@ extern "C"
     return code;
   }
 
-  /* A pitch above 2^31 - 1, and one below the width, are invalid, as in CUDA. */
+  /* As in CUDA, a pitch above 2^31 - 1 or below the width is invalid. */
   cudaError_t
   cudaMemcpy2DAsync (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)

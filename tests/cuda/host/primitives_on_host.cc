@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The CUB operations of primitives.cu, and functions without a kernel. */
+/* Host versions of the CUB operations of primitives.cu, and of functions without a kernel. */
 
 #include <algorithm>
 #include <numeric>
@@ -25,8 +25,8 @@ tps_cuda_probe (void)
 namespace tps {
 namespace {
 
-/* The result is in the other buffer if the number of bits is odd, because a radix sort may leave it
- * in either. */
+/* A radix sort may leave its result in either buffer. So this sort leaves the result in the other
+ * buffer if the number of bits is odd. */
 template <typename Key>
 cudaError_t
 sort (cudaStream_t stream, Temporary *temporary, Pairs<Key> *pairs, gsize n, int n_bits)

@@ -119,8 +119,7 @@ public:
 
     if (is_in_python)
       return next_in_python ();
-    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* some pushes are large enough for a
-                                                         * worker */
+    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* some pushes need a worker */
 
     push.client = name;
     push.sequence = ++sequence_;
@@ -393,8 +392,7 @@ protected:
         EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot", arguments)), 0);
       }
     if (n_pushes % 3 == 1)
-      operating.Send ("Durability:snapshot", 1, arguments); /* the server is killed during the
-                                                             * snapshot */
+      operating.Send ("Durability:snapshot", 1, arguments); /* killed during the snapshot */
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();

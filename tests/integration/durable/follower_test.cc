@@ -165,8 +165,7 @@ TEST_F (CFollower, callsAreRepeatedAfterARestart)
   auto restart = [this] (const std::function<void ()> &call) {
     server_.kill ();
     std::thread caller (call);
-    EXPECT_TRUE (server_.start ()); /* on this thread, because a server ends with the thread that
-                                     * started it */
+    EXPECT_TRUE (server_.start ()); /* on this thread, because the server ends with its creator */
     caller.join ();
   };
 

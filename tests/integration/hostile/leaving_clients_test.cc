@@ -229,8 +229,7 @@ TEST_F (LeavingClientsTest, LingeringDescriptorsBlockNoThread)
       int fd = NewLingeringSocket (&listeners);
       struct linger off = {};
       if (!SendDescriptor (leaving.fd (), MessageBytes ({}, "Node:describe", 1), fd))
-        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // otherwise close() would block
-                                                                  // here
+        setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off); // close() must not block here
       close (fd);
     }
   ExpectServed ();

@@ -18,8 +18,7 @@ namespace thriftps_test {
 namespace {
 
 constexpr int kResourceExhausted = 7;
-constexpr int kClients = 40; // so many that their calls do not fit into the heaps that malloc has
-                             // reserved
+constexpr int kClients = 40; // their calls do not fit into malloc's reserved heaps
 constexpr rlim_t kUnlimited = RLIM_INFINITY;
 
 rlim_t

@@ -259,8 +259,7 @@ TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
   EXPECT_EQ (push ("a", 100), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 2));
   EXPECT_EQ (push ("b", 1), 0);
-  EXPECT_EQ (push ("c", 1), 0);   // with a second client, the window of client a shrinks to its
-                                  // floor
+  EXPECT_EQ (push ("c", 1), 0);   // the window of client a shrinks to its floor
   EXPECT_EQ (push ("a", 100), 4); // no push is applied twice
   EXPECT_EQ (push ("a", 101), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 5));

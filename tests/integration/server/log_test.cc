@@ -166,8 +166,7 @@ TEST (ServerLog, ChangesItsLevelsWhileItRuns)
   server.Signal (SIGTERM);
   EXPECT_EQ (server.Wait (), 0);
   std::string log = server.ReadErrors ();
-  EXPECT_THAT (log, Not (HasSubstr ("server_listening"))); // it has level info, and was logged
-                                                           // before the change
+  EXPECT_THAT (log, Not (HasSubstr ("server_listening"))); // level info, before the change
   EXPECT_THAT (log, HasSubstr (" DEBUG connection_accepted "));
   EXPECT_THAT (log, HasSubstr (" INFO log_level_changed peer=127.0.0.1:"));
   EXPECT_THAT (log, HasSubstr ("levels=\"info,server=debug\" before=\"warning,service=info\""));

@@ -30,8 +30,7 @@ main (int argc, char **argv)
       guint64 n_before = client.stats ().sent_shared.n_tensors;
 
       client.push (0, 0, tps_test::make_values (200000, 0));
-      client.look_up ("warm", { 1 }); /* the reply to this call shows that the server has the
-                                       * push */
+      client.look_up ("warm", { 1 }); /* its reply proves that the push has arrived */
       if (client.stats ().sent_shared.n_tensors == n_before
           || write (STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;

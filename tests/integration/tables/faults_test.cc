@@ -268,8 +268,7 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* tolerates a busy
-                                                                           * machine */
+      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* for busy machines */
     }
 }
 

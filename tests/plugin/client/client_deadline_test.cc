@@ -122,8 +122,7 @@ TEST_F (ClientDeadline, LateAnswerIsDroppedAndTheConnectionGoesOn)
   late.wait ();
   connection.send (
       reply ("square", received.seqid, field (11, 0, binary (std::string (100000, 'x')))));
-  connection.send (reply_i64 ("square", received.seqid, 49)); /* a second reply to the same call
-                                                               * is ignored too */
+  connection.send (reply_i64 ("square", received.seqid, 49)); /* a repeated reply is ignored too */
   call (&next, 3, later ());
   connection.send (reply_i64 ("square", connection.read_call ().seqid, 9));
   next.wait ();
@@ -198,8 +197,7 @@ TEST_F (ClientDeadline, AnswerWithoutReadingEndsTheConnectionAtTheDeadline)
 {
   Borrowed borrowed;
   Connection connection = connected ();
-  gint64 deadline_ns = in_ms (2000); /* even on a busy machine, the reply must arrive before this
-                                      * time */
+  gint64 deadline_ns = in_ms (2000); /* the reply must arrive before, even on a busy machine */
 
   push (&borrowed, deadline_ns);
   connection.send (reply_i64 ("push", 2, 5));

@@ -27,8 +27,7 @@ namespace tps_test {
 constexpr guint N_TRAINERS = 2;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int N_MANY_CALLS = 20000; /* fewer calls suffice under the thread sanitizer, which
-                                     * finds races and not leaks */
+constexpr int N_MANY_CALLS = 20000; /* fewer with the thread sanitizer, which finds no leaks */
 #else
 constexpr int N_MANY_CALLS = 100000;
 #endif

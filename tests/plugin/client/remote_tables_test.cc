@@ -431,8 +431,7 @@ TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
       answer (1, calls[1], { 3, 4 });
       if (i == 0)
         {
-          accept_push (1, servers_[1].read_call ()); /* both maxima, rows 8 and 9, are on server
-                                                      * 1 */
+          accept_push (1, servers_[1].read_call ()); /* both maxima are on server 1 */
           result.wait ();
           EXPECT_EQ (result.text (), "");
           continue;

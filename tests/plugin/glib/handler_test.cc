@@ -58,8 +58,7 @@ protected:
   std::string
   Failure (int code)
   {
-    EXPECT_EQ (error_, nullptr); /* a generated processor cannot handle both an exception and a
-                                  * GError */
+    EXPECT_EQ (error_, nullptr); /* a processor cannot handle two errors */
     EXPECT_NE (failure_, nullptr);
     std::string message = failure_ != nullptr ? failure_->message : "";
     if (failure_ != nullptr)
@@ -117,8 +116,7 @@ TEST_F (Handler, PushIdsCountOnce)
   for (int i = 0; i < 3; i++)
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, push, &failure_, &error_));
   EXPECT_EQ (sum, 1);
-  for (int i = 0; i < 3; i++) // if there is no push id, a generated processor passes the same
-                              // object again
+  for (int i = 0; i < 3; i++) // a generated processor passes this object if there is no push id
     EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, none, &failure_, &error_));
   EXPECT_EQ (sum, 4);
   g_object_unref (push);

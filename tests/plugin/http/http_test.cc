@@ -76,8 +76,7 @@ TEST (Http, CountsOpenConnections)
   Servers servers;
   auto has_open = [&] (int n) {
     std::string line = "\nthriftps_http_connections " + std::to_string (n) + "\n";
-    return servers.Get ("/metrics").find (line) != std::string::npos; // the count includes this
-                                                                      // connection
+    return servers.Get ("/metrics").find (line) != std::string::npos; // counts itself
   };
 
   {
@@ -284,9 +283,8 @@ TEST (Http, AnAnswerThatIsNotReadIsCutAndItsMemoryReleased)
   slow.Receive ("\r\n\r\n");
   EXPECT_GT (CountHeld (servers), large_bytes);
   std::string status;
-  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only the connection
-                                                                            // of this request is
-                                                                            // left
+  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only its own
+                                                                            // connection is left
     status = servers.Get ("/status");
   EXPECT_LT (CountHeld (servers), gsize { 1 } << 20);
 }
@@ -324,8 +322,7 @@ TEST (Http, TooManyConnectionsAreToldSo)
   EXPECT_THAT (log.WaitFor ("http_refused"), HasSubstr ("connections"));
   first.reset ();
   std::string answer;
-  while (answer.find (" 200 ") == std::string::npos) // until the server has noticed that `first` is
-                                                     // closed
+  while (answer.find (" 200 ") == std::string::npos) // until the end of `first` is noticed
     answer = servers.Get ("/healthz");
 }
 
@@ -341,8 +338,7 @@ TEST (Http, TooManyStreamsAreToldSo)
   EXPECT_THAT (servers.Get ("/events"), StartsWith ("HTTP/1.1 503"));
   stream.Close ();
   std::string head;
-  while (head.find (" 200 ") == std::string::npos) // the server notices the end of the stream when
-                                                   // it sends the next event
+  while (head.find (" 200 ") == std::string::npos) // the next event reveals the end of the stream
     {
       Socket next (servers.url ());
       next.Send (Request ("/events"));

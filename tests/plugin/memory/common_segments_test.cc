@@ -297,8 +297,7 @@ TEST_F (CommonSegments, AreOpenedByClientsThatAskForThemOnly)
 TEST_F (CommonSegments, ThatAClientDoesNotOpenAreCopied)
 {
   Connection client (common_);
-  gint64 own = client.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB); /* no reply has lacked a common
-                                                                   * segment yet */
+  gint64 own = client.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB); /* not needed by a reply yet */
 
   EXPECT_EQ (client.reply (buffer_), 0) << "inline, so that the client opens one more";
   EXPECT_EQ (client.reply (buffer_), own);

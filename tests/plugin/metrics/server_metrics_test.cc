@@ -290,9 +290,8 @@ TEST_F (ServerMetrics, CountEventsThatCannotBeLogged)
     std::lock_guard<std::mutex> guard (stuck);
     while (ReadNumber (counters (), "trace_events_dropped_total") == before)
       {
-        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // a new event each time,
-                                                                          // so no rate limit
-                                                                          // applies
+        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // new, so not rate-
+                                                                          // limited
         tps_trace (&event);
       }
   }

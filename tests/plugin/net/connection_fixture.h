@@ -179,8 +179,7 @@ protected:
   int peer_ = -1;
   std::function<void (TpsMessage *)> on_message_;
   void (*on_descriptor_) (TpsConnection *, gint, gpointer) = nullptr; // set before SetUp()
-  const int *send_buffer_ = nullptr; // buffer size of the connection's socket in bytes; set before
-                                     // SetUp()
+  const int *send_buffer_ = nullptr; // bytes of the socket's buffer; set before SetUp()
 
   std::mutex lock_;
   std::condition_variable changed_;

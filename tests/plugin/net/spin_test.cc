@@ -171,8 +171,7 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       EXPECT_GT (n_rested, last);
       last = n_rested;
     }
-  AddWaits (&spin, 1000000, kShort); // the loop is asleep, so the time gives no evidence about the
-                                     // core
+  AddWaits (&spin, 1000000, kShort); // while asleep, there is no evidence about the core
   AddContention (&spin);
   AddWaits (&spin, 64 * 256, kShort);
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));

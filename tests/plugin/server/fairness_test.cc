@@ -121,8 +121,7 @@ TEST_F (FairnessTest, AConnectionWithManyCallsDelaysItsOwn)
   EXPECT_EQ (IntResult (modest.Receive ()), 1);
   std::vector<gint32> begun = service_.Begun ();
   auto turn = std::find (begun.begin (), begun.end (), 1) - begun.begin ();
-  EXPECT_LE (turn, 2); // One call is already running, and one more of the other connection may
-                       // precede it.
+  EXPECT_LE (turn, 2); // One call runs already, and one more may precede this one.
 }
 
 // Both connections belong to one loop. The loop must not process all messages of one receive in a

@@ -32,8 +32,7 @@ protected:
     options.n_workers = 1;
     options.max_connections = kConnections;
     options.max_in_flight = kInFlight;
-    options.half_closed_ns = G_GINT64_CONSTANT (3600) * 1000000000; // so long that no test reaches
-                                                                    // it
+    options.half_closed_ns = G_GINT64_CONSTANT (3600) * 1000000000; // longer than any test
     return options;
   }
 

@@ -97,8 +97,7 @@ TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
   EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 1);
   EXPECT_EQ (ExceptionKind (client.Call ("Nowhere:echo")), 1);
   EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
-  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // an unknown method has no
-                                                                // ServiceError
+  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // it has no ServiceError
 }
 
 TEST_F (QuotaTest, ReceivedBytesCount)

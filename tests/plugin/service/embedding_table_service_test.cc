@@ -206,8 +206,7 @@ TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
   EXPECT_EQ (push_rows ("a", few, 1, "c", 1)->code (), 0);
   EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0);
   EXPECT_EQ (n_on_workers, n_before + 4);
-  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, which is not applied
-                                                            * again */
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, applied once */
   EXPECT_EQ (value_of ("a", 1), -2);
 }
 

@@ -70,7 +70,7 @@ create_table (TpsWireEmbeddingTableIf *tables, const gchar *name, GError **error
   return tps_wire_embedding_table_client_create_table (tables, spec, &failure, error);
 }
 
-/* The same id twice: the server applies the push once. */
+/* Sends two pushes with the same id. The server must apply only one. */
 static gboolean
 push_rows (TpsWireEmbeddingTableIf *tables, const gchar *name, GError **error)
 {
@@ -191,7 +191,7 @@ check_averages (TpsWireParameterServerIf *server, GError **error)
          && check_average (server, 1, ones, twos, LARGE, error);
 }
 
-/* The multiplexed protocol also needs its transport: without it the first call crashes. */
+/* The multiplexed protocol also needs its transport. Without it, the first call crashes. */
 static GObject *
 protocol_for (GObject *transport, GObject *protocol, const gchar *service)
 {
@@ -202,7 +202,7 @@ protocol_for (GObject *transport, GObject *protocol, const gchar *service)
 static gboolean
 run (const gchar *host, gint port, const gchar *table, GError **error)
 {
-  /* The limits of the library are below 20 MB: OPERATING.md, large frames. */
+  /* The library's default limits are below 20 MB (OPERATING.md, large frames). */
   g_autoptr (GObject) limits = g_object_new (THRIFT_TYPE_CONFIGURATION, "max_message_size", LIMIT,
                                              "max_frame_size", LIMIT, NULL);
   g_autoptr (GObject) socket = g_object_new (THRIFT_TYPE_SOCKET, "hostname", host, "port", port,

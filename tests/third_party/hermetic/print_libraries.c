@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Prints the paths of the shared libraries of this program, one a line. */
+/* Prints the paths of the shared libraries of this program, one per line. */
 
 #include <glib.h>
 #include <link.h>

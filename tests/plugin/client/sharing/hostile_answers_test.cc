@@ -210,8 +210,7 @@ TEST_F (HostileAnswers, ThatChangeDoNotChangeTheRowsOfAnAverage)
   const std::string sparse = field (12, 1, indices) + field (12, 2, values)
                              + field (15, 3, list ({ rows, dim })) + '\0';
   guint8 *bytes = tps_segment_get_data (server_.segments[ID]);
-  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* changes the last id, which becomes valid or
-                                                  * invalid */
+  Scribbler scribbler (bytes + 8 * (n - 1), 64); /* makes the last id valid or invalid */
   int n_right = 0;
 
   for (int i = 0; i < 200; i++)

@@ -266,8 +266,7 @@ TEST_F (HostileServer, WhoseAnswersNameWhatIsNotThere)
       TensorOutcome outcome;
 
       push_and_answer (connection, &outcome, field (12, 0, tensor (25000, field (12, 4, bad))));
-      ASSERT_NE (outcome.decode_error, nullptr); /* segment 1 is for requests, so no reply may
-                                                  * name it */
+      ASSERT_NE (outcome.decode_error, nullptr); /* segment 1 is for requests only */
     }
   TensorOutcome outcome;
   EXPECT_FALSE (is_inline (push_and_answer (connection, &outcome)));

@@ -21,8 +21,7 @@ TEST_F (Sharing, TheSecondTensorIsASlice)
       ReceivedCall call = push_and_answer (connection, &outcome);
       EXPECT_LT (call.inside.size (), 100u);
       size_t at = call.inside.find (field (12, 4, slice (1, 0, 100000)));
-      ASSERT_NE (at, std::string::npos); /* each call uses the same place, because the reply
-                                          * freed it */
+      ASSERT_NE (at, std::string::npos); /* each reply frees the place for the next call */
       EXPECT_EQ (memcmp (tps_segment_get_data (server_.segments[1]), values_.data (), 100000), 0);
     }
   EXPECT_EQ (stats ().sent_shared.n_tensors, 3u);

@@ -112,8 +112,7 @@ TEST_F (Split, PartsAreAddedInTheOrderOfTheShards)
   bags_.offsets = { 0 };
   split (TPS_SPLIT_POOLED);
   ASSERT_TRUE (answer (0, { 1e8f, 0 }) && answer (1, { -1e8f, 0 }) && answer (2, { 1, 2 }));
-  EXPECT_EQ (merged (), std::vector<float> ({ 1, 2 })); /* if shard 2 were added earlier, column
-                                                         * 0 would be 0 */
+  EXPECT_EQ (merged (), std::vector<float> ({ 1, 2 })); /* in another order column 0 would be 0 */
 }
 
 TEST_F (Split, MeanIsDividedByTheCountOfTheWholeBag)

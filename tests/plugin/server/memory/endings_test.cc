@@ -105,8 +105,7 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   }
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   one->raw ().Send ("Memory:close_segments", 77, IdsFields ({ id }));
-  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // overtakes the first call, which has another
-                                                 // sequence id
+  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // overtakes the call, whose id differs
   Push (1, 4).Send (two.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (one.get ()), 3);
   EXPECT_EQ (ReceiveAverage (two.get ()), 3);
@@ -253,8 +252,7 @@ TEST (Endings, AKilledClientsMemoryComesBack)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   killed.Kill ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the pending call still reads this
-                                                          // memory
+  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the memory that the call still reads
   Push (1, 4).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 3);
   client.reset ();
