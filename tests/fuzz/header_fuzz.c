@@ -73,8 +73,7 @@ scan (const GByteArray *frame, gsize n_chunk, gchar **reason)
   while (position < frame->len && error == NULL)
     {
       gsize n = n_chunk == 0 ? frame->len - position : MIN (n_chunk, frame->len - position);
-      guint8 *chunk = g_memdup2 (frame->data + position, n); /* lets a sanitizer see reads beyond
-                                                              * it */
+      guint8 *chunk = g_memdup2 (frame->data + position, n); /* a sanitizer sees reads beyond it */
 
       tps_scanner_feed (scanner, chunk, n, &n_consumed, &error);
       position += n_consumed;

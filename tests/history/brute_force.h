@@ -10,6 +10,7 @@
 
 namespace history {
 
+/* Returns true if the history is valid. */
 bool is_valid_by_search (const History &history);
 
 } // namespace history

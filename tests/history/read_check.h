@@ -65,6 +65,7 @@ struct ReadCheck
   std::vector<Anomaly> anomalies;
 };
 
+/* Checks each read. Stops after kMaxAnomalies anomalies. */
 ReadCheck check_reads (const History &history, const RowIndex &index);
 
 } // namespace history

@@ -28,6 +28,7 @@ gboolean tps_history_recorder_close (TpsHistoryRecorder *recorder);
 /* Records the start of a push: number `number` of `client`, to `rows`. */
 void tps_history_push (TpsHistoryRecorder *recorder, guint client, guint number, const guint *rows,
                        guint n_rows);
+/* Record the end of a push: with its acknowledgement, or with an unknown result. */
 void tps_history_ack (TpsHistoryRecorder *recorder, guint client, guint number);
 void tps_history_unknown (TpsHistoryRecorder *recorder, guint client, guint number);
 
@@ -37,6 +38,7 @@ void tps_history_read (TpsHistoryRecorder *recorder, guint client, const guint *
  * columns count pushes. */
 void tps_history_values (TpsHistoryRecorder *recorder, guint client, const gfloat *values,
                          guint n_rows, guint dim);
+/* Records that a lookup ended without a reply. */
 void tps_history_lost (TpsHistoryRecorder *recorder, guint client);
 
 /* Record that the server was killed, and that it serves again. No call may be open. */

@@ -70,7 +70,9 @@ public:
 
   /* Returns false if the server has refused a call that it must accept. `why` has the details. */
   bool settle (const Connect &connect, std::string *why);
+  /* Runs one thread per client. Returns when all connections are lost or all calls are made. */
   void live (const Connect &connect);
+  /* Record the end and the next start of the server. */
   void crash ();
   void restart ();
   /* Returns false if the history could not be written. */

@@ -31,6 +31,7 @@ public:
 
   bool MayShare () const; // returns true if the exchange accepts device memory
 
+  // Pushes a gradient. The future gets its average.
   std::future<Averaged> Push (gint64 batch, gint32 param_loc, const std::vector<float> &values);
 
 private:

@@ -62,6 +62,7 @@ public:
   /* Sends SIGTERM. Returns the exit code. */
   int stop ();
 
+  /* Calls Node.describe. */
   TpsNodeInfo describe ();
 
   const std::string &

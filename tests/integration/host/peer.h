@@ -58,6 +58,7 @@ public:
    * message. */
   Answer receive (int timeout_ms = 20000);
 
+  /* Makes one call, and waits for the next message. */
   Answer call (const std::string &name, Value arguments, int32_t seqid = 1, int timeout_ms = 20000);
 
   /* Reads and discards bytes until the connection ends. Returns false if it does not end in
@@ -100,6 +101,7 @@ public:
   /* Ends the process. Returns its exit code, or the negated number of its signal. */
   int end ();
 
+  /* These functions read the use of memory and CPU time from /proc. */
   size_t resident_bytes () const;
   double cpu_seconds () const;
 

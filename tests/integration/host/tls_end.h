@@ -31,6 +31,7 @@ public:
   /* Takes received bytes. Returns the plain bytes of all complete records. */
   std::string open (const std::string &records);
 
+  /* Returns the bytes that OpenSSL wants to send, and removes them. */
   std::string take_output ();
 
 private:

@@ -55,9 +55,11 @@ struct Value
       fields;               /* Struct: in this order; a field may occur twice */
   std::vector<Value> items; /* List, Set: elements; Map: keys and values in turn */
 
+  /* Returns the first field of a Struct with this id, or null. */
   const Value *find (int16_t id) const;
 };
 
+/* The following functions return values of the named types. */
 Value boolean (bool value);
 Value byte (int8_t value);
 Value i16 (int16_t value);
@@ -78,6 +80,8 @@ struct Message
   Value body; /* a Struct */
 };
 
+/* encode_value() returns the bytes of a value alone, encode() those of a whole message without a
+ * frame. */
 std::string encode_value (Protocol protocol, const Value &value);
 std::string encode (Protocol protocol, const Message &message);
 

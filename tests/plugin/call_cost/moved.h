@@ -17,6 +17,7 @@ struct Moved
   size_t sent;     // by sendmsg() or SSL_write_ex() from the memory
 };
 
+// Drops all records and counts.
 void ForgetMoved ();
 
 // Returns the moves into and out of the bytes [begin, begin + n_bytes) since ForgetMoved().

@@ -19,6 +19,7 @@ std::string be16 (int value);
 std::string be32 (int64_t value);
 std::string be64 (int64_t value);
 
+/* Parts of messages: a field with the bytes of its value, a binary with its length, and a frame. */
 std::string field (int type, int id, const std::string &value);
 std::string binary (const std::string &bytes);
 std::string framed (const std::string &message);
@@ -57,6 +58,7 @@ public:
     close ();
   }
 
+  /* These methods wait for the other side. If it closes the connection, they throw. */
   ReceivedCall read_call ();
   std::string read (size_t n_bytes);
   void send (const std::string &bytes);

@@ -97,6 +97,7 @@ random_bytes (Random &random)
   return bytes;
 }
 
+/* Returns a random value. `depth` is the number of structs and containers around it. */
 inline Value random_value (Random &random, TpsWireType type, guint depth);
 
 inline void

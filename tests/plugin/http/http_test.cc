@@ -283,8 +283,7 @@ TEST (Http, AnAnswerThatIsNotReadIsCutAndItsMemoryReleased)
   slow.Receive ("\r\n\r\n");
   EXPECT_GT (CountHeld (servers), large_bytes);
   std::string status;
-  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only its own
-                                                                            // connection is left
+  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only this one is left
     status = servers.Get ("/status");
   EXPECT_LT (CountHeld (servers), gsize { 1 } << 20);
 }

@@ -290,8 +290,7 @@ TEST_F (ServerMetrics, CountEventsThatCannotBeLogged)
     std::lock_guard<std::mutex> guard (stuck);
     while (ReadNumber (counters (), "trace_events_dropped_total") == before)
       {
-        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // new, so not rate-
-                                                                          // limited
+        TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_ERROR); // new, so without a rate
         tps_trace (&event);
       }
   }

@@ -283,8 +283,7 @@ TEST_F (DescriptorTest, ClosesAPeerThatSendsMoreAtOnceAndKeepsNone)
   EXPECT_THAT (error_, testing::HasSubstr ("16 file descriptors"));
   EXPECT_TRUE (descriptors_.empty ());
   EXPECT_EQ (NMessages (), 0u);
-  while (CountOpenDescriptors () > n_before - 1) // without the connection's; a thread closes the
-                                                 // others
+  while (CountOpenDescriptors () > n_before - 1) // one less: the connection's own
     std::this_thread::yield ();
   close (fd);
 }

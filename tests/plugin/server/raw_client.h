@@ -60,12 +60,14 @@ public:
   // caller owns it.
   int TakeDescriptor ();
 
+  // Makes a call and returns its reply, or null if the connection has ended.
   Message Call (const std::string &name, const WriteFields &fields = nullptr, int seqid = 0);
 
   // Sends bytes until the sockets have blocked for `patience_ms`. Returns the number of bytes sent.
   size_t SendUntilStuck (const std::string &bytes, int patience_ms);
 
   bool IsClosedByPeer (); // waits for the close
+  // Shuts down the sending direction.
   void StopSending ();
   int
   fd () const
@@ -90,6 +92,7 @@ std::string ErrorText (const Message &answer); // of its ServiceError or TApplic
 int RetryAfterMs (const Message &answer);      // -1 = absent
 int ExceptionKind (const Message &answer);     // of its TApplicationException; 0 = none
 gint64 IntResult (const Message &answer);      // field 0, i32 or i64
+// Returns field 0 as a binary.
 std::string BinaryResult (const Message &answer);
 
 } // namespace thriftps_test

@@ -24,7 +24,7 @@ expect_equal (const TpsTensorView &a, const TpsTensorView &b)
 
 using Field = std::function<void (TpsWriter *)>;
 
-// Writes all fields except one.
+/* Writes all fields except one. */
 inline Write
 without (const std::vector<Field> &fields, gsize missing)
 {

@@ -193,7 +193,7 @@ World::check_bag (const TpsPlacedTable *table, const Bags &bags, size_t bag, Tps
 
   if (mode == TPS_SPLIT_EXACT || lies_in_one_shard (table, bags, bag))
     EXPECT_EQ (memcmp (ours, theirs, n_bytes), 0) << bags.table << ", bag " << bag;
-  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* larger bounds take too long */
+  else if (bags.begin (bag + 1) - bags.begin (bag) < 20) /* computing the bound is slow */
     check_close (table, bags, bag, ours, theirs);
 }
 

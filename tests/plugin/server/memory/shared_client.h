@@ -33,6 +33,7 @@ using ReadResult = gboolean (*) (TpsReader *in, TpsWireType type, gpointer targe
 // Returns a FLOAT32 vector whose elements are all `value`. Release it with tps_tensor_clear().
 TpsTensor MakeVector (gint64 n_elems, float value);
 
+// Write the arguments of open_segment, and of close_segments or release_segments.
 WriteFields OpenFields (gint32 kind, gint32 use, gint64 n_bytes);
 WriteFields IdsFields (const std::vector<gint64> &ids);
 
@@ -60,6 +61,7 @@ public:
 
   // Opens a segment, or aborts if the server refuses.
   const Segment &Open (TpsSegmentUse use, gsize n_bytes);
+  // Release or close a segment of the server. Return its reply.
   Message Release (gint64 id);
   Message Close (gint64 id);
 
