@@ -20,7 +20,7 @@ struct Server
   /* by row: the length of the prefix of `order` that has been applied to the row */
   Bytes n_applied;
   std::set<uint8_t> waiting;        /* pushes that have arrived but are not in `order` */
-  std::map<uint8_t, Bytes> samples; /* by open read: whether each row has been sampled */
+  std::map<uint8_t, Bytes> samples; /* by open read: true for each sampled row */
 
   bool
   operator<(const Server &other) const

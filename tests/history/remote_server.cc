@@ -63,7 +63,7 @@ public:
   {
   }
 
-  /* Each row is a bag of its own. */
+  /* Each row is its own bag. */
   Reply
   push (guint column, gint64 sequence, const Rows &rows, unsigned n_copies,
         const std::function<void ()> &acked) override

@@ -79,7 +79,7 @@ const testing::Environment *const kTypes = testing::AddGlobalTestEnvironment (ne
 INSTANTIATE_TEST_SUITE_P (All, Host, testing::ValuesIn (kVariants),
                           [] (const auto &variant) { return std::string (variant.param.name); });
 
-/* ---- our services --------------------------------------------------------------------------- */
+/* ---- services of the project ---------------------------------------------------------------- */
 
 TEST_P (Host, AveragesAmongConcurrentConnections)
 {

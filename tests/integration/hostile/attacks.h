@@ -12,7 +12,7 @@
 
 namespace hostile {
 
-/* The framing and the protocol of a connection. */
+/* The framing and the protocol of a connection, and whether it is multiplexed. */
 struct Form
 {
   wire::Protocol protocol;

@@ -313,7 +313,7 @@ TEST_F (TablesTest, SilentServerIsNamedAtTheDeadline)
   start (1);
   addresses_.push_back ("unix:" + path);
   connect ();
-  gint64 deadline_ns = in_ms (2000); /* the other server must reply before it */
+  gint64 deadline_ns = in_ms (2000); /* the other server must reply before this time */
   EXPECT_FALSE (tps_remote_tables_discover (tables_, deadline_ns, &error_));
   EXPECT_GE (in_ms (0), deadline_ns);
   EXPECT_EQ (code (), TPS_ERROR_DEADLINE_EXCEEDED);

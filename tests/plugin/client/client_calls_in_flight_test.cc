@@ -171,7 +171,7 @@ TEST_F (ClientCallsInFlight, NothingIsLeftOverAfterAHundredThousandCalls)
 {
   constexpr int N_CALLS = 100000, N_AT_ONCE = 500;
   gsize n_bytes_before = tps_buffer_pool_get_n_bytes_out (tps_buffer_pool_get_default ());
-  std::string body (5000, 'x'); /* large enough for a buffer of its own */
+  std::string body (5000, 'x'); /* large enough for its own buffer */
   std::thread peer ([this, &body] {
     Connection connection = listener_.accept ();
 

@@ -234,7 +234,7 @@ TEST_F (ClientDeadline, DelayIsAbortedByCancel)
   EXPECT_EQ (outcome.code (), TPS_ERROR_ABORTED);
 }
 
-/* A listener that never accepts and whose backlog is full: connecting never completes. */
+/* A client that never gets a connection: the listener does not accept, and its backlog is full. */
 class ClientConnecting : public ClientTest
 {
 protected:

@@ -11,7 +11,7 @@
 #define N_SAMPLES 32
 #define N_IDS 10
 
-/* ---- data: ids 0, 1, 2, ..., each of which is its own class -------------------------------- */
+/* ---- data: ids 0, 1, 2, ..., one class per id ---------------------------------------------- */
 
 static gboolean
 generate (GVariant *config, gint64 seed, TpsDataset *dataset, GError **error)

@@ -66,7 +66,8 @@ public:
         random_int (random, 0, static_cast<int> (tables_.size ()) - 1))];
   }
 
-  /* All tables, starting with the same row. */
+  /* The checks compare a random query, a random table and all tables with the tables in one piece.
+   * The pushes go to both copies. */
   void check_lookup (Random &random, TpsSplitMode mode);
   void push_bags (Random &random);
   void push_rows (Random &random);
