@@ -2,10 +2,10 @@
 
 #include "runtime/base/answer_queue.h"
 
-/* The answers that this thread is about to give. */
+/* The answers that this thread must give. */
 static _Thread_local struct
 {
-  gboolean is_active;
+  gboolean is_active; /* in tps_answers_give(); nested calls only append their answers */
   TpsAnswers waiting;
 } delivery;
 

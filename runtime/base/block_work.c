@@ -9,11 +9,12 @@ typedef struct
 {
   TpsRefcount refcount;
   TpsBlockWork work;
-  atomic_uint next_block;
-  atomic_uint n_done;
+  atomic_uint next_block; /* the first block that no thread has taken; may exceed n_blocks */
+  atomic_uint n_done;     /* blocks whose run() has returned */
 } SharedWork;
 
-/* Takes over a reference. A helper that comes late finds no blocks left. */
+/* Takes ownership of a reference to the shared work. A helper that starts late finds no blocks
+ * left, and only releases its reference. */
 static void
 take_blocks (gpointer user_data)
 {

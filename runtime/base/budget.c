@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* State that all budgets of one tree share. Lives as long as the root. */
+/* State that all budgets of one tree share. It lives as long as the root. */
 typedef struct
 {
   TpsMutex lock;      /* guards the following */
@@ -19,8 +19,8 @@ struct TpsBudget
   TpsRefcount refcount;
   TpsBudget *parent;       /* owned; NULL for the root */
   atomic_size_t max_bytes; /* G_MAXSIZE: no limit of its own */
-  gsize headroom;          /* of the parent, which charges must leave free unless they are small */
-  gsize max_small_bytes;
+  gsize headroom;          /* bytes that charges leave free in the parent, unless they are small */
+  gsize max_small_bytes;   /* the largest small charge */
   atomic_size_t held;
   atomic_size_t peak;
   atomic_uint_fast64_t n_refused;
@@ -147,7 +147,7 @@ own_limit_of (const TpsBudget *budget)
   return atomic_load_explicit (&budget->max_bytes, memory_order_relaxed);
 }
 
-/* The limit of `budget` for a charge that must leave `headroom`. */
+/* Returns the limit of `budget` for a charge that must leave `headroom` bytes free. */
 static gsize
 limit_of (const TpsBudget *budget, gsize headroom)
 {
@@ -167,8 +167,9 @@ note_peak (TpsBudget *budget, gsize held)
     ;
 }
 
-/* Counts `n_bytes` in `budget` alone. A compare-and-swap, not an addition that is undone: `held`
- * never exceeds the limit, so a large charge that is refused never makes a small one fail. */
+/* Charges `n_bytes` to `budget` alone, unless `held` would exceed `limit`. Uses compare-and-swap
+ * instead of an addition that is undone after a failure. A large charge that fails therefore never
+ * takes room from a small charge of another thread. */
 static gboolean
 try_one (TpsBudget *budget, gsize n_bytes, gsize limit)
 {
@@ -183,7 +184,7 @@ try_one (TpsBudget *budget, gsize n_bytes, gsize limit)
   return TRUE;
 }
 
-/* From `budget` up to `end`, which is not included. */
+/* Releases `n_bytes` in each budget from `budget` up to `end`, exclusive. */
 static void
 release_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
 {
@@ -197,14 +198,15 @@ release_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
     }
 }
 
-/* A budget that is full, and its limit for the charge that it refused. */
+/* The budget that refused a charge, and its limit for this charge. */
 typedef struct
 {
-  TpsBudget *budget; /* NULL: the charge was made */
+  TpsBudget *budget; /* NULL = none: the charge was made */
   gsize limit;
 } Full;
 
-/* From `budget` up to `end`, which is not included. */
+/* Charges `n_bytes` to each budget from `budget` up to `end`, exclusive. If one of them refuses,
+ * releases the charges made so far and returns that budget. */
 static Full
 charge_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
 {
@@ -232,7 +234,7 @@ is_below (const TpsBudget *budget, const TpsBudget *ancestor)
   return budget != NULL;
 }
 
-/* The number of bytes that `full` lacks. */
+/* Returns the number of bytes by which the budget is too full for a charge of `n_bytes`. */
 static gsize
 missing_bytes (Full full, gsize n_bytes)
 {
@@ -242,7 +244,9 @@ missing_bytes (Full full, gsize n_bytes)
   return n_bytes > room ? n_bytes - room : 0;
 }
 
-/* Returns the number of freed bytes. */
+/* Calls the reclaimers of the full budget and of its descendants until there is room for `n_bytes`.
+ * Returns the number of freed bytes. A reclaimer runs under the lock of the tree, so it cannot be
+ * removed meanwhile. */
 static gsize
 reclaim_for (Full full, gsize n_bytes)
 {
@@ -262,7 +266,8 @@ reclaim_for (Full full, gsize n_bytes)
   return freed;
 }
 
-/* The smallest limit on the way up from `budget`. No charge can exceed it. */
+/* Returns the smallest limit from `budget` up to the root, for a charge that is not small. No such
+ * charge can exceed it. */
 static Full
 tightest_of (TpsBudget *budget)
 {
@@ -274,7 +279,8 @@ tightest_of (TpsBudget *budget)
   return tightest;
 }
 
-/* `fits_never`: it would not fit an empty budget either. */
+/* Counts and reports a refusal. `fits_never` means that the charge would not fit into an empty
+ * budget either. A retry is useless then, so the error has no retry time. */
 static void
 refuse (GError **error, Full full, gsize n_bytes, gboolean fits_never)
 {
@@ -318,7 +324,7 @@ tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
     }
   while (full.budget != NULL && reclaim_for (full, n_bytes) > 0)
     full = charge_up_to (budget, NULL, n_bytes);
-  if (full.budget != NULL) /* once more: another thread may have reclaimed enough */
+  if (full.budget != NULL) /* a last attempt: another thread may have reclaimed memory */
     full = charge_up_to (budget, NULL, n_bytes);
   if (full.budget != NULL)
     refuse (error, full, n_bytes, FALSE);
@@ -476,7 +482,7 @@ tps_budget_get_free (TpsBudget *budget)
 
   if (max_bytes == G_MAXSIZE)
     return G_MAXSIZE;
-  held = tps_budget_get_held (budget); /* once: other threads change it */
+  held = tps_budget_get_held (budget); /* read once, since other threads change it */
   return max_bytes - MIN (held, max_bytes);
 }
 

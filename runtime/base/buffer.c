@@ -10,13 +10,14 @@
 #include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 
-/* Size classes: four for each power of two, from 4 KiB up, so that at most a fifth is unused. */
+/* There are four size classes for each power of two from 4 KiB upwards. At most a fifth of a buffer
+ * above 4 KiB is unused. */
 #define MIN_CLASS_SHIFT 12
 #define STEPS 4
 #define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
 #define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
 
-/* Small buffers: powers of two, with header and bytes in one block. */
+/* The sizes of small buffers are powers of two. Header and bytes are in one block of memory. */
 #define MIN_SMALL_BYTES TPS_BUFFER_ALIGNMENT
 #define N_SMALL_CLASSES 7
 
@@ -28,7 +29,7 @@ struct TpsBuffer
   gsize capacity;
   TpsDevice *device;
   TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
-  /* the block of the pool's source that has the memory; NULL = from the heap */
+  /* the block of the pool's source that contains the memory; NULL = the memory is from the heap */
   TpsBuffer *block;
   guint size_class;
   gboolean small;   /* header and bytes are in one block */
@@ -45,16 +46,16 @@ struct TpsBufferPool
 {
   TpsRefcount refcount;
   gsize keep_bytes;
-  TpsBufferSource source; /* no alloc: the heap */
+  TpsBufferSource source; /* without alloc, all memory comes from the heap */
 
-  TpsMutex lock;     /* guards everything below */
-  TpsBudget *budget; /* for buffers in use; may be NULL */
-  TpsBudget *kept;   /* for buffers kept for reuse; may be NULL */
-  guint reclaimer;   /* of `kept` */
-  gsize n_bytes_out;
+  TpsMutex lock;           /* guards everything below */
+  TpsBudget *budget;       /* for buffers in use; may be NULL */
+  TpsBudget *kept;         /* for buffers kept for reuse; may be NULL */
+  guint reclaimer;         /* of `kept` */
+  gsize n_bytes_out;       /* of buffers in use */
   gsize n_bytes_kept;      /* of buffers from the heap */
   gsize n_bytes_of_source; /* in use or kept */
-  /* requests of at least this size are not made; G_MAXSIZE = no request was refused */
+  /* the source is not asked for this size or more; G_MAXSIZE = it has not refused any request */
   gsize refused_bytes;
   FreeLists heap_lists;
   FreeLists source_lists;
@@ -68,7 +69,7 @@ class_capacity (guint size_class)
   return base + base / STEPS * (size_class % STEPS);
 }
 
-/* Returns N_CLASSES when no class is large enough. */
+/* Returns the smallest class for `n_bytes`; N_CLASSES if no class is large enough. */
 static guint
 class_of (gsize n_bytes)
 {
@@ -128,7 +129,7 @@ put_free (FreeLists lists, TpsBuffer *buffer)
   lists[buffer->size_class] = buffer;
 }
 
-/* NULL: there is none. */
+/* Takes a buffer out of the list of its class. Returns NULL if the list is empty. */
 static TpsBuffer *
 take_free (FreeLists lists, guint size_class)
 {
@@ -139,8 +140,8 @@ take_free (FreeLists lists, guint size_class)
   return buffer;
 }
 
-/* Takes kept buffers of `n_bytes` or more out of `lists`, the largest first, and puts them before
- * `taken`. The lock is held. */
+/* Takes kept buffers out of `lists`, the largest first, until `*n_taken` reaches `n_bytes`. Returns
+ * the list `taken` with these buffers before it. The lock is held. */
 static TpsBuffer *
 take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
 {
@@ -156,8 +157,8 @@ take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
   return taken;
 }
 
-/* Takes kept buffers, those of the heap first, since other memory takes long to allocate. The lock
- * is held. */
+/* Takes kept buffers of at least `n_bytes` in total, if there are as many. Buffers from the heap
+ * come first, since memory from the source takes long to allocate. The lock is held. */
 static TpsBuffer *
 take_kept (TpsBufferPool *pool, gsize n_bytes, gsize *n_taken)
 {
@@ -180,7 +181,7 @@ release_all (TpsBuffer *taken)
     }
 }
 
-/* A TpsBudgetReclaim. */
+/* A TpsBudgetReclaim: frees kept buffers. Memory is freed without the lock. */
 static gsize
 reclaim (gpointer user_data, gsize n_bytes)
 {
@@ -264,9 +265,10 @@ allocate_on_heap (guint size_class)
   return data != NULL ? new_pooled (size_class, data, NULL) : NULL;
 }
 
-/* ---- the source ------------------------------------------------------------------------------ */
+/* ---- memory from the source ------------------------------------------------------------------ */
 
-/* Whether `capacity` may be requested from the source; if so, it already counts as allocated. */
+/* Returns TRUE if `capacity` bytes may be requested from the source. They then count as allocated
+ * already, so that concurrent requests cannot exceed `keep_bytes` together. */
 static gboolean
 may_ask_source (TpsBufferPool *pool, gsize capacity)
 {
@@ -283,6 +285,8 @@ may_ask_source (TpsBufferPool *pool, gsize capacity)
   return may_ask;
 }
 
+/* Undoes may_ask_source() after the source has refused. After RESOURCE_EXHAUSTED, only smaller
+ * requests follow; after any other error, no request follows. */
 static void
 note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
 {
@@ -299,7 +303,7 @@ note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
     g_warning ("%s; ordinary memory is used instead, which is slower to copy", error->message);
 }
 
-/* NULL: the heap must be used. */
+/* Returns NULL if the memory must come from the heap. */
 static TpsBuffer *
 allocate_from_source (TpsBufferPool *pool, guint size_class)
 {
@@ -318,8 +322,8 @@ allocate_from_source (TpsBufferPool *pool, guint size_class)
 
 /* ---- use and reuse --------------------------------------------------------------------------- */
 
-/* Takes a kept buffer, whose charge moves with it. NULL: there is none, or it does not fit the
- * budget. The lock is held. */
+/* Takes a kept buffer and moves its charge from `kept` to `budget`. Returns NULL if there is no
+ * such buffer or `budget` has no room. The lock is held. */
 static TpsBuffer *
 reuse (TpsBufferPool *pool, guint size_class)
 {
@@ -349,7 +353,7 @@ find_kept (TpsBufferPool *pool, guint size_class)
   return buffer;
 }
 
-/* Allocates without a charge. */
+/* Allocates a buffer without a charge to the budget. */
 static TpsBuffer *
 allocate (TpsBufferPool *pool, guint size_class, GError **error)
 {
@@ -386,7 +390,7 @@ allocate_charged (TpsBufferPool *pool, guint size_class, GError **error)
   return buffer;
 }
 
-/* Initialises a buffer for its user. */
+/* Initialises a buffer for its new user. The buffer takes a reference to the pool. */
 static TpsBuffer *
 begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
 {
@@ -396,7 +400,8 @@ begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
   return buffer;
 }
 
-/* Size classes that are multiples of STEPS are powers of two. */
+/* Returns the class of a buffer of `n_bytes` in this pool. The size of a class is a power of two if
+ * the number of the class is a multiple of STEPS. */
 static guint
 class_in (const TpsBufferPool *pool, gsize n_bytes)
 {
@@ -476,7 +481,7 @@ tps_buffer_new (gsize n_bytes)
 
   if (buffer != NULL)
     return buffer;
-  /* Allocates without a charge, since this function must not fail. */
+  /* No budget is charged, since this function must not fail. */
   buffer = size_class < N_CLASSES ? allocate (pool, size_class, NULL) : NULL;
   if (buffer == NULL)
     g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
@@ -595,8 +600,8 @@ tps_buffer_ref (TpsBuffer *buffer)
   return buffer;
 }
 
-/* Keeps the buffer, whose charge moves with it. FALSE: the pool or the budget keeps enough, and the
- * charge of the buffer is unchanged. The lock is held. */
+/* Keeps a buffer for reuse and moves its charge to `kept`. Returns FALSE if the pool keeps enough
+ * or `kept` has no room; the charge does not change then. The lock is held. */
 static gboolean
 keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
 {

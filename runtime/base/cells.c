@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A shard is the copies of one thread: a directory of chunks, each made when the thread first adds
- * to a cell of it. Shard 0 belongs to all threads that found no other one.
+/* A shard contains one thread's copies of all cells. It is a directory of chunks. The thread makes
+ * a chunk when it first adds to one of the chunk's cells. Threads without a shard of their own
+ * share shard 0.
  *
- * Only the owner of a shard writes to it, so it loads, adds and stores. The next owner sees these
- * stores: ownership passes on by release and acquire of `taken`.
+ * Every other shard has one writer, its owner. The owner therefore uses a load, an addition and a
+ * store instead of an atomic read-modify-write. When a thread ends, its shard passes to a new owner
+ * by a release and an acquire of `taken`. The new owner thus sees all stores of the former owner.
  */
 
 #include "runtime/base/cells.h"
@@ -18,25 +20,26 @@
 #define CACHE_LINE 64
 
 static TpsCellShard shards[N_SHARDS];
-/* a bit for each shard that a thread owns; the first shard is for all */
+/* One bit for each shard that has an owner. The bit of the shared shard 0 is always set. */
 static atomic_ullong taken = 1;
-/* Shards that have ever had an owner: the first ones of `shards`. */
+/* The number of shards that a reader must visit. No later shard has ever had an owner. */
 static atomic_uint n_shards = 1;
 
 __thread TpsCellShard *tps_cell_own_shard;
-/* The thread found no shard of its own, and uses the first one. */
+/* TRUE if this thread found no free shard, and uses the shared one. */
 static _Thread_local gboolean shares_first;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* returns tps_cell_own_shard at the end of a thread */
+static pthread_key_t key; /* gives tps_cell_own_shard back at the end of a thread */
 
 static TpsMutex lock = TPS_MUTEX_INIT; /* guards the following */
 static guint n_blocks = 1;             /* the first holds cell 0 */
-static GArray *free_blocks;            /* of TpsCell */
-static GArray *free_cells;
+static GArray *free_blocks;            /* of TpsCell: the first cell of each block */
+static GArray *free_cells;             /* of TpsCell */
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-/* Called at the end of a thread. If a later destructor adds to a cell, it takes a shard again. */
+/* The destructor of the key, called at the end of a thread. If a later destructor adds to a cell,
+ * the thread takes a shard again. */
 static void
 give_back_shard (gpointer data)
 {
@@ -52,6 +55,7 @@ create_key (void)
   tps_sync_check (pthread_key_create (&key, give_back_shard));
 }
 
+/* Raises `n_shards` so that readers visit shard `number`. */
 static void
 note_shard (guint number)
 {
@@ -61,7 +65,7 @@ note_shard (guint number)
     ;
 }
 
-/* Of this thread. */
+/* Takes a free shard for this thread. If there is none, returns the shared shard. */
 static TpsCellShard *
 take_shard (void)
 {
@@ -92,11 +96,11 @@ add_chunk (TpsCellShard *shard, guint number)
   if (__atomic_compare_exchange_n (&shard->chunks[number], &other, chunk, FALSE, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE))
     return chunk;
-  g_aligned_free (chunk); /* of the first shard, which several threads write */
+  g_aligned_free (chunk); /* another thread was faster; possible only in the shared shard */
   return other;
 }
 
-/* NULL: no thread has added to a cell of the chunk. */
+/* Returns NULL if nothing has been added to a cell of the chunk in this shard. */
 static TpsCellChunk *
 find_chunk (TpsCellShard *shard, TpsCell cell)
 {
@@ -189,7 +193,7 @@ has_any (const GArray *cells)
   return cells != NULL && cells->len > 0;
 }
 
-/* Returns 0 if there are no more. The lock is held. */
+/* Returns the first cell of an unused block; 0 if there are no more blocks. The lock is held. */
 static TpsCell
 provide_block (void)
 {
@@ -226,6 +230,7 @@ tps_cell_new (void)
   return cell;
 }
 
+/* Sets cells to 0 in all shards, since their next user must begin at 0. The lock is held. */
 static void
 clear_cells (TpsCell first, guint n_cells)
 {

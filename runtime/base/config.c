@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 
-#define MAX_ENTRIES 64 /* the bits of read_mask; entries beyond are unknown to every class */
-#define MAX_NAMED 8    /* unknown keys that a message lists */
+#define MAX_ENTRIES 64 /* the number of bits in read_mask; any further entries count as unknown */
+#define MAX_NAMED 8    /* the most unknown keys that a message lists */
 
 void
 tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error)
@@ -17,6 +17,7 @@ tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError 
   config->error = error;
 }
 
+/* Sets the error, and takes ownership of `reason`. Returns FALSE. */
 static gboolean
 fail (TpsConfig *config, const gchar *key, gchar *reason)
 {
@@ -33,7 +34,8 @@ n_entries (const TpsConfig *config)
   return config->values == NULL ? 0 : g_variant_n_children (config->values);
 }
 
-/* The index of the entry, or -1. */
+/* Returns the index of entry `key`, or -1 if there is none. `value` may be NULL; the caller owns
+ * `*value`. */
 static gint
 find_entry (const TpsConfig *config, const gchar *key, GVariant **value)
 {
@@ -69,7 +71,7 @@ type_name (GVariant *value)
   return "neither a number, a boolean nor a string";
 }
 
-/* The value of a key, marked as read; NULL after an error. The caller owns it. */
+/* Marks a key as read and returns its value, which the caller owns. Returns NULL after an error. */
 static GVariant *
 take_value (TpsConfig *config, const gchar *key)
 {

@@ -11,7 +11,7 @@ count_allowed (void)
 {
   cpu_set_t cores;
 
-  /* This fails if the machine has more cores than the set can hold. */
+  /* The call fails if the machine has more cores than the set can hold. */
   if (sched_getaffinity (0, sizeof cores, &cores) == 0)
     return (guint) CPU_COUNT (&cores);
   return g_get_num_processors ();

@@ -111,7 +111,8 @@ tps_bounds_parse (const gchar *text, TpsBounds *bounds)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
-/* The lock is held. Families are few, and exist before there is traffic. */
+/* Inserts a family in the order of names. A linear search is fast enough, because there are few
+ * families and they are made before there is traffic. The lock is held. */
 static void
 insert_family (TpsCounters *counters, TpsNumberFamily *family)
 {
@@ -200,7 +201,8 @@ is_full (const TpsNumberFamily *family)
   return family->n_named >= max_series;
 }
 
-/* The series of these values, which is made if it is new and there is room. The lock is held. */
+/* Returns the series of these values, and makes it if it does not exist. Returns NULL if the family
+ * has no room for it. The lock is held. */
 static TpsSeries *
 find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *values,
              gboolean is_other)
@@ -213,7 +215,8 @@ find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const 
   return series;
 }
 
-/* Begins a use. The lock is held. */
+/* Begins a use of the series with these values. In a full family, a new series is replaced by the
+ * series of TPS_OTHER_VALUES. The lock is held. */
 static TpsSeries *
 use_series (TpsCounters *counters, const TpsFamily *about, const gchar *value, const gchar *value2)
 {
@@ -327,9 +330,11 @@ tps_gauge_get (const TpsGauge *gauge)
   return gauge != NULL ? atomic_load_explicit (&gauge->level, memory_order_relaxed) : 0;
 }
 
-/* ---- functions of the program ---------------------------------------------------------------- */
+/* ---- readers and collectors ------------------------------------------------------------------ */
 
-/* In a full family the number would be mixed with those of other objects, so it is left out. */
+/* Sets the reader of a series, and returns the data and the release function of the replaced reader
+ * in `*user_data` and `*release`. Returns FALSE in a full family, where the number would be mixed
+ * with numbers of other objects. Both locks are held. */
 static gboolean
 set_reader (TpsCounters *counters, TpsSeries *series, TpsGaugeRead read, gpointer *user_data,
             GDestroyNotify *release)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A reading takes a use of every series, family by family, under the lock. All other work,
- * including the functions of the program, is done without that lock.
+/* A reading begins a use of every series, family by family, under the lock. All other work,
+ * including the calls of readers and collectors, is done without this lock.
  */
 
 #include <string.h>
@@ -13,11 +13,11 @@ struct TpsReading
 {
   TpsCounters *counters;
   GArray *families;    /* of TpsFamilyReading */
-  GHashTable *by_name; /* name -> its number in `families`, from 1 */
-  GPtrArray *series;   /* of TpsSeries: uses that end with the reading */
-  GHashTable
-      *collected;     /* name{labels} of a sample of a collector -> its number, from 1; owns it */
-  GStringChunk *text; /* of these samples */
+  GHashTable *by_name; /* name to its number in `families`, from 1 */
+  GPtrArray *series;   /* of TpsSeries, each with a use that ends with the reading */
+  /* samples of collectors: "name{labels" to the number of the sample, from 1; owns the keys */
+  GHashTable *collected;
+  GStringChunk *text; /* the texts of these samples */
 };
 
 static TpsFamilyReading *
@@ -92,6 +92,7 @@ read_family (TpsReading *reading, const TpsNumberFamily *family)
     }
 }
 
+/* Returns the families, which stay valid: they are never removed. */
 static GPtrArray *
 copy_families (TpsCounters *counters)
 {
@@ -121,7 +122,8 @@ append_sample (TpsReading *reading, TpsFamilyReading *family, const gchar *const
   g_array_append_val (family->samples, sample);
 }
 
-/* Adds to the sample of these values, which is made if it is new and there is room. */
+/* Adds to the sample of these values, and makes it if it does not exist. Returns FALSE if the
+ * family has no room for it. The sample of TPS_OTHER_VALUES (`is_other`) always has room. */
 static gboolean
 add_number (TpsReading *reading, const TpsFamily *about, const gchar *const *values, gint64 number,
             gboolean is_other)

@@ -5,14 +5,15 @@
 #include <isa-l/crc.h>
 #include <string.h>
 
-#define MAX_STEP_BYTES ((gsize) 1 << 30) /* ISA-L counts in an int */
-/* Copied bytes are still in the first-level cache when their checksum is computed. */
+#define MAX_STEP_BYTES ((gsize) 1 << 30) /* ISA-L has an int for the length */
+/* At this size, the copied bytes are still in the first-level cache when their checksum is
+ * computed. */
 #define COPY_STEP_BYTES ((gsize) 16 << 10)
 
 guint32
 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes)
 {
-  unsigned char *bytes = (unsigned char *) (gsize) data; /* never written */
+  unsigned char *bytes = (unsigned char *) (gsize) data; /* ISA-L does not write to it */
   guint32 inverted = ~crc;
 
   while (n_bytes > 0)

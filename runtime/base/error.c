@@ -5,8 +5,8 @@
 #include "runtime/base/sync.h"
 
 #define DOMAIN_NAME "TpsError"
-/* GLib puts private data before the error, at this alignment (G_DEFINE_EXTENDED_ERROR does the
- * same). */
+/* GLib places the private data before the GError, at this alignment. G_DEFINE_EXTENDED_ERROR()
+ * computes the same offset. */
 #define PRIVATE_ALIGNMENT (2 * sizeof (gsize))
 
 typedef struct
@@ -42,8 +42,9 @@ clear_private (GError *error)
 
 static GQuark domain;
 
-/* A library that the program loads (runtime/device/device_library.h) has a copy of this file, and
- * GLib accepts a domain only once. The loader ensures that the program's copy comes first. */
+/* A library that the program loads (runtime/device/device_library.h) contains its own copy of this
+ * file, but GLib registers a domain only once. The loader ensures that the program's copy registers
+ * it first. */
 static void
 register_domain (void)
 {

@@ -7,9 +7,9 @@
 #include "runtime/base/exposition_private.h"
 
 #define PREFIX "thriftps_"
-#define FIRST_BYTES 16384
+#define FIRST_BYTES 16384 /* the initial capacity of the body */
 
-/* ---- the choice of a format ------------------------------------------------------------------ */
+/* ---- choice of a format ---------------------------------------------------------------------- */
 
 /* Media types with the values that their parameters must have, if the parameters are present. */
 static const struct
@@ -27,8 +27,8 @@ static const struct
   { "*/*", { { NULL } }, TPS_EXPOSITION_TEXT },
 };
 
-/* The value of `name` among the parameters "name=value", from the second part on; NULL = there is
- * none. */
+/* Returns the value of the parameter `name`; NULL if there is none. The first part is the media
+ * type, the others are parameters of the form "name=value". */
 static const gchar *
 find_parameter (gchar *const *parts, const gchar *name)
 {
@@ -56,8 +56,8 @@ matches (gchar *const *parts, guint i)
   return TRUE;
 }
 
-/* The weight that one element of the list gives to a format, and sets `format`: 0 = not
- * acceptable. */
+/* Returns the weight of one element of the header, and sets `format`. The weight is 0 if the format
+ * is unknown or not acceptable. */
 static gdouble
 weigh (const gchar *element, TpsExpositionFormat *format)
 {

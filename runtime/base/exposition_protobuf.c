@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* io.prometheus.client.MetricFamily (client_model/io/prometheus/client/metrics.proto), each after
- * its length. A message is written without its length, which is then inserted before it.
+/* Writes messages of the type io.prometheus.client.MetricFamily
+ * (client_model/io/prometheus/client/metrics.proto), each preceded by its length. A message is
+ * written without its length at first. The length is then inserted before the message.
  */
 
 #include <string.h>
@@ -49,6 +50,7 @@ static const guint types[] = {
   [TPS_FAMILY_HISTOGRAM] = 4,
 };
 
+/* Wire types of the encoding. */
 enum
 {
   WIRE_VARINT = 0,
@@ -56,7 +58,7 @@ enum
   WIRE_BYTES = 2,
 };
 
-/* Below all durations. Its presence also marks a native histogram. */
+/* Less than any duration. The presence of this field also marks a native histogram. */
 #define ZERO_THRESHOLD 0x1p-128
 
 #define MAX_VARINT_BYTES 10
@@ -117,8 +119,8 @@ write_text (GString *body, guint field, const gchar *text)
   g_string_append_len (body, text, (gssize) n_bytes);
 }
 
-/* Makes the bytes since the body had `begin` bytes a field, or without `field` (0) a message after
- * its length. */
+/* Turns the bytes from offset `begin` on into the field `field`: inserts its tag and length. If
+ * `field` is 0, inserts only the length. */
 static void
 end_message (GString *body, guint field, gsize begin)
 {
@@ -141,7 +143,8 @@ write_bucket (GString *body, gdouble bound_s, guint64 n)
   end_message (body, HISTOGRAM_BUCKET, begin);
 }
 
-/* The last bucket, which contains all, is implied. */
+/* Writes the classic buckets. The last bucket, which contains all durations, is implied by the
+ * sample count. */
 static void
 write_classic (GString *body, TpsCounters *counters, const TpsHistogramCounts *counts)
 {
@@ -170,8 +173,8 @@ write_span (GString *body, gint offset, guint length)
   end_message (body, HISTOGRAM_POSITIVE_SPAN, begin);
 }
 
-/* Writes runs of buckets that are not empty: the first by its number, others by the gap before
- * them. */
+/* Writes runs of buckets that are not empty. The first run is identified by the number of its first
+ * bucket, later runs by the gap before them. */
 static void
 write_spans (GString *body, const TpsHistogramCounts *counts)
 {
@@ -195,10 +198,10 @@ write_spans (GString *body, const TpsHistogramCounts *counts)
       i++;
     }
   if (end_of_last == 0)
-    write_span (body, 0, 0); /* an empty native histogram */
+    write_span (body, 0, 0); /* marks an empty native histogram */
 }
 
-/* Writes the buckets in the spans, each as the difference from the previous one. */
+/* Writes the counts of the buckets in the spans, each as the difference from the previous count. */
 static void
 write_deltas (GString *body, const TpsHistogramCounts *counts)
 {

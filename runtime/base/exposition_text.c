@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Prometheus' text format and OpenMetrics differ in the names of counters' families, in the line
- * UNIT, in exemplars and in the end. Bounds are written as OpenMetrics requires ("1.0"), so that a
- * series is the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a
- * megabyte of text.
- */
+/* Prometheus' text format and OpenMetrics differ in the names of counter families, in the line
+ * UNIT, in exemplars and in the end marker. Bounds are written as OpenMetrics requires ("1.0"), so
+ * that a series is the same in both formats. Numbers are written digit by digit instead of by
+ * printf(), because a scrape of 10,000 series is a megabyte of text. */
 
 #include <string.h>
 
@@ -22,7 +21,7 @@ typedef struct
   guint n_bounds; /* of histograms */
   const gdouble *bounds_s;
   gchar **bounds; /* as text */
-  guint *indexes; /* of the last bucket up to the bound */
+  guint *indexes; /* of the last bucket up to each bound */
   TpsHistogramCounts *counts;
 } Text;
 
@@ -63,7 +62,7 @@ append_decimal (GString *body, gint64 number, guint n_decimals)
     }
 }
 
-/* Such as "0.005", "1e-05", "10.0". */
+/* Returns a bound as text, such as "0.005", "1e-05" or "10.0". The caller owns the text. */
 static gchar *
 dup_bound (gdouble bound_s)
 {
@@ -75,6 +74,7 @@ dup_bound (gdouble bound_s)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* Returns the unit at the end of a name; NULL if there is none. */
 static const gchar *
 find_unit (const gchar *name, gsize n_bytes)
 {
@@ -118,7 +118,7 @@ write_head (Text *text, const TpsFamily *family)
     write_about (text, "# UNIT ", n_bytes, unit);
 }
 
-/* Writes name and labels, and a space. `le` NULL = none. */
+/* Writes the name, the labels and a space. `le` is the bound of a bucket; NULL for other lines. */
 static void
 begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *le)
 {
@@ -141,7 +141,8 @@ begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *l
   g_string_append_c (body, ' ');
 }
 
-/* The newest of the bucket, in OpenMetrics: # {trace_id="..."} 0.25 1790000000.125 */
+/* Writes the newest exemplar of the bucket, in OpenMetrics only. Example: # {trace_id="..."} 0.25
+ * 1790000000.125 */
 static void
 write_exemplar (Text *text, const TpsHistogram *histogram, gdouble above_s, gdouble up_to_s)
 {
@@ -158,7 +159,7 @@ write_exemplar (Text *text, const TpsHistogram *histogram, gdouble above_s, gdou
   append_decimal (text->body, exemplar.time_ms, 3);
 }
 
-/* Bucket `i` of the bounds; the last one has none. */
+/* Writes the bucket of bound `i`. The last bucket has no bound. */
 static void
 write_bucket (Text *text, const TpsSample *sample, guint i, guint64 n)
 {

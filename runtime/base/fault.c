@@ -11,7 +11,7 @@
 #include "runtime/base/trace.h"
 
 #define MAX_DELAY_MS 60000
-#define KILL_FLUSH_NS ((gint64) 200 * 1000000)
+#define KILL_FLUSH_NS ((gint64) 200 * 1000000) /* the time for the last records to be written */
 
 static TpsTraceEvent fault_injected = TPS_TRACE_EVENT ("fault_injected", TPS_TRACE_WARNING);
 
@@ -58,9 +58,9 @@ typedef struct
 
 struct TpsFaultPlan
 {
-  TpsMutex lock; /* guards everything */
-  GArray *rules; /* of Rule; `after` and `count` are the remaining ones */
-  guint64 random;
+  TpsMutex lock;  /* guards everything */
+  GArray *rules;  /* of Rule; `after` and `count` count down to 0 */
+  guint64 random; /* the state of the generator */
 };
 
 /* ---- specifications -------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ find_action (const gchar *name)
   return 0;
 }
 
-/* "delay=20", or another action. */
+/* Parses "delay=MILLISECONDS", or the name of another action. */
 static gboolean
 parse_action (Rule *rule, const gchar *spec, gchar *text, GError **error)
 {
@@ -158,6 +158,7 @@ find_point (Rule *rule, const gchar *name, gsize length)
   return FALSE;
 }
 
+/* Parses a specification. The caller must clear the rule, even after an error. */
 static gboolean
 parse (const gchar *spec, Rule *rule, GError **error)
 {
@@ -224,7 +225,7 @@ tps_fault_plan_free (TpsFaultPlan *plan)
   g_free (plan);
 }
 
-/* In [0, 1). SplitMix64. */
+/* Returns a random number in [0, 1), by SplitMix64. The lock is held. */
 static gdouble
 draw_number (TpsFaultPlan *plan)
 {
@@ -235,7 +236,7 @@ draw_number (TpsFaultPlan *plan)
   return (gdouble) ((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/* The lock is held. */
+/* Returns TRUE if the rule applies to this event, and counts the event. The lock is held. */
 static gboolean
 applies (TpsFaultPlan *plan, Rule *rule, TpsFaultPoint point, const gchar *name)
 {

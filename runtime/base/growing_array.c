@@ -7,7 +7,8 @@
 #include "runtime/base/error.h"
 
 #define MIN_ELEMS 4
-/* A process that has no memory for this ends anyway, as GLib does. */
+/* GLib allocates arrays up to this size, and aborts if it fails. A process without memory for so
+ * small an array must end anyway. */
 #define SMALL_BYTES ((guint) 16 << 10)
 
 /* The array doubles when its length is a power of two, so its capacity need not be stored. */

@@ -35,7 +35,7 @@ tps_heap_block_new (gsize n_bytes)
   if (posix_memalign (&memory, get_alignment (n_bytes), offset + n_bytes) != 0)
     return NULL;
   if (n_bytes >= HUGE_PAGE_BYTES)
-    madvise (memory, n_bytes, MADV_HUGEPAGE); /* a hint: fewer page faults if it is allowed */
+    madvise (memory, n_bytes, MADV_HUGEPAGE); /* a hint, which may fail */
   return (guint8 *) memory + offset;
 }
 

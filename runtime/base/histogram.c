@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Each octave (the durations in (2^k, 2^(k+1)] seconds) is a block of 32 cells, which is made for
- * the first duration in it. The durations of one method usually need five or six of 64 octaves.
+/* An octave is a block of 32 cells, one for each bucket whose upper bound is in [2^k, 2^(k+1))
+ * seconds. The block is made for the first duration in it. The durations of one method usually need
+ * five or six of the 64 octaves.
  */
 
 #include "runtime/base/histogram.h"
@@ -19,7 +20,7 @@
 
 G_STATIC_ASSERT (PER_OCTAVE == TPS_CELL_BLOCK);
 
-/* The newest of each octave; a trace id that is empty is none. */
+/* The newest exemplar of each octave. An empty trace id means that the octave has none. */
 typedef struct
 {
   TpsMutex lock; /* guards the following */
@@ -33,7 +34,8 @@ struct TpsHistogram
   _Atomic (TpsCell) octaves[TPS_HISTOGRAM_OCTAVES]; /* first cells; 0 = no duration was recorded */
 };
 
-/* 2^(i/32): bounds of the buckets of one octave, relative to its beginning. */
+/* Element i is 2^(i/32). These are the upper bounds of the buckets of one octave, relative to its
+ * first bound. */
 static const gdouble bounds[PER_OCTAVE + 1] = {
   0x1.0000000000000p+0, 0x1.059b0d3158574p+0, 0x1.0b5586cf9890fp+0, 0x1.11301d0125b51p+0,
   0x1.172b83c7d517bp+0, 0x1.1d4873168b9aap+0, 0x1.2387a6e756238p+0, 0x1.29e9df51fdee1p+0,
@@ -46,8 +48,8 @@ static const gdouble bounds[PER_OCTAVE + 1] = {
   0x1.0000000000000p+1,
 };
 
-/* The first bound that is at least 1 + i/64. There is at most one bound between two of these
- * numbers. */
+/* Element i is the index of the first bound that is at least 1 + i/64. At most one bound lies
+ * between 1 + i/64 and 1 + (i+1)/64. */
 static const guint8 first_bounds[64] = {
   0,  1,  2,  3,  3,  4,  5,  5,  6,  7,  7,  8,  8,  9,  10, 10, 11, 11, 12, 13, 13, 14,
   14, 15, 15, 16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 21, 21, 22, 22, 22, 23, 23, 24, 24,
@@ -56,8 +58,8 @@ static const guint8 first_bounds[64] = {
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
-/* Needs no logarithm: the exponent gives the octave, and the first six bits of the mantissa replace
- * all comparisons but one. */
+/* Returns the index of a bucket without a logarithm. The exponent gives the octave, and the first
+ * six bits of the mantissa replace all comparisons but one. */
 static inline guint
 find_index (gint64 duration_ns)
 {
@@ -184,6 +186,8 @@ tps_histogram_free (TpsHistogram *histogram)
   g_free (histogram);
 }
 
+/* Returns the first cell of the octave, which another thread may have made meanwhile. Returns 0 if
+ * the process has no more cells; the duration is then added to the sum only. */
 static TpsCell
 add_octave (TpsHistogram *histogram, guint octave)
 {
@@ -311,7 +315,7 @@ tps_histogram_counts_merge (TpsHistogramCounts *counts, const TpsHistogramCounts
   widen (counts, other->first, other->end);
 }
 
-/* The bucket with the duration of that rank, from 1, in ascending order. */
+/* Returns the bucket of the duration with this rank, from 1, in ascending order. */
 static guint
 find_rank (const TpsHistogramCounts *counts, guint64 rank)
 {
@@ -332,6 +336,7 @@ tps_histogram_counts_get_quantile (const TpsHistogramCounts *counts, gdouble qua
   if (counts->count == 0)
     return NAN;
   bound_s = tps_histogram_get_bound_s (find_rank (counts, (guint64) MAX (rank, 1)));
+  /* The geometric middle of the bucket, whose bounds differ by the factor bounds[1]. */
   return bound_s / sqrt (bounds[1]) * 1e9;
 }
 

@@ -6,7 +6,8 @@
 
 #include "runtime/machine/control_groups.h"
 
-/* In version 2 "max" stands for no limit, in version 1 a number near 2^63. */
+/* Lowers `*user_data` to the limit of a group. Without a limit, version 2 has the word "max", which
+ * is not a number and is ignored. Version 1 has a number near 2^63. */
 static void
 apply_limit (const gchar *folder, guint version, gpointer user_data)
 {

@@ -63,8 +63,8 @@ tps_job_group_unref (TpsJobGroup *group)
   g_free (group);
 }
 
-/* The old group is released without the lock: its last reference may release the pool's last one,
- * and with it the lock. */
+/* Releases the old group without the lock. The group's last reference may release the last
+ * reference to the pool, which frees the lock. */
 void
 tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group)
 {

@@ -24,7 +24,7 @@ tps_json_writer_clear (TpsJsonWriter *json)
     g_string_free (g_steal_pointer (&json->text), TRUE);
 }
 
-/* The comma and the name before a value. */
+/* Writes the comma and the name before a value. `name` is NULL if the value has none. */
 static void
 begin_value (TpsJsonWriter *json, const gchar *name)
 {

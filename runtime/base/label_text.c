@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A truncated character is replaced like other bytes that are not UTF-8. */
+/* A character that the truncation cuts is replaced, like other bytes that are not UTF-8. */
 gchar *
 tps_label_dup_value (const gchar *value)
 {

@@ -8,6 +8,7 @@
 
 #define HALF (TPS_MAGAZINE_OBJECTS / 2)
 
+/* TRUE under the address sanitizer (magazine.h), for which Clang and GCC have different tests. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define KEEPS_NOTHING TRUE
@@ -21,10 +22,10 @@
 #endif
 
 static pthread_once_t list_once = PTHREAD_ONCE_INIT;
-static pthread_key_t list_key; /* the first magazine of the thread */
+static pthread_key_t list_key; /* its value is the first magazine of the thread */
 
-/* Called at the end of a thread. Objects that other destructors free later make a new list, and
- * this is called again. */
+/* The destructor of the key, called at the end of a thread. If later destructors free objects, the
+ * magazines form a new list, for which this function is called again. */
 static void
 empty_list (gpointer first)
 {
@@ -65,7 +66,8 @@ refill (TpsMagazine *magazine, TpsDepot *depot)
   tps_mutex_unlock (&depot->lock);
 }
 
-/* Makes room by passing on half a magazine, the objects that were put in first. */
+/* Makes room: moves half a magazine to the depot, the objects that were put in first. Objects that
+ * do not fit into the depot are destroyed without the lock. */
 static void
 spill (TpsMagazine *magazine, TpsDepot *depot)
 {

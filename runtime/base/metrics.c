@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Type -> series (one for each name) -> samples in the order of their start; and type -> key ->
- * span, for the end of a span.
+/* A type has one series for each name, and a series has samples in the order of their start. A type
+ * also maps keys to spans, so that the end of a span finds its sample.
  *
- * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest one is
- * removed first, with its key. So spans that never end do not accumulate either.
+ * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not. The oldest sample
+ * is removed first, with its key. Spans that never end therefore do not accumulate either.
  *
- * Recording threads never wait long: a summary copies one series at a time under the lock and sorts
- * the copies without it. The last summary is kept, and returned again until there is a change.
+ * Recording threads never wait long, because a summary copies one series at a time under the lock
+ * and sorts the copies without it. The last summary is kept, and is returned again until there is a
+ * change.
  */
 
 #include "runtime/base/metrics.h"
@@ -24,7 +25,7 @@
 
 typedef struct Series Series;
 
-/* A sample with a key. */
+/* The key of a sample, and its time. */
 typedef struct
 {
   Series *series;
@@ -34,25 +35,25 @@ typedef struct
   gchar key[];
 } Span;
 
-/* Samples [first, end) are held, sample n in slot n % n_slots. */
+/* The series holds the samples [first, end); sample n is in slot n % n_slots. */
 struct Series
 {
   gchar *name;
   guint64 first;
   guint64 end;
-  guint n_slots;       /* a power of two, or 0 */
-  gdouble *elapsed_ms; /* NAN = not finished */
-  Span **spans;        /* NULL = the sample has no key; borrowed, the type owns them */
-  guint n_finished;    /* of the samples held */
-  gint64 n_finished_all;
+  guint n_slots;         /* a power of two, or 0 */
+  gdouble *elapsed_ms;   /* NAN = not finished */
+  Span **spans;          /* borrowed from the type; NULL = the sample has no key */
+  guint n_finished;      /* of the samples that are held */
+  gint64 n_finished_all; /* since the series was made */
 };
 
 typedef struct
 {
   gchar *name;
   GPtrArray *series;          /* Series, in the order of first use */
-  GHashTable *series_by_name; /* borrows both */
-  GHashTable *spans;          /* span->key -> Span; owns the span, borrows the key */
+  GHashTable *series_by_name; /* name to Series; borrows both */
+  GHashTable *spans;          /* key to Span; owns the Span, which contains the key */
 } Type;
 
 struct TpsMetrics
@@ -64,12 +65,12 @@ struct TpsMetrics
 
   TpsMutex lock;             /* guards everything below */
   GPtrArray *types;          /* Type, in the order of first use */
-  GHashTable *types_by_name; /* borrows both */
-  guint64 n_changes;         /* of finished samples */
+  GHashTable *types_by_name; /* name to Type; borrows both */
+  guint64 n_changes;         /* finished samples and clears */
   guint64 n_clears;
 
-  /* The last summaries, without and with samples, and the number of changes that they contain; NULL
-   * = none. */
+  /* The last summaries, without samples [0] and with samples [1]; NULL = none. `kept_changes` is
+   * the value of n_changes for each. */
   GPtrArray *kept[2];
   guint64 kept_changes[2];
 };
@@ -201,7 +202,7 @@ drop_oldest (Type *type, Series *series)
   series->first++;
 }
 
-/* Doubles the slots. Samples keep their numbers, so they move. */
+/* Doubles the number of slots. Samples keep their numbers, and therefore change their slots. */
 static void
 grow (Series *series)
 {
@@ -287,7 +288,7 @@ find_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key)
   return type == NULL ? NULL : g_hash_table_lookup (type->spans, key);
 }
 
-/* `elapsed_ms` NULL: the time since the start. */
+/* Ends a span. If `elapsed_ms` is NULL, the sample is the time since the start of the span. */
 static gboolean
 end_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key, const gdouble *elapsed_ms,
           GError **error)
@@ -363,8 +364,8 @@ tps_metrics_clear (TpsMetrics *metrics)
   tps_mutex_unlock (&metrics->lock);
 }
 
-/* Fills in all fields except the statistics. The samples are those in the ring; NAN if they are not
- * finished. */
+/* Returns a summary without statistics. Its samples are all samples in the ring; unfinished ones
+ * are NAN. */
 static TpsMetricSummary *
 copy_series (const Type *type, const Series *series)
 {
@@ -404,7 +405,7 @@ compare_doubles (const void *a, const void *b)
   return left < right ? -1 : left > right;
 }
 
-/* The same bits as numpy.percentile with its default method. */
+/* Returns the same bits as numpy.percentile() with its default method. */
 static gdouble
 percentile (const gdouble *sorted, guint n, gdouble percent)
 {
@@ -439,7 +440,7 @@ compute_statistics (TpsMetricSummary *summary)
   summary->p99_ms = percentile (sorted, n, 99);
 }
 
-/* Leaves out series without finished samples. The lock is held. */
+/* Adds a summary of series `index`, unless the series has no finished sample. The lock is held. */
 static void
 add_series (const Type *type, guint index, GPtrArray *summaries)
 {
@@ -449,8 +450,9 @@ add_series (const Type *type, guint index, GPtrArray *summaries)
     g_ptr_array_add (summaries, copy_series (type, series));
 }
 
-/* Copies one series at a time, with the lock released in between. Types and series are only added,
- * unless all of them are cleared; then there is nothing left to copy. */
+/* Copies one series at a time, and releases the lock after each. Types and series are only ever
+ * added, so that their indexes stay valid. The exception is tps_metrics_clear(), after which there
+ * is nothing left to copy. The lock is held. */
 static void
 copy_all (TpsMetrics *metrics, GPtrArray *summaries)
 {
@@ -470,7 +472,8 @@ copy_all (TpsMetrics *metrics, GPtrArray *summaries)
       }
 }
 
-/* The samples, a copy that is sorted, and the summary. */
+/* Returns the size of the summaries of a type: for each series the samples, a sorted copy of them,
+ * and the summary. */
 static gsize
 get_series_bytes (const Type *type)
 {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+/* The folders of modules, relative to the folder of the program or library. */
 static const gchar *const places[] = { ".", "thriftps", "../thriftps", "../lib/thriftps" };
 
 static void
@@ -38,7 +39,8 @@ tps_module_list_paths (const gchar *file_name, const gchar *variable)
     {
       if (program != NULL)
         add_places (paths, program, file_name);
-      /* For a program this is the name by which it was called, for a library its path. */
+      /* dli_fname is the path of a library. For a program it is the name by which the program was
+       * called, which may be relative. */
       if (dladdr (places, &own) != 0 && g_path_is_absolute (own.dli_fname)
           && g_strcmp0 (own.dli_fname, program) != 0)
         add_places (paths, own.dli_fname, file_name);

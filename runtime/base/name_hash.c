@@ -31,7 +31,8 @@ load_4 (const gchar *bytes)
   return word;
 }
 
-/* Names of up to seven bytes as one word. The loads of longer ones overlap. */
+/* Returns a name of up to seven bytes as one word. Two overlapping loads cover a name of four bytes
+ * or more. */
 static guint64
 load_short (const gchar *bytes, gsize n_bytes)
 {
@@ -43,7 +44,7 @@ load_short (const gchar *bytes, gsize n_bytes)
          | (guint8) bytes[n_bytes - 1];
 }
 
-/* The last load overlaps the one before it. */
+/* The last load covers the last eight bytes, and may overlap the load before it. */
 guint
 tps_name_hash (gconstpointer name)
 {

@@ -55,6 +55,7 @@ tps_arguments_free (TpsArguments *arguments)
 
 /* ---- given values ---------------------------------------------------------------------------- */
 
+/* Returns TRUE if the given name is `name`, with "_" or "-" between the words. */
 static gboolean
 is_name (const gchar *name, const gchar *given, gsize n_bytes)
 {
@@ -96,7 +97,7 @@ refuse_flag (GError **error, const gchar *format, const gchar *flag)
   return FALSE;
 }
 
-/* Moves `*at` to the last argument that was used. */
+/* Adds the option at `*at`, and moves `*at` to the last argument that belongs to it. */
 static gboolean
 add_flag (TpsArguments *arguments, const gchar *const **at, GError **error)
 {
@@ -214,7 +215,7 @@ parse_real (const gchar *text, gdouble *number)
   return end != text && *end == '\0' && !g_ascii_isspace (*text) && isfinite (*number);
 }
 
-/* The limit of the type if the row has none. */
+/* Returns the maximum of the option or, if it has none, of its type. */
 static gdouble
 get_max (const TpsOption *option)
 {

@@ -37,7 +37,7 @@ tps_option_to_expected (const TpsOption *option)
   return g_strdup_printf ("%.15g or more", option->min);
 }
 
-/* NULL: there is none. */
+/* Returns the default of an option as text; NULL if there is none. */
 static const gchar *
 get_default (const TpsOption *option)
 {
@@ -53,8 +53,8 @@ to_flag (const TpsOption *option)
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* Appends `text` from column `indent` on, which must be the end of the line, broken between
- * words. */
+/* Appends `text`, broken between words, and a newline. `out` must end at column `indent`, at which
+ * further lines begin too. */
 static void
 append_wrapped (GString *out, const gchar *text, guint indent)
 {
@@ -95,7 +95,7 @@ count_flag_columns (const TpsOption *options)
   return (guint) MIN (columns, MAX_FLAG_COLUMNS);
 }
 
-/* "Description: values (default)". */
+/* Returns "DESCRIPTION: VALUES (DEFAULT)". The caller owns the text. */
 static gchar *
 to_description (const TpsOption *option)
 {
@@ -128,7 +128,7 @@ tps_options_to_help (const TpsOption *options)
   return g_string_free (out, FALSE);
 }
 
-/* ---- the manual ----------------------------------------------------------------------------- */
+/* ---- table for the manual ------------------------------------------------------------------- */
 
 static void
 append_cell (GString *out, const gchar *text)

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are claimed from a counter. A worker takes one and then submits itself again, so that a
- * long run (the rows of a large table) delays other jobs by no more than one part. A worker that
- * comes late only releases the run. The caller waits for parts that other threads have begun; its
- * arguments are not used after that.
+/* Threads take parts from a counter. A helper job runs one part and then submits itself again, so
+ * that a long run (the rows of a large table) delays other jobs by no more than one part. A helper
+ * that finds no part left only releases the run. The caller waits for parts that other threads have
+ * begun. `func` and `user_data` are not used after that.
  */
 
 #include "runtime/base/parallel.h"
@@ -18,7 +18,7 @@ typedef struct
   TpsPartFunc func;
   gpointer user_data;
   gsize n_parts;
-  atomic_size_t next;
+  atomic_size_t next; /* the first part that no thread has taken; may exceed n_parts */
 
   TpsMutex lock; /* guards everything below */
   TpsCond all_done;
@@ -35,7 +35,7 @@ run_unref (Run *run)
   g_free (run);
 }
 
-/* FALSE if no part is left. */
+/* Runs the next part. Returns FALSE if no part is left. */
 static gboolean
 take_part (Run *run)
 {
@@ -51,6 +51,7 @@ take_part (Run *run)
   return TRUE;
 }
 
+/* The job of a helper, which owns a reference to the run. */
 static void
 help (gpointer user_data)
 {

@@ -15,6 +15,7 @@ tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns, 
   phases->began_ns = began_ns;
 }
 
+/* Ends the current phase. If the array is full, the phase counts for the last element. */
 static void
 end_current (TpsPhases *phases, gint64 end_ns)
 {

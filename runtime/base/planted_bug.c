@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Only in builds with --//third_party:planted_bugs. */
+/* This file is compiled only in builds with --//third_party:planted_bugs. */
 
 #include "runtime/base/planted_bug.h"
 

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The fields of /proc/self/stat before the start time, after the name of the program, which may
- * contain spaces. */
+/* The number of fields of /proc/self/stat between the name of the program and the start time. The
+ * name may contain spaces, so fields are counted from its closing parenthesis. */
 #define FIELDS_BEFORE_START 19
 
 static const TpsFamily cpu_seconds = {
@@ -57,7 +57,7 @@ collect_memory (TpsReading *reading)
                    g_ascii_strtoll (space, NULL, 10) * sysconf (_SC_PAGESIZE));
 }
 
-/* The file has the time between the start of the system and that of the process, in ticks. */
+/* The file contains the start of the process, in ticks since the start of the system. */
 static void
 collect_start (TpsReading *reading)
 {

@@ -24,7 +24,7 @@ tps_regular_file_open (const gchar *path, GError **error)
   gint fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat status;
 
-  if (fd < 0) /* ENXIO: a socket, or a device that is not there */
+  if (fd < 0) /* ENXIO: a socket, or a device that does not exist */
     return refuse (errno == ENXIO ? "it is not a regular file" : g_strerror (errno), error);
   if (fstat (fd, &status) == 0 && S_ISREG (status.st_mode))
     return fd;

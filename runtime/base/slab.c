@@ -5,7 +5,7 @@
 #include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__
-/* One record in each chunk, so that the sanitizer sees the use of a freed record. */
+/* There is one record in each chunk, so that the sanitizer detects uses of a freed record. */
 #define CHUNK_BYTES 1
 #else
 #define CHUNK_BYTES (64 << 10)
@@ -16,16 +16,16 @@ typedef struct Chunk Chunk;
 typedef union Slot Slot;
 union Slot
 {
-  Chunk *chunk; /* of a taken record, which follows */
-  Slot *next;   /* of a free one */
+  Chunk *chunk; /* in a taken slot, whose record follows */
+  Slot *next;   /* in a free slot */
 };
 
 struct Chunk
 {
-  GList link; /* in `roomy`, unless all records are taken */
+  GList link; /* in `roomy`, unless all slots are taken */
   guint n_taken;
   guint n_begun;    /* slots that have been taken at least once; the others are not touched */
-  Slot *free_slots; /* of these */
+  Slot *free_slots; /* slots that have been given back */
   Slot slots[];
 };
 
@@ -103,7 +103,8 @@ tps_slab_give (TpsSlab *slab, gpointer record)
   chunk->free_slots = slot;
   if (chunk->n_taken-- == slots_of_chunk (slab))
     g_queue_push_head_link (&slab->roomy, &chunk->link);
-  /* The last roomy chunk stays, so that one record does not make and free it again and again. */
+  /* The last chunk with a free slot stays. Otherwise a record that is taken and given back
+   * repeatedly could allocate and free a chunk each time. */
   if (chunk->n_taken == 0 && slab->roomy.length > 1)
     free_chunk (slab, chunk);
 }

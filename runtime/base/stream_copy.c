@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Non-temporal stores do not read the memory that they overwrite, and one core can move only so
- * many bytes a second between memory and itself. Without that read, a copy of memory that is in no
- * cache is 1.5 times as fast. The C library has such stores, too (large_memcpy_4x in glibc's
- * memmove-vec-unaligned-erms.S), but only beyond 3/4 of the last-level cache. On servers with
- * hundreds of MiB of cache, which many programs share, no copy is that large.
+/* One core can move only a limited number of bytes per second between memory and itself. An
+ * ordinary store first reads the memory that it overwrites; a non-temporal store does not. Without
+ * this read, a copy of memory that is in no cache is 1.5 times as fast. The C library also uses
+ * non-temporal stores (large_memcpy_4x in glibc's memmove-vec-unaligned-erms.S), but only for
+ * copies beyond 3/4 of the last-level cache. On servers with hundreds of MiB of cache, which many
+ * programs share, no copy is that large.
  *
- * Processors differ in the best order. On Intel, four pages are copied side by side, so that four
- * rows of memory are open and four of the processor's prefetchers run. On AMD's Zen 3, this order
- * reaches only a quarter to a third of the speed of one page after the other (bench/PROFILES.md).
- */
+ * The best order of the copy depends on the processor. On Intel, four pages are copied side by
+ * side, so that four rows of memory are open and four of the processor's prefetchers run. On AMD's
+ * Zen 3, this order reaches only a quarter to a third of the speed of copying one page after the
+ * other (bench/PROFILES.md). */
 
 #include "runtime/base/stream_copy.h"
 
@@ -25,13 +26,13 @@
 #include <emmintrin.h>
 
 #define LINE_BYTES ((gsize) 64)
-#define AHEAD_BYTES ((gsize) 1024)  /* the distance of prefetches, of one page after the other */
-#define STEP_BYTES (2 * LINE_BYTES) /* of each page in turn: lines are fetched in pairs */
+#define AHEAD_BYTES ((gsize) 1024)  /* the distance of prefetches in stream_lines() */
+#define STEP_BYTES (2 * LINE_BYTES) /* of each page in turn, since lines are fetched in pairs */
 #define PAGE_BYTES ((gsize) 4096)
 #define GROUP_PAGES 4
 #define GROUP_BYTES (GROUP_PAGES * PAGE_BYTES)
 
-/* `to` must be the beginning of a line. */
+/* Copies one line. `to` must be the beginning of a line. */
 static inline void
 stream_line (guint8 *to, const guint8 *from)
 {
@@ -57,6 +58,7 @@ stream_lines (guint8 *to, const guint8 *from)
     }
 }
 
+/* Copies the pages of a group side by side. */
 static void
 stream_pages (guint8 *to, const guint8 *from)
 {
@@ -70,7 +72,7 @@ static void
 stream (guint8 *to, const guint8 *from, gsize n_bytes)
 {
   gboolean is_side_by_side = tps_tuning_get ()->stream_pages == GROUP_PAGES;
-  /* Up to the beginning of the first whole line. */
+  /* the bytes before the first whole line of `to` */
   gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes);
 
   memcpy (to, from, n_done);
@@ -80,7 +82,7 @@ stream (guint8 *to, const guint8 *from, gsize n_bytes)
     else
       stream_lines (to + n_done, from + n_done);
   memcpy (to + n_done, from + n_done, n_bytes - n_done);
-  _mm_sfence (); /* these stores must precede the store that notifies the reader */
+  _mm_sfence (); /* orders these stores before the store that notifies the reader */
 }
 
 #else
@@ -93,9 +95,10 @@ stream (guint8 *to, const guint8 *from, gsize n_bytes)
 
 #endif
 
-/* ---- side by side --------------------------------------------------------------------------- */
+/* ---- copies by several threads -------------------------------------------------------------- */
 
-/* Copied by one core in some 100 us: less would not outlast the spins of other threads. */
+/* One core copies a block in some 100 us. A shorter time would not outlast the spins of other
+ * threads (see stream_with_helpers()). */
 #define BLOCK_BYTES ((gsize) 1 << 20)
 
 typedef struct
@@ -130,7 +133,8 @@ end_copy (gpointer user_data)
   tps_mutex_unlock (&copy->lock);
 }
 
-/* of the process, never freed; NULL on one core, or without threads */
+/* The workers of the process, never freed. NULL if there is only one core, or if no thread could be
+ * started. */
 static TpsWorkerPool *helpers;
 
 static void
@@ -143,8 +147,8 @@ start_helpers (void)
         "tps-copy", MIN (n_cores, (guint) tps_tuning_get ()->max_helpers + 1), NULL);
 }
 
-/* The first block is copied by this thread alone. Event loops that have just handled a reply spin
- * for up to `spin_us` before they sleep. A helper that is woken meanwhile finds no idle core, and
+/* This thread copies the first block alone. Event loops that have just handled a reply spin for up
+ * to `spin_us` before they sleep. A helper that is woken during these spins finds no idle core, and
  * would delay this thread. */
 static void
 stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)

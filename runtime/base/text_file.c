@@ -12,7 +12,7 @@
 #define KIB ((gsize) 1 << 10)
 #define MIB ((gsize) 1 << 20)
 
-/* Reads at most one chunk more than `max_bytes`. FALSE with errno. */
+/* Reads the file, at most one chunk beyond `max_bytes`. Returns FALSE with errno after an error. */
 static gboolean
 read_all (gint fd, gsize max_bytes, GString *text)
 {

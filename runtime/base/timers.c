@@ -21,7 +21,7 @@ compare_timers (gconstpointer a, gconstpointer b, gpointer user_data)
   return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* NULL if there is no timer. The lock is held. */
+/* Returns the timer with the earliest deadline; NULL if there is no timer. The lock is held. */
 static Timer *
 earliest_timer (TpsTimers *timers)
 {
@@ -30,7 +30,8 @@ earliest_timer (TpsTimers *timers)
   return node == NULL ? NULL : g_tree_node_key (node);
 }
 
-/* Removes and frees `timer`; returns a copy. The lock is held. */
+/* Removes and frees `timer`, and returns a copy. The table uses the id in the timer as its key, so
+ * its entry must be removed first. The lock is held. */
 static Timer
 take_timer (TpsTimers *timers, Timer *timer)
 {

@@ -12,7 +12,7 @@
 #define NS_PER_S ((gint64) 1000000000)
 #define INTERVAL_NS (NS_PER_S / TPS_TRACE_PER_SECOND)
 
-/* A record in the queue: one block with its fields, followed by their text. */
+/* A record in the queue: one block that contains its fields, followed by their texts. */
 typedef struct Queued Queued;
 
 struct Queued
@@ -31,7 +31,7 @@ static const gchar *const level_names[] = {
   [TPS_TRACE_DEBUG] = "debug",
 };
 
-/* TpsTraceEvent.limit: the level in the low bits, the generation of `levels` above them. */
+/* TpsTraceEvent.limit has the level in its low bits, and the generation of `levels` above them. */
 #define LIMIT_BITS 3
 
 static atomic_int max_level = TPS_TRACE_WARNING; /* of all areas */
@@ -45,7 +45,7 @@ static atomic_ullong n_dropped_in_all;
 static TpsMutex sink_lock = TPS_MUTEX_INIT; /* held while the sink runs; taken before queue_lock */
 static TpsTraceSink sink = tps_trace_glib_sink;
 static gpointer sink_data;
-static guint64 n_sunk;
+static guint64 n_sunk; /* records that were passed to sinks */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static TpsCond queue_filled;
@@ -55,8 +55,8 @@ static Queued *first;
 static Queued **last = &first;
 static gsize n_queued_bytes;
 static guint64 n_accepted; /* records that were ever queued */
-static guint64 n_written;  /* of these, passed to the sink */
-static guint64 n_dropped;  /* not reported yet */
+static guint64 n_written;  /* of these, records that were passed to the sink */
+static guint64 n_dropped;  /* records that were dropped and are not reported yet */
 static gboolean has_writer;
 
 /* ---- levels and rate ------------------------------------------------------------------------ */
@@ -156,8 +156,8 @@ tps_trace_level_name (TpsTraceLevel level)
   return level_names[level];
 }
 
-/* Each record uses up an interval of the event's time; the event may be a burst of intervals ahead
- * of the clock. */
+/* Returns TRUE if the rate of the event allows a record now. Each record advances `used_until_ns`
+ * by an interval, up to TPS_TRACE_BURST intervals ahead of the clock. */
 static gboolean
 take_token (TpsTraceEvent *event, gint64 now_ns)
 {
@@ -220,7 +220,8 @@ init_conds (void)
   tps_cond_init (&queue_written);
 }
 
-/* Writes the first record. The queue's lock is held, and released during the write. */
+/* Removes the first record and passes it to the sink. The queue's lock is held; it is released
+ * during the write. */
 static void
 write_first (void)
 {
@@ -238,7 +239,7 @@ write_first (void)
   tps_cond_broadcast (&queue_written);
 }
 
-/* Reports the number of dropped records. The queue's lock is held, and released during the
+/* Reports the number of dropped records. The queue's lock is held; it is released during the
  * write. */
 static void
 tell_dropped (void)
@@ -265,8 +266,9 @@ run_writer (void *unused)
   return NULL;
 }
 
-/* The queue's lock is held. The thread lives as long as the process and blocks all signals, which
- * the program handles. */
+/* Starts the writer thread if there is none. Returns FALSE if this fails. The thread lives as long
+ * as the process. It blocks all signals, so that threads of the program handle them. The queue's
+ * lock is held. */
 static gboolean
 ensure_writer (void)
 {
@@ -286,7 +288,7 @@ ensure_writer (void)
   return has_writer;
 }
 
-/* Takes ownership of `queued`; FALSE if it was dropped. */
+/* Takes ownership of `queued`. Returns FALSE if it was dropped. */
 static gboolean
 push (Queued *queued)
 {
@@ -313,7 +315,7 @@ push (Queued *queued)
 
 /* ---- emitting ------------------------------------------------------------------------------- */
 
-/* Copies a text into `*room` and advances that. */
+/* Copies a text to `*room`, and moves `*room` to the end of the copy. */
 static const gchar *
 copy_text (const gchar *text, gchar **room)
 {
@@ -381,6 +383,7 @@ tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_field
   queued->record.n_suppressed = n_suppressed;
   if (push (queued))
     return;
+  /* the next record of the event reports them */
   __atomic_fetch_add (&event->n_suppressed, n_suppressed, __ATOMIC_RELAXED);
   atomic_fetch_add_explicit (&n_dropped_in_all, 1, memory_order_relaxed);
 }

@@ -9,7 +9,7 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Characters outside plane 0 are a pair of surrogates. */
+/* Appends an escaped character; outside plane 0, JSON has a pair of surrogates for it. */
 static void
 append_escaped (GString *line, gunichar character)
 {

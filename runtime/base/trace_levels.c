@@ -16,7 +16,7 @@ typedef struct
 
 struct TpsTraceLevels
 {
-  TpsTraceLevel others; /* of areas without an item */
+  TpsTraceLevel others; /* of areas without an item; 0 = not set yet */
   guint n_areas;
   Area areas[TPS_TRACE_MAX_AREAS];
 };
@@ -31,7 +31,7 @@ refuse (const gchar *item, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* NULL: there is no area of this name. */
+/* Returns the area `name`; NULL if there is none. */
 static Area *
 find_area (TpsTraceLevels *levels, const gchar *name, gsize n_bytes)
 {
@@ -113,7 +113,7 @@ tps_trace_levels_free (TpsTraceLevels *levels)
   g_free (levels);
 }
 
-/* Searches from the innermost folder outwards. */
+/* The innermost folder with a level decides. */
 TpsTraceLevel
 tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file)
 {

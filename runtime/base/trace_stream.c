@@ -15,10 +15,10 @@
 struct TpsTraceStream
 {
   TpsTraceStreamOptions options; /* the struct owns its texts */
-  gint fd;                       /* stderr's, or owned; its number never changes */
+  gint fd;                       /* stderr's, or owned; the number never changes */
 };
 
-/* Returns -1 with an error. */
+/* Opens or creates a file for appending. Returns -1 after an error. */
 static gint
 open_file (const gchar *path, GError **error)
 {
@@ -60,7 +60,7 @@ tps_trace_stream_free (TpsTraceStream *stream)
   g_free (stream);
 }
 
-/* The number of the descriptor stays the same, so the sink may be writing at the same time. */
+/* dup3() keeps the number of the descriptor, so the sink may write at the same time. */
 gboolean
 tps_trace_stream_reopen (TpsTraceStream *stream, GError **error)
 {
@@ -98,7 +98,7 @@ tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data)
   tps_trace_write_line (stream->fd, line->str, line->len);
 }
 
-/* "DEVICE:INODE" in decimal. */
+/* `journal_stream` has the form "DEVICE:INODE", in decimal. */
 gboolean
 tps_trace_stream_is_journal (gint fd, const gchar *journal_stream)
 {

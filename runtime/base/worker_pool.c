@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs from their submission to a worker, and the threads of the pool.
+/* The path of a job from its submission to a worker, and the threads of the pool.
  *
  * submit() appends the job to a queue and wakes an idle worker. Workers take jobs in the order of
- * job_rings.h: short jobs first, while the bound of the long lane leaves a thread for them.
- * cancel() moves the jobs of a queue to the pool's own queue, where their `cancel` runs. One more
- * thread runs timers (timers.h).
+ * job_rings.h, short jobs before long ones. The bound of the long lane leaves a thread for short
+ * jobs. cancel() moves the jobs of a queue that have a `cancel` to the pool's own queue, where this
+ * function runs in place of the job. One more thread runs timers (timers.h).
  *
  * Every step takes constant time, except a cancellation, which visits the jobs of the queue.
  */
@@ -47,7 +47,7 @@ job_free (TpsJob *job)
 
 /* ---- counts of jobs ------------------------------------------------------------------------- */
 
-/* The pool's lock is held, so the addition needs no atomic read-modify-write. */
+/* Adds 1 to `n`. The pool's lock is held, so no atomic read-modify-write is needed. */
 static void
 count_job (atomic_ullong *n)
 {
@@ -55,7 +55,7 @@ count_job (atomic_ullong *n)
                          memory_order_release);
 }
 
-/* Reads the later counts first, so that no difference is negative. */
+/* Reads the counts in the reverse order of their changes, so that no difference is negative. */
 void
 tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load)
 {
@@ -78,7 +78,7 @@ is_settled (const TpsWorkerPool *pool)
   return load.n_waiting == 0 && load.n_running == 0;
 }
 
-/* The pool's lock is held; it is released while the job runs. */
+/* Runs the next job of the lane. The pool's lock is held; it is released while the job runs. */
 static void
 run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
 {
@@ -88,7 +88,8 @@ run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
   lane->n_running++;
   if (job != NULL)
     count_job (&pool->n_begun);
-  /* A lane may have had no job that was allowed to run until now. */
+  /* The submission of a job to a full lane wakes no worker. If the lane has room now, an idle
+   * worker must be woken for this job. */
   if (pool->n_idle > 0 && tps_job_lane_find (pool) != NULL)
     tps_cond_signal (&pool->work);
   tps_mutex_unlock (&pool->lock);
@@ -156,7 +157,8 @@ start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool, GEr
   return rc == 0;
 }
 
-/* The threads block all signals: the host program handles signals on threads of its own. */
+/* Starts the timer thread and the workers. They block all signals, because the host program handles
+ * signals on threads of its own. */
 static gboolean
 start_threads (TpsWorkerPool *pool, GError **error)
 {
@@ -277,8 +279,8 @@ tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user
   submit (pool, current_pool == pool ? current_lane : TPS_LANE_SHORT, func, user_data);
 }
 
-/* Replaces a job of a cancelled queue by its `cancel`, as a job of the pool's own queue. The pool's
- * lock is held. */
+/* Replaces a job of a cancelled queue by its `cancel`, which becomes a job of the pool's own queue.
+ * The pool's lock is held. */
 static void
 push_cancellation (TpsJobQueue *queue, TpsJob *job)
 {
@@ -300,7 +302,7 @@ tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel, gp
   tps_mutex_unlock (&queue->pool->lock);
 }
 
-/* A queue in a ring stays there until its next turn, possibly without jobs. */
+/* A queue that is in a ring stays there until its next turn, even if it has no jobs left. */
 void
 tps_job_queue_cancel (TpsJobQueue *queue)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The steps: load the driver (first, since most machines have none), load the library, initialise
- * the driver, and list the devices of the library. The first step that fails writes the summary and
- * ends the sequence. */
+/* Loading has four steps: load the driver (first, since most machines have none), load the library,
+ * initialise the driver, and list the devices of the library. The first step that fails writes the
+ * summary and ends the sequence. */
 
 #include "runtime/device/device_library.h"
 
@@ -20,6 +20,7 @@
 typedef int (*DriverInit) (unsigned int flags);
 typedef int (*DriverErrorString) (int code, const char **text);
 
+/* Writes the summary: "cuda: none: REASON", on one line. */
 static void conclude_none (TpsLoadedLibrary *loaded, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
 
 static void
@@ -81,7 +82,8 @@ open_library (TpsLoadedLibrary *loaded, const gchar *const *paths)
   return handle;
 }
 
-/* The ABI number comes first in every version, so that it can be read from any version. */
+/* Returns the description of the library; NULL if its ABI or version does not match. The ABI number
+ * comes first in every version, so that it can be read from any version. */
 static const TpsDeviceLibrary *
 check_library (TpsLoadedLibrary *loaded, void *handle)
 {
@@ -129,7 +131,7 @@ tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *
   const TpsDeviceLibrary *library;
   void *driver, *handle;
 
-  (void) TPS_ERROR; /* the library uses the error domain of the process, see error.c */
+  (void) TPS_ERROR; /* registers the domain before the library can, see error.c */
   *loaded = (TpsLoadedLibrary) { .devices = g_ptr_array_new () };
   if (paths->libraries[0] == NULL)
     {

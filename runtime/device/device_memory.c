@@ -11,7 +11,7 @@
 
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of idle host memory */
 
-/* The cached streams and memory of a device. Lives as long as the process. */
+/* The cached streams and memory of a device. They live as long as the process. */
 typedef struct
 {
   TpsDevice *device;
@@ -24,7 +24,7 @@ static GSList *all_kept;                                 /* of Kept */
 
 /* ---- cached streams and memory -------------------------------------------------------------- */
 
-/* The caller must hold the lock. */
+/* Returns the entry of `device`, and makes it at the first use. The lock is held. */
 static Kept *
 find_kept (TpsDevice *device)
 {
@@ -66,7 +66,8 @@ take_stream (TpsDevice *device, GError **error)
   return stream != NULL ? stream : device->ops->stream_new (device, error);
 }
 
-/* Waits for the queued copies. A stream that has failed cannot be used again, so it is freed. */
+/* Waits for the queued copies, and keeps the stream. A stream that has failed cannot be used again,
+ * so it is freed. */
 static gboolean
 put_back (TpsStream *stream, GError **error)
 {

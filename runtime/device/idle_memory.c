@@ -29,7 +29,8 @@ count_frees (TpsIdleMemory *idle)
   return n_frees;
 }
 
-/* Returns whether memory was freed after the first `n_frees` times. */
+/* Frees idle memory. Returns TRUE if this call or another thread has freed some since count_frees()
+ * returned `n_frees`. */
 static gboolean
 free_all (TpsIdleMemory *idle, guint n_frees)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A main() for fuzz targets without libFuzzer: it runs the target once on each file on the command
- * line, and on each file in each folder there. With it, every compiler and sanitizer can replay the
- * corpus. */
+/* A main() for fuzz targets that are built without libFuzzer. It runs the target once on each file
+ * that the command line names, and on each file in each folder that it names. Every compiler and
+ * sanitizer can thus replay the corpus. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,8 +27,8 @@ static void
 replay_file (const char *path, size_t size)
 {
   FILE *file = fopen (path, "rb");
-  /* Has exactly the size of the input, so that the address sanitizer detects any access beyond
-   * it. */
+  /* The block has exactly the size of the input, so that the address sanitizer detects any access
+   * beyond it. */
   uint8_t *data = malloc (size ? size : 1);
 
   if (!file || !data || fread (data, 1, size, file) != size)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The undefined behaviour sanitizer's run-time library calls this before main(). */
+/* The run-time library of the undefined behaviour sanitizer calls this function. */
 
 const char *__ubsan_default_options (void);
 

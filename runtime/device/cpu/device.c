@@ -282,7 +282,7 @@ cpu_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
   tps_cpu_sgd_rows (factors, values, indices, gradients, velocity, n_rows, dim);
 }
 
-/* Updates one row of FLOAT16 or BFLOAT16; `values` [dim] is working space. */
+/* Updates one row of FLOAT16 or BFLOAT16. `values` [dim] is working space. */
 static void
 update_half_row (const TpsOptimizerStep *factors, const TpsRowUpdate *update, gsize row,
                  const gfloat *gradient, gfloat *state, gfloat *values)
@@ -303,7 +303,8 @@ cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
   const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
   gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
   gsize n_rows = update->n_used != NULL ? (gsize) *update->n_used : update->n_rows;
-  g_autoptr (TpsBuffer) wide = NULL; /* a row of another type as FLOAT32 */
+  g_autoptr (TpsBuffer)
+      wide = NULL; /* one row, converted to FLOAT32; NULL if the table is FLOAT32 */
   TpsOptimizerStep factors;
 
   if (update->dtype != TPS_DTYPE_FLOAT32)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of devices: the CPU, and the devices of the loaded library
+/* Lists and finds devices: the CPU, and the devices of the loaded library
  * (runtime/device/device_library.h). */
 
 #include "runtime/device/backend.h"

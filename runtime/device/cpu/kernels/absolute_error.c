@@ -16,6 +16,7 @@ tps_cpu_l1_loss (gdouble *loss, gfloat *input_gradient, const gfloat *input, con
       gfloat difference = input[i] - target[i];
 
       sum += (gdouble) fabsf (difference);
+      /* 0 * difference is 0, or NaN if the difference is NaN. */
       if (input_gradient != NULL)
         input_gradient[i] = difference > 0 ? step : difference < 0 ? -step : 0 * difference;
     }

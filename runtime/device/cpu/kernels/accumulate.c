@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of gradients and their division: one loop for each operation and type, and the table of
- * these loops.
+/* Sums of gradients and their division. There is one loop for each operation and type, and a table
+ * of these loops.
  *
- * A factor that a float can represent is used as a float, with the same bits as the general
- * computation through a double. The product of two floats is exact in a double. Their quotient,
- * rounded to a double, never lies on a midpoint between floats unless the exact quotient does.
- */
+ * If a float can represent a factor, the loops use it as a float. The results have the same bits as
+ * a computation in double that is rounded at the end. The product of two floats is exact in a
+ * double. Their quotient, rounded to a double, never lies on a midpoint between floats unless the
+ * exact quotient does. */
 
 #include <math.h>
 
@@ -15,7 +15,7 @@
 
 typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize n_elems);
 
-/* `statement` uses out[i], the element x and the factor f. */
+/* Defines a loop. `statement` may use out[i], the element x and the factor f. */
 #define LOOP(name, out_type, in_type, factor_type, statement)                                   \
   TPS_TARGET_CLONES static void name (gpointer out_data, gconstpointer in_data, gdouble factor, \
                                       gsize n_elems)                                            \
@@ -50,8 +50,8 @@ typedef void (*AddFunc) (gpointer out, gconstpointer a, gconstpointer b, gsize n
       out[i] = load (a[i]) + load (b[i]);                                                \
   }
 
-/* load() converts to the sum's type exactly. The wide loops keep the product in a double before
- * they round it. */
+/* load() converts exactly to the type of the sum. The wide loops compute a product in double and
+ * round it once. */
 #define SUM_LOOPS(elem, elem_type, sum_type, load)                          \
   LOOP (add_##elem, sum_type, elem_type, gdouble, out[i] += load (x))       \
   LOOP (scale_##elem, sum_type, elem_type, sum_type, out[i] = f * load (x)) \
@@ -81,7 +81,7 @@ LOOP (divide_f64, gdouble, gdouble, gdouble, out[i] = x / f)
 LOOP (divide_f16, guint16, gfloat, gdouble, out[i] = convert_f64_to_f16 ((gdouble) x / f))
 LOOP (divide_bf16, guint16, gfloat, gdouble, out[i] = convert_f64_to_bf16 ((gdouble) x / f))
 
-/* The wide loops serve factors that a float cannot represent. */
+/* The wide loops are used for factors that a float cannot represent. */
 static const struct
 {
   TpsDType sum_dtype;
@@ -142,8 +142,8 @@ tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, 
                                                                                   weight, n_elems);
 }
 
-/* Returns TRUE if 1 / divisor is exact and normal, in a float too. Then x / divisor and x * (1 /
- * divisor) are the same rounding of the same number, and the product is several times faster. */
+/* Returns TRUE if 1 / divisor is exact and normal, as a float too. x / divisor and x * (1 /
+ * divisor) then round the same number, and the product is several times faster. */
 static gboolean
 has_exact_reciprocal (gdouble divisor)
 {

@@ -34,7 +34,7 @@ tps_cpu_column_sum (gfloat *sums, const gfloat *values, gsize rows, gsize column
                      row_bytes);
   for (gsize row = 0; row < rows; row++)
     {
-      /* A chunk starts at 0, so its sum equals the sum of its rows but is never -0. */
+      /* The sum of a chunk starts at 0. It equals the sum of the rows, but is never -0. */
       if (tps_tree_sum_next (&tree) && row_bytes > 0)
         memset (sums, 0, row_bytes);
       add (sums, values + row * columns, columns);

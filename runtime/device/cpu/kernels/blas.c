@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* OpenBLAS is loaded at the first use and never linked: its 37 MB are not needed by a client or by
- * a server that only averages. */
+/* OpenBLAS is loaded when it is first used, and never linked. Clients, and servers that only
+ * average, do not need its 37 MB. */
 
 #include "runtime/device/cpu/kernels/blas.h"
 
@@ -17,13 +17,14 @@
 
 static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_WARNING);
 
-/* For a result with fewer rows than this, OpenBLAS is faster on the transposed problem if b is not
- * transposed: b is then the large operand, and the kernels prefer the large operand first (measured
- * for m = 32, n = k = 1024: 7.4 against 10 ms). */
+/* If the result has at most this many rows and b is not transposed, OpenBLAS is faster on the
+ * transposed problem. The large operand b comes first there, as the kernels of OpenBLAS prefer.
+ * Measured for m = 32 and n = k = 1024: 7.4 ms instead of 10 ms. */
 #define MAX_ROWS_TO_TRANSPOSE 64
 #define MIN_COLUMNS_TO_TRANSPOSE 256
 
-/* The functions of the library; all NULL if it is not installed. */
+/* The functions of the library. All of them are NULL if it is not installed or lacks one of
+ * them. */
 typedef struct
 {
   __typeof__ (cblas_sgemm) *sgemm;
@@ -88,7 +89,7 @@ product (const TpsGemm *gemm)
                gemm->beta, gemm->c, to_blasint (gemm->n));
 }
 
-/* c [m, n] = the transpose of t [n, m]. */
+/* Sets c [m, n] to the transpose of t [n, m]. */
 static void
 transpose (gfloat *c, const gfloat *t, gsize m, gsize n)
 {
@@ -97,7 +98,7 @@ transpose (gfloat *c, const gfloat *t, gsize m, gsize n)
       c[i * n + j] = t[j * m + i];
 }
 
-/* c = op (a) b as the transpose of b' op (a)'. */
+/* Computes c = op (a) b as the transpose of b' op (a)', where ' is the transpose. */
 static void
 product_transposed (const TpsGemm *gemm)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One loop for each pair of types, and the table of these loops. */
+/* Casts. There is one loop for each pair of types, and a table of these loops. */
 
 #include "runtime/device/cpu/kernels/convert.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
@@ -92,7 +92,7 @@ static const CastFunc casts[TPS_DTYPE_INT64 + 1][TPS_DTYPE_INT64 + 1] = {
     [TPS_DTYPE_FLOAT32] = bf16_to_f32,
     [TPS_DTYPE_FLOAT64] = bf16_to_f64,
     [TPS_DTYPE_FLOAT16] = bf16_to_f16,
-    [TPS_DTYPE_BFLOAT16] = f16_to_f16, /* the same bits */
+    [TPS_DTYPE_BFLOAT16] = f16_to_f16, /* copies the bits */
     [TPS_DTYPE_INT32] = bf16_to_i32,
     [TPS_DTYPE_INT64] = bf16_to_i64,
   },
@@ -138,7 +138,8 @@ tps_cpu_fill (TpsDType dtype, gpointer values, gdouble value, gsize n_elems)
       memset (values, 0, n_elems * size);
       return;
     }
-  /* Doubles the filled part until the array is full: memcpy is fast for every size of element. */
+  /* Doubles the filled part until the array is full, because memcpy() is fast for every element
+   * size. */
   memcpy (bytes, &element, size);
   for (gsize n_done = 1; n_done < n_elems;)
     {

@@ -19,6 +19,7 @@ tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer valu
 
   if (n_rows == 0)
     return 0;
+  /* Ascending ids are distinct, so there is nothing to add up. */
   if (tps_cpu_ids_are_ascending (indices, n_rows))
     {
       memcpy (unique_indices, indices, n_rows * sizeof indices[0]);

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums are in double, so that the mean of many rows stays accurate. */
+/* Sums are computed in double, so that the mean of many rows stays accurate. */
 
 #include <math.h>
 
 #include "runtime/device/cpu/kernels/layers.h"
 
-/* Returns -log softmax (row)[target]. `gradient` receives (softmax - one hot) / rows; it may be
+/* Returns -log softmax (row)[target]. Writes (softmax - one hot) / rows to `gradient`, which may be
  * NULL or equal to `row`. */
 static gdouble
 cross_entropy_row (gfloat *gradient, const gfloat *row, gsize target, gsize rows, gsize columns)

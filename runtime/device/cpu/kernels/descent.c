@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic gradient descent, dense and by rows: one loop for each combination of factors. */
+/* Stochastic gradient descent, dense and by rows. There is one loop for each combination of
+ * factors. */
 
 #include "runtime/device/cpu/kernels/layers.h"
 #include "runtime/device/cpu/kernels/vectorize.h"

@@ -2,13 +2,13 @@
 
 /* Embedding bags, forward and backward.
  *
- * There are two algorithms. The exact one adds rows one by one in the given order. The other serves
- * bags whose rows may be added in any order, if ids repeat so often that a matrix of counts [bags,
- * ids] is hardly larger than the list of indices. The counts are then multiplied by the table
- * (forward) or, transposed, by the gradients (backward). A batch of 32 bags of 1024 out of 1024 ids
- * then costs 67 MFLOP of gemm instead of 128 MiB of row reads. Means are divided once per bag:
- * after the sum, and before the backward pass.
- */
+ * There are two algorithms. The exact algorithm adds rows one by one in the given order; the
+ * backward pass adds them in the order of tree_sum.h. The other algorithm is used for bags whose
+ * rows may be added in any order, if ids repeat so often that a matrix of counts [bags, ids] is
+ * hardly larger than the list of indices. It multiplies the counts by the table (forward) or,
+ * transposed, by the gradients (backward). A batch of 32 bags of 1024 out of 1024 ids then costs 67
+ * MFLOP of gemm instead of 128 MiB of row reads. Means are divided once per bag: after the sum, and
+ * before the backward pass. */
 
 #include <string.h>
 
@@ -19,12 +19,13 @@
 #include "runtime/device/cpu/kernels/vectorize.h"
 #include "runtime/machine/tuning.h"
 
-/* The cost model: a cell of the matrix costs one multiply-add for each column; an index costs a row
- * read and an add outside the gemm kernel. */
+/* The cost model for the choice of the algorithm. A cell of the matrix costs one multiply-add for
+ * each column. An index costs a row read and an addition outside the gemm kernel. */
 #define MAX_CELLS_PER_INDEX 4
 
-/* The number of rows that are located at once, and the largest prefetch distance in rows, which
- * `pool_ahead_bytes` limits too. Measured with rows of 16 to 1024 floats in tables of 256 MiB. */
+/* The number of rows whose addresses are computed at once, and the bounds of the prefetch distance
+ * in rows. Within these bounds, `pool_ahead_bytes` determines the distance. The values were
+ * measured with rows of 16 to 1024 floats in tables of 256 MiB. */
 #define WINDOW_ROWS 256
 #define MAX_ROWS_AHEAD 48
 #define MIN_ROWS_AHEAD 2
@@ -37,7 +38,7 @@ bag_count (const TpsBags *bags, gsize bag)
   return tps_bag_start (bags, bag + 1) - tps_bag_start (bags, bag);
 }
 
-/* Returns the bag of each position; owned by the caller. */
+/* Returns the bag of each position in the list of indices. The caller owns the array. */
 static gsize *
 bags_of_positions (const TpsBags *bags)
 {
@@ -49,6 +50,7 @@ bags_of_positions (const TpsBags *bags)
   return bag_of;
 }
 
+/* Returns TRUE if the matrix of counts is allowed and cheaper, by the cost model. */
 static gboolean
 counts_pay (const TpsBags *bags, gsize n_ids)
 {
@@ -110,7 +112,7 @@ tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, 
 
 /* -- forward -- */
 
-/* Returns counts [bags, n_ids]; the id is the column. */
+/* Returns counts [bags, n_ids], or sums of weights. The id is the column. */
 static TpsBuffer *
 count_ids (const TpsBags *bags)
 {
@@ -141,8 +143,8 @@ sum_by_counts (const TpsBags *bags, const gfloat *table, gfloat *output)
   tps_cpu_gemm (&gemm);
 }
 
-/* Pointers to the rows of positions [begin, end) and of the rows after them, which are
- * prefetched. */
+/* Pointers to the rows of positions [begin, end), and to the `n_ahead` rows after them, which are
+ * only prefetched. */
 typedef struct
 {
   const TpsBags *bags;
@@ -152,8 +154,8 @@ typedef struct
   const gfloat *rows[WINDOW_ROWS + MAX_ROWS_AHEAD];
 } Window;
 
-/* Initialises an empty window. The arrays are left uninitialised because most of them would be
- * zeroed for nothing. */
+/* Initialises an empty window. The array `rows` stays uninitialised, because most of it would be
+ * cleared for nothing. */
 static void
 window_init (Window *window, const TpsBags *bags, const gfloat *table)
 {
@@ -166,7 +168,8 @@ window_init (Window *window, const TpsBags *bags, const gfloat *table)
 }
 
 /* Returns pointers to the rows from position `first` on. Reduces `*n` to the number of pointers in
- * the window, at least 1. The following `n_ahead` rows can be prefetched. */
+ * the window, which is at least 1. The next `n_ahead` pointers may be prefetched; after the last
+ * index, they point to the last row. */
 static const gfloat *const *
 rows_from (Window *window, gsize first, gsize *n)
 {
@@ -252,8 +255,9 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
 
 /* -- backward -- */
 
-/* Returns the contribution of one index of each bag, without weights: the bag's gradient, divided
- * by its count for MEAN. Returns NULL if that equals the gradient itself. */
+/* Returns, for each bag, the contribution of one index without its weight. For MEAN, this is the
+ * gradient of the bag divided by its count. For other kinds it is the gradient itself, and NULL is
+ * returned. */
 static TpsBuffer *
 divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
 {
@@ -269,7 +273,7 @@ divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
   return scaled;
 }
 
-/* Sums the contributions to group `u`. */
+/* Sums the contributions to the row of group `u`. */
 static void
 sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize *bag_of,
            const gfloat *gradient, gfloat *levels, gfloat *sum)
@@ -294,14 +298,14 @@ sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize
   tps_tree_sum_finish (&tree);
 }
 
-/* Returns room for the levels of trees of at most `n_terms`, and for one more row. */
+/* Returns memory for the levels of trees of at most `n_terms` terms, and for one more row. */
 static TpsBuffer *
 tree_room (gsize n_terms, gsize dim)
 {
   return tps_buffer_new ((tps_tree_sum_levels (n_terms) + 1) * dim * sizeof (gfloat));
 }
 
-/* row_gradients [n_groups, dim] = counts [n_groups, bags] times gradient. */
+/* Computes row_gradients [n_groups, dim] = counts [n_groups, bags] times gradient [bags, dim]. */
 static void
 group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *bag_of,
                  const gfloat *gradient, gfloat *row_gradients)
@@ -327,7 +331,7 @@ group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *b
 }
 
 /* Adds the gradient of each maximum to the cell of its row. The rows are stored consecutively or,
- * if `is_dense`, at the positions of their ids. */
+ * if `is_dense`, at the positions of their ids. Returns the number of rows. */
 static gsize
 max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
                    gint64 *unique_indices, gfloat *row_gradients, gboolean is_dense)
@@ -403,8 +407,8 @@ max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *
 {
   gsize dim = (gsize) bags->dim;
 
-  /* No cell has more than one chunk of terms, so adding them one by one gives the bits of the
-   * tree. */
+  /* With at most TPS_SUM_CHUNK bags, no cell has more than one chunk of terms. Adding them one by
+   * one then gives the same bits as the tree. */
   if (bags->n_bags > TPS_SUM_CHUNK && dim > 0)
     max_backward_rows (bags, output_gradient, argmax, NULL, table_gradient, TRUE);
   for (gsize cell = 0; bags->n_bags <= TPS_SUM_CHUNK && cell < bags->n_bags * dim; cell++)
@@ -412,7 +416,7 @@ max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *
       table_gradient[(gsize) argmax[cell] * dim + cell % dim] += output_gradient[cell];
 }
 
-/* table_gradient [rows, dim] = counts' [rows, bags] times gradient [bags, dim]. */
+/* Computes table_gradient [rows, dim] = counts' [rows, bags] times gradient [bags, dim]. */
 static void
 table_by_counts (const TpsBags *bags, const gfloat *gradient, gfloat *table_gradient)
 {
@@ -462,6 +466,6 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
   for (gsize u = 0; u < groups->n_groups; u++)
     {
       sum_group (bags, groups, u, bag_of, gradient, sum + dim, sum);
-      add_row (table_gradient + (gsize) groups->ids[u] * dim, sum, dim); /* to 0 */
+      add_row (table_gradient + (gsize) groups->ids[u] * dim, sum, dim); /* which is 0 */
     }
 }

@@ -30,7 +30,7 @@ digit_of (gint64 id, guint shift)
   return (guint) ((guint64) id >> shift) & (N_DIGITS - 1);
 }
 
-/* One pass of a least-significant-digit radix sort; stable. */
+/* Performs one pass of a least-significant-digit radix sort, which is stable. */
 static void
 sort_by_digit (Entry *to, const Entry *from, gsize n, guint shift)
 {
@@ -50,10 +50,11 @@ sort_by_digit (Entry *to, const Entry *from, gsize n, guint shift)
     to[places[digit_of (from[i].id, shift)]++] = from[i];
 }
 
-/* Below this number of ids, the counting pass of the radix sort costs more than the sort itself. */
+/* Up to this number of ids, the insertion sort is used: the counting pass of the radix sort alone
+ * would cost more. */
 #define MAX_INSERTED 32
 
-/* An insertion sort; stable. */
+/* Performs an insertion sort, which is stable. */
 static void
 sort_few (Entry *entries, const gint64 *ids, gsize n)
 {
@@ -67,7 +68,8 @@ sort_few (Entry *entries, const gint64 *ids, gsize n)
     }
 }
 
-/* Sorts between the two halves of `scratch` [2 * n] and returns the half with the result. */
+/* Sorts ids, alternately into the two halves of `scratch` [2 * n]. Returns the half with the
+ * result. */
 static Entry *
 sort_ids (Entry *scratch, const gint64 *ids, gsize n)
 {

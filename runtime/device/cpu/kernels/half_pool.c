@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bags of rows of FLOAT16 or BFLOAT16: each row is converted and then combined as a FLOAT32 row, in
- * the given order. */
+/* Bags of FLOAT16 or BFLOAT16 rows. Each row is converted to FLOAT32 and then combined, in the
+ * given order. */
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct
   gfloat *row; /* [dim] */
 } Pool;
 
-/* Converts the row at `position` of the indices. */
+/* Converts the row of the index at `position`. */
 static void
 read_row (const Pool *pool, gsize position, gfloat *to)
 {

@@ -1,19 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of rows at arbitrary addresses. The sum of a column has the bits of adding the rows one by
- * one.
+/* Sums of rows at arbitrary addresses. The sum of a column has the same bits as an addition of the
+ * rows one by one.
  *
- * The loop handles 64, 32 or 16 columns of one row after the other. Their sums stay in registers
- * (at most 4 of AVX-512, 8 of AVX2) from the first row to the last, and each row is read from front
- * to back.
- * Adding eight rows column by column needs no more instructions but took a fifth longer when rows
- * came from memory.
+ * The loop handles a group of 64, 32 or 16 columns, one row after the other. The sums of the group
+ * stay in registers (at most 4 of AVX-512, 8 of AVX2) from the first row to the last, and each row
+ * is read from front to back. The alternative, which adds eight rows column by column, needs no
+ * more instructions but took a fifth longer if the rows came from memory.
  *
  * Later rows are prefetched meanwhile. The prefetch goes to the second-level cache, because the
- * first has room for only some 16 lines in flight. It requests every other line if the processor
- * fetches lines in pairs (`fetch_bytes` of runtime/machine/tuning.h); the distance is a constant in
- * each of the two loops, so that they can be unrolled.
- */
+ * first level has room for only some 16 lines in flight. If the processor fetches lines in pairs
+ * (`fetch_bytes` of runtime/machine/tuning.h), the prefetch requests every other line. The step is
+ * a constant in each of the two variants, so that their loops can be unrolled. */
 
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
@@ -23,7 +21,7 @@
 #define LINE 64 /* bytes */
 #define PAIR_OF_LINES (2 * LINE)
 
-/* `columns` belongs to the row that is prefetched. */
+/* Prefetches `n` columns of a later row, in steps of `step` bytes. */
 TPS_INLINE void
 prefetch_columns (const gfloat *columns, gsize n, gsize step)
 {
@@ -31,7 +29,7 @@ prefetch_columns (const gfloat *columns, gsize n, gsize step)
     __builtin_prefetch ((const guint8 *) columns + byte, 0, 2);
 }
 
-/* Adds columns [first, first + wide), at most WIDE. */
+/* Adds columns [first, first + wide) of all rows. `wide` is at most WIDE. */
 TPS_INLINE void
 add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
              gsize n_ahead, gsize first, const gsize wide, gsize step)

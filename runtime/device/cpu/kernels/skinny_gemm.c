@@ -17,8 +17,8 @@ is_skinny (const TpsGemm *gemm)
                 <= (gdouble) tps_tuning_get ()->skinny_products;
 }
 
-/* Tiles for AVX-512 do not fit into the registers of AVX2, and those for AVX2 leave half of the
- * width of AVX-512 unused. */
+/* Chooses the tiles for the processor. Tiles for AVX-512 do not fit into the registers of AVX2.
+ * Tiles for AVX2 leave half of the width of AVX-512 unused. */
 static const TpsSkinnyProducts *
 choose_products (void)
 {

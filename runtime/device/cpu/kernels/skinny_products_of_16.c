@@ -2,7 +2,7 @@
 
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* A tile uses registers for 16 sums, and for the 5 vectors or fewer that a step loads. */
+/* A tile keeps 16 sums in registers. A step of it loads at most 5 vectors. */
 #define LANES 16
 #define DOT_ROWS 4
 #define WIDE_ROWS 4

@@ -2,7 +2,7 @@
 
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* A tile uses registers for 12 sums, and for the 4 vectors or fewer that a step loads. */
+/* A tile keeps 12 sums in registers. A step of it loads at most 4 vectors. */
 #define LANES 8
 #define DOT_ROWS 3
 #define WIDE_ROWS 3

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A chunk moves up when the next chunk begins, not when it is complete. So a list of exactly one
- * chunk needs no level above. */
+/* A chunk moves up when the next chunk begins, not when it is complete. A list of exactly one chunk
+ * therefore needs no level above it. */
 
 #include "runtime/device/cpu/kernels/tree_sum.h"
 
@@ -15,7 +15,7 @@ row_of (TpsTreeSum *tree, guint level)
   return tree->levels + level * tree->stride;
 }
 
-/* Adds row `from` as element `i` of the list of `level`. */
+/* Adds row `from` to the chunk of `level`, as element `i` of the list of this level. */
 static void
 push (TpsTreeSum *tree, guint level, const guint8 *from, gsize i)
 {
@@ -42,9 +42,11 @@ tps_tree_sum_carry (TpsTreeSum *tree)
 void
 tps_tree_sum_finish (TpsTreeSum *tree)
 {
-  gsize n_before = tree->n > 0 ? (tree->n - 1) / TPS_SUM_CHUNK
-                               : 0; /* complete chunks before the one in `sum` */
+  /* the number of complete chunks before the chunk in `sum` */
+  gsize n_before = tree->n > 0 ? (tree->n - 1) / TPS_SUM_CHUNK : 0;
 
+  /* Adds the incomplete chunk of each level to the sum, from the lowest level upwards. A complete
+   * chunk moves up instead. */
   for (guint level = 0; n_before > 0; level++, n_before /= TPS_SUM_CHUNK)
     if (n_before % TPS_SUM_CHUNK != 0)
       tps_cpu_accumulate (tree->dtype, tree->sum, row_of (tree, level), tree->dim);
@@ -52,6 +54,7 @@ tps_tree_sum_finish (TpsTreeSum *tree)
       push (tree, level + 1, row_of (tree, level), n_before / TPS_SUM_CHUNK - 1);
 }
 
+/* Returns the tree of one column of `row`. Its levels are in `sums`. */
 static TpsTreeSum
 cell_tree (const TpsCellSums *sums, gfloat *row, gsize column)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Adam. If every row has a gradient at every step, it equals torch.optim.Adam (PyTorch 1.13, with
- * weight decay added to the gradient). If only some rows have one, it follows
+ * weight decay added to the gradient). If only some rows have a gradient, it follows
  * torch.optim.SparseAdam: the moments of the other rows do not change, and `step` counts the steps
  * of the whole table. From Kingma, Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015,
  * algorithm 1:

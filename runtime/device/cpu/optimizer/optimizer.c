@@ -14,7 +14,7 @@ static const TpsCpuOptimizer *const optimizers[] = {
   [TPS_OPTIMIZER_FTRL] = &tps_cpu_ftrl_optimizer,
 };
 
-/* pow() is not used because its last bit differs between CPUs. */
+/* Returns base^exponent. pow() is not used, because its last bit differs between CPUs. */
 static gdouble
 power (gdouble base, gint64 exponent)
 {

@@ -8,7 +8,7 @@
  *   v       -= learning_rate * velocity
  *
  * State: velocity [dim]. Without momentum there is no state, and v -= learning_rate * d. The loops
- * are those of the layers' SGD, runtime/device/cpu/kernels/descent.c.
+ * are in runtime/device/cpu/kernels/descent.c, which the SGD of layers uses too.
  */
 
 #include "runtime/device/cpu/kernels/layers.h"
