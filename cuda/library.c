@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The only exported symbol of libtps_cuda.so. */
+/* The only symbol that libtps_cuda.so exports: tps_device_library. */
 
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,8 @@ add_words (GString *words, const gchar *separator, TpsCudaDevice *device)
     g_string_append_printf (words, "%s%s", separator, device->name);
 }
 
-/* Adds the usable devices; `error` describes the first device that is not usable. */
+/* Adds the usable devices to `devices` and `words`. `error` describes the first device that is not
+ * usable. */
 static void
 add_devices (gint n_devices, GPtrArray *devices, GString *words, GError **error)
 {

@@ -9,10 +9,10 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The functions in use, with the types of their header. */
+/* The functions that this file uses, with their types in cublas_v2.h. */
 static struct
 {
-  gchar *missing; /* the reason why they cannot be used; NULL = they can */
+  gchar *missing; /* the reason why the functions cannot be used; NULL = they can */
   __typeof__ (&cublasCreate_v2) create;
   __typeof__ (&cublasDestroy_v2) destroy;
   __typeof__ (&cublasSetStream_v2) set_stream;
@@ -32,7 +32,8 @@ load (void)
   };
   GError *error = NULL;
 
-  /* libcublas needs libcublasLt, and does not always find it by itself. */
+  /* libcublas needs libcublasLt, and does not always find it by itself. The result is not used: if
+   * libcublasLt is missing, the next call fails and gives the reason. */
   tps_cuda_search_library ("libcublasLt.so." G_STRINGIFY (CUBLAS_VER_MAJOR), NULL, 0, NULL);
   if (tps_cuda_search_library ("libcublas.so." G_STRINGIFY (CUBLAS_VER_MAJOR), functions,
                                G_N_ELEMENTS (functions), &error))
@@ -94,8 +95,8 @@ tps_cuda_blas_handle_free (cublasHandle_t handle)
   blas.destroy (handle);
 }
 
-/* cuBLAS is column-major: it reads each of our matrices as its transpose. So this computes c' = op
- * (b)' op (a)'. */
+/* cuBLAS is column-major, so it reads each of our row-major matrices as its transpose. The call
+ * therefore computes c' = op (b)' op (a)'. */
 gboolean
 tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error)
 {

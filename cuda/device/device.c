@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
+/* Marks the device as lost. Only the first reason is kept and logged. */
 static void
 die (TpsCudaDevice *device, const gchar *why)
 {
@@ -31,7 +32,7 @@ tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *wha
     return TRUE;
   why = g_strdup_printf ("%s: %s (%d: %s)", what, cudaGetErrorString (code), (gint) code,
                          cudaGetErrorName (code));
-  cudaGetLastError (); /* a passing error must not be reported again by the next call */
+  cudaGetLastError (); /* clears the error, so that the next call does not report it again */
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: %s", device->name, why);
   if (!tps_cuda_failure_is_passing (code))
     die (device, why);
@@ -54,11 +55,11 @@ check_alive (TpsCudaDevice *device, GError **error)
 
 /* -- starting a device -- */
 
-#define MAX_DEVICES 64
+#define MAX_DEVICES 64 /* that tps_cuda_device_enter_any() can find */
 
-static _Atomic guint64 started_devices; /* one bit for each device */
+static _Atomic guint64 started_devices; /* one bit for each started device */
 
-/* Must be called under the start lock, with the device as the current one. */
+/* Starts the device. The start lock is held, and the device is the current one. */
 static gboolean
 start (TpsCudaDevice *device, GError **error)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* An event of a failed stream reports the stream's failure to its waiters. It is recorded
- * nevertheless, because the work queued before the failure still runs, and a waiter may release its
- * memory afterwards. */
+ * nevertheless, because the work that was queued before the failure still runs, and a waiter may
+ * release the memory of this work afterwards. */
 
 #include "cuda/device/device.h"
 #include "runtime/base/error.h"
@@ -55,7 +55,8 @@ tps_cuda_event_free (TpsEvent *base)
   g_free (event);
 }
 
-/* Enters even a failed stream. Returns FALSE if the device is lost. */
+/* Makes the device of the stream the current one, even if the stream has failed. Returns FALSE if
+ * the device is lost. */
 static gboolean
 enter_any_stream (TpsCudaStream *stream)
 {
@@ -76,7 +77,8 @@ tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
   if (enter_any_stream (stream)
       && !tps_cuda_stream_check (stream, cudaEventRecord (event->handle, stream->handle),
                                  "recording an event"))
-    /* The event is at an older point, so a wait for it would not cover the work before. */
+    /* The event still marks an older point, so a wait for it would not cover the work that was
+     * queued since then. This thread waits for that work instead. */
     cudaStreamSynchronize (stream->handle);
   tps_mutex_lock (&event->lock);
   g_clear_error (&event->error);
@@ -117,20 +119,20 @@ tps_cuda_event_query (TpsEvent *base)
   CudaEvent *event = (CudaEvent *) base;
   cudaError_t code;
 
-  /* An event of a lost device counts as reached, so that the waiting caller learns of the
-   * failure. */
+  /* An event of a lost device counts as reached, so that its waiters learn of the failure. */
   if (!tps_cuda_device_enter (device_of (event), NULL))
     return TRUE;
   code = cudaEventQuery (event->handle);
   if (code == cudaErrorNotReady)
     {
-      cudaGetLastError ();
+      cudaGetLastError (); /* not an error */
       return FALSE;
     }
   tps_cuda_device_check (device_of (event), code, "looking at an event", NULL);
   return TRUE;
 }
 
+/* A failure that is stored in the event takes precedence over an error of the wait. */
 gboolean
 tps_cuda_event_sync (TpsEvent *base, GError **error)
 {
@@ -173,7 +175,7 @@ tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **e
   code = cudaEventElapsedTime (&elapsed, first->handle, last->handle);
   if (code == cudaErrorNotReady)
     {
-      cudaGetLastError ();
+      cudaGetLastError (); /* not an error */
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: an event is not reached yet",
                    device_of (first)->name);
       return FALSE;

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that other processes of this machine map. If this fails (in containers, with some drivers,
- * or because the other process has released its memory), only the caller fails: the device is
- * usable, whatever the error code. A permanent error returns at the next operation, which then
- * marks the device as lost. */
+/* Memory that other processes of this machine map. Sharing may fail in containers, with some
+ * drivers, or because the other process has released its memory. Then only the caller fails,
+ * whatever the error code, and the device stays usable. A permanent error returns at the next
+ * operation, which marks the device as lost. */
 
 #include <string.h>
 
@@ -13,7 +13,8 @@
 G_STATIC_ASSERT (sizeof (cudaIpcMemHandle_t) == TPS_EXPORT_HANDLE_BYTES);
 G_STATIC_ASSERT (sizeof (cudaUUID_t) == TPS_DEVICE_UUID_BYTES);
 
-/* Smaller allocations share a block with others, which would all be exported with them. */
+/* CUDA places smaller allocations in a block with others, and an export would share the whole
+ * block. */
 #define GRANULE_BYTES ((gsize) 2 << 20)
 
 typedef struct
@@ -22,7 +23,7 @@ typedef struct
   gpointer data;
 } Mapping;
 
-/* Returns TRUE for cudaSuccess. */
+/* Returns TRUE for cudaSuccess. Otherwise sets UNAVAILABLE; never marks the device as lost. */
 static gboolean
 check_shared (TpsCudaDevice *device, cudaError_t code, const gchar *what, GError **error)
 {
@@ -43,7 +44,7 @@ wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, GDestroyNotify free_f
   return tps_buffer_new_foreign (data, n_bytes, &device->parent, free_func, mapping);
 }
 
-/* Waits for the whole device. */
+/* Frees memory of this process. cudaFree() waits for all work of the device. */
 static void
 free_exported (gpointer user_data)
 {
@@ -54,7 +55,8 @@ free_exported (gpointer user_data)
   g_free (mapping);
 }
 
-/* The exporting process may have ended, and the mapping with it. */
+/* Closes a mapping. An error is ignored, because the exporting process may have ended, and the
+ * mapping with it. */
 static void
 close_exported (gpointer user_data)
 {
@@ -107,7 +109,7 @@ tps_cuda_alloc_exported (TpsDevice *base, gsize n_bytes, guint8 *handle, GError 
   return g_steal_pointer (&buffer);
 }
 
-/* CUDA counts the opens of a handle. */
+/* A handle may be opened more than once: CUDA counts how often it is open. */
 TpsBuffer *
 tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize n_bytes, GError **error)
 {

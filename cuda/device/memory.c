@@ -7,8 +7,9 @@
  *     returns to the GPU whenever the process synchronises, so that processes that share the GPU
  *     do not starve each other.
  *   - An allocation on one stream may reuse memory that another stream has freed, if the free is
- *     known to be complete: by an event that the first stream has waited for, or because it is
- *     over. An allocation never makes one stream wait for another implicitly.
+ *     known to be complete. This is so if the first stream has waited for an event after the free,
+ *     or if the free has already run. An allocation never makes one stream wait for another
+ *     implicitly.
  *   - If memory runs out, all unused memory is returned to the GPU, and the allocation is tried
  *     once more. */
 
@@ -43,11 +44,12 @@ tps_cuda_memory_start (TpsCudaDevice *device)
 void
 tps_cuda_memory_trim (TpsCudaDevice *device)
 {
-  /* Memory freed on this stream becomes unused when the stream has passed the free. Other streams
-   * are not waited for: a collective on one of them may wait for another process. */
+  /* Memory that was freed on this stream becomes unused when the stream has passed the free. This
+   * function does not wait for other streams, because a collective on one of them may wait for
+   * another process. */
   if (cudaStreamSynchronize (device->memory_stream) == cudaSuccess)
     cudaMemPoolTrimTo (device->pool, 0);
-  cudaGetLastError (); /* clears the error: the second attempt decides */
+  cudaGetLastError (); /* clears the error, since the second attempt decides */
 }
 
 typedef struct
@@ -56,7 +58,8 @@ typedef struct
   gpointer data;
 } Allocation;
 
-/* Other streams may have used this memory; its owner has waited for that work. */
+/* Frees device memory on the memory stream. Other streams may have used this memory, but its owner
+ * has waited for their work. */
 static void
 free_device_memory (gpointer user_data)
 {
@@ -92,6 +95,7 @@ check_memory (TpsCudaDevice *device, cudaError_t code, const gchar *kind, gsize 
   return FALSE;
 }
 
+/* Returns a buffer with the memory `data` of device `where`; NULL = host memory. */
 static TpsBuffer *
 wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, TpsDevice *where,
       GDestroyNotify free_func)
@@ -102,7 +106,8 @@ wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, TpsDevice *where,
   return tps_buffer_new_foreign (data, n_bytes, where, free_func, allocation);
 }
 
-/* Other streams may use the memory as soon as this stream has passed the allocation. */
+/* Allocates memory, and waits until the memory stream has passed the allocation. Other streams may
+ * use the memory from then on. */
 static cudaError_t
 allocate (TpsCudaDevice *device, void **data, gsize n_bytes)
 {
@@ -138,7 +143,7 @@ tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error)
   TpsCudaDevice *device = (TpsCudaDevice *) base;
   void *data = NULL;
 
-  /* Portable: usable by every device. */
+  /* "Portable" memory is page-locked for every device. */
   if (!tps_cuda_device_enter (device, error)
       || !check_memory (device, cudaHostAlloc (&data, MAX (n_bytes, 1), cudaHostAllocPortable),
                         "page-locked memory", n_bytes, error))

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of runtime/device/backend.h. Each calls its kernel unless the stream is in the error
- * state, and stores the result. */
+/* The slots of runtime/device/backend.h. Each slot calls its kernel, unless the stream is in the
+ * error state, and stores a failure in the stream. */
 
 #include "cuda/device/blas.h"
 #include "cuda/device/device.h"
@@ -18,7 +18,7 @@ cuda_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
-  /* CUDA derives the kinds of memory from the addresses. */
+  /* With cudaMemcpyDefault, CUDA derives the kinds of memory from the addresses. */
   if (n_bytes > 0 && tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (
         cuda, cudaMemcpyAsync (to, from, n_bytes, cudaMemcpyDefault, cuda->handle), "copy");
@@ -284,7 +284,7 @@ cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gflo
 
 /* -- products -- */
 
-/* A sum without terms: c = beta * c; for beta 0, c is not read. */
+/* Computes c = beta * c, the result for k = 0. If beta is 0, c is not read. */
 static void
 scale_result (TpsStream *stream, const TpsGemm *gemm)
 {

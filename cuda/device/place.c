@@ -11,8 +11,8 @@ tps_cuda_place_of (gconstpointer memory)
 {
   struct cudaPointerAttributes attributes;
 
-  /* No device is started, so CUDA has not allocated any memory here, and the query would start the
-   * current device. */
+  /* If no device is started, CUDA has not allocated any memory in this process. The query would
+   * create a context on the current device. */
   if (!tps_cuda_device_enter_any ())
     return TPS_CUDA_PLACE_PAGEABLE;
   if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)

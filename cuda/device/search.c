@@ -42,6 +42,8 @@ open_at (const gchar *path)
   return dlopen (path, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* Opens the first library `name` that can be loaded from a folder; `folder` is a glob pattern.
+ * Returns NULL if there is none. */
 static void *
 open_in (const gchar *folder, const gchar *name)
 {

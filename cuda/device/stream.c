@@ -5,8 +5,8 @@
 #include "cuda/device/blas.h"
 #include "runtime/base/sync.h"
 
-/* A wait spins for this time before it sleeps: a small operation takes less time than waking a
- * thread. */
+/* A wait spins for this time before it sleeps, because a small operation takes less time than
+ * waking a thread. */
 #define SPIN_NS 20000
 
 static TpsCudaDevice *
@@ -45,7 +45,8 @@ tps_cuda_stream_new (TpsDevice *base, GError **error)
   return NULL;
 }
 
-/* On a lost device nothing can be released. */
+/* Waits for the queued work and releases the resources. On a lost device nothing can be released,
+ * so this must not be called. */
 static void
 release (TpsCudaStream *stream)
 {
@@ -119,8 +120,8 @@ tps_cuda_wait_for_event (cudaEvent_t event)
   return code;
 }
 
-/* Waits for all queued work, even if the stream has failed: work queued before the failure still
- * runs and uses memory that the caller is about to release. */
+/* Waits for all queued work, even if the stream has failed. Work that was queued before the failure
+ * still runs, and uses memory that the caller may release next. */
 static cudaError_t
 wait_for_all (TpsCudaStream *stream)
 {
@@ -160,6 +161,6 @@ tps_cuda_stream_check_failure (TpsStream *base, GError **error)
 {
   TpsCudaStream *stream = (TpsCudaStream *) base;
 
-  tps_cuda_stream_enter (stream); /* finds out whether the device is lost */
+  tps_cuda_stream_enter (stream); /* stores a failure if the device is lost */
   return report_failure (stream, error);
 }

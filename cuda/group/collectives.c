@@ -59,7 +59,7 @@ reduce_in_place (TpsCollectives *self, gpointer data, gsize n_elems, GError **er
                                      "all-reduce", error);
 }
 
-/* For data in device memory, which need a slot's event but not its buffer. */
+/* Sums data in device memory, which need the event of a slot but not its buffer. */
 static gboolean
 reduce_on_device (TpsCollectives *self, gfloat *data, gsize n_elems, GError **error)
 {
@@ -100,8 +100,8 @@ tps_collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *d
 
   if (n_elems == 0)
     return TRUE;
-  /* The host itself reads pageable memory, so it must wait for `ready`; the device reads all other
-   * memory. */
+  /* The host reads pageable memory, so it must wait for `ready`. All other memory is read by the
+   * device. */
   if (ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
       && !tps_communicator_wait (self->communicator, ready, "waiting for the data", error))
     return FALSE;
@@ -114,8 +114,9 @@ tps_collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *d
          && tps_staging_drain (&self->staging, error);
 }
 
-/* -- gathering a number of each rank -- */
+/* -- exchange of one number per rank -- */
 
+/* Gathers the number `mine` of each rank in `all` [size]. */
 static gboolean
 exchange_numbers (TpsCollectives *self, guint64 mine, guint64 *all, GError **error)
 {
@@ -148,6 +149,8 @@ typedef struct
   gdouble divisor;
 } Averaging;
 
+/* Gathers the weights of all ranks in `weights` [size], in which the own weight is set. Sets `sum`
+ * to their sum. */
 static gboolean
 exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError **error)
 {
@@ -173,7 +176,8 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
   return TRUE;
 }
 
-/* Queues the weighted sum of the consecutive parts in `parts`, and its average into `out`. */
+/* Queues the weighted sum of the parts of all ranks, and its division into `out`. `parts` contains
+ * the parts one after the other. Parts of weight 0 are skipped. */
 static void
 queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, gpointer out,
                gsize n_elems)
@@ -266,6 +270,7 @@ tps_collectives_average (TpsCollectives *self, TpsAverage *average, GError **err
 
 /* -- gathering -- */
 
+/* Gathers the numbers of bytes of all ranks in `counts` [size]. Sets `n_all` to their sum. */
 static gboolean
 exchange_counts (TpsCollectives *self, gsize n_bytes, gsize *counts, gsize *n_all, GError **error)
 {
@@ -289,7 +294,7 @@ exchange_counts (TpsCollectives *self, gsize n_bytes, gsize *counts, gsize *n_al
   return TRUE;
 }
 
-/* Broadcasts the bytes of rank `root` in segments. */
+/* Broadcasts the bytes of rank `root` in segments. Only this rank reads `data`. */
 static gboolean
 broadcast (TpsCollectives *self, guint root, gconstpointer data, gsize n_bytes, guint8 *to,
            GError **error)

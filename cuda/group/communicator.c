@@ -11,8 +11,8 @@
 #define SHORTEST_PAUSE_US 20
 #define LONGEST_PAUSE_US 1000
 
-/* Sleeps between two polls. The time grows, because short collectives take some ten microseconds,
- * while waiting for a lost peer may take minutes. */
+/* Pauses between two polls. The pause grows, because short collectives take some ten microseconds,
+ * while a wait for a lost peer may take minutes. */
 static void
 pause_poll (guint n_polls)
 {
@@ -106,10 +106,10 @@ init_rank (TpsCommunicator *self, const ncclUniqueId *id)
                                             &config);
 }
 
-/* NCCL takes its memory from the GPU, not from the pool, and reports a lack of it as an error of
- * CUDA. If the call itself fails, it is repeated. A join that is in progress cannot be repeated,
- * because the other ranks have used the id. Unused memory is therefore returned before the first
- * call. */
+/* NCCL takes its memory from the GPU, not from the pool, and reports a lack of memory as an error
+ * of CUDA. If the call itself fails in this way, it is repeated once. A join that is in progress
+ * cannot be repeated, because the other ranks have used the id. Unused memory is therefore returned
+ * to the GPU before the first call. */
 static ncclResult_t
 create (TpsCommunicator *self, const ncclUniqueId *id)
 {
@@ -136,8 +136,8 @@ tps_communicator_abort (TpsCommunicator *self)
 {
   if (self->comm == NULL)
     return;
-  /* Also on a lost device, because it ends NCCL's connections. The other ranks then learn of the
-   * failure at once instead of at their deadline. */
+  /* The abort is necessary even on a lost device, because it ends NCCL's connections. The other
+   * ranks then learn of the failure at once instead of at their deadline. */
   tps_cuda_device_enter_lost (self->device);
   self->nccl->comm_abort (self->comm);
   self->comm = NULL;

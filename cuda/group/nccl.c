@@ -43,7 +43,7 @@ tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error)
 }
 
 static TpsNccl own;
-static GError *own_error; /* the reason why it cannot be used; NULL = it can */
+static GError *own_error; /* the reason why the library cannot be used; NULL = it can */
 
 static void
 load_own (void)

@@ -2,18 +2,20 @@
 
 /* A process group on NCCL.
  *
- * Joining: each rank puts a key into the store; rank 0's contains NCCL's unique id. The
- * communicator is created when all keys exist; an error names the rank whose key is missing. The
- * group's thread takes jobs from a queue and completes them one after the other, so they overlap
- * with the work on the caller's streams. A job may be queued before its data are complete
- * (all_reduce_f32_after).
+ * Joining: each rank puts a key into the store. The value of rank 0 is NCCL's unique id. When all
+ * keys exist, the communicator is created. If a key is missing at the deadline, the error names its
+ * rank.
+ *
+ * Jobs: the group's thread takes jobs from a queue and completes them one after the other. They
+ * thus overlap with the work on the caller's streams. A job may be queued before its data are
+ * complete (all_reduce_f32_after).
  *
  * Failures: a lost peer, a deadline, a lost device or abort() ends the job and breaks the group.
- * NCCL's communicator is aborted, which the other ranks notice, and later calls fail at once with
- * the same message.
+ * The communicator is then aborted, which the other ranks notice. Later calls fail at once with the
+ * same message.
  *
- * Threads: `lock` guards the marked members. All others belong to the group's thread while it runs.
- */
+ * Threads: `lock` guards the members that are marked. All other members belong to the group's
+ * thread while it runs. */
 
 #include "cuda/group/nccl_process_group.h"
 
@@ -25,7 +27,7 @@
 #include "runtime/base/sync.h"
 
 #define KEY_PREFIX "nccl_rank_"
-#define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000)
+#define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000) /* for the end of the communicator */
 
 typedef struct
 {
@@ -52,12 +54,14 @@ struct Job
   TpsCollectiveDone done;
   gpointer user_data;
 
+  /* The arguments of all_reduce_f32_after(). */
   TpsEvent *ready;
   gfloat *data;
   gsize n_elems;
 
-  TpsAverage *average;
+  TpsAverage *average; /* the argument of average() */
 
+  /* The arguments of all_gather_bytes(). */
   gconstpointer sent;
   gsize n_bytes;
   gsize *counts;
@@ -129,6 +133,8 @@ set_deadline (NcclGroup *self, gint64 timeout_ns)
   self->communicator.deadline_ns = tps_clock_now_ns () + timeout_ns;
 }
 
+/* Reports the end of a job and frees it. If the group is broken, even a job that has succeeded
+ * fails. */
 static void
 end_job (NcclGroup *self, Job *job)
 {
@@ -159,7 +165,7 @@ run_job (NcclGroup *self, Job *job)
   end_job (self, job);
 }
 
-/* Returns NULL if the group is stopping and its queue is empty. */
+/* Waits for a job and returns it. Returns NULL if the group is stopping and its queue is empty. */
 static Job *
 take_job (NcclGroup *self)
 {
@@ -258,7 +264,7 @@ nccl_abort (TpsProcessGroup *group)
   tps_mutex_unlock (&self->lock);
 }
 
-/* Frees the members that do not need the group's thread. */
+/* Frees the members that the group's thread does not free. */
 static void
 free_group (NcclGroup *self)
 {
@@ -335,6 +341,7 @@ read_unique_id (GBytes *value, ncclUniqueId *id, GError **error)
   return TRUE;
 }
 
+/* Announces this rank, and waits for the keys of all ranks. Sets `id`. */
 static gboolean
 meet (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id, GError **error)
 {
@@ -352,7 +359,7 @@ meet (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id, 
   return TRUE;
 }
 
-/* A group of one rank does not need the store. */
+/* Finds the unique id of the group. A group of one rank does not need the store. */
 static gboolean
 find_unique_id (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id,
                 GError **error)
