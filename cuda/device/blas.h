@@ -11,12 +11,13 @@
 
 G_BEGIN_DECLS
 
-/* Creates a handle that enqueues on `stream`. `device` must be the current device. If memory runs
- * out, unused memory of the pool is returned to the GPU, and the handle is created once more. The
- * caller owns the handle. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, even if a library is
- * missing, which the message names. */
+/* Creates a handle that enqueues on `stream`, owned by the caller. `device` must be the current
+ * device. If memory runs out, unused memory of the pool is returned to the GPU, and the handle is
+ * created once more. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, also if a library is missing,
+ * which the message names. */
 cublasHandle_t tps_cuda_blas_handle_new (TpsCudaDevice *device, cudaStream_t stream,
                                          GError **error);
+/* Frees a handle. Its device must be the current one. */
 void tps_cuda_blas_handle_free (cublasHandle_t handle);
 
 /* Implements the gemm slot of the backend; m, n and k must be > 0. Errors: RESOURCE_EXHAUSTED,

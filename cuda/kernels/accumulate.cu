@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of gradients. Bound: memory. FLOAT32 moves 12 bytes per element (two reads, one write),
- * scale 8. A thread handles V neighbouring elements at once if the arrays permit it. */
+/* Sums of gradients. The kernels are memory-bound: for FLOAT32 they move 12 bytes per element (two
+ * reads, one write), and `scale` moves 8. A thread handles V neighbouring elements at once if the
+ * arrays permit it. */
 
 #include <type_traits>
 
@@ -38,7 +39,8 @@ template <typename Type, int V> struct Add
   }
 };
 
-/* The product is rounded to the sum's type. Factor double: through a double. */
+/* Multiplies and rounds to the type of the sum. If Factor is gdouble, the product is computed in
+ * double. */
 template <typename Type, typename Factor, int V> struct Scale
 {
   using Sum = typename Type::Sum;
@@ -93,7 +95,7 @@ template <typename Type, typename Factor, int V> struct ScaleAdd
 
 template <int V> using Width = std::integral_constant<int, V>;
 
-/* Enqueues body_of (type, width) for all elements. */
+/* Enqueues the body that body_of (type, width) returns, for all elements. */
 template <typename Type, typename BodyOf>
 cudaError_t
 each_pack (cudaStream_t stream, Type type, gconstpointer sum, gconstpointer gradient, gsize n_elems,

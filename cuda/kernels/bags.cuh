@@ -9,6 +9,7 @@
 
 namespace tps {
 
+/* Returns the first position of `bag`, or n_indices for bag n_bags. */
 TPS_BODY gsize
 bag_start (const TpsBags &bags, gsize bag)
 {

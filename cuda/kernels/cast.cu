@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions and fills. Bound: memory, the bytes of both elements; for fills, of one. A thread
- * converts V neighbouring elements of at most 4 bytes at once if the arrays permit it. */
+/* Conversions and fills. The kernels are memory-bound: conversions move the bytes of both elements,
+ * fills the bytes of one. A thread converts V neighbouring elements of at most 4 bytes at once if
+ * the arrays permit it. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows of equal id, added by the tree of tree.cuh. Bound: memory; the rows once, and the sort of
- * groups.cu. */
+/* Rows of equal id, added by the tree of tree.cuh. The work is memory-bound: one read of the rows,
+ * and the sort of groups.cu. */
 
 #include <type_traits>
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The average of a sum, rounded once. Bound: memory, 8 bytes per element for FLOAT32, 6 for half
- * floats. A thread reads 16 bytes at once if the arrays permit it, and writes 16 or 8, because a
- * store of a single half float has an eighth of the bytes of a full access. */
+/* The average of a sum, rounded once. The kernel is memory-bound: 8 bytes per element for FLOAT32,
+ * 6 for half floats. A thread reads 16 bytes at once and writes 16 or 8 if the arrays permit it. A
+ * store of a single half float would have an eighth of the bytes of a full access. */
 
 #include <math.h>
 
@@ -13,8 +13,8 @@ namespace {
 
 using namespace tps;
 
-/* A quotient in double keeps enough of its digits for a single rounding; see
- * runtime/device/cpu/kernels/accumulate.c. */
+/* Returns the quotient, rounded to the type. A quotient in double has enough digits for this second
+ * rounding to equal a single rounding; see runtime/device/cpu/kernels/accumulate.c. */
 template <typename Type, typename Factor>
 TPS_BODY typename Type::Bits
 quotient (typename Type::Sum sum, Factor divisor)
@@ -22,10 +22,11 @@ quotient (typename Type::Sum sum, Factor divisor)
   return Type::of ((Factor) sum / divisor);
 }
 
-/* GPUs divide doubles many times slower than floats. So a half float is rounded from a float that
- * is rounded to odd (runtime/device/cpu/kernels/convert.h): of the two floats around the exact
- * quotient, it is the one with an odd last bit. The remainder tells on which side of the rounded
- * quotient the exact one lies. It is exact except for tiny numbers, which are divided as double. */
+/* GPUs divide doubles many times slower than floats. A half float is therefore rounded from a float
+ * that is rounded to odd (runtime/device/cpu/kernels/convert.h). Of the two floats around the exact
+ * quotient, this is the float with an odd last bit. The sign of the remainder shows on which side
+ * of the rounded quotient the exact quotient lies. The remainder is exact except for tiny numbers,
+ * which are divided as doubles. */
 template <typename Type>
 TPS_BODY typename Type::Bits
 half_quotient (gfloat sum, gfloat divisor)
@@ -62,7 +63,7 @@ quotient<BFloat16, gfloat> (gfloat sum, gfloat divisor)
   return half_quotient<BFloat16> (sum, divisor);
 }
 
-/* V neighbouring averages. */
+/* Computes V neighbouring averages. */
 template <typename Type, typename Factor, int V> struct Divide
 {
   using Item = Pack<typename Type::Sum, V>;

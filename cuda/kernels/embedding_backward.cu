@@ -2,8 +2,8 @@
 
 /* The gradient of a table from the gradient of its bags. Positions are grouped by id, and their
  * contributions are added by the tree of tree.cuh. For MAX, the cells of the maxima are grouped
- * instead; each is a row of one column there. Bound: memory; a row of the output's gradient for
- * each index, and the sort of groups.cu. */
+ * instead, and each cell counts as a row of one column. The work is memory-bound: one read of a row
+ * of the output's gradient for each index, and the sort of groups.cu. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -15,7 +15,7 @@ using namespace tps;
 
 /* -- terms -- */
 
-/* The contribution of a position: its bag's gradient, divided by the count for MEAN, times its
+/* The contribution of a position: the gradient of its bag, divided by the count for MEAN, times the
  * weight. */
 template <int V> struct BagTerms
 {
@@ -27,7 +27,7 @@ template <int V> struct BagTerms
   struct Loaded
   {
     Pack<gfloat, V> gradient;
-    gfloat weight; /* only set if there are weights */
+    gfloat weight; /* set only if there are weights */
   };
   TpsBags bags;
   const guint32 *bag_of; /* NULL: each position is a bag */
@@ -69,6 +69,7 @@ template <int V> struct BagTerms
   }
 };
 
+/* The contribution of a maximum: the gradient of its cell. */
 struct CellTerms
 {
   using Sum = gfloat;
@@ -93,8 +94,9 @@ struct CellTerms
   }
 };
 
-/* -- destinations of sums; sums for a dense gradient are added to 0, so that -0 becomes 0 -- */
+/* -- destinations of sums -- */
 
+/* Adds each sum to 0, so that -0 becomes 0. */
 template <int V> struct DenseRows
 {
   Groups groups;
@@ -122,7 +124,8 @@ template <int V> struct UniqueRows
   }
 };
 
-/* Writes a cell of a unique row, and zeros up to the next cell that has a sum. */
+/* Writes a cell of a unique row, and zeros up to the next cell that has a sum. The first such cell
+ * of a row also writes the zeros before it. */
 struct UniqueCells
 {
   Groups groups;
@@ -150,6 +153,7 @@ struct UniqueCells
 
 /* -- sums of rows -- */
 
+/* Returns true if the bag of a position is not simply the number of the position. */
 bool
 has_bag_numbers (const TpsBags &bags)
 {
@@ -164,7 +168,7 @@ struct Backward
   GroupRequest request;
 };
 
-/* `sink_of` creates a Sink from the groups. */
+/* Groups positions by id and sums their contributions. sink_of (groups) returns the Sink. */
 template <int V, typename SinkOf>
 cudaError_t
 sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
@@ -190,6 +194,7 @@ sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
                          scratch.take<typename T::Sums> (n_slots) });
 }
 
+/* As sum_bags(), for the cells of the maxima. */
 template <typename SinkOf>
 cudaError_t
 sum_cells (cudaStream_t stream, Backward b, SinkOf sink_of)
@@ -210,7 +215,7 @@ sum_cells (cudaStream_t stream, Backward b, SinkOf sink_of)
       T { groups, { b.gradient }, sink_of (groups), 1, scratch.take<typename T::Sums> (n_slots) });
 }
 
-/* Returns the description of the positions or cells to be grouped. */
+/* Returns the description of the positions, or for MAX of the cells, to be grouped. */
 Backward
 backward_of (const TpsBags *bags, const gfloat *gradient, const gint64 *argmax)
 {

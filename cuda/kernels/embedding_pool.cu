@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pools bags of rows into one row each. Bound: memory; the rows, the indices and the output.
+/* Pools the rows of each bag into one row. The kernels are memory-bound: they move the rows, the
+ * indices and the output.
  *
- * A thread handles V neighbouring columns of one bag and reads its rows in order, with several
- * loads in flight. If each index is a bag of its own, rows are copied: a team handles a few of
- * them, with all loads in flight. */
+ * A thread handles V neighbouring columns of one bag. It reads the rows of the bag in order, with
+ * several loads in flight. If each index is a bag of its own, rows are only copied: a team handles
+ * a few of them, with all loads in flight. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -17,7 +18,7 @@ using namespace tps;
 /* The number of rows that a thread loads before it adds the first of them. */
 constexpr int kAhead = 4;
 
-/* V elements of a row, as floats. */
+/* Returns V elements of a row as floats. */
 template <typename Type, int V>
 TPS_BODY Pack<gfloat, V>
 values_of (const Pack<typename Type::Bits, V> &elements)
@@ -46,7 +47,7 @@ template <typename Type, int V> struct Pool
     for (int v = 0; v < V; v++)
       sum->at[v] += bags.weights != nullptr ? weight * values.at[v] : values.at[v];
   }
-  /* Adds `n` rows, at most kAhead, after all of them are loaded. */
+  /* Adds `n` rows, at most kAhead. All of them are loaded before the first is added. */
   TPS_BODY void
   add_rows (gsize position, int n, gsize column, Item *sum) const
   {
@@ -89,7 +90,8 @@ template <typename Type, int V> struct Pool
   }
 };
 
-/* Copies rows `indices` of the table; kAhead rows are an item. */
+/* Copies the rows `indices` of the table. An item is kAhead rows. If the last item has fewer, its
+ * first row is loaded again and not stored. */
 template <typename Type, int V> struct Gather
 {
   using Elements = Pack<typename Type::Bits, V>;
@@ -136,6 +138,7 @@ template <typename Type, int V> struct Max
   Values *output;
   gint64 *argmax;
 
+  /* Replaces the maximum by a larger value of `row`. A NaN wins. */
   TPS_BODY void
   take (Item *largest, const Values &row, gint64 id, bool is_first) const
   {
@@ -189,7 +192,7 @@ template <typename Type, int V> struct Max
   }
 };
 
-/* The width of a team is the number of columns of a row, up to a warp. */
+/* The width of a team is the number of packs of a row, rounded up to 8, 16 or 32 threads. */
 template <typename Type, int V>
 cudaError_t
 gather (cudaStream_t stream, const TpsBags *bags, const Pack<typename Type::Bits, V> *table,

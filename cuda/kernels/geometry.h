@@ -12,8 +12,8 @@ G_BEGIN_DECLS
 /* The largest x dimension of a grid, on every generation. */
 #define TPS_CUDA_MAX_BLOCKS G_MAXINT32
 
-/* Computes the number of blocks for `n_items` with `per_block` items each; 0 if there are no items.
- * Returns FALSE if a grid cannot have so many blocks. */
+/* Computes the number of blocks for `n_items`, with `per_block` items in each; 0 if there are no
+ * items. Returns FALSE if a grid cannot have so many blocks. */
 static inline gboolean
 tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
 {
@@ -23,16 +23,16 @@ tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
   return blocks <= TPS_CUDA_MAX_BLOCKS;
 }
 
-/* Returns the number of columns for a thread: 4 (one access of 16 bytes) if all rows are aligned to
- * 16 bytes, otherwise 1. */
+/* Returns the number of columns that a thread handles at once: 4 (one access of 16 bytes) if all
+ * rows of the arrays are aligned to 16 bytes, otherwise 1. An array may be NULL. */
 static inline gsize
 tps_cuda_geometry_columns (gsize dim, gconstpointer a, gconstpointer b, gconstpointer c)
 {
   return (dim % 4 | ((gsize) a | (gsize) b | (gsize) c) % 16) == 0 ? 4 : 1;
 }
 
-/* Returns the number of low bits that distinguish -1 and the ids of [0, n), and by which -1 sorts
- * last: 2^bits is greater than n. */
+/* Returns the number of low bits that distinguish the ids in [0, n) and -1. If ids are sorted by
+ * these bits, -1 comes last, because 2^bits is greater than n. */
 static inline gint
 tps_cuda_geometry_id_bits (gint64 n)
 {

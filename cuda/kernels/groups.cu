@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Keys and positions are sorted, the first member of each group is marked, and a running sum of the
- * marks numbers the groups. Keys have 32 bits if that suffices, and only the bits that distinguish
- * keys are sorted. Bound: memory; the sort, and 20 bytes per id. */
+ * marks numbers the groups. Keys have 32 bits if that suffices. Only the bits that distinguish keys
+ * are sorted. The work is memory-bound: the sort, and 20 bytes per id. */
 
 #include "cuda/kernels/groups.cuh"
 
@@ -12,7 +12,8 @@
 namespace tps {
 namespace {
 
-/* Also finds the bag of each position, once, by a search. */
+/* Makes the keys and positions to be sorted. Also searches for the bag of each position, so that
+ * later steps need not. */
 template <typename Key> struct MakeKeys
 {
   using Item = Key;
@@ -40,7 +41,7 @@ template <typename Key> struct MakeKeys
   }
 };
 
-/* 1 for the first member of a group. */
+/* Writes 1 for the first member of each group, and 0 for the others. */
 template <typename Key> struct MarkGroups
 {
   using Item = guint32;
@@ -59,7 +60,7 @@ template <typename Key> struct MarkGroups
   }
 };
 
-/* 1 for the first of the cells of a row. */
+/* Writes 1 for the first cell of each row, and 0 for the others. */
 template <typename Key> struct MarkRows
 {
   using Item = guint32;
@@ -108,6 +109,7 @@ struct FindGroups
   }
 
 private:
+  /* Returns the number of the unique id, or of the unique row for cells, from 1. */
   TPS_BODY guint32
   id_number (gsize i) const
   {
@@ -137,7 +139,8 @@ template <typename Key> struct Arrays
   Temporary temporary;
 };
 
-/* Returns the larger of the sizes that the two steps need. */
+/* Sets the size of the memory that the sort and the running sum need, which is the larger of their
+ * sizes. */
 template <typename Key>
 cudaError_t
 measure (cudaStream_t stream, gsize n, int n_bits, Temporary *temporary)
@@ -152,6 +155,7 @@ measure (cudaStream_t stream, gsize n, int n_bits, Temporary *temporary)
   return code;
 }
 
+/* Allocates all arrays, and the bytes that the caller has requested, at once. */
 template <typename Key>
 cudaError_t
 allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *scratch,
@@ -184,7 +188,7 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
   return cudaSuccess;
 }
 
-/* Marks first members and numbers them. */
+/* Marks first members and numbers them, by a running sum of the marks. */
 template <typename Marks>
 cudaError_t
 number (cudaStream_t stream, Temporary *temporary, gsize n, const Marks &marks)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Positions of equal ids. The results lie in device memory, which is valid until the stream has
- * passed the work enqueued afterwards. Only the device knows the number of groups. */
+/* Groups of positions with equal ids. The results lie in device memory, which is valid for work
+ * that is enqueued before the Scratch ends. Only the device knows the number of groups. */
 
 #pragma once
 
@@ -11,29 +11,29 @@
 
 namespace tps {
 
-/* Positions are 32-bit numbers: larger numbers of ids are refused with cudaErrorInvalidValue. */
+/* Positions are 32-bit numbers. A larger number of ids is refused with cudaErrorInvalidValue. */
 constexpr gsize kMaxIds = G_MAXUINT32 - 1;
 
 struct GroupRequest
 {
-  /* -1 belongs to no group. */
+  /* The ids [n_ids]; -1 belongs to no group. */
   const gint64 *ids;
   gsize n_ids; /* > 0 */
-  /* 0: ids are grouped. Otherwise ids is [n_ids / dim, dim], and cells are grouped: ids[i] * dim +
-   * i % dim. */
+  /* 0: ids are grouped. Otherwise `ids` is [n_ids / dim, dim], and cells are grouped, whose keys
+   * are ids[i] * dim + i % dim. */
   gsize dim;
   /* Keys are in [0, bound) or -1; 0 means any id that is not negative. */
   gint64 bound;
-  /* The bags whose positions are grouped and numbered; NULL: bags have no numbers. At most 2^32 - 1
-   * bags. */
+  /* The bags whose positions are grouped and numbered, at most 2^32 - 1; NULL: bags have no
+   * numbers. */
   const TpsBags *bags;
 
-  /* Outputs: the unique ids, ascending, and their number. Both may be NULL. For cells: the unique
-   * rows of the cells. */
+  /* Outputs: the unique ids, ascending, and their number. For cells, these are the unique rows of
+   * the cells. Both may be NULL. */
   gint64 *unique_indices;
   gint64 *n_unique;
 
-  /* Bytes of the scratch memory for use by the caller afterwards. */
+  /* Bytes to allocate in addition, which the caller may take from the Scratch afterwards. */
   gsize n_extra_bytes;
 };
 
@@ -41,21 +41,23 @@ struct GroupRequest
  * with ascending positions. Keys are ascending. */
 struct Groups
 {
-  gsize n;                /* sorted positions; those without a group come last */
-  const guint32 *keys32;  /* [n] sorted, or NULL: */
-  const guint64 *keys64;  /* [n] */
-  const guint32 *order;   /* [n] */
-  const guint32 *numbers; /* [n] the group of a sorted position, from 1 */
-  const guint32 *rows;    /* [n] for cells: the index of the unique row, from 1 */
-  const guint32 *starts;  /* [n + 1] */
-  const guint32 *bag_of;  /* [n] the bag of an input position; NULL without bags */
-  const guint32 *n_groups;
+  gsize n;                 /* sorted positions; positions without a group come last */
+  const guint32 *keys32;   /* [n] sorted keys; NULL = the keys have 64 bits */
+  const guint64 *keys64;   /* [n] sorted keys; NULL = the keys have 32 bits */
+  const guint32 *order;    /* [n] positions in the order of their keys */
+  const guint32 *numbers;  /* [n] the group of a sorted position, from 1 */
+  const guint32 *rows;     /* [n] for cells: the index of the unique row, from 1 */
+  const guint32 *starts;   /* [n + 1] */
+  const guint32 *bag_of;   /* [n] the bag of an input position; NULL without bags */
+  const guint32 *n_groups; /* [1] */
 
+  /* Returns the key of sorted position `i`. */
   TPS_BODY guint64
   key_at (gsize i) const
   {
     return keys32 != nullptr ? keys32[i] : keys64[i];
   }
+  /* Returns true if sorted position `i` belongs to no group. */
   TPS_BODY bool
   is_none (gsize i) const
   {
@@ -63,7 +65,8 @@ struct Groups
   }
 };
 
-/* Enqueues the grouping. The memory of `groups` belongs to `scratch`, which must be unused. */
+/* Enqueues the grouping. The memory of `groups` belongs to `scratch`, which must be unused. Errors:
+ * cudaErrorInvalidValue (too many ids or bags), cudaErrorMemoryAllocation. */
 cudaError_t group_ids (cudaStream_t stream, const GroupRequest &request, Scratch *scratch,
                        Groups *groups);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The three forms of parallel work that all kernels use. The computation is a struct, the body;
- * only this header distributes it over threads.
+/* The three forms of parallel work that all kernels use. The computation is a struct, the body.
+ * Only this header distributes its items over threads.
  *
  *   each<Unroll> (stream, n, body)   items 0 … n - 1, with a few items per thread: body.load (i),
  *                                    then body.store (i, loaded). All loads of a thread precede
@@ -12,7 +12,7 @@
  *                                    (i) returns an item with its place, body.load (i, &item)
  *                                    loads its values, and body.store (i, item) follows. All finds
  *                                    of a thread precede its loads, so that a load does not wait
- *                                    for the place of another one. Only items below body.count (n)
+ *                                    for the place of another item. Only items below body.count (n)
  *                                    are used.
  *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i,
  *                                    team).
@@ -32,7 +32,7 @@
 
 namespace tps {
 
-/* V neighbouring values in one access. */
+/* V neighbouring values, which are read or written in one access. */
 template <typename T, int V> struct alignas (sizeof (T) * V) Pack
 {
   T at[V];
@@ -48,12 +48,13 @@ template <typename T, int V> struct alignas (sizeof (T) * V) Pack
 
 namespace tps {
 
-/* i = row * columns + column. Uses 32-bit division if possible, which is many times faster. */
+/* The row and the column of item i: i = row * columns + column. */
 struct Cell
 {
   gsize row, column;
 };
 
+/* Returns the cell of item `i`. Uses 32-bit division if possible, which is many times faster. */
 TPS_BODY Cell
 cell_of (gsize i, gsize columns)
 {

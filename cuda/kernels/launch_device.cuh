@@ -6,6 +6,7 @@
 
 namespace tps {
 
+/* Returns the value, a number or a Pack, of the thread `distance` lanes above in the team. */
 template <typename T>
 __device__ __forceinline__ T
 shuffle_down (unsigned mask, T value, int distance, int width)
@@ -22,7 +23,7 @@ shuffle_down (unsigned mask, Pack<T, V> value, int distance, int width)
   return value;
 }
 
-/* The value of the first thread. */
+/* Returns the value, a number or a Pack, of the first thread of the team. */
 template <typename T>
 __device__ __forceinline__ T
 shuffle_first (unsigned mask, T value, int width)
@@ -51,7 +52,7 @@ template <int Width> struct Team
     __syncwarp (mask ());
   }
 
-  /* f (i) for i in [0, n); a thread handles every Width-th i. */
+  /* Calls f (i) for i in [0, n). A thread handles every Width-th i. */
   template <typename F>
   TPS_BODY void
   each (gsize n, F f) const
@@ -83,7 +84,7 @@ private:
 };
 
 /* The items of a thread. If the thread has no item number `u`, its first item is loaded again and
- * not stored. This needs no branch, after which loads would wait for the loads before it. */
+ * not stored. This avoids a branch, after which loads would wait for the loads before it. */
 template <int Unroll> struct Share
 {
   gsize first, n;
@@ -156,6 +157,8 @@ __launch_bounds__ (TPS_CUDA_BLOCK_THREADS) teams_kernel (Body body, gsize n)
     body.run (item, team);
 }
 
+/* The functions of launch.cuh. Errors: cudaErrorInvalidConfiguration (too many items for a grid),
+ * and errors of the launch. */
 template <int Unroll, typename Body>
 cudaError_t
 each (cudaStream_t stream, gsize n, const Body &body)

@@ -1,18 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* launch.cuh without nvcc, for tests of the bodies. It does not model a GPU, but items are assigned
- * to blocks and threads as on a GPU, and the last block runs first: a body that relies on an order
- * between blocks fails. */
+ * to blocks and threads as on a GPU. The last block runs first, so that a body that relies on an
+ * order between blocks fails. */
 
 #pragma once
 
 extern "C"
 {
-  /* Implemented by the substitute for the CUDA runtime; a body runs between the two calls. */
+  /* Implemented by the substitute for the CUDA runtime. Bodies run between the two calls. */
   void tps_launch_on_host_begin (cudaStream_t stream);
   void tps_launch_on_host_end (cudaStream_t stream);
-  /* The number of blocks at each end of a grid that run, at least 1: a test of huge arrays leaves
-   * out the others. */
+  /* Returns the number of blocks that run at each end of a grid, at least 1. A test of huge arrays
+   * leaves out the blocks between them. */
   guint tps_launch_on_host_edge (void);
 }
 
@@ -33,7 +33,7 @@ template <int Width> struct Team
       f (i);
   }
 
-  /* The same tree as on a device. */
+  /* Reduces in the same tree as on a device. */
   template <typename F, typename Op>
   auto
   reduce (F f, Op op) const -> decltype (f (0))
@@ -49,7 +49,7 @@ template <int Width> struct Team
   }
 };
 
-/* run (block), for all blocks or for those at the ends of the grid. */
+/* Calls run (block) for all blocks, or for the blocks at the ends of the grid. */
 template <typename F>
 void
 run_blocks (cudaStream_t stream, guint n_blocks, F run)
@@ -66,7 +66,7 @@ run_blocks (cudaStream_t stream, guint n_blocks, F run)
   tps_launch_on_host_end (stream);
 }
 
-/* All loads precede the stores. */
+/* Runs the items of a thread. All loads precede the stores. */
 template <int Unroll, typename Body>
 void
 run_thread (gsize first, gsize n, const Body &body)
@@ -93,7 +93,7 @@ run_threads (cudaStream_t stream, gsize n, const Run &run)
     for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
       run (block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread);
   });
-  return cudaGetLastError (); /* as a launch on a device: an error that was not cleared */
+  return cudaGetLastError (); /* as after a launch on a device: an error that was not cleared */
 }
 
 template <int Unroll, typename Body>
@@ -104,7 +104,7 @@ each (cudaStream_t stream, gsize n, const Body &body)
                               [&] (gsize first) { run_thread<Unroll> (first, n, body); });
 }
 
-/* All finds precede the loads. */
+/* Runs the items of a thread. All finds precede the loads. */
 template <int Unroll, typename Body>
 void
 run_placed_thread (gsize first, gsize n, const Body &body)

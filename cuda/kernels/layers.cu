@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bias and ReLU. Bound: memory, 8 bytes per element; relu_backward 12, column_sum 4. A thread
- * handles V neighbouring elements at once if the arrays permit it. */
+/* Bias and ReLU. The kernels are memory-bound: 8 bytes per element, 12 for relu_backward, 4 for
+ * column_sum. A thread handles V neighbouring elements at once if the arrays permit it. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
@@ -36,8 +36,8 @@ template <int V> struct Bias
   }
 };
 
-/* A level of the tree of runtime/device/backend.h: sums of 32 rows; each thread handles a column of
- * one sum. */
+/* Computes a level of the tree of runtime/device/backend.h: sums of TPS_SUM_CHUNK rows. A thread
+ * handles a column of one sum. */
 struct ColumnChunks
 {
   using Item = gfloat;
@@ -182,6 +182,7 @@ tps_cuda_column_sum (cudaStream_t stream, gfloat *sums, const gfloat *values, gs
       levels[0] = scratch.take<gfloat> (n_first * columns);
       levels[1] = scratch.take<gfloat> (n_second * columns);
     }
+  /* The levels alternate between two arrays, because a level reads the sums of the previous one. */
   for (int level = 0; code == cudaSuccess && rows > TPS_SUM_CHUNK; level = 1 - level)
     {
       gsize n = chunks_of (rows);

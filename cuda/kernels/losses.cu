@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cross-entropy, with a warp for each row, and L1. Losses are added in levels, all in a fixed
- * order: the terms of each part, then parts of these sums. Bound: memory; cross-entropy 8 bytes per
- * element if rows fit into the caches, L1 12. */
+/* Cross-entropy, with a warp for each row, and L1. Losses are added in levels, in a fixed order:
+ * first the terms of each part, and then parts of these sums. The kernels are memory-bound: 8 bytes
+ * per element for cross-entropy if rows fit into the caches, 12 for L1. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"
@@ -12,7 +12,8 @@ namespace {
 
 using namespace tps;
 
-/* The items that a team adds up, and those that a thread loads before it uses the first. */
+/* The number of items that a team adds up, and the number that a thread loads before it uses the
+ * first. */
 constexpr gsize kPart = 1024;
 constexpr int kAhead = 4;
 
@@ -58,7 +59,7 @@ struct CrossEntropy
 };
 
 /* Adds the terms and writes the gradient in one pass. The gradient may be in place, because a
- * thread has read an item before it writes it. */
+ * thread reads an item before it writes the item. */
 template <int V> struct L1Part
 {
   using Floats = Pack<gfloat, V>;
@@ -81,7 +82,7 @@ template <int V> struct L1Part
   }
 
 private:
-  /* Every 32nd pack from `i` on; returns the sum of the terms. */
+  /* Handles every 32nd pack from `i` on, and returns the sum of the terms. */
   TPS_BODY gdouble
   pass (gsize i, gsize end) const
   {
@@ -103,6 +104,7 @@ private:
       }
     return sum;
   }
+  /* Writes the gradient of pack `i`, and returns the sum of its terms. */
   TPS_BODY gdouble
   use (gsize i, Floats a, const Floats &b) const
   {
@@ -121,7 +123,7 @@ private:
   }
 };
 
-/* sums[i] = the sum of part i of the numbers. */
+/* Computes sums[i], the sum of part i of the numbers. */
 struct SumParts
 {
   gdouble *sums;
@@ -139,7 +141,7 @@ struct SumParts
   }
 };
 
-/* mean = the sum of the parts / n, computed by one team. */
+/* Computes the mean, the sum of the parts / n, by one team. */
 struct Mean
 {
   gdouble *mean;
@@ -162,8 +164,8 @@ parts_of (gsize n)
   return n / kPart + (n % kPart != 0 ? 1 : 0);
 }
 
-/* Adds the parts up, kPart of them at a time, and divides by `n`. `parts` has room for two
- * levels. */
+/* Adds the parts up, kPart of them at a time, and divides by `n`. The sums of each level follow the
+ * parts in memory; see allocate_parts(). */
 cudaError_t
 finish_mean (cudaStream_t stream, gdouble *mean, gdouble *parts, gsize n_parts, gsize n)
 {
@@ -180,7 +182,8 @@ finish_mean (cudaStream_t stream, gdouble *mean, gdouble *parts, gsize n_parts, 
   return code == cudaSuccess ? teams<32> (stream, 1, Mean { mean, parts, n_parts, n }) : code;
 }
 
-/* Room for the parts and for the levels above them. Sets *parts to NULL if `loss` is NULL. */
+/* Allocates memory for the parts and for the levels above them. Sets *parts to NULL if `loss` is
+ * NULL. */
 cudaError_t
 allocate_parts (Scratch *scratch, const gdouble *loss, gsize n_parts, gdouble **parts)
 {

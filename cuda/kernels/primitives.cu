@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* CUB's radix sort and scan. Bound: memory. The sort moves keys and positions, 8 or 12 bytes per
- * pair, twice for each 8 bits that distinguish keys; the scan moves 8 bytes per number. Numbers of
- * items are 64-bit, as CUB's templates accept them. */
+/* CUB's radix sort and scan. Both are memory-bound. For each 8 bits that distinguish keys, the sort
+ * moves keys and positions (8 or 12 bytes per pair) twice. The scan moves 8 bytes per number.
+ * Numbers of items have 64 bits, which CUB's templates accept. */
 
 #include "cuda/kernels/primitives.cuh"
 

@@ -11,13 +11,15 @@
 
 namespace tps {
 
+/* Working space of a function in device memory. */
 struct Temporary
 {
   void *memory;
   gsize n_bytes;
 };
 
-/* Two buffers each for keys and positions. The buffers at `current` hold the input. */
+/* Two buffers for keys and two for positions. The buffers at `current` contain the input, and later
+ * the result. */
 template <typename Key> struct Pairs
 {
   Key *keys[2];
@@ -25,14 +27,14 @@ template <typename Key> struct Pairs
   int current;
 };
 
-/* Sorts by the lowest `n_bits` of the keys; the sort is stable. Updates `current` before it
- * returns. */
+/* Sorts `n` pairs by the lowest `n_bits` of the keys; the sort is stable. Updates `current` before
+ * it returns. */
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint32> *pairs, gsize n,
                         int n_bits);
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint64> *pairs, gsize n,
                         int n_bits);
 
-/* values[i] = values[0] + … + values[i]. */
+/* Sets values[i] = values[0] + … + values[i] for i in [0, n). */
 cudaError_t sum_inclusive (cudaStream_t stream, Temporary *temporary, guint32 *values, gsize n);
 
 } /* namespace tps */

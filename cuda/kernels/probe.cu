@@ -19,8 +19,8 @@ tps_cuda_probe (void)
   return cudaFuncGetAttributes (&attributes, (const void *) nothing);
 }
 
-/* Machine code runs on later minors of its generation. PTX, of the last generation in the list,
- * runs on all later generations. */
+/* Machine code also runs on later minor versions of its generation. The last generation in the list
+ * has PTX, which runs on all later generations. */
 gboolean
 tps_cuda_has_code_for (gint major, gint minor)
 {

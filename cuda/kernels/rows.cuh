@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums and maxima over a row by a team of 32. Lane l handles columns l, l + 32, … in ascending
- * order; then the lanes are combined as a tree. So every call gives the same bits. */
+/* Sums and maxima of a row by a team of 32 threads. Lane l handles columns l, l + 32, … in
+ * ascending order. Then the lanes are combined as a tree, so that every call gives the same
+ * bits. */
 
 #pragma once
 
@@ -11,7 +12,8 @@
 
 namespace tps {
 
-/* As on the CPU: a NaN is never the larger value. columns must be > 0. */
+/* Returns the maximum of x [columns]; `columns` must be > 0. As on the CPU, a NaN is never the
+ * larger value. */
 template <typename Team>
 TPS_BODY gfloat
 row_max (const Team &team, const gfloat *x, gsize columns)
@@ -29,6 +31,7 @@ row_max (const Team &team, const gfloat *x, gsize columns)
       larger);
 }
 
+/* Returns the sum of term (i) for i in [0, columns). */
 template <typename Team, typename F>
 TPS_BODY gdouble
 row_sum (const Team &team, gsize columns, F term)

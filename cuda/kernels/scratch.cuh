@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory allocated for kernels; cuda/device/memory.c describes the policy of its pool. */
+/* Memory that is allocated for kernels. cuda/device/memory.c describes the policy of its pool. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace tps {
 
-/* Memory of a stream, which is returned to the stream at the end of the scope. All work enqueued
- * until then may use it. */
+/* Memory of a stream, which is returned to the stream at the end of the scope. All work that is
+ * enqueued until then may use it. */
 class Scratch
 {
 public:
@@ -23,13 +23,13 @@ public:
   {
     if (memory_ != nullptr)
       if (cudaFreeAsync (memory_, stream_) != cudaSuccess)
-        /* Clears the error, which the next launch would report otherwise; a lost device reports it
+        /* Clears the error, which the next launch would report otherwise. A lost device reports it
          * again. */
         cudaGetLastError ();
   }
 
-  /* Must be called once. If memory runs out, unused memory of the pool is returned to the GPU and
-   * the allocation is tried again. */
+  /* Allocates the memory; must be called once. If memory runs out, unused memory of the pool is
+   * returned to the GPU and the allocation is tried again. */
   cudaError_t
   allocate (gsize n_bytes)
   {
@@ -52,6 +52,7 @@ public:
     used_ += bytes_of<T> (n);
     return taken;
   }
+  /* Returns the number of bytes that take() uses for `n` elements. */
   template <typename T>
   static gsize
   bytes_of (gsize n)
@@ -69,7 +70,7 @@ private:
     if (cudaGetDevice (&device) != cudaSuccess
         || cudaDeviceGetDefaultMemPool (&pool, device) != cudaSuccess
         || cudaMemPoolTrimTo (pool, 0) != cudaSuccess)
-      cudaGetLastError (); /* clears the error: the second attempt decides */
+      cudaGetLastError (); /* clears the error, since the second attempt decides */
   }
 
   cudaStream_t stream_;

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic gradient descent, dense and by rows; formula: runtime/device/cpu/kernels/descent.c.
- * Bound: memory, 12 bytes per element, 20 with momentum. */
+/* Stochastic gradient descent, dense and by rows. The formula is in
+ * runtime/device/cpu/kernels/descent.c. The kernel is memory-bound: 12 bytes per element, 20 with
+ * momentum. */
 
 #include "cuda/kernels/update_rows.cuh"
 
@@ -9,7 +10,7 @@ namespace {
 
 using namespace tps;
 
-/* Unused terms are not computed, so that -0 and infinities give the CPU's bits. */
+/* Unused terms are not computed, so that -0 and infinities give the same bits as on the CPU. */
 template <bool HasMomentum, bool HasDecay> struct Sgd
 {
   gfloat learning_rate, momentum, weight_decay;

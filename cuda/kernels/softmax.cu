@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Softmax of rows, with a warp for each row. Sums are in double, as on the CPU. Bound: memory, 8
- * bytes per element if rows fit into the caches; backward 12. */
+/* Softmax of rows, with a warp for each row. Sums are computed in double, as on the CPU. The
+ * kernels are memory-bound: 8 bytes per element if rows fit into the caches, 12 for the backward
+ * pass. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"

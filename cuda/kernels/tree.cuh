@@ -1,25 +1,25 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are
- * terms of the next level.
+ * the terms of the next level. There are three steps:
  *
- *   Chunks       one thread per group of one chunk                        -> the group's sum
- *                one thread per chunk of the longer groups                -> its slot
- *   Supers       one thread per 32 chunks of a group, but not the first 32
- *                                                                         -> the first one's slot
- *   LongGroups   one thread per longer group, for the remaining sums      -> the group's sum
+ *   step         threads                                                  destination
+ *   Chunks       one for each group of one chunk                          sum of the group
+ *                one for each chunk of the longer groups                  slot of the chunk
+ *   Supers       one for each 32 chunks of a group, but not the first 32  slot of the first chunk
+ *   LongGroups   one for each longer group, for the remaining sums        sum of the group
  *
- * Each thread handles V neighbouring columns. So an id with 100,000 duplicates is added by 3,125
- * threads, then by 98, then by one thread that adds 98 + 4 numbers. Groups are found from sorted
- * positions, without a search, and their number need not be known:
+ * Each thread handles V neighbouring columns. The sum of an id with 100,000 duplicates thus takes
+ * 3,125 threads, then 97 threads, and then one thread that adds 32 + 98 + 4 numbers. Groups are
+ * found from sorted positions, without a search, and their number need not be known:
  *
- *   - A group of more than 32 that begins in the window [32 w, 32 w + 32) covers position 32 (w +
- *     1), so there is at most one.
+ *   - A group of more than 32 terms that begins in the window [32 w, 32 w + 32) covers position
+ *     32 (w + 1), so there is at most one.
  *   - A later chunk that begins in the window belongs to the group that covers position 32 w, so
  *     there is at most one.
  *
- * Therefore a window has two slots: for a chunk that is the first of its group, and for a chunk
- * that is not. */
+ * A window therefore has two slots: one for a chunk that is the first of its group, and one for a
+ * chunk that is not. */
 
 #pragma once
 
@@ -34,6 +34,7 @@ constexpr gsize kSuper = kChunk * kChunk;
 /* The number of terms that a thread loads before it adds the first of them. */
 constexpr int kTermsAhead = 4;
 
+/* Returns the number of windows of `window` positions for `n` positions. */
 TPS_BODY gsize
 windows_of (gsize n, gsize window)
 {
@@ -47,9 +48,10 @@ tree_slots (gsize n)
   return n > kChunk ? 2 * windows_of (n, kChunk) : 0;
 }
 
-/* The inputs of all steps. Terms: using Sum, Place, Loaded; Place find (position); Loaded load
- * (place, pack); Pack<Sum, V> value (place, loaded). A thread first finds several terms, then loads
- * all of them, and then computes their values. Sink: store (group, pack, sum). */
+/* The inputs of all steps. Terms must have the types Sum, Place and Loaded, and the functions Place
+ * find (position), Loaded load (place, pack) and Pack<Sum, V> value (place, loaded). A thread first
+ * finds several terms, then loads all of them, and then computes their values. Sink must have the
+ * function store (group, pack, sum). */
 template <int V, typename Terms, typename Sink> struct Tree
 {
   using Sums = Pack<typename Terms::Sum, V>;
@@ -59,6 +61,7 @@ template <int V, typename Terms, typename Sink> struct Tree
   gsize n_packs; /* of a row, > 0 */
   Sums *slots;   /* [tree_slots (n), n_packs] */
 
+  /* A group: its number, from 0, and its sorted positions [begin, end). */
   struct Span
   {
     gsize number, begin, end;
@@ -72,12 +75,14 @@ template <int V, typename Terms, typename Sink> struct Tree
 
     return { number, groups.starts[number], groups.starts[number + 1] };
   }
+  /* Returns true if `group` is a group, not the positions without a group, and has more than one
+   * chunk. */
   TPS_BODY bool
   is_long (const Span &group) const
   {
     return group.end - group.begin > kChunk && group.number < *groups.n_groups;
   }
-  /* Finds the long group that begins in window `w`. */
+  /* Finds the long group that begins in window `w`. Returns false if there is none. */
   TPS_BODY bool
   find_long (gsize w, Span *group) const
   {
@@ -88,8 +93,8 @@ template <int V, typename Terms, typename Sink> struct Tree
     *group = group_at (after);
     return group->begin / kChunk == w && is_long (*group);
   }
-  /* Finds the part of `size` terms, other than the first of its group, that begins in window `w` of
-   * that size. */
+  /* Finds the part of `size` terms that begins in window `w` of that size, other than the first
+   * part of its group. Returns false if there is none. */
   TPS_BODY bool
   find_later (gsize w, gsize size, Span *group, gsize *begin) const
   {
@@ -111,7 +116,7 @@ template <int V, typename Terms, typename Sink> struct Tree
     for (int v = 0; v < V; v++)
       sum->at[v] += term.at[v];
   }
-  /* Adds the terms one after the other; there is at least one. */
+  /* Adds the terms of sorted positions [i, end), at least one, one after the other. */
   TPS_BODY Sums
   add_terms (gsize i, gsize end, gsize pack) const
   {
@@ -135,8 +140,8 @@ template <int V, typename Terms, typename Sink> struct Tree
       }
     return sum;
   }
-  /* Adds chunks k, k + stride, … below `end`, at most 32 of them, of a group that begins at
-   * `begin`. */
+  /* Adds the slots of chunks k, k + stride, … below `end`, at most 32 of them, of a group that
+   * begins at `begin`. */
   TPS_BODY Sums
   add_slots (gsize begin, gsize k, gsize stride, gsize end, gsize pack) const
   {
@@ -158,7 +163,8 @@ template <int V, typename Terms, typename Sink> struct Tree
   }
 };
 
-/* The first items are slots, the others groups: both in one launch. */
+/* Adds chunks of long groups and whole short groups, both in one launch. The first items are slots,
+ * the others are groups. */
 template <typename T> struct Chunks
 {
   using Item = int;
@@ -204,6 +210,7 @@ private:
   }
 };
 
+/* Adds parts of 32 chunks, other than the first part of a group. Items are windows of kSuper. */
 template <typename T> struct Supers
 {
   using Item = int;
@@ -229,7 +236,7 @@ template <typename T> struct Supers
   }
 };
 
-/* Items are windows. */
+/* Adds the remaining sums of long groups. Items are windows. */
 template <typename T> struct LongGroups
 {
   using Item = int;
@@ -251,7 +258,7 @@ template <typename T> struct LongGroups
     gsize n_chunks = windows_of (group.end - group.begin, kChunk);
     typename T::Sums sum = tree.add_slots (group.begin, 0, 1, n_chunks, cell.column);
 
-    /* Each level works in place: the sum of 32 chunks replaces the first of them. */
+    /* Each level works in place: the sum of 32 slots replaces the first of them. */
     for (gsize stride = kChunk; stride < n_chunks; stride *= kChunk)
       {
         *tree.slot (group.begin, 0, cell.column) = sum;

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types and their conversions. The source is the CPU's
- * (runtime/device/cpu/kernels/convert.h and stochastic_bits.h), also compiled for the GPU, so that
- * the bits are the same. */
+/* Element types and their conversions. They use the source of the CPU
+ * (runtime/device/cpu/kernels/convert.h and stochastic_bits.h), which is compiled for the GPU too,
+ * so that the bits are the same. */
 
 #pragma once
 
@@ -16,8 +16,9 @@
 
 namespace tps {
 
-/* Bits: the representation of an element in memory. Value: an arithmetic type that represents every
- * element exactly. of() rounds once, to nearest; with random bits, stochastically. */
+/* Bits is the representation of an element in memory. Value is an arithmetic type that represents
+ * every element exactly. Sum is the type of sums of gradients. of() rounds once, to nearest; with
+ * random bits it rounds stochastically. */
 
 struct Float32
 {
@@ -205,7 +206,7 @@ struct Int64
   }
 };
 
-/* Calls f (Type {}) for the type of `dtype`; other dtypes are a bug of the caller. */
+/* Calls f (Type {}) for the type of `dtype`. Any other dtype is a bug in the caller. */
 
 template <typename F>
 cudaError_t
@@ -241,8 +242,8 @@ for_type (TpsDType dtype, F f)
     }
 }
 
-/* Calls f (type, factor). A factor that a float can represent is used as a float, with the same
- * bits (see runtime/device/cpu/kernels/accumulate.c); FLOAT64 always uses a double. */
+/* Calls f (type, factor). A factor that a float can represent is passed as a float, which gives the
+ * same bits (see runtime/device/cpu/kernels/accumulate.c). FLOAT64 always uses a double. */
 template <typename F>
 cudaError_t
 for_float_type_and_factor (TpsDType dtype, gdouble factor, F f)

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers whose values do not depend on each other: a rule for one value. A thread updates V
+/* Optimizers that update each value independently, by a rule for one value. A thread updates V
  * neighbouring values of a row, with vector loads, and reads the indices of its rows before their
- * values. Types and roundings of rows are template parameters, so that FLOAT32 rows have no code
- * for them. */
+ * values. The types and roundings of rows are template parameters, so that FLOAT32 rows need no
+ * code for them. */
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace tps {
 
-/* The storage of rows: Bits, value(), and the rounding of updated values. Row has the data of one
- * row that its columns share. */
+/* A Rounding describes the storage of rows: Bits, value(), and the rounding of updated values. Its
+ * Row contains the data that the columns of one row share. */
 
 template <typename Type> struct Nearest
 {
@@ -24,7 +24,7 @@ template <typename Type> struct Nearest
   struct Row
   {
   };
-  static constexpr bool kNeedsPlace = false; /* rounding uses the row and the column of a value */
+  static constexpr bool kNeedsPlace = false; /* whether rounding uses row and column */
 
   static TPS_BODY gfloat
   value (Bits bits)
@@ -46,7 +46,7 @@ template <typename Type> struct Nearest
 template <typename Type> struct Stochastic
 {
   using Bits = typename Type::Bits;
-  using Row = guint64; /* the key of its random bits */
+  using Row = guint64; /* the key of the random bits of a row */
   static constexpr bool kNeedsPlace = true;
 
   guint64 step_key;
@@ -69,7 +69,7 @@ template <typename Type> struct Stochastic
   }
 };
 
-/* Calls f (rounding) for the rows of step `step`; other dtypes are a bug of the caller. */
+/* Calls f (rounding) for the rows of step `step`. Any other dtype is a bug in the caller. */
 
 template <typename Type, typename F>
 cudaError_t
@@ -98,6 +98,7 @@ for_rows (const TpsRowUpdate &update, gint64 step, F f)
     }
 }
 
+/* Returns the row of the table that update number `i` changes. */
 TPS_BODY gsize
 row_of (const TpsRowUpdate &update, gsize i)
 {
@@ -111,14 +112,14 @@ used_rows (const TpsRowUpdate &update)
   return update.n_used != nullptr ? (gsize) *update.n_used : update.n_rows;
 }
 
-/* One value with its gradient and its N numbers of state. */
+/* A value with its gradient and its N numbers of state. */
 template <int N> struct Value
 {
   gfloat value, gradient, state[N > 0 ? N : 1];
 };
 
-/* Rule: void step (Value<N> *), constant. State k of column c lies at state[(row * N + k) * dim +
- * c]. */
+/* Updates rows by a Rule, which must have the function void step (Value<N> *) const. State k of
+ * column c lies at state[(row * N + k) * dim + c]. */
 template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
 {
   using Bits = typename Rounding::Bits;
@@ -140,8 +141,8 @@ template <int N, int V, typename Rule, typename Rounding> struct UpdateRows
 
     return MIN (n, n_used);
   }
-  /* If all rows are updated in their order, and the state has the layout of the values, they are
-   * handled as one long row. This saves a division. */
+  /* Finds the place of an item. If all rows are updated in their order, and the state has the
+   * layout of the values, they are handled as one long row. This saves a division. */
   TPS_BODY Item
   find (gsize i) const
   {
@@ -210,7 +211,7 @@ update_packs (cudaStream_t stream, const TpsRowUpdate &update, gint64 step, cons
   });
 }
 
-/* `step` is the number of the step. */
+/* Enqueues step number `step` of `rule` for the rows of `update`. */
 template <int N, typename Rule>
 cudaError_t
 update_rows (cudaStream_t stream, const TpsRowUpdate *update, gint64 step, const Rule &rule)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula: runtime/device/cpu/optimizer/adagrad.c. Bound: memory, 20 bytes per value. */
+/* The formula is in runtime/device/cpu/optimizer/adagrad.c. The kernel is memory-bound: 20 bytes
+ * per value. */
 
 #include "cuda/kernels/update_rows.cuh"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula: runtime/device/cpu/optimizer/adam.c. Bound: memory, 28 bytes per value. */
+/* The formula is in runtime/device/cpu/optimizer/adam.c. The kernel is memory-bound: 28 bytes per
+ * value. */
 
 #include "cuda/kernels/update_rows.cuh"
 

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. A team has 16
- * partial sums. Each of its threads holds V neighbouring ones, so that it reads V neighbouring
- * values at once. Every step of the reduction, first in the team and then in a thread, combines the
- * upper half of the sums with the lower half. A team updates two rows, whose reads are in flight
- * together. Bound: memory, 12 bytes per value and 8 per row; the second read of a row comes from
- * the cache. */
+/* The formula and the order of the squares are in runtime/device/cpu/optimizer/rowwise_adagrad.c.
+ *
+ * A team has 16 partial sums. Each of its threads holds V neighbouring sums, so that it reads V
+ * neighbouring values at once. Every step of the reduction, first in the team and then in a thread,
+ * adds the upper half of the sums to the lower half. A team updates two rows, whose reads are in
+ * flight together. The kernel is memory-bound: 12 bytes per value and 8 per row. The second read of
+ * a row comes from the cache. */
 
 #include "cuda/kernels/update_rows.cuh"
 
@@ -21,7 +22,7 @@ template <int V, typename Rounding> struct RowwiseAdagrad
   static constexpr int kThreads = kLanes / V;
   using Values = Pack<typename Rounding::Bits, V>;
   using Gradient = Pack<gfloat, V>;
-  using Sums = Pack<gfloat, kRows * V>; /* of row r: from r * V on */
+  using Sums = Pack<gfloat, kRows * V>; /* the sums of row r begin at r * V */
   struct Row
   {
     gsize index;
@@ -42,14 +43,14 @@ template <int V, typename Rounding> struct RowwiseAdagrad
 
     if (first >= n_used)
       return;
-    /* If there is no second row, the first one is read twice and updated once. */
+    /* If there is no second row, the first row is read twice and updated once. */
     int n_rows = n_used - first < kRows ? (int) (n_used - first) : kRows;
     Row rows[kRows];
     gfloat sums[kRows];
 
     for (int r = 0; r < kRows; r++)
       rows[r] = find_row (first + (gsize) (r < n_rows ? r : 0));
-    for (int r = 0; r < kRows; r++) /* in flight together with the values */
+    for (int r = 0; r < kRows; r++) /* these loads are in flight together with the values */
       sums[r] = *rows[r].state;
     Sums squares = team.reduce ([&] (int lane) { return add_squares (rows, (gsize) lane); },
                                 [] (const Sums &a, const Sums &b) { return add (a, b); });
@@ -83,6 +84,7 @@ private:
     return gradient + weight_decay * value;
   }
 
+  /* Returns the partial sums of the squares of thread `lane`, for all rows. */
   TPS_BODY Sums
   add_squares (const Row *rows, gsize lane) const
   {
@@ -119,6 +121,7 @@ private:
     return sums;
   }
 
+  /* Returns the sum of the partial sums of row `r`. */
   static TPS_BODY gfloat
   combine (const Sums &all, int r)
   {

@@ -26,6 +26,7 @@ typedef pthread_t TpsThread;
 
 #define TPS_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
 
+/* Aborts unless `rc`, the result of a pthread function, is 0. */
 static inline void
 tps_sync_check (int rc)
 {
@@ -33,6 +34,7 @@ tps_sync_check (int rc)
     g_error ("pthread call failed: %s", g_strerror (rc));
 }
 
+/* Initialises a mutex, and later releases its resources. The mutex must be unlocked then. */
 static inline void
 tps_mutex_init (TpsMutex *mutex)
 {
@@ -45,6 +47,8 @@ tps_mutex_clear (TpsMutex *mutex)
   tps_sync_check (pthread_mutex_destroy (mutex));
 }
 
+/* Locks a mutex, which the calling thread must not hold, and unlocks a mutex that it holds. Locking
+ * blocks until the mutex is free. Thread: any. */
 static inline void
 tps_mutex_lock (TpsMutex *mutex)
 {
@@ -57,9 +61,10 @@ tps_mutex_unlock (TpsMutex *mutex)
   tps_sync_check (pthread_mutex_unlock (mutex));
 }
 
-/* Any number of readers, or one writer. */
+/* A lock for any number of readers or one writer. */
 typedef pthread_rwlock_t TpsRwLock;
 
+/* Initialises a lock, and later releases its resources. No thread may hold the lock then. */
 static inline void
 tps_rw_lock_init (TpsRwLock *lock)
 {
@@ -72,25 +77,31 @@ tps_rw_lock_clear (TpsRwLock *lock)
   tps_sync_check (pthread_rwlock_destroy (lock));
 }
 
+/* Takes the lock as one of its readers. Blocks while a writer holds it. The calling thread must not
+ * hold the lock already. Thread: any. */
 static inline void
 tps_rw_lock_read (TpsRwLock *lock)
 {
   tps_sync_check (pthread_rwlock_rdlock (lock));
 }
 
+/* Takes the lock as its writer. Blocks while another thread holds it. The calling thread must not
+ * hold the lock already. Thread: any. */
 static inline void
 tps_rw_lock_write (TpsRwLock *lock)
 {
   tps_sync_check (pthread_rwlock_wrlock (lock));
 }
 
+/* Gives the lock back. The calling thread must hold it, as a reader or as the writer. */
 static inline void
 tps_rw_lock_unlock (TpsRwLock *lock)
 {
   tps_sync_check (pthread_rwlock_unlock (lock));
 }
 
-/* Initialises a condition, which waits on the monotonic clock. */
+/* Initialises a condition, which waits on the monotonic clock, and later releases its resources. No
+ * thread may wait for the condition then. */
 static inline void
 tps_cond_init (TpsCond *cond)
 {
@@ -108,6 +119,8 @@ tps_cond_clear (TpsCond *cond)
   tps_sync_check (pthread_cond_destroy (cond));
 }
 
+/* Unlocks `mutex`, which the calling thread must hold, waits for a signal, and locks it again. May
+ * return without a signal, so the caller must check its predicate in a loop. Thread: any. */
 static inline void
 tps_cond_wait (TpsCond *cond, TpsMutex *mutex)
 {
@@ -129,12 +142,15 @@ tps_cond_wait_until (TpsCond *cond, TpsMutex *mutex, gint64 deadline_ns)
   return TRUE;
 }
 
+/* Wakes one thread that waits for the condition, if there is one. The mutex need not be locked.
+ * Thread: any. */
 static inline void
 tps_cond_signal (TpsCond *cond)
 {
   tps_sync_check (pthread_cond_signal (cond));
 }
 
+/* Wakes all threads that wait for the condition. The mutex need not be locked. Thread: any. */
 static inline void
 tps_cond_broadcast (TpsCond *cond)
 {
@@ -154,28 +170,33 @@ tps_clock_now_ns (void)
 
 #ifndef __cplusplus /* tests in C++17 have no C11 atomics */
 
-/* Reference counts start at 1; tps_refcount_dec() returns TRUE to the caller that must free the
- * object. */
+/* The number of references to an object. */
 typedef atomic_uint TpsRefcount;
 
+/* Starts a count at 1, for the reference of the creator. */
 static inline void
 tps_refcount_init (TpsRefcount *refcount)
 {
   atomic_init (refcount, 1);
 }
 
+/* Adds a reference. The caller must have one already. Thread: any. */
 static inline void
 tps_refcount_inc (TpsRefcount *refcount)
 {
   atomic_fetch_add_explicit (refcount, 1, memory_order_relaxed);
 }
 
+/* Removes a reference. Returns TRUE if it was the last one; the caller must then free the object,
+ * and sees all earlier changes by threads that had a reference. Thread: any. */
 static inline gboolean
 tps_refcount_dec (TpsRefcount *refcount)
 {
   return atomic_fetch_sub_explicit (refcount, 1, memory_order_acq_rel) == 1;
 }
 
+/* Returns TRUE if the caller has the only reference, and sees all earlier changes by threads that
+ * had one. Thread: any. */
 static inline gboolean
 tps_refcount_is_one (TpsRefcount *refcount)
 {

@@ -83,6 +83,8 @@ typedef struct
   } value;
 } TpsTraceField;
 
+/* Returns a field with a text, which is borrowed until tps_trace() returns; NULL = the field is
+ * left out. `key` is static. Thread: any. */
 static inline TpsTraceField
 tps_field_text (const gchar *key, const gchar *text)
 {
@@ -92,6 +94,7 @@ tps_field_text (const gchar *key, const gchar *text)
   return field;
 }
 
+/* Returns a field with a signed integer. `key` is static. Thread: any. */
 static inline TpsTraceField
 tps_field_int (const gchar *key, gint64 integer)
 {
@@ -101,6 +104,7 @@ tps_field_int (const gchar *key, gint64 integer)
   return field;
 }
 
+/* Returns a field with an unsigned integer, such as a count. `key` is static. Thread: any. */
 static inline TpsTraceField
 tps_field_uint (const gchar *key, guint64 count)
 {
@@ -110,6 +114,7 @@ tps_field_uint (const gchar *key, guint64 count)
   return field;
 }
 
+/* Returns a field with a real number. `key` is static. Thread: any. */
 static inline TpsTraceField
 tps_field_real (const gchar *key, gdouble real)
 {
@@ -119,6 +124,7 @@ tps_field_real (const gchar *key, gdouble real)
   return field;
 }
 
+/* Returns a field with a truth value. `key` is static. Thread: any. */
 static inline TpsTraceField
 tps_field_bool (const gchar *key, gboolean flag)
 {
