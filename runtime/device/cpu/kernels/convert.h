@@ -17,8 +17,7 @@
 
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* The next four functions reinterpret the bits of a value. */
-
+/* Returns the bits of a float. */
 TPS_INLINE guint32
 convert_bits_of_f32 (gfloat value)
 {
@@ -28,6 +27,7 @@ convert_bits_of_f32 (gfloat value)
   return bits;
 }
 
+/* Returns the float with these bits. */
 TPS_INLINE gfloat
 convert_f32_of_bits (guint32 bits)
 {
@@ -37,6 +37,7 @@ convert_f32_of_bits (guint32 bits)
   return value;
 }
 
+/* Returns the bits of a double. */
 TPS_INLINE guint64
 convert_bits_of_f64 (gdouble value)
 {
@@ -46,6 +47,7 @@ convert_bits_of_f64 (gdouble value)
   return bits;
 }
 
+/* Returns the double with these bits. */
 TPS_INLINE gdouble
 convert_f64_of_bits (guint64 bits)
 {
@@ -55,12 +57,14 @@ convert_f64_of_bits (guint64 bits)
   return value;
 }
 
+/* Returns the float of a bfloat16, which is exact. */
 TPS_INLINE gfloat
 convert_bf16_to_f32 (guint16 bits)
 {
   return convert_f32_of_bits ((guint32) bits << 16);
 }
 
+/* Returns the bits of the nearest bfloat16. A NaN stays a NaN and becomes quiet. */
 TPS_INLINE guint16
 convert_f32_to_bf16 (gfloat value)
 {
@@ -71,7 +75,8 @@ convert_f32_to_bf16 (gfloat value)
   return (guint16) ((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* Changes the exponent to the bias of float. One exact subtraction normalises subnormals. */
+/* Returns the float of a float16, which is exact. Changes the exponent to the bias of float. One
+ * exact subtraction normalises subnormals. */
 TPS_INLINE gfloat
 convert_f16_to_f32 (guint16 half)
 {
@@ -86,7 +91,8 @@ convert_f16_to_f32 (guint16 half)
   return convert_f32_of_bits (bits | sign);
 }
 
-/* Adding 0.5 makes the floating-point adder round a subnormal result to a multiple of 2^-24. */
+/* Returns the bits of the nearest float16. Adding 0.5 makes the floating-point adder round a
+ * subnormal result to a multiple of 2^-24. */
 TPS_INLINE guint16
 convert_f32_to_f16 (gfloat value)
 {
@@ -124,12 +130,14 @@ convert_f64_to_f32_odd (gdouble value)
   return convert_f32_of_bits ((subnormal & is_tiny) | (normal & ~is_tiny) | sign);
 }
 
+/* Returns the bits of the nearest float16, rounded once. */
 TPS_INLINE guint16
 convert_f64_to_f16 (gdouble value)
 {
   return convert_f32_to_f16 (convert_f64_to_f32_odd (value));
 }
 
+/* Returns the bits of the nearest bfloat16, rounded once. */
 TPS_INLINE guint16
 convert_f64_to_bf16 (gdouble value)
 {
@@ -148,6 +156,7 @@ convert_i64_to_f64_odd (gint64 value)
   return value < 0 ? -result : result;
 }
 
+/* Truncates towards zero and saturates; NaN gives 0. */
 TPS_INLINE gint32
 convert_f64_to_i32 (gdouble value)
 {
@@ -157,6 +166,7 @@ convert_f64_to_i32 (gdouble value)
   return (gint32) (bounded == bounded ? bounded : 0);
 }
 
+/* Truncates towards zero and saturates; NaN gives 0. */
 TPS_INLINE gint64
 convert_f64_to_i64 (gdouble value)
 {
@@ -165,6 +175,7 @@ convert_f64_to_i64 (gdouble value)
   return value >= 0x1p63 ? G_MAXINT64 : (gint64) value;
 }
 
+/* Saturates. */
 TPS_INLINE gint32
 convert_i64_to_i32 (gint64 value)
 {
