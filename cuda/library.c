@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
+/* Appends the name of a device and, if CUDA provides them, its model, generation and memory. */
 static void
 add_words (GString *words, const gchar *separator, TpsCudaDevice *device)
 {

@@ -55,7 +55,7 @@ check_alive (TpsCudaDevice *device, GError **error)
 
 /* -- starting a device -- */
 
-#define MAX_DEVICES 64 /* that tps_cuda_device_enter_any() can find */
+#define MAX_DEVICES 64 /* devices that tps_cuda_device_enter_any() can find */
 
 static _Atomic guint64 started_devices; /* one bit for each started device */
 

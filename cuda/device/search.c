@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 
+/* Adds the folders into which NVIDIA's Python packages install libraries. */
 static void
 add_python_folders (GPtrArray *folders, const gchar *prefix)
 {

@@ -59,7 +59,7 @@ reduce_in_place (TpsCollectives *self, gpointer data, gsize n_elems, GError **er
                                      "all-reduce", error);
 }
 
-/* Sums data in device memory, which need the event of a slot but not its buffer. */
+/* Sums data in device memory. Uses the event of a slot, but not its buffer. */
 static gboolean
 reduce_on_device (TpsCollectives *self, gfloat *data, gsize n_elems, GError **error)
 {
@@ -71,6 +71,7 @@ reduce_on_device (TpsCollectives *self, gfloat *data, gsize n_elems, GError **er
   return TRUE;
 }
 
+/* Sums data in host memory, segment by segment. */
 static gboolean
 reduce_staged (TpsCollectives *self, TpsCudaPlace place, gfloat *data, gsize n_elems,
                GError **error)
@@ -149,8 +150,8 @@ typedef struct
   gdouble divisor;
 } Averaging;
 
-/* Gathers the weights of all ranks in `weights` [size], in which the own weight is set. Sets `sum`
- * to their sum. */
+/* Gathers the weights of all ranks in `weights` [size], which must contain the weight of this rank.
+ * Sets `sum` to their sum. */
 static gboolean
 exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError **error)
 {
@@ -202,6 +203,7 @@ queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, 
   tps_cuda_ops.divide (stream, averaging->dtype, out, sum, averaging->divisor, n_elems);
 }
 
+/* Averages one segment in place. A rank of weight 0 contributes zeros instead of its data. */
 static gboolean
 average_segment (TpsCollectives *self, const Averaging *averaging, TpsCudaPlace place, guint8 *data,
                  gsize n_elems, GError **error)

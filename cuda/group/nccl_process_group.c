@@ -27,7 +27,7 @@
 #include "runtime/base/sync.h"
 
 #define KEY_PREFIX "nccl_rank_"
-#define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000) /* for the end of the communicator */
+#define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000) /* the longest wait at the end */
 
 typedef struct
 {

@@ -10,6 +10,7 @@ device_of (TpsStaging *self)
   return &self->communicator->device->parent;
 }
 
+/* Allocates the members of a slot that it does not have yet. */
 static gboolean
 fill_slot (TpsStaging *self, TpsStagingSlot *slot, GError **error)
 {
@@ -33,6 +34,7 @@ tps_staging_clear (TpsStaging *self)
     }
 }
 
+/* Waits for the last work on a slot, and copies its output to pageable memory. */
 static gboolean
 free_slot (TpsStaging *self, TpsStagingSlot *slot, GError **error)
 {

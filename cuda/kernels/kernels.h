@@ -59,7 +59,7 @@ cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, T
                                      gconstpointer table, gfloat *output, gint64 *argmax);
 /* Writes table_gradient [rows, dim], the dense gradient of a table, from output_gradient [n_bags,
  * dim]. `argmax` is used for MAX only. Takes scratch memory. Errors: also cudaErrorInvalidValue
- * (2^32 - 1 indices or more). */
+ * (2^32 - 1 indices or more; for MAX, bags * dim). */
 cudaError_t tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
                                          const gfloat *output_gradient, const gint64 *argmax,
                                          gfloat *table_gradient);

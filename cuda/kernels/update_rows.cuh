@@ -24,7 +24,7 @@ template <typename Type> struct Nearest
   struct Row
   {
   };
-  static constexpr bool kNeedsPlace = false; /* whether rounding uses row and column */
+  static constexpr bool kNeedsPlace = false; /* true if round() uses the row and the column */
 
   static TPS_BODY gfloat
   value (Bits bits)

@@ -138,7 +138,7 @@ family_new (const TpsFamily *about)
   return family;
 }
 
-/* The lock is held. */
+/* Returns the family, and makes it if it does not exist. The lock is held. */
 static TpsNumberFamily *
 provide_family (TpsCounters *counters, const TpsFamily *about)
 {
@@ -154,6 +154,7 @@ provide_family (TpsCounters *counters, const TpsFamily *about)
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
+/* Returns the address by which callers know the number of a series. */
 static gpointer
 get_number_of (TpsSeries *series)
 {
@@ -192,6 +193,7 @@ add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *
   return series;
 }
 
+/* Returns TRUE if the family has no room for another series. */
 static gboolean
 is_full (const TpsNumberFamily *family)
 {

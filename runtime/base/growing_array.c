@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 
 #define MIN_ELEMS 4
-/* GLib allocates arrays up to this size, and aborts if it fails. A process without memory for so
- * small an array must end anyway. */
+/* GByteArray allocates up to this size, and aborts if there is no memory. A process without memory
+ * for so small an array must end anyway. */
 #define SMALL_BYTES ((guint) 16 << 10)
 
 /* The array doubles when its length is a power of two, so its capacity need not be stored. */
@@ -87,6 +87,7 @@ tps_byte_array_try_set_size (GByteArray **bytes, guint n_bytes)
       g_byte_array_set_size (*bytes, n_bytes);
       return TRUE;
     }
+  /* GByteArray cannot report that there is no memory, so the bytes grow outside of it. */
   data = g_byte_array_steal (*bytes, &n_before);
   moved = g_try_realloc (data, n_bytes);
   g_byte_array_unref (*bytes);

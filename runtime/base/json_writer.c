@@ -53,6 +53,7 @@ tps_json_close (TpsJsonWriter *json, gchar bracket)
   json->needs_comma = TRUE;
 }
 
+/* Appends `value`, which must be valid UTF-8, as the contents of a JSON string. */
 static void
 append_escaped (GString *text, const gchar *value)
 {
@@ -116,6 +117,7 @@ tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint 
   g_snprintf (format, sizeof format, "%%.%uf", MIN (n_decimals, 9));
   g_ascii_formatd (number, sizeof number, format, value);
   n = strlen (number);
+  /* Removes trailing zeros, except the first digit after the point. */
   while (n_decimals > 0 && n > 2 && number[n - 1] == '0' && number[n - 2] != '.')
     n--;
   g_string_append_len (json->text, number, (gssize) n);

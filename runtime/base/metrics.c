@@ -158,6 +158,7 @@ tps_metrics_unref (TpsMetrics *metrics)
   g_free (metrics);
 }
 
+/* Returns the type `name`, and makes it if it does not exist. The lock is held. */
 static Type *
 ensure_type (TpsMetrics *metrics, const gchar *name)
 {
@@ -171,6 +172,7 @@ ensure_type (TpsMetrics *metrics, const gchar *name)
   return type;
 }
 
+/* Returns the series `name` of a type, and makes it if it does not exist. The lock is held. */
 static Series *
 ensure_series (Type *type, const gchar *name)
 {
@@ -191,6 +193,7 @@ is_finished (const Series *series, guint64 number)
   return !isnan (series->elapsed_ms[number % series->n_slots]);
 }
 
+/* Removes the oldest sample and its span. */
 static void
 drop_oldest (Type *type, Series *series)
 {
@@ -385,6 +388,7 @@ copy_series (const Type *type, const Series *series)
   return summary;
 }
 
+/* Removes the unfinished samples from a copy. */
 static void
 drop_unfinished (TpsMetricSummary *summary)
 {

@@ -133,6 +133,7 @@ tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GErro
   return TRUE;
 }
 
+/* Returns the last argument of an option, which decides its value; NULL if there is none. */
 static const Argument *
 find_last (const TpsArguments *arguments, const TpsOption *option)
 {
@@ -159,6 +160,7 @@ tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *na
                    source, name);
       return FALSE;
     }
+  /* The command line takes precedence over files. */
   if (last == NULL || last->is_from_file)
     add_argument (arguments, option, g_strdup_printf ("%s: %s", source, name), value, TRUE);
   return TRUE;
@@ -206,6 +208,7 @@ parse_whole (const gchar *text, gint64 *number)
   return g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL);
 }
 
+/* Parses a finite number. Refuses leading white space, which g_ascii_strtod() would skip. */
 static gboolean
 parse_real (const gchar *text, gdouble *number)
 {
@@ -262,6 +265,7 @@ set_real (const TpsOption *option, const gchar *text, gpointer field)
   return TRUE;
 }
 
+/* Appends a copy of `text` to a NULL-terminated array; `*texts` may be NULL. */
 static void
 append_text (GStrv *texts, const gchar *text)
 {
@@ -287,6 +291,8 @@ set_text (const TpsOption *option, const gchar *text, gpointer field, GError **e
   return TRUE;
 }
 
+/* Parses `text` and stores the value in `field`, whose type depends on the option. If this fails,
+ * `error` is set only by the check of the option. */
 static gboolean
 set_value (const TpsOption *option, const gchar *text, gpointer field, GError **error)
 {

@@ -81,6 +81,7 @@ append_wrapped (GString *out, const gchar *text, guint indent)
   g_string_append_c (out, '\n');
 }
 
+/* Returns the width of the column of flags. A longer flag has a line of its own. */
 static guint
 count_flag_columns (const TpsOption *options)
 {

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 
+/* Returns the name of an entry, which is its first member. */
 static const gchar *
 entry_name (gconstpointer entry)
 {
@@ -54,6 +55,7 @@ tps_registry_add (TpsRegistry *registry, gconstpointer entry)
   tps_mutex_unlock (&registry->lock);
 }
 
+/* Appends a name, unless the list contains it already. */
 static void
 append_name (GPtrArray *names, const gchar *name)
 {

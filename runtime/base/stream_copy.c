@@ -72,7 +72,7 @@ static void
 stream (guint8 *to, const guint8 *from, gsize n_bytes)
 {
   gboolean is_side_by_side = tps_tuning_get ()->stream_pages == GROUP_PAGES;
-  /* the bytes before the first whole line of `to` */
+  /* The bytes before the first whole line of `to`. */
   gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes);
 
   memcpy (to, from, n_done);

@@ -10,6 +10,7 @@ typedef struct
   gpointer user_data;
 } Timer;
 
+/* Orders timers by deadline. Timers of equal deadlines are ordered by creation. */
 static gint
 compare_timers (gconstpointer a, gconstpointer b, gpointer user_data)
 {
@@ -73,6 +74,7 @@ tps_timers_add (TpsTimers *timers, gint64 deadline_ns, TpsTimerFunc func, gpoint
   id = timer->id = ++timers->last_id;
   g_tree_insert (timers->timers, timer, timer);
   g_hash_table_insert (timers->by_id, &timer->id, timer);
+  /* The timer thread must not sleep beyond the new deadline. */
   if (earliest_timer (timers) == timer)
     tps_cond_signal (&timers->clock);
   tps_mutex_unlock (&timers->lock);

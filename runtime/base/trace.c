@@ -383,7 +383,7 @@ tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_field
   queued->record.n_suppressed = n_suppressed;
   if (push (queued))
     return;
-  /* the next record of the event reports them */
+  /* The next record of the event reports them. */
   __atomic_fetch_add (&event->n_suppressed, n_suppressed, __ATOMIC_RELAXED);
   atomic_fetch_add_explicit (&n_dropped_in_all, 1, memory_order_relaxed);
 }

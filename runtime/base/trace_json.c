@@ -9,7 +9,7 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Appends an escaped character; outside plane 0, JSON has a pair of surrogates for it. */
+/* Appends an escaped character. JSON writes a character outside plane 0 as a pair of surrogates. */
 static void
 append_escaped (GString *line, gunichar character)
 {
@@ -20,6 +20,7 @@ append_escaped (GString *line, gunichar character)
                             0xdc00 + ((character - 0x10000) & 0x3ff));
 }
 
+/* Appends a character, escaped unless it prints. */
 static void
 append_character (GString *line, gunichar character)
 {
@@ -35,6 +36,7 @@ append_character (GString *line, gunichar character)
     append_escaped (line, character);
 }
 
+/* Appends a string. A byte that is not UTF-8 becomes U+FFFD. */
 static void
 append_text (GString *line, const gchar *text)
 {
@@ -93,6 +95,7 @@ append_time (GString *line, gint64 time_us)
                           (gint) (time_us % G_USEC_PER_SEC));
 }
 
+/* Appends a member with a text; nothing if the text is NULL. */
 static void
 append_member (GString *line, const gchar *key, const gchar *text)
 {
@@ -102,6 +105,7 @@ append_member (GString *line, const gchar *key, const gchar *text)
   append_text (line, text);
 }
 
+/* Appends the area of a record, which is the folder of its source file. */
 static void
 append_area (GString *line, const gchar *file)
 {

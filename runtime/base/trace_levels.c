@@ -42,6 +42,7 @@ find_area (TpsTraceLevels *levels, const gchar *name, gsize n_bytes)
   return NULL;
 }
 
+/* Adds an area, whose name is the first `n_bytes` of `item`. */
 static gboolean
 add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLevel level,
           GError **error)
@@ -61,6 +62,7 @@ add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLeve
   return TRUE;
 }
 
+/* Adds one item, LEVEL or AREA=LEVEL. */
 static gboolean
 add_item (TpsTraceLevels *levels, const gchar *item, GError **error)
 {

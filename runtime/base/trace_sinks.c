@@ -10,6 +10,7 @@
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
+/* Returns TRUE if a text needs no quotes. */
 static gboolean
 is_plain (const gchar *text)
 {
@@ -21,6 +22,8 @@ is_plain (const gchar *text)
   return TRUE;
 }
 
+/* Appends the first character of `*text`, escaped if necessary, and moves `*text` to the next
+ * one. */
 static void
 append_character (GString *line, const gchar **text)
 {
@@ -170,5 +173,6 @@ tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data)
       g_ptr_array_add (texts, value);
       fields[4 + i] = (GLogField) { name, value, -1 };
     }
+  /* The level is constant, so that no record can end a host (see the header). */
   g_log_structured_array (G_LOG_LEVEL_MESSAGE, fields, 4 + record->n_fields);
 }

@@ -68,7 +68,7 @@ tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load)
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-/* The pool's lock is held. */
+/* Returns TRUE if no job waits or runs. The pool's lock is held. */
 static gboolean
 is_settled (const TpsWorkerPool *pool)
 {

@@ -48,6 +48,7 @@ TpsBuffer *
 tps_idle_memory_alloc (TpsIdleMemory *idle, gsize n_bytes, GError **error)
 {
   TpsDevice *device = idle->device;
+  /* Read before the allocation, since a later free by another thread also justifies a retry. */
   guint n_frees = count_frees (idle);
   GError *refusal = NULL;
   TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);

@@ -11,6 +11,7 @@ typedef struct
   gfloat learning_rate, momentum, weight_decay;
 } Factors;
 
+/* Rounds the factors to float; see TpsSgdFactors. */
 static Factors
 to_float (const TpsSgdFactors *factors)
 {
@@ -63,6 +64,7 @@ step_momentum_decay (gfloat *values, const gfloat *gradient, gfloat *velocity, F
     }
 }
 
+/* Chooses the loop that computes only the terms in use. */
 static void
 step (Factors f, gfloat *values, const gfloat *gradient, gfloat *velocity, gsize n)
 {

@@ -87,6 +87,7 @@ sort_ids (Entry *scratch, const gint64 *ids, gsize n)
       from[i] = (Entry) { .id = ids[i], .position = i };
       largest = MAX (largest, ids[i]);
     }
+  /* Above the largest id, all digits are 0. */
   for (guint shift = 0; shift < 63 && largest >> shift != 0; shift += DIGIT_BITS)
     {
       Entry *sorted = to;

@@ -5,6 +5,7 @@
 void
 tps_cpu_plain_gemm (const TpsGemm *gemm)
 {
+  /* Distances between the rows and between the columns of op (a) and op (b), in elements. */
   gsize a_row = gemm->transpose_a ? 1 : gemm->k, a_column = gemm->transpose_a ? gemm->m : 1;
   gsize b_row = gemm->transpose_b ? 1 : gemm->n, b_column = gemm->transpose_b ? gemm->k : 1;
 

@@ -19,7 +19,7 @@ tps_cpu_softmax (gfloat *output, const gfloat *input, gsize rows, gsize columns)
 {
   for (gsize row = 0; row < rows; row++, input += columns, output += columns)
     {
-      gfloat max = largest (input, columns);
+      gfloat max = largest (input, columns); /* subtracted, so that expf() cannot overflow */
       gdouble sum = 0;
 
       for (gsize i = 0; i < columns; i++)

@@ -42,7 +42,7 @@ tps_tree_sum_carry (TpsTreeSum *tree)
 void
 tps_tree_sum_finish (TpsTreeSum *tree)
 {
-  /* the number of complete chunks before the chunk in `sum` */
+  /* The number of complete chunks before the chunk in `sum`. */
   gsize n_before = tree->n > 0 ? (tree->n - 1) / TPS_SUM_CHUNK : 0;
 
   /* Adds the incomplete chunk of each level to the sum, from the lowest level upwards. A complete
@@ -73,6 +73,7 @@ tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient, co
   gsize dim = sums->dim;
 
   memset (row, 0, dim * sizeof row[0]);
+  /* For one chunk, sequential additions give the same bits as the tree. */
   for (gsize i = 0; n <= TPS_SUM_CHUNK && i < n; i++)
     row[cells[i] % dim] += output_gradient[cells[i]];
   if (n <= TPS_SUM_CHUNK)
