@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* cuBLAS, loaded at the first product. Its libraries are far larger than this one, so they are not
- * bundled: the installed libraries are used. */
+ * bundled. The installed libraries are used. */
 
 #pragma once
 

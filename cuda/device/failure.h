@@ -10,8 +10,8 @@
 G_BEGIN_DECLS
 
 /* Returns TRUE if the device is still usable after the error: the call was refused, or memory ran
- * out. Any other error, including unknown ones, leaves the process's context on that device
- * permanently broken. */
+ * out. Any other error, known or unknown, leaves the process's context on that device permanently
+ * broken. */
 gboolean tps_cuda_failure_is_passing (cudaError_t code);
 
 G_END_DECLS

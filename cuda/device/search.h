@@ -22,9 +22,9 @@ typedef struct
 gboolean tps_cuda_search_library (const gchar *name, const TpsCudaFunction *functions,
                                   gsize n_functions, GError **error);
 
-/* Returns the glob patterns of the directories that are searched after those of the dynamic linker,
- * in order. The arguments are values of the environment variables CUDA_PATH and VIRTUAL_ENV, and
- * may be NULL. The array is NULL-terminated and owned by the caller. */
+/* Returns the glob patterns of the directories that are searched, in order, after the directories
+ * of the dynamic linker. The arguments are values of the environment variables CUDA_PATH and
+ * VIRTUAL_ENV, and may be NULL. The array is NULL-terminated and owned by the caller. */
 GStrv tps_cuda_search_folders (const gchar *cuda_path, const gchar *virtual_env);
 
 G_END_DECLS

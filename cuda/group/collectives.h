@@ -4,8 +4,8 @@
  * when the collective is done. Data may lie in device memory or in host memory; data in host memory
  * are staged.
  *
- * NCCL chooses the order in which it adds floats. Averages of half floats are equal, bit by bit, to
- * those of the averaging server: the elements of all ranks are gathered, segment by segment, and
+ * NCCL chooses the order in which it adds floats. Averages of half floats have the same bits as the
+ * averages of the averaging server. The elements of all ranks are gathered, segment by segment, and
  * added in rank order by the device's operations.
  *
  * Errors: as tps_communicator_settle(); RESOURCE_EXHAUSTED. The communicator must not be used after

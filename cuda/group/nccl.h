@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* NCCL, loaded for the first process group. Its library is far larger than this one, so it is not
- * bundled: the installed library is used (cuda/device/search.h). */
+ * bundled. The installed library is used (cuda/device/search.h). */
 
 #pragma once
 

@@ -8,7 +8,7 @@
  * device processes the other. The output of the last slots is complete after drain(). All work is
  * queued on the communicator's stream.
  *
- * Errors: those of the communicator's wait(); RESOURCE_EXHAUSTED.
+ * Errors: as tps_communicator_wait(); RESOURCE_EXHAUSTED.
  */
 
 #pragma once
