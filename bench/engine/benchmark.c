@@ -17,7 +17,7 @@
 #define EXIT_BAD_FLAG 2
 #define EXIT_INTERRUPTED 130
 #define STOP_PATIENCE_MS 3000
-#define WORTH_SAYING_S 5 /* a longer run is announced at its start */
+#define WORTH_SAYING_S 5 /* the time from which the length of a run is announced at its start */
 
 typedef struct
 {
@@ -27,7 +27,7 @@ typedef struct
   TpsBenchRun run;
 } Life;
 
-/* Checks at the start that the outputs can be written, because a run may be long. */
+/* Checks before the run that the outputs can be written: a late failure would waste a long run. */
 static gboolean
 check_outputs (const TpsRunFlags *flags, GError **error)
 {
@@ -49,7 +49,7 @@ check_outputs (const TpsRunFlags *flags, GError **error)
   return TRUE;
 }
 
-/* Prints the description of the run before it starts. */
+/* Prints the description of the run. Called before the systems start. */
 static void
 print_head (const Life *life)
 {
@@ -94,7 +94,7 @@ write_json (const Life *life, GError **error)
   return tps_bench_output_write_json (&output, life->flags->json, error);
 }
 
-/* A report that cannot be written is a failed run. */
+/* Fails the run if the report has not been written completely. */
 static gboolean
 finish_output (GError **error)
 {
@@ -189,7 +189,8 @@ tps_benchmark_get_folder (TpsBenchRun *run, GError **error)
 void
 tps_benchmark_init (void)
 {
-  setlocale (LC_CTYPE, ""); /* numbers are formatted the same everywhere */
+  /* Only the character set follows the user: numbers have the same format in every locale. */
+  setlocale (LC_CTYPE, "");
 }
 
 gint

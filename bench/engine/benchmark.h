@@ -16,58 +16,61 @@ G_BEGIN_DECLS
 typedef struct
 {
   const gchar *name;
-  gboolean has_said_length;
-  TpsSupervisor *supervisor; /* of all its processes */
+  gboolean has_said_length;  /* by tps_benchmark_say_length() */
+  TpsSupervisor *supervisor; /* of all processes of the benchmark */
   TpsEngine *engine;
-  TpsFigures *figures; /* NULL if the benchmark has no style for them */
-  gchar *folder;       /* for sockets and files; tps_benchmark_get_folder() */
+  TpsFigures *figures; /* NULL if the benchmark has no style */
+  gchar *folder;       /* for sockets and files; NULL before tps_benchmark_get_folder() */
 } TpsBenchRun;
 
-/* The benchmark's own functions. Each is called with `user_data`. */
+/* The functions of a benchmark. Each is called with `user_data`. */
 typedef struct
 {
   const gchar *name; /* "transfer"; static */
-  /* Returns lines "name=value" of all flags; owned by the caller. */
+  /* Returns a line "name=value" for each flag; the caller owns the result. */
   GPtrArray *(*describe) (gpointer user_data);
-  /* Optional. Checks flags and the files that they name, before anything is started. */
+  /* Optional. Checks flags, and the files that they name, before any system starts. */
   gboolean (*load) (gpointer user_data, GError **error);
-  /* Optional: returns further notes on the environment; owned by the caller. */
+  /* Optional: returns further notes on the environment; the caller owns the result. */
   gchar *(*note) (gpointer user_data);
-  /* Optional: prints more below the head. */
+  /* Optional: prints more lines below the head. */
   void (*print_head) (gpointer user_data);
-  /* Starts the systems and adds their tasks. */
+  /* Starts the systems and adds their tasks to `run->engine`. */
   gboolean (*prepare) (gpointer user_data, TpsBenchRun *run, GError **error);
   /* Optional: called after a failure, before stop(); `error` gives the reason. */
   void (*fail) (gpointer user_data, const GError *error);
-  /* Ends the systems, also after a failed prepare(). Remaining processes are ended afterwards. */
+  /* Ends the systems, even if prepare() has failed. Processes that still run are ended
+   * afterwards. */
   void (*stop) (gpointer user_data);
 
-  /* Optional: the run's figures are printed as the report and written to --json; the output of the
-   * functions below follows. */
+  /* Optional. If set, the figures of the run are printed as the report and are written to --json.
+   * The output of the following functions comes after them. */
   const TpsFigureStyle *style;
   /* Optional: prints the report to standard output. */
   void (*print_report) (gpointer user_data);
   /* Optional: adds figures, peers, ratios and facts to --json. */
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
-  /* Optional: writes other files named by flags. */
+  /* Optional: writes the files that other flags name. */
   gboolean (*write_more) (gpointer user_data, GError **error);
 } TpsBenchmark;
 
-/* Runs the benchmark. Prints errors to stderr. Returns the exit status: 0 success, 1 a system
- * failed, 2 a bad flag, 130 interrupted. */
+/* Runs the benchmark and prints errors to stderr. Returns the exit status: 0 success, 1 a system
+ * failed, 2 a bad flag, 130 interrupted. Blocks; must be called on the main thread. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
-/* Prints the expected length of all added tasks to stderr, if it is known and long. For benchmarks
- * whose systems start slowly; others print it when the systems have started. */
+/* Prints the expected time of all added tasks to stderr, if it is known and long; once per run. A
+ * benchmark whose systems start slowly may call it early. Otherwise it is called after
+ * prepare(). */
 void tps_benchmark_say_length (TpsBenchRun *run);
 
-/* Returns a folder that is removed with its files at the end; the first call creates it. Borrowed;
- * NULL on error. */
+/* Returns a folder that is removed with its files at the end of the run; NULL on error. The first
+ * call creates the folder. Borrowed. */
 const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
 
-/* For main(). tps_benchmark_init() sets the locale for the text of --help. The other function
- * prints `error`, which ends the program, and returns the exit status 2. */
+/* For main(). tps_benchmark_init() sets the locale, which the text of --help needs.
+ * tps_benchmark_refuse() prints `error`, because of which the program must end, and returns the
+ * exit status 2. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
 

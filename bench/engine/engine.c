@@ -10,9 +10,10 @@
 #include "runtime/base/sync.h"
 
 #define NOTHING G_MAXUINT
-#define LEAST_SHARE 0.02 /* the fraction of a run that is needed for an estimate of its length */
+/* the completed fraction of a run from which its length can be estimated */
+#define LEAST_SHARE 0.02
 
-/* A range of tasks, as indices. */
+/* A range of indices of tasks. */
 typedef struct
 {
   guint first, n_tasks;
@@ -30,8 +31,8 @@ struct TpsEngine
   /* The current position. */
   guint round;   /* 0 = the warm-up */
   guint task;    /* index, or NOTHING */
-  gint64 run_ns; /* start of the current run */
-  gchar *phase;  /* the work before the first task */
+  gint64 run_ns; /* the start of the current run */
+  gchar *phase;  /* the text of the line of progress before the first task */
   TpsStatusLine line;
 };
 
@@ -114,7 +115,7 @@ tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpoint
 
 /* -- the estimate -- */
 
-/* Counts the runs of a task that have not ended. */
+/* Returns the number of runs of a task that have not ended. */
 static guint
 count_left (TpsEngine *engine, guint i, gboolean is_measured)
 {
@@ -125,7 +126,7 @@ count_left (TpsEngine *engine, guint i, gboolean is_measured)
   return get_task (engine, i)->no_warm_up ? 0 : 1 - time->n_runs[0];
 }
 
-/* Estimates the time of one run of a task. */
+/* Estimates the seconds of one run of a task. */
 static gdouble
 estimate_run (TpsEngine *engine, guint i, gboolean is_measured)
 {
@@ -141,8 +142,8 @@ get_elapsed (const TpsEngine *engine)
   return (gdouble) (tps_clock_now_ns () - engine->run_ns) / 1e9;
 }
 
-/* `run_s` is the total time of the running task; NAN = as expected. A run that has taken longer
- * than expected is assumed to be about to end. */
+/* Estimates the seconds of all runs that have not ended. `run_s` is the total time of the running
+ * task; NAN = as expected. If a run has taken longer than expected, it is assumed to end now. */
 static gdouble
 estimate (TpsEngine *engine, gdouble run_s)
 {
@@ -158,7 +159,7 @@ estimate (TpsEngine *engine, gdouble run_s)
         if (!isfinite (one_s))
           one_s = estimate_run (engine, i, kind == 1);
         if (!isfinite (one_s) && i == engine->task)
-          one_s = run_s; /* the first run of a task predicts the others */
+          one_s = run_s; /* The first run of a task predicts its other runs. */
 
         if (n_left > 0)
           left_s += n_left * one_s - (runs ? MIN (get_elapsed (engine), one_s) : 0);

@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Runs the tasks of a benchmark: a warm-up, then rounds. Each round runs every task once, so that a
- * disturbance of the machine affects all systems.
+/* Runs the tasks of a benchmark: a warm-up, then rounds. Each round runs every task once. A
+ * disturbance of the machine therefore affects all systems.
  *
- * Tasks are grouped in rows: systems that are compared with each other. The tasks of a row run one
+ * A row is a group of tasks: systems that are compared with each other. The tasks of a row run one
  * after the other. Each round starts with another task of the row, because a run affects caches and
- * the placement of threads. A line on stderr shows the running task and the remaining time: in
- * place on a terminal, every few seconds otherwise.
+ * the placement of threads. A line of progress on stderr shows the running task and the remaining
+ * time. A terminal rewrites the line in place; otherwise a new line appears every few seconds.
  *
- * Thread: the thread that created the engine.
- */
+ * Thread: the thread that created the engine. */
 
 #pragma once
 
@@ -19,51 +18,53 @@ G_BEGIN_DECLS
 
 typedef struct TpsEngine TpsEngine;
 
-/* Runs a task once, and stores its measurements unless it is a warm-up. The arguments are those of
- * the task. */
+/* Runs a task once. Stores the measurements unless it is a warm-up. The pointers are those of the
+ * task. */
 typedef gboolean (*TpsTaskRun) (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up,
                                 GError **error);
 
+/* A task: the work of one system in one row. */
 typedef struct
 {
-  const gchar *title; /* "push 16 MiB, thriftps tcp", for progress; copied */
+  const gchar *title; /* "push 16 MiB, thriftps tcp", for the line of progress; copied */
   TpsTaskRun run;
   gpointer bench, system, row; /* borrowed; passed to `run` */
   gboolean no_warm_up;         /* runs in measured rounds only */
-  gdouble
-      /* the time of one run on a typical machine, for the estimate; 0 = unknown, here and below */
-      warm_up_s;
+  /* expected seconds of one run on a typical machine; 0 = unknown */
+  gdouble warm_up_s;
   gdouble measured_s;
 } TpsTask;
 
-/* Creates an engine with `n_rounds` measured rounds. Owned by the caller. */
+/* Creates an engine with `n_rounds` measured rounds. The caller owns the result. */
 TpsEngine *tps_engine_new (guint n_rounds);
 void tps_engine_free (TpsEngine *engine);
 
-/* Starts a row, to which the following tasks belong. */
+/* tps_engine_begin_row() starts a row; tps_engine_add() adds a task to the newest row. The task is
+ * copied. */
 void tps_engine_begin_row (TpsEngine *engine);
 void tps_engine_add (TpsEngine *engine, const TpsTask *task);
 
-/* Returns the remaining seconds, or the total before the start; NAN if too little is known. */
+/* Returns the remaining seconds, or the total seconds before the start. NAN if unknown. */
 gdouble tps_engine_estimate (TpsEngine *engine);
 
-/* Sets a function that is called once, when all tasks have warmed up. */
+/* Sets a function that is called once, after the warm-up of all tasks. */
 void tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpointer user_data);
 
-/* Names the work before the first task for the line of progress: "starting PyTorch". Copied. */
+/* Sets the text of the line of progress before the first task, such as "starting PyTorch";
+ * copied. */
 void tps_engine_set_phase (TpsEngine *engine, const gchar *phase);
 
-/* Runs all tasks. Errors: those of the tasks; TPS_ERROR_ABORTED if interrupted. */
+/* Runs all tasks. Blocks. Errors: those of the tasks; ABORTED after an interrupt. */
 gboolean tps_engine_run (TpsEngine *engine, GError **error);
 
-/* For use within a long task: tps_engine_is_due() returns TRUE if a line of progress is due; the
- * other function prints it, with a text ("epoch 2 of 10"; NULL = the title only). `share` is the
- * completed fraction of the run, 0 to 1; NAN = unknown. */
+/* For calls from a long task. tps_engine_is_due() returns TRUE if the line of progress is due.
+ * tps_engine_show() prints the line, with a text such as "epoch 2 of 10" (NULL = only the title).
+ * `share` is the completed fraction of the run, from 0 to 1; NAN = unknown. */
 gboolean tps_engine_is_due (TpsEngine *engine);
 void tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share);
 
-/* Prints the line of progress of the running task, or of the work before, if it is due. Suitable
- * for tps_supervisor_set_waiting(). */
+/* Prints the line of progress if it is due. `data` is the engine. Suitable for
+ * tps_supervisor_set_waiting(). */
 void tps_engine_tick (gpointer data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEngine, tps_engine_free)

@@ -16,6 +16,7 @@
 #include "runtime/base/error.h"
 
 #define POLL_MS 100
+/* until the end of a process becomes visible after its output has closed */
 #define PATIENCE_MS 1000
 
 struct TpsChild
@@ -23,7 +24,7 @@ struct TpsChild
   TpsSupervisor *supervisor;
   gchar *name;
   gint to, from, pid;
-  GString *received; /* bytes after the last whole line */
+  GString *received; /* the bytes after the last complete line */
 };
 
 TpsChild *
@@ -65,8 +66,8 @@ tps_child_send (TpsChild *child, const gchar *line, GError **error)
   return FALSE;
 }
 
-/* Reads more bytes; handles signals and ended children meanwhile. FALSE without an error: the
- * child's output has ended. */
+/* Reads more bytes. Checks for an interrupt and calls the supervisor's waiting function meanwhile.
+ * FALSE without an error: the output of the child has ended. */
 static gboolean
 read_more (TpsChild *child, GError **error)
 {
@@ -93,6 +94,8 @@ read_more (TpsChild *child, GError **error)
     }
 }
 
+/* As read_more(), but the end of the output is an error. If a child has ended, the error names
+ * it. */
 static gboolean
 receive_more (TpsChild *child, GError **error)
 {
@@ -220,6 +223,7 @@ tps_child_reset_peak (const TpsChild *child)
 
   if (file == NULL)
     return;
+  /* clear_refs(5) resets VmHWM, see proc(5). */
   fputs ("5\n", file);
   fclose (file);
 }

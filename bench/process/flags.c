@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 
-/* "--batch_size=4" -> "--batch-size=4"; values keep their underscores. */
+/* Changes "--batch_size=4" to "--batch-size=4". Values keep their underscores. */
 static gchar **
 with_dashes (gint argc, gchar **argv)
 {
@@ -26,7 +26,7 @@ with_dashes (gint argc, gchar **argv)
   return copy;
 }
 
-/* GOption's own --help prints an ellipsis, which is unreadable in locales without UTF-8. */
+/* Replaces the ellipsis of GOption's help, which is unreadable in locales without UTF-8. */
 static void
 print_help (GOptionContext *context)
 {

@@ -8,6 +8,7 @@
 
 static volatile sig_atomic_t interrupted;
 
+/* Runs in a signal handler: only async-signal-safe calls are allowed. */
 static void
 on_signal (int signal_number)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Ctrl-C and SIGTERM as a flag, which long work must check. */
+/* Ctrl-C and SIGTERM as a flag of the process. Long work must check the flag. */
 
 #pragma once
 
@@ -8,13 +8,14 @@
 
 G_BEGIN_DECLS
 
-/* After this call, SIGINT and SIGTERM set the flag; a second signal ends the process at once.
- * SIGPIPE is ignored. */
+/* Installs the handlers: SIGINT and SIGTERM set the flag, and a second signal of the same kind ends
+ * the process at once. SIGPIPE is ignored. */
 void tps_interrupt_install (void);
 
+/* Returns TRUE if the flag is set. Thread: any. */
 gboolean tps_interrupt_is_set (void);
 
-/* Returns TRUE unless the flag is set. Errors: TPS_ERROR_ABORTED "interrupted". */
+/* Returns TRUE if the flag is not set. Errors: ABORTED "interrupted". Thread: any. */
 gboolean tps_interrupt_check (GError **error);
 
 G_END_DECLS

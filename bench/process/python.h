@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Python interpreter of the peers' scripts, which determines their version of PyTorch. */
+/* The Python interpreter of the scripts of peers. It determines the version of PyTorch. */
 
 #pragma once
 
@@ -8,11 +8,12 @@
 
 G_BEGIN_DECLS
 
-/* Returns the interpreter named by THRIFTPS_PYTHON; else that of bench/peers/install, if it has
- * been run; else Debian's. Borrowed. Thread: any. */
+/* Returns the path of the interpreter: the value of THRIFTPS_PYTHON; without it, the interpreter
+ * that bench/peers/install has installed; without that, Debian's. Borrowed. Thread: any. */
 const gchar *tps_bench_find_python (void);
 
-/* Returns "" or, for Debian's Python, a line for reports: its PyTorch is old. Static. */
+/* Returns a line for reports if the interpreter is Debian's, whose PyTorch is old; otherwise "".
+ * Static. */
 const gchar *tps_bench_describe_python (void);
 
 G_END_DECLS

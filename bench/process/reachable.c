@@ -14,7 +14,8 @@
 
 #include "runtime/base/error.h"
 
-/* Connecting a datagram socket selects the route, and with it the local address. */
+/* Finds the local address of packets to `target`. connect() on a datagram socket selects the route,
+ * and with it the local address, without sending a packet. */
 static gboolean
 find_source (const struct addrinfo *target, struct sockaddr_storage *source, socklen_t *length)
 {
@@ -59,7 +60,8 @@ tps_reachable_address (const gchar *host, GError **error)
   return g_strdup (text);
 }
 
-/* Returns a numeric address without a port, or NULL if that fails. Owned by the caller. */
+/* Returns the numeric form of an address, without the port; NULL on failure. The caller owns the
+ * result. */
 static gchar *
 to_text (const struct sockaddr *address, socklen_t length)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The addresses of this machine for other hosts. */
+/* Addresses of this machine, as other hosts can reach them. */
 
 #pragma once
 
@@ -8,23 +8,24 @@
 
 G_BEGIN_DECLS
 
-/* Returns the numeric local address of packets to `host`, owned by the caller. Sends no packet.
- * Errors: TPS_ERROR_INVALID_ARGUMENT if the host cannot be resolved or reached. */
+/* Returns the numeric local address from which packets to `host` are sent. Sends no packet. The
+ * caller owns the result. Errors: INVALID_ARGUMENT if the host cannot be resolved or reached. */
 gchar *tps_reachable_address (const gchar *host, GError **error);
 
-/* Returns TRUE if a numeric address is loopback, which other hosts cannot reach. FALSE for
- * names. */
+/* Returns TRUE if `address` is a numeric loopback address, which other hosts cannot reach. Returns
+ * FALSE for names. */
 gboolean tps_reachable_is_loopback (const gchar *address);
 
-/* Returns TRUE if `address`, a numeric address, belongs to this host, so that it can listen
+/* Returns TRUE if the numeric address belongs to this host. Only then can this host listen
  * there. */
 gboolean tps_reachable_is_here (const gchar *address);
 
-/* Returns the first address of `host`, numeric; NULL if it has none. Owned by the caller. */
+/* Returns the first address of `host` in numeric form; NULL if there is none. The caller owns the
+ * result. Blocks for the name service. */
 gchar *tps_reachable_resolve (const gchar *host);
 
-/* Returns the addresses of this host for other hosts, separated by commas; "" if there are none.
- * Owned by the caller. */
+/* Returns the addresses of this host that other hosts may be able to reach, separated by ", "; ""
+ * if there are none. The caller owns the result. */
 gchar *tps_reachable_list (void);
 
 G_END_DECLS

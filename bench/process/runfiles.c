@@ -45,7 +45,7 @@ tps_bench_find_file (const gchar *name, GError **error)
   return NULL;
 }
 
-/* Removes symbolic links without following them. */
+/* Removes a folder recursively. Symbolic links are removed, not followed. */
 static void
 remove_folder (const gchar *path)
 {

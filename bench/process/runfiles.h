@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of a program: its runfiles under Bazel, otherwise files in its folder. */
+/* Files of a program. Under Bazel they are its runfiles; otherwise they are in its folder. */
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 G_BEGIN_DECLS
 
-/* Returns the path of a file named from the repository's root, e.g. "bench/peers/x.py". Owned by
- * the caller. Errors (NULL): TPS_ERROR_NOT_FOUND; the message lists the places searched. */
+/* Returns the path of a file. `name` is relative to the root of the repository, such as
+ * "bench/peers/x.py". The caller owns the result. Errors (NULL): NOT_FOUND. */
 gchar *tps_bench_find_file (const gchar *name, GError **error);
 
-/* Removes a folder with all its contents, and frees its name. */
+/* Removes a folder with its contents, and frees `path`. Errors are ignored. */
 void tps_bench_remove_folder (gchar *path);
 
-/* Returns the path of this program, owned by the caller. */
+/* Returns the path of the executable of this process. The caller owns the result. */
 gchar *tps_bench_find_program (void);
 
 G_END_DECLS

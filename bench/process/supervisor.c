@@ -56,19 +56,19 @@ tps_supervisor_free (TpsSupervisor *supervisor)
   g_free (supervisor);
 }
 
-/* Runs in the child between fork and exec: only async-signal-safe calls are allowed. A failure is
- * written to `report_fd` as an errno. */
+/* Runs in the child between fork() and exec(): only async-signal-safe calls are allowed. After a
+ * failure, writes errno to `report_fd`. */
 static void
 become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd, gint report_fd)
 {
   sigset_t none;
 
   prctl (PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid () != launcher) /* the launcher ended before the call above */
+  if (getppid () != launcher) /* the launcher has ended before prctl() */
     _exit (127);
   sigemptyset (&none);
   sigprocmask (SIG_SETMASK, &none, NULL);
-  /* Ctrl-C on a terminal must reach only the launcher, which ends its children in order. */
+  /* Ctrl-C on a terminal must reach only the launcher, which then ends its children in order. */
   setpgid (0, 0);
   if (stdin_fd >= 0)
     dup2 (stdin_fd, STDIN_FILENO);
@@ -88,7 +88,8 @@ close_pair (gint *fds)
       close (fds[i]);
 }
 
-/* Returns the child's errno if exec failed, else 0: exec closes the pipe. */
+/* Returns the errno of the child if exec() has failed; otherwise 0, because exec() closes the
+ * pipe. */
 static gint
 read_report (gint fd)
 {
@@ -157,7 +158,7 @@ tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv
   return TRUE;
 }
 
-/* Records the end of a child without blocking. */
+/* Returns TRUE if the child has ended, and records its status. Does not block. */
 static gboolean
 has_ended (Child *child)
 {
@@ -277,7 +278,7 @@ count_living (TpsSupervisor *supervisor)
   return n_living;
 }
 
-/* Signals the child's whole process group: a peer is a tree of processes. */
+/* Sends the signal to the process group of each child, because a peer is a tree of processes. */
 static void
 signal_living (TpsSupervisor *supervisor, gint signal_number)
 {
@@ -286,7 +287,7 @@ signal_living (TpsSupervisor *supervisor, gint signal_number)
       Child *child = supervisor->children->pdata[i];
 
       if (!has_ended (child) && kill (-child->pid, signal_number) != 0)
-        kill (child->pid, signal_number); /* it has not created its group yet */
+        kill (child->pid, signal_number); /* the child has not created its group yet */
     }
 }
 

@@ -35,6 +35,7 @@ figure_clear (gpointer data)
 static void
 limit_clear (gpointer data)
 {
+  /* `version` is the only owned string of a limit. */
   g_free ((gchar *) (gsize) ((TpsFigureLimit *) data)->version);
 }
 
@@ -71,7 +72,7 @@ get_limit (const TpsFigures *figures, guint i)
   return &g_array_index (figures->limits, TpsFigureLimit, i);
 }
 
-/* Returns NULL if the system is not a limit. */
+/* Returns NULL if the system is not a limit. Borrowed. */
 static const TpsFigureLimit *
 find_limit (const TpsFigures *figures, const gchar *system)
 {
@@ -92,7 +93,7 @@ tps_figures_add_limit (TpsFigures *figures, const TpsFigureLimit *limit)
   g_array_append_val (figures->limits, added);
 }
 
-/* `suffix` and `unit` may be NULL, which matches any. */
+/* Finds a figure; a `suffix` or `unit` of NULL matches any. */
 static const Figure *
 find_figure (const TpsFigures *figures, const gchar *system, const gchar *row, const gchar *suffix,
              const gchar *unit)
@@ -199,7 +200,8 @@ append_header (GString *text, const TpsFigures *figures)
   g_string_append_c (text, '\n');
 }
 
-/* Appends the ratios of the main figure to all limits except itself. */
+/* Appends the ratios of a main figure to all limits. The column of the figure's own system stays
+ * empty. */
 static void
 append_ratios (GString *text, const TpsFigures *figures, const Figure *figure)
 {

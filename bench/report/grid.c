@@ -42,8 +42,8 @@ tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
   g_ptr_array_add (grid->rows, cells);
 }
 
-/* Returns the digits after the decimal point or, without one, after the "e"; -1 if there is
- * neither. */
+/* Returns the number of characters after the decimal point, or after the "e" if there is no point;
+ * -1 if there is neither. */
 static gint
 n_after_point (const gchar *text)
 {
@@ -54,8 +54,7 @@ n_after_point (const gchar *text)
   return at == NULL ? -1 : (gint) strlen (at + 1);
 }
 
-/* Pads the numbers of a column on the right, so that right alignment aligns their decimal
- * points. */
+/* Pads the numbers of a column on the right. Right alignment then aligns their decimal points. */
 static void
 align_points (TpsGrid *grid, guint column)
 {
@@ -118,7 +117,7 @@ tps_grid_free_to_string (TpsGrid *grid)
       widths[i] = column_width (grid, i);
     }
   append_rule (text, widths, n_columns, '-');
-  /* Without rows, no column is known to be numeric. */
+  /* Without rows, no column is known to contain numbers. */
   append_cells (text, (gchar *const *) grid->headers->pdata, widths, n_columns,
                 grid->rows->len == 0 ? n_columns : 1);
   append_rule (text, widths, n_columns, '=');

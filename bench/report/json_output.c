@@ -142,7 +142,7 @@ add_string (JsonBuilder *json, const gchar *name, const gchar *value)
   json_builder_add_string_value (json, value);
 }
 
-/* JSON has no NAN, so it is written as null. */
+/* JSON has no NAN and no infinity, so both are written as null. */
 static void
 add_double (JsonBuilder *json, const gchar *name, gdouble value)
 {
@@ -206,7 +206,7 @@ add_figure (JsonBuilder *json, const TpsBenchFigure *figure)
   add_string (json, "unit", figure->unit);
   json_builder_set_member_name (json, "n");
   json_builder_add_int_value (json, summary->count);
-  /* The summary's names contain milliseconds, but its arithmetic has no unit. */
+  /* The fields of the summary are named after milliseconds, but its arithmetic has no unit. */
   add_double (json, "p50", summary->p50_ms);
   add_double (json, "p95", summary->p95_ms);
   add_double (json, "p99", summary->p99_ms);

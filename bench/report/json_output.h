@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The JSON output of every benchmark (schema 1): versions, host, flags, figures with raw samples,
- * peers, ratios. */
+/* The JSON output of every benchmark (schema 1): versions, the host, flags, figures with their raw
+ * samples, peers and ratios. */
 
 #pragma once
 
@@ -9,20 +9,21 @@
 
 G_BEGIN_DECLS
 
-/* `samples` are of gdouble and borrowed. */
+/* The samples of one figure. */
 typedef struct
 {
-  gchar *name;
-  const gchar *unit;
-  GArray *samples;
+  gchar *name;       /* owned */
+  const gchar *unit; /* static */
+  GArray *samples;   /* of gdouble; a reference */
 } TpsBenchFigure;
 
+/* A comparison of one of our figures with a figure of a peer. `name` is owned. */
 typedef struct
 {
   gchar *name;
   gdouble ours;
   gdouble peer;
-  const gchar *better; /* "higher" for ratios of rates, ours / peer; "lower" for ratios of times */
+  const gchar *better; /* "higher" for ratios of rates, "lower" for ratios of times; static */
 } TpsBenchRatio;
 
 /* A system that did the work: ours, or a peer. */
@@ -33,38 +34,46 @@ typedef struct
   GArray *figures; /* of TpsBenchFigure */
 } TpsBenchSystem;
 
+/* The content of the JSON file. */
 typedef struct
 {
-  const gchar *benchmark; /* "parameter_server" */
-  GPtrArray *flags;       /* of "name=value", borrowed */
+  const gchar *benchmark; /* "parameter_server"; borrowed */
+  GPtrArray *flags;       /* of "name=value"; borrowed */
   TpsBenchSystem ours;    /* name and version are unused */
   GArray *peers;          /* of TpsBenchSystem */
   GArray *ratios;         /* of TpsBenchRatio */
-  GPtrArray *facts;       /* names and values in turn: results other than figures */
+  GPtrArray *facts;       /* names and values in turn: results that are not figures */
 } TpsBenchOutput;
 
+/* Initialises and clears the output. `benchmark` and `flags` are borrowed and must outlive it. */
 void tps_bench_output_init (TpsBenchOutput *output, const gchar *benchmark, GPtrArray *flags);
 void tps_bench_output_clear (TpsBenchOutput *output);
 
-/* Adds a peer and returns it, for figures; valid until the next peer is added. */
+/* Adds a peer. Returns the peer, to which the caller adds figures; valid until the next peer is
+ * added. The strings are copied. */
 TpsBenchSystem *tps_bench_output_add_peer (TpsBenchOutput *output, const gchar *name,
                                            const gchar *version);
 
-/* Adds a figure. Takes a reference to `samples`. */
+/* Adds a figure. `name` is copied, `unit` is static, and the figure takes a reference to
+ * `samples`. */
 void tps_bench_system_add_figure (TpsBenchSystem *system, const gchar *name, const gchar *unit,
                                   GArray *samples);
 
+/* Adds a ratio, which the output computes as `ours` / `peer`. `name` is copied, `better` is
+ * static. */
 void tps_bench_output_add_ratio (TpsBenchOutput *output, const gchar *name, gdouble ours,
                                  gdouble peer, const gchar *better);
 
-/* Adds a result that is not a figure. */
+/* Adds a result that is not a figure. Both strings are copied. */
 void tps_bench_output_add_fact (TpsBenchOutput *output, const gchar *name, const gchar *value);
 
-/* Writes the whole file or nothing. Errors: those of the file system, naming the path. */
+/* Writes the file completely or not at all. Errors: those of json_generator_to_file(), whose
+ * message names the path. */
 gboolean tps_bench_output_write_json (const TpsBenchOutput *output, const gchar *path,
                                       GError **error);
 
-/* Returns "AMD EPYC 7B13, 2 cores, 23.4 GiB, Linux 6.1.0"; owned by the caller. */
+/* Returns a line such as "AMD EPYC 7B13, 2 cores, 23.4 GiB, Linux 6.1.0". The caller owns the
+ * result. */
 gchar *tps_bench_describe_host (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOutput, tps_bench_output_clear)

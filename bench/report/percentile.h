@@ -8,8 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* Interpolates linearly between the two nearest values, as numpy.percentile does. `values` are of
- * gdouble, in any order; NAN if there are none. */
+/* Returns a percentile (`percent` is 0 to 100) of `values`, an array of gdouble in any order.
+ * Interpolates linearly between the two nearest values, as numpy.percentile does. Returns NAN if
+ * there are no values. Thread: any. */
 gdouble tps_percentile (const GArray *values, gdouble percent);
 
 G_END_DECLS

@@ -13,6 +13,7 @@ struct TpsBenchResults
   GArray *outcomes;  /* of TpsBenchOutcome */
 };
 
+/* A role that took part in a pass, even if it has no metrics. */
 typedef struct
 {
   gchar *kind;

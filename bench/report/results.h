@@ -12,63 +12,68 @@ G_BEGIN_DECLS
 typedef struct
 {
   gchar *kind;         /* "trainer", "server" */
-  gint rank;           /* -1 = all roles of that kind */
+  gint rank;           /* -1 = all roles of this kind together */
   gchar *name;         /* "type,name" */
   GArray *samples_ms;  /* of gdouble, all passes */
   GArray *pass_p50_ms; /* of gdouble, one per finished pass */
-  guint pass_start;    /* index of the running pass's first sample */
+  guint pass_start;    /* index of the first sample of the running pass */
 } TpsBenchSeries;
 
 typedef struct TpsBenchResults TpsBenchResults;
 
+/* Creates empty results, owned by the caller, and frees results. */
 TpsBenchResults *tps_bench_results_new (void);
 void tps_bench_results_free (TpsBenchResults *results);
 
-/* Adds one pass of one role, also to the series of all roles of its kind. Roles without metrics are
- * recorded too. */
+/* tps_bench_results_add() adds the samples of one metric of one role in a pass, also to the series
+ * of all roles of the kind. tps_bench_results_add_role() records a role, which may have no metrics.
+ * Strings and samples are copied. */
 void tps_bench_results_add (TpsBenchResults *results, const gchar *kind, gint rank,
                             const gchar *name, const gdouble *samples_ms, guint n_samples);
 void tps_bench_results_add_role (TpsBenchResults *results, const gchar *kind, gint rank);
 
-/* Must be called once after each pass, when all roles have been added. */
+/* Ends a pass. Must be called once after each pass, after all roles have been added. */
 void tps_bench_results_end_pass (TpsBenchResults *results);
 
-/* Returns all series of a role in the order of their names: borrowed elements in an array owned by
- * the caller. */
+/* Returns all series of a role in the order of their names. The elements are borrowed; the caller
+ * owns the array. */
 GPtrArray *tps_bench_results_get_series (TpsBenchResults *results, const gchar *kind, gint rank);
 
-/* Returns the ranks of a kind, ascending, in an array of gint owned by the caller. */
+/* Returns the ranks of a kind in ascending order, an array of gint. The caller owns the result. */
 GArray *tps_bench_results_get_ranks (TpsBenchResults *results, const gchar *kind);
 
-/* Returns NULL if there is no such series. Borrowed. */
+/* Returns the series with this role and name; NULL if there is none. Borrowed. */
 TpsBenchSeries *tps_bench_results_find (TpsBenchResults *results, const gchar *kind, gint rank,
                                         const gchar *name);
 
-/* The outcome of one trainer. */
+/* The outcome of the training of one trainer. */
 typedef struct
 {
   gint rank;
-  GArray *losses;  /* of gdouble, of each pass's last step; empty without batches */
-  gchar *digest;   /* of the parameters after the last pass, XXH3-128 as hex; NULL = not reported */
-  GArray *samples; /* of gint64, one per pass; empty if not counted */
-  gint64 epoch_samples; /* of the last epoch of the last pass */
+  GArray *losses; /* of gdouble, the loss of the last step of each pass; empty without batches */
+  /* of the parameters after the last pass (XXH3-128, hexadecimal); NULL = not reported */
+  gchar *digest;
+  GArray *samples;      /* of gint64, the number of samples of each pass; empty if not counted */
+  gint64 epoch_samples; /* number of samples in the last epoch of the last pass */
 } TpsBenchOutcome;
 
-/* Must be called once per pass. `loss` is NAN if there is none; `digest` is 16 bytes or NULL. */
+/* Adds the outcome of a trainer. Must be called once per pass. `loss` is NAN if there is none.
+ * `digest` has 16 bytes, which are copied; NULL = not reported. */
 void tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss,
                                     const guint8 *digest);
 
-/* Records the number of a trainer's samples in a pass and in its last epoch. */
+/* Records the number of samples of a trainer in a pass and in the last epoch of the pass. */
 void tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples,
                                       gint64 epoch_samples);
 
-/* Returns an array of TpsBenchOutcome in the order of the trainers' first results; borrowed. */
+/* Returns an array of TpsBenchOutcome in the order of the first results of the trainers;
+ * borrowed. */
 const GArray *tps_bench_results_get_outcomes (const TpsBenchResults *results);
 
-/* Returns the median of the passes' medians. */
+/* Returns the median of the medians of the passes, in milliseconds. */
 gdouble tps_bench_series_get_median (const TpsBenchSeries *series);
 
-/* Returns "trainer=0/type,name" or "all trainer/type,name"; owned by the caller. */
+/* Returns "trainer=0/type,name" or "all trainer/type,name". The caller owns the result. */
 gchar *tps_bench_series_get_title (const TpsBenchSeries *series);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBenchResults, tps_bench_results_free)

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Both functions are continued at 0, near which the quotients lose their digits. */
+/* (e^x - 1) / x and log (1 + x) / x, for a transformation that also holds at the exponent 1. Near 0
+ * the quotients lose their digits, so the first terms of the Taylor series replace them. */
 static gdouble
 log1p_over (gdouble x)
 {
@@ -17,6 +18,8 @@ expm1_over (gdouble x)
   return fabs (x) > 1e-8 ? expm1 (x) / x : 1 + x * 0.5 * (1 + x / 3);
 }
 
+/* The density k^-exponent without normalisation, its integral up to a constant, and the inverse of
+ * the integral. */
 static gdouble
 density (const TpsZipf *zipf, gdouble x)
 {
@@ -34,7 +37,7 @@ integral (const TpsZipf *zipf, gdouble x)
 static gdouble
 inverse (const TpsZipf *zipf, gdouble y)
 {
-  gdouble t = fmax (y * (1 - zipf->exponent), -1); /* below -1 by rounding only */
+  gdouble t = fmax (y * (1 - zipf->exponent), -1); /* only rounding makes it less than -1 */
 
   return exp (log1p_over (t) * y);
 }
