@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Measures the speed at which the ranks of one host sum their gradients: our process group in
- * place, through shared memory and through sockets, the least memory traffic of such a sum and,
- * optionally, PyTorch's Gloo.
+/* Measures the speed at which the ranks of one host sum their gradients. The systems are our
+ * process group in place, through shared memory and through sockets, the least memory traffic of
+ * such a sum and, optionally, PyTorch's Gloo.
  *
- * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
- * rank's data. Every rank checks a sum before it is timed.
- */
+ * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of the
+ * data of one rank. Every system checks a sum before the timed calls. */
 
 #include <stdio.h>
 
@@ -23,7 +22,7 @@
 #define MIB ((gsize) 1 << 20)
 #define MAX_RANKS 64
 
-/* For the estimate: the speed of the slowest system, which takes nearly all of a round. */
+/* For the estimate: the slowest system takes nearly all of the time of a round. */
 #define USUAL_CALL_S 0.0005
 #define USUAL_BYTES_PER_S 1e9
 #define USUAL_WARM_UP_S 0.1
@@ -54,7 +53,7 @@ static const GOptionEntry entries[] = {
 
 typedef struct
 {
-  TpsPlugin *plugin; /* provides the store through which our ranks join */
+  TpsPlugin *plugin; /* serves the store through which our ranks join */
   TpsServer *server;
   GPtrArray *systems;  /* of TpsAllReduceSystem */
   TpsFigures *figures; /* owned by the run */
@@ -134,7 +133,7 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
 
 /* -- tasks -- */
 
-/* Chooses the number of calls for about a tenth of a second. */
+/* Chooses a number of calls that takes about a tenth of a second. */
 static guint
 choose_n_calls (gsize n_bytes)
 {

@@ -7,19 +7,20 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/base/sync.h"
 
-#define BLOCK_ELEMS 2048 /* stays in the first-level cache */
+#define BLOCK_ELEMS 2048 /* so that a block stays in the first-level cache */
 #define MAX_THREADS 64
 
-/* One order: the shared state of its threads. */
+/* One order: the state that its threads share. */
 typedef struct
 {
-  gfloat *data[MAX_THREADS]; /* one for each rank */
+  gfloat *data[MAX_THREADS]; /* of each rank */
   guint n_threads;
   gsize n_elems;
   guint n_calls;
-  pthread_barrier_t barrier; /* between calls */
+  pthread_barrier_t barrier; /* waits for all threads before each call, and at the end */
 } Work;
 
+/* A thread and its part of the data. */
 typedef struct
 {
   Work *work;

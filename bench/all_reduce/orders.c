@@ -5,7 +5,7 @@
 #include "bench/all_reduce/rank.h"
 #include "runtime/base/error.h"
 
-#define PERIOD 61 /* data repeat small integers, so that sums are exact */
+#define PERIOD 61 /* the period of the data: small integers, whose sums are exact */
 
 static gfloat
 get_element (guint rank, gsize i)

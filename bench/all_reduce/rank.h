@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The roles of the benchmark's child processes. Each reads orders from its standard input until the
- * end of the input. For a line "BYTES CALLS", the data are summed once and checked, and then summed
- * CALLS times. The reply is "ok SECONDS", the total of the timed calls, or "error TEXT".
- */
+/* The roles of the child processes of the benchmark. A child reads orders from its standard input
+ * until the end of the input. For a line "BYTES CALLS", it sums the data once and checks the sum,
+ * and then sums CALLS times. It replies "ok SECONDS", the total of the timed calls, or "error
+ * TEXT". */
 
 #pragma once
 
@@ -11,25 +11,27 @@
 
 G_BEGIN_DECLS
 
+/* A rank of one of our process groups; strings are borrowed. */
 typedef struct
 {
   guint rank;
   guint size;
-  const gchar *role;  /* "placed": the data lie in the group's memory; "shared"; "tcp" */
-  const gchar *store; /* address of the rendezvous service */
+  const gchar *role;  /* "placed" = the data are in memory of the group; "shared"; "tcp" */
+  const gchar *store; /* the address of the rendezvous service */
 } TpsAllReduceRank;
 
-/* Runs one rank of one of our process groups. Returns the exit status. */
+/* Runs one rank of our process groups. Returns the exit status. Blocks. */
 gint tps_all_reduce_run_rank (const TpsAllReduceRank *options);
 
 /* Runs the limit: one process whose threads sum data in memory that all of them map. Each thread
- * sums its part and writes the result to all places. Returns the exit status. */
+ * sums its part of the data, and writes the sum to the data of every rank. Returns the exit status.
+ * Blocks. */
 gint tps_all_reduce_run_limit (guint n_threads);
 
-/* -- shared by both roles -- */
+/* -- functions that both roles share -- */
 
-/* Executes `reduce` for every order. It sums `n_calls` times and returns nanoseconds, or -1 with an
- * error. */
+/* tps_all_reduce_serve() calls `run` for every order. `run` sums `n_elems` floats once with a check
+ * and `n_calls` times with a clock. It returns the nanoseconds of the latter; -1 with an error. */
 typedef gint64 (*TpsAllReduceRun) (gpointer user_data, gsize n_elems, guint n_calls,
                                    GError **error);
 gint tps_all_reduce_serve (TpsAllReduceRun run, gpointer user_data);

@@ -20,7 +20,7 @@ struct TpsAllReduceSystem
 static const struct
 {
   const gchar *name;
-  const gchar *role; /* role of our program */
+  const gchar *role; /* the role of our program; NULL = none */
 } kinds[TPS_ALL_REDUCE_N_KINDS] = {
   [TPS_ALL_REDUCE_PLACED] = { "in place", "placed" },
   [TPS_ALL_REDUCE_SHARED] = { "shared memory", "shared" },
@@ -82,7 +82,7 @@ start_child (TpsAllReduceSystem *system, TpsSupervisor *supervisor, guint rank, 
   return TRUE;
 }
 
-/* Receives "torch 1.13.0" from each of its ranks. */
+/* Receives the first line of each rank, such as "torch 1.13.0". */
 static gboolean
 receive_versions (TpsAllReduceSystem *system, GError **error)
 {

@@ -19,5 +19,5 @@ tps_batch_update_log (const gchar *format, ...)
   va_end (args);
   line = g_strdup_printf ("%s %s\n", time, text);
   if (write (STDERR_FILENO, line, strlen (line)) < 0)
-    return; /* the reader of the log has gone */
+    return; /* nothing reads the log any more */
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The original's log lines, "HH:MM:SS text", on stderr. */
+/* The log lines of the original, "HH:MM:SS text", on stderr. */
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Writes each line at once, because all roles write to the same terminal. Thread: any. */
+/* Writes one line with a single write(), because all roles write to the same terminal. Errors are
+ * ignored. Thread: any. */
 void tps_batch_update_log (const gchar *format, ...) G_GNUC_PRINTF (1, 2);
 
 G_END_DECLS

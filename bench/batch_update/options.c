@@ -6,7 +6,8 @@
 
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options, because GOption writes through their pointers. */
+/* Makes the tables of flags, which belong to one set of options: GOption writes through their
+ * pointers. */
 static GOptionContext *
 make_context (TpsBatchUpdateOptions *o)
 {

@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Fields are named after their flags; strings are owned. */
+/* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -28,13 +28,14 @@ typedef struct
   gboolean verbose;
 } TpsBatchUpdateOptions;
 
-/* Parses `argv`, with dashes or underscores in names, and the environment, as all benchmarks do.
- * Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, in which names may contain dashes or underscores, and the environment. Errors
+ * (TPS_BENCH_BAD): INVALID_ARGUMENT. */
 TpsBenchVerdict tps_batch_update_options_parse (TpsBatchUpdateOptions *options, gint argc,
                                                 gchar **argv, GError **error);
+/* Frees the strings. */
 void tps_batch_update_options_clear (TpsBatchUpdateOptions *options);
 
-/* Returns the flags and their current values as "name=value". Owned by the caller. */
+/* Returns a line "name=value" for each flag. The caller owns the result. */
 GPtrArray *tps_batch_update_options_describe (const TpsBatchUpdateOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBatchUpdateOptions, tps_batch_update_options_clear)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Updates per second: the number of updates of a pass divided by the time from its first batch to
- * its last model; the median over the trainers. */
+/* Updates per second: the number of updates of a pass, divided by the time from its first batch to
+ * its last model. The time is the median over the trainers. */
 
 #pragma once
 
@@ -10,20 +10,22 @@
 
 G_BEGIN_DECLS
 
-/* The metric of this time for trainers and peers. */
+/* The metric of this time, for our trainers and those of peers. */
 #define TPS_BATCH_UPDATE_TRAINING "pass_level_metric,training"
 
-/* Returns the rate of each pass, gdouble. Owned by the caller. */
+/* Returns the updates per second of each pass, an array of gdouble. `batches` is the number of
+ * updates of a pass. The caller owns the result. */
 GArray *tps_batch_update_get_rates (TpsBenchResults *results, gint batches);
 
-/* Returns the median over the passes; 0 if nothing was measured. */
+/* Return the seconds of the training and the updates per second, medians over the passes; 0 if
+ * nothing was measured. */
 gdouble tps_batch_update_get_seconds (TpsBenchResults *results);
 gdouble tps_batch_update_get_rate (TpsBenchResults *results, gint batches);
 
-/* Formats the last lines of a run. Owned by the caller. */
+/* Formats the last lines of the output of a run. The caller owns the result. */
 gchar *tps_batch_update_format_end (TpsBenchResults *results, gint batches);
 
-/* Adds the rates as a figure. */
+/* Adds the updates per second of each pass as the figure "updates". */
 void tps_batch_update_add_rates (TpsBenchResults *results, gint batches, TpsBenchSystem *system);
 
 G_END_DECLS

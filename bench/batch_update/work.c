@@ -238,8 +238,8 @@ tps_batch_update_get_program (const TpsBatchUpdateWork *work)
     .fill_server = fill_server,
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
-              /* A trainer that is too late for the last update has an older model than the
-               * others. */
+              /* A trainer that is too late for the last update has an older model than the other
+               * trainers. */
               .parameters_agree = o->min_trainers == 0 || o->min_trainers == o->ntrainer,
               .n_spare_trainers = o->min_trainers > 0 ? (guint) (o->ntrainer - o->min_trainers)
                                                       : 0 },

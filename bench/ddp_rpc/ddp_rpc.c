@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The DDP + RPC benchmark: starts trainers, parameter servers with embedding tables and a master,
- * or runs as one of them. */
+/* The benchmark ddp_rpc: starts trainers, parameter servers with embedding tables, and a master; or
+ * runs as one of these roles. */
 
 #include <locale.h>
 
@@ -16,7 +16,8 @@ main (gint argc, gchar **argv)
   TpsProgram program;
   gint status;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers are formatted the same everywhere */
+  /* for the text of --help; numbers have the same format in every locale */
+  setlocale (LC_CTYPE, "");
   verdict = tps_ddp_rpc_options_parse (&work.options, argc, argv, &error);
   if (!tps_program_check_verdict ("ddp_rpc", verdict, error, &status))
     return status;

@@ -29,7 +29,8 @@ sum_of (const GArray *values, guint first, guint n)
   return sum;
 }
 
-/* Returns the epochs of a trainer, or of all (rank -1); NULL if no epoch was finished. Borrowed. */
+/* Returns the times of the epochs of a trainer, or of all trainers (rank -1), in milliseconds; NULL
+ * if no epoch has ended. Borrowed. */
 static const GArray *
 get_epochs (TpsBenchResults *results, gint rank)
 {
@@ -50,7 +51,8 @@ count_trainers (TpsBenchResults *results)
   return tps_bench_results_get_outcomes (results)->len;
 }
 
-/* Returns the samples per second of a trainer in one pass, or in all passes (`pass` -1). */
+/* Returns the samples per second of a trainer in one pass, or in all passes (`pass` -1). NAN
+ * without epochs. */
 static gdouble
 get_rate (TpsBenchResults *results, const TpsBenchOutcome *trainer, gint pass)
 {
@@ -94,7 +96,7 @@ tps_epoch_report_list_rates (TpsBenchResults *results)
   return rates;
 }
 
-/* -- the original's report -- */
+/* -- the report of the original -- */
 
 static const gint original_percents[] = { 50, 75, 90, 95 };
 

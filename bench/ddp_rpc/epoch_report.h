@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Times of epochs, and samples per second: first exactly the original's report, then a corrected
- * one.
+/* Times of epochs, and samples per second: first exactly the report of the original, then a
+ * corrected report.
  *
- * The original's rates divide the samples of the last epoch by a percentile of all epochs' times.
- * Ours are all samples divided by the total time of epochs; the rate of all trainers is the sum of
- * their rates.
- */
+ * The rates of the original divide the samples of the last epoch by a percentile of the times of
+ * all epochs. Our rate of a trainer divides all its samples by the total time of its epochs. The
+ * rate of all trainers is the sum of their rates. */
 
 #pragma once
 
@@ -15,24 +14,27 @@
 
 G_BEGIN_DECLS
 
-/* Formats the original's header and rows. Owned by the caller. */
+/* Formats the header and the rows of the original. The caller owns the result. */
 gchar *tps_epoch_report_format_original (TpsBenchResults *results);
 
-/* Formats samples per second, and times in milliseconds up to p99. Owned by the caller. */
+/* Formats the samples per second, and the times of epochs in milliseconds with percentiles up to
+ * p99. The caller owns the result. */
 gchar *tps_epoch_report_format_rates (TpsBenchResults *results);
 
-/* Writes both as original.csv and rates.csv to `folder`. */
+/* Writes original.csv and rates.csv, with the same numbers, to `folder`. Errors: those of
+ * g_file_set_contents(). */
 gboolean tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);
 
-/* Formats medians over the passes, ours next to those of each peer (TpsPeer). Owned by the
- * caller. */
+/* Formats our medians over the passes next to those of each peer (of TpsPeer). The caller owns the
+ * result. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 
-/* Adds the figures "epoch" and "samples/s" of ours and of each peer, all other measurements, and
- * ratios. */
+/* Adds the figures "epoch" and "samples/s" of our run and of each peer, all other measurements, and
+ * the ratios. */
 void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
-/* Returns the samples per second of all trainers, one gdouble per pass. Owned by the caller. */
+/* Returns the samples per second of all trainers together in each pass, an array of gdouble. The
+ * caller owns the result. */
 GArray *tps_epoch_report_list_rates (TpsBenchResults *results);
 
 G_END_DECLS

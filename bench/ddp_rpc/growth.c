@@ -9,7 +9,7 @@
 #include "bench/report/percentile.h"
 
 #define GIB 1073741824.0
-#define USABLE 0.7
+#define USABLE 0.7 /* the fraction of the available memory that tables may use */
 
 static const gint64 sizes[] = { 10000, 100000, 1000000, 4000000 };
 
@@ -54,7 +54,8 @@ tps_growth_get_available_bytes (void)
   return (gsize) g_ascii_strtoull (found + sizeof key - 1, NULL, 10) * 1024;
 }
 
-/* Returns the epochs of all trainers in one pass; may be empty. Owned by the caller. */
+/* Returns the times of the epochs of all trainers in one pass, which may be none. The caller owns
+ * the result. */
 static GArray *
 dup_epochs (TpsBenchResults *results, guint pass, guint n_passes)
 {

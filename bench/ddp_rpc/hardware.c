@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-/* PCI classes of computing devices: VGA, 3D and other display controllers, processing
+/* The PCI classes of computing devices: VGA, 3D and other display controllers, and processing
  * accelerators. */
 static const gchar *const gpu_classes[] = { "0x0300", "0x0302", "0x0380", "0x1200" };
 
-/* Returns the contents of the file without white space at the ends, or NULL. Owned by the
- * caller. */
+/* Returns the contents of a file without leading and trailing white space; NULL on failure. The
+ * caller owns the result. */
 static gchar *
 read_text (const gchar *folder, const gchar *name)
 {
@@ -21,7 +21,8 @@ read_text (const gchar *folder, const gchar *name)
   return g_strstrip (text);
 }
 
-/* Returns the first value of `key` in lines "key : value", or NULL. Owned by the caller. */
+/* Returns the value of the first line "key : value" whose key begins with `key`; NULL if there is
+ * none. The caller owns the result. */
 static gchar *
 find_value (const gchar *text, const gchar *key)
 {
@@ -68,7 +69,7 @@ compare_names (gconstpointer a, gconstpointer b)
   return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
 }
 
-/* Returns the names in order. Owned by the caller. */
+/* Returns the names of the entries in alphabetical order. The caller owns the result. */
 static GPtrArray *
 list_folder (const gchar *path)
 {
@@ -159,8 +160,8 @@ tps_hardware_describe (const gchar *root)
   return g_string_free (text, FALSE);
 }
 
-/* Returns the output of nvidia-smi with these arguments; NULL if it is missing or fails. Owned by
- * the caller. */
+/* Returns the output of nvidia-smi with up to two arguments; NULL if the program is missing or
+ * fails. The caller owns the result. */
 static gchar *
 run_nvidia_smi (const gchar *first, const gchar *second)
 {

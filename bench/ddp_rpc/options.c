@@ -11,7 +11,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
-/* The tables are built for one set of options, because GOption writes through their pointers. */
+/* Makes the tables of flags, which belong to one set of options: GOption writes through their
+ * pointers. */
 static GOptionContext *
 make_context (TpsDdpRpcOptions *o)
 {
@@ -101,7 +102,7 @@ fill_defaults (TpsDdpRpcOptions *o)
   tps_flags_default_to (&o->table_device, "cpu");
 }
 
-/* Prefixes the error of a value with the name of its flag. */
+/* Sets the error of a value, with the name of its flag. Takes over `cause`. Returns FALSE. */
 static gboolean
 prefix_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
 {
@@ -126,7 +127,7 @@ check_names (TpsDdpRpcOptions *o, GError **error)
   return TRUE;
 }
 
-/* -- devices: a process chooses the device for "cuda" itself -- */
+/* -- devices: each process chooses its device for "cuda" -- */
 
 #define ON_HOST "/host"
 
@@ -150,14 +151,15 @@ tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *o, TpsTablePlace
   return FALSE;
 }
 
-/* Returns TRUE if this process runs such a role; the launcher's roles all run on this host. */
+/* Returns TRUE if this process runs a role of this kind. All roles of a launcher run on its
+ * host. */
 static gboolean
 is_here (const TpsDdpRpcOptions *o, TpsWorldKind kind)
 {
   return o->world.rank < 0 || tps_world_get_kind (&o->world, (guint) o->world.rank) == kind;
 }
 
-/* Loads drivers only if a role needs them. */
+/* Checks the devices. Loads a driver only if a role of this process needs it. */
 static gboolean
 check_devices (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -206,7 +208,7 @@ check (TpsDdpRpcOptions *o, GError **error)
          && check_shape (o, error);
 }
 
-/* Peers support the original's options only. */
+/* Checks that a peer supports the options: peers support only those of the original. */
 static gboolean
 check_peer (const TpsDdpRpcOptions *o, GError **error)
 {
@@ -227,7 +229,7 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
          || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
 
-/* With --growth, the passes are the sizes. */
+/* Checks the options of --growth, which makes one pass for each size. */
 static gboolean
 check_growth (const TpsDdpRpcOptions *o, GError **error)
 {

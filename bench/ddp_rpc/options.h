@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Fields are named after their flags; strings are owned. */
+/* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -37,18 +37,19 @@ typedef struct
   TpsOptimizerSpec table_optimizer; /* from --optimizer and --lr */
 } TpsDdpRpcOptions;
 
-/* Parses `argv`, with dashes or underscores in names, and the environment, as all benchmarks do.
- * Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, in which names may contain dashes or underscores, and the environment. Errors
+ * (TPS_BENCH_BAD): INVALID_ARGUMENT. */
 TpsBenchVerdict tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv,
                                            GError **error);
+/* Frees the strings. */
 void tps_ddp_rpc_options_clear (TpsDdpRpcOptions *options);
 
-/* Chooses the place of this server's tables. Errors: those of tps_device_choose();
- * INVALID_ARGUMENT. */
+/* Chooses the place of the tables of this server. Errors: those of tps_device_choose();
+ * INVALID_ARGUMENT (the CPU with the suffix /host). */
 gboolean tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *options,
                                                  TpsTablePlace *place, GError **error);
 
-/* Returns the flags and their current values as "name=value". Owned by the caller. */
+/* Returns a line "name=value" for each flag. The caller owns the result. */
 GPtrArray *tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDdpRpcOptions, tps_ddp_rpc_options_clear)

@@ -15,7 +15,8 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
-#define FILL_NS (600 * SECOND_NS) /* a large table is filled row by row */
+/* the timeout of creating a table: a large table is filled row by row */
+#define FILL_NS (600 * SECOND_NS)
 
 void
 tps_ddp_rpc_work_clear (TpsDdpRpcWork *work)
@@ -29,13 +30,13 @@ static gint64
 get_rows (const TpsDdpRpcWork *work)
 {
   const TpsDdpRpcOptions *o = &work->options;
-  guint pass = work->n_passes - (o->warmup_cycles > 0 ? 1 : 0); /* measured passes count from 1 */
+  guint pass = work->n_passes - (o->warmup_cycles > 0 ? 1 : 0); /* 1 = the first measured pass */
 
   return o->growth ? g_array_index (work->growth.rows, gint64, MAX (pass, 1) - 1)
                    : o->number_embeddings;
 }
 
-/* -- servers: one table each, which is kept between passes, as in the original -- */
+/* -- servers: one table each, kept between passes as in the original, except with --growth -- */
 
 static gboolean
 fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *options,
@@ -46,7 +47,8 @@ fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *o
   return tps_ddp_rpc_options_choose_table_place (o, &options->table_place, error);
 }
 
-/* Servers have different seeds, so that their tables are different functions of the ids. */
+/* Creates the table of a server. Each server has its own seed, so its table is another function of
+ * the ids. */
 static gboolean
 create_table (const TpsDdpRpcWork *work, TpsClient *client, guint server, GError **error)
 {

@@ -55,7 +55,7 @@ typedef struct
 } TpsBenchmark;
 
 /* Runs the benchmark and prints errors to stderr. Returns the exit status: 0 success, 1 a system
- * failed, 2 a bad flag, 130 interrupted. Blocks; must be called on the main thread. */
+ * failed, 2 a bad flag, 130 interrupted. Blocks. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
@@ -69,8 +69,7 @@ void tps_benchmark_say_length (TpsBenchRun *run);
 const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
 
 /* For main(). tps_benchmark_init() sets the locale, which the text of --help needs.
- * tps_benchmark_refuse() prints `error`, because of which the program must end, and returns the
- * exit status 2. */
+ * tps_benchmark_refuse() prints `error` and returns the exit status 2, which main() must return. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
 

@@ -223,7 +223,7 @@ tps_child_reset_peak (const TpsChild *child)
 
   if (file == NULL)
     return;
-  /* clear_refs(5) resets VmHWM, see proc(5). */
+  /* A 5 in clear_refs resets VmHWM, the peak; see proc(5). */
   fputs ("5\n", file);
   fclose (file);
 }

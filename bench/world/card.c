@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
-#define ENOUGH_BYTES 2000 /* of differences in a message */
+#define ENOUGH_BYTES 2000 /* bytes of text after which a message lists no more differences */
 
 struct TpsCard
 {
@@ -24,7 +24,7 @@ card_new (void)
   return card;
 }
 
-/* Values are escaped, so that each remains one line. They stay escaped in messages. */
+/* Adds a line. The value is escaped, so it cannot end the line; it stays escaped in messages. */
 static void
 add (TpsCard *card, const gchar *name, const gchar *value)
 {
@@ -75,7 +75,7 @@ tps_card_encode (const TpsCard *card)
   return g_string_free_to_bytes (text);
 }
 
-/* Escapes the text again if necessary, so that a foreign card cannot write control characters to a
+/* Escapes the text again where necessary: a foreign card must not write control characters to a
  * terminal. */
 TpsCard *
 tps_card_decode (GBytes *bytes)
@@ -92,7 +92,7 @@ tps_card_decode (GBytes *bytes)
   return card;
 }
 
-/* Returns NULL if there is no such line. Borrowed. */
+/* Returns the value of a line whose name has `n_bytes` bytes; NULL if there is none. Borrowed. */
 static const gchar *
 find (const TpsCard *card, const gchar *name, gsize n_bytes)
 {
@@ -127,7 +127,7 @@ tps_card_describe (const TpsCard *card)
                           tps_card_get (card, "pid"), tps_card_get (card, "host"));
 }
 
-/* Adds the flags of the role that the master lacks or has with another value. */
+/* Adds the flags of the role that the master does not have, or has with another value. */
 static void
 add_differences (const TpsCard *role, const TpsCard *master, GString *text)
 {
@@ -147,7 +147,7 @@ add_differences (const TpsCard *role, const TpsCard *master, GString *text)
     }
 }
 
-/* Adds the flags that only the master has. */
+/* Adds the flags of the master that the role does not have. */
 static void
 add_missing (const TpsCard *role, const TpsCard *master, GString *text)
 {
@@ -175,7 +175,7 @@ tps_card_check (const TpsCard *role, const TpsCard *master, GError **error)
     if (!g_str_equal (tps_card_get (role, names[i]), tps_card_get (master, names[i])))
       g_string_append_printf (text, "; %s %s, the master has %s", names[i],
                               tps_card_get (role, names[i]), tps_card_get (master, names[i]));
-  if (text->len == 0) /* with another program or version, differences of flags would be noise */
+  if (text->len == 0) /* differences of flags only matter if program and version are equal */
     {
       add_differences (role, master, text);
       add_missing (role, master, text);

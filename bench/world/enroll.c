@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sequence without failures: read the master's card, check that the rank is free, put the own card,
- * find it under the welcome key. */
+/* The sequence without failures: read the card of the master, check that the rank is free, put the
+ * role's own card, and find this card under the welcome key. */
 
 #include "bench/world/enroll.h"
 
@@ -25,7 +25,8 @@ typedef struct
   gint64 deadline_ns;
 } Enrolment;
 
-/* Returns TRUE if a retry can help: no process is listening yet, or the key does not exist yet. */
+/* Returns TRUE if a retry can help: the master is not listening yet, or the key does not exist
+ * yet. */
 static gboolean
 is_early (const GError *error)
 {
@@ -34,7 +35,7 @@ is_early (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
-/* The master replies, but the key does not exist. Takes over `cause`. */
+/* Sets the error if the master replies, but the key does not exist. Takes over `cause`. */
 static void
 fail_without_key (const Enrolment *self, GError *cause, GError **error)
 {
@@ -46,7 +47,8 @@ fail_without_key (const Enrolment *self, GError *cause, GError **error)
   g_error_free (cause);
 }
 
-/* A frequent cause is a name that resolves to loopback on the master's host. Takes over `cause`. */
+/* Sets the error if no master replies. A frequent cause is a name that resolves to loopback on the
+ * host of the master. Takes over `cause`. */
 static void
 fail_without_master (const Enrolment *self, GError *cause, GError **error)
 {
@@ -64,8 +66,8 @@ fail_without_master (const Enrolment *self, GError *cause, GError **error)
   g_error_free (cause);
 }
 
-/* Waits for the key until the deadline. `gives_up` can end the wait between two attempts. The
- * result is owned by the caller. */
+/* Waits for the key until the deadline. Between two attempts, `gives_up` can end the wait with an
+ * error. The caller owns the result. */
 static GBytes *
 wait_for (const Enrolment *self, const gchar *key,
           gboolean (*gives_up) (const Enrolment *self, GError **error), GError **error)
@@ -97,6 +99,8 @@ wait_for (const Enrolment *self, const gchar *key,
     }
 }
 
+/* Checks the job of the master, and restarts the startup timeout: the master waits for all
+ * roles. */
 static gboolean
 check_job (Enrolment *self, GError **error)
 {
@@ -119,7 +123,7 @@ check_job (Enrolment *self, GError **error)
   return FALSE;
 }
 
-/* Checks that `bytes`, the card of the process with this rank, is this process's card. */
+/* Checks that `bytes`, the card of the process with this rank, is the card of this process. */
 static gboolean
 check_mine (const Enrolment *self, GBytes *bytes, GError **error)
 {
@@ -139,8 +143,7 @@ check_mine (const Enrolment *self, GBytes *bytes, GError **error)
   return FALSE;
 }
 
-/* Checks that the rank is free. A rank that is taken stays with its process, whose card must not be
- * replaced. */
+/* Checks that the rank is free. If another process has the rank, its card must not be replaced. */
 static gboolean
 check_free (const Enrolment *self, const gchar *key, GError **error)
 {
@@ -151,7 +154,7 @@ check_free (const Enrolment *self, const gchar *key, GError **error)
   return taken == NULL || check_mine (self, taken, error);
 }
 
-/* Returns TRUE if the master has refused this role or another one. */
+/* Returns TRUE if the master has ended the run, because of this role or of another one. */
 static gboolean
 has_stopped (const Enrolment *self, GError **error)
 {
@@ -166,6 +169,8 @@ has_stopped (const Enrolment *self, GError **error)
   return TRUE;
 }
 
+/* Puts the card under the key of the role, and waits until the master has copied it to the welcome
+ * key. */
 static gboolean
 apply (const Enrolment *self, GError **error)
 {

@@ -7,9 +7,9 @@
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
-#define SOCKET_PATH_BYTES 108 /* of sun_path, including the terminator */
+#define SOCKET_PATH_BYTES 108 /* size of sun_path, with the terminating NUL */
 
-/* Checked once here; otherwise every role would report it. */
+/* Checks the length of the path once. Otherwise every role would report it. */
 gchar *
 tps_launch_make_socket_dir (const TpsWorld *world, GError **error)
 {

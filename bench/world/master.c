@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sequence without failures: tps_master_new() starts the rendezvous. tps_master_meet_roles()
+/* The sequence without failures: tps_master_new() starts the rendezvous. tps_master_meet_roles()
  * registers every role (roster.h). Each pass prepares the servers, sends every trainer its plan,
  * polls the trainers until they are done, and fetches the metrics.
  *
- * Failures end the pass with an error that names the role: a child that has ended, a trainer whose
- * pass has failed or whose heartbeat has stopped, a call without a reply, Ctrl-C. If a benchmark
- * can spare some trainers, the loss of one is reported and the pass continues.
- */
+ * A failure ends the pass with an error that names the role. Failures are: a child has ended, the
+ * pass of a trainer has failed, the heartbeat of a trainer has stopped, a call has no reply, or the
+ * user has pressed Ctrl-C. If the benchmark can spare trainers, the loss of a trainer is reported
+ * and the pass continues. */
 
 #include "bench/world/master.h"
 
@@ -26,35 +26,37 @@
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define POLL_US 10000            /* between polls of the trainers */
 #define CALL_NS (30 * SECOND_NS) /* timeout of a short call */
-/* timeout of a status call; a late reply does not count as a sign of life */
+/* the timeout of a status call; a late reply does not count as a sign of life */
 #define STATUS_NS SECOND_NS
-/* until the end of a child becomes visible after its connection has closed */
+/* the time until the end of a child becomes visible after its connection has closed */
 #define PATIENCE_MS 300
-#define CAUSE_NS SECOND_NS /* until the trainer that its peers have lost reports its error */
+#define CAUSE_NS SECOND_NS /* the time in which the real cause of a failure may still be reported */
 #define STILL_NS \
-  (15 * SECOND_NS) /* the time that a heartbeat may stop, in addition to the timeout of a round */
+/* the maximum time without a new heartbeat, in addition to the timeout of a round */
+(15 * SECOND_NS)
 
-struct TpsMaster
+    struct TpsMaster
 {
   const TpsWorld *world;
   TpsSupervisor *supervisor;
   const TpsMasterWork *work;
   gpointer user_data;
   TpsRoster *roster;
-  GPtrArray *roles; /* owned by the roster */
-  gchar *failure;   /* the reason why the run failed */
+  GPtrArray *roles; /* of TpsRole; owned by the roster */
+  gchar *failure;   /* the reason of the failed run; NULL = no failure */
   guint n_passes;
-  guint n_lost;        /* trainers */
-  guint n_epochs;      /* epochs begun in the running pass */
-  gboolean is_warm_up; /* of the running pass */
+  guint n_lost;        /* lost trainers */
+  guint n_epochs;      /* epochs of the running pass that have begun */
+  gboolean is_warm_up; /* the running pass is a warm-up */
   TpsEngine *engine;   /* shows the progress of a pass */
   guint steps_per_epoch, epochs;
   TpsPlugin *plugin;
   TpsServer *server;
-  gchar *address; /* of the rendezvous */
+  gchar *address; /* the address of the rendezvous */
   TpsClient *self;
 };
 
+/* Returns the deadline after `span_ns`. */
 static gint64
 in (gint64 span_ns)
 {
@@ -86,7 +88,7 @@ lose (TpsMaster *master, TpsRole *role, const gchar *why)
            master->world->n_trainers - master->n_lost, master->world->n_trainers);
 }
 
-/* Forgets children that the world can spare. */
+/* Forgets children that have ended and that the world can spare. */
 static void
 forget_ended_children (TpsMaster *master)
 {
@@ -101,7 +103,7 @@ forget_ended_children (TpsMaster *master)
     }
 }
 
-/* Checks signals and children, during every wait. */
+/* Checks for interrupts and ended children. Must be called during every wait. */
 static gboolean
 check_world (TpsMaster *master, GError **error)
 {
@@ -120,7 +122,7 @@ check_roles (gpointer user_data, GError **error)
 
 /* -- the rendezvous -- */
 
-/* Explains that --master-addr must be an address of this host. */
+/* Adds to the error that --master-addr must be an address of this host. */
 static void
 explain_listen (const TpsWorld *world, const gchar *host, GError **error)
 {
@@ -168,7 +170,7 @@ serve (TpsMaster *master, GError **error)
   return master->self != NULL;
 }
 
-/* From this call on, roles can register. */
+/* Publishes the card of the master. From then on, roles can register. */
 static gboolean
 open_roster (TpsMaster *master, const GPtrArray *flags, GError **error)
 {
@@ -252,7 +254,7 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
     }
 }
 
-/* The benchmark provides the work, and the master the names and addresses. */
+/* Makes the plan of a trainer: the benchmark provides the work, the master names and addresses. */
 static TpsTrainPlan *
 make_plan (TpsMaster *master, guint trainer, GError **error)
 {
@@ -266,19 +268,20 @@ make_plan (TpsMaster *master, guint trainer, GError **error)
   plan->rank = trainer;
   plan->world_size = master->world->n_trainers;
   plan->rpc_timeout_ns = master->world->rpc_timeout * SECOND_NS;
-  /* Without a rendezvous in the plan, every role uses the address at which it has found this
+  /* The plan contains no rendezvous: every role uses the address at which it has found the
    * master. */
   add_servers (master, plan);
   return plan;
 }
 
-/* Returns TRUE for a trainer that takes part. */
+/* Returns TRUE for a trainer that takes part in the pass. */
 static gboolean
 is_trainer (const TpsRole *role)
 {
   return role->kind == TPS_WORLD_TRAINER && !role->is_lost;
 }
 
+/* Prefixes the error with the name of the role. Returns FALSE. */
 static gboolean
 name_role (const TpsRole *role, GError **error)
 {
@@ -345,8 +348,8 @@ check_alive (TpsMaster *master, TpsRole *role, GError **error)
   return FALSE;
 }
 
-/* Fetches the status of a trainer. Returns FALSE if its pass cannot succeed any more. A trainer
- * that does not reply keeps its last status, because another trainer may report a better error. */
+/* Fetches the status of a trainer. Returns FALSE if its pass can no longer succeed. A trainer that
+ * does not reply keeps its last status, because another trainer may report a better error. */
 static gboolean
 poll_trainer (TpsMaster *master, TpsRole *role, GError **error)
 {
@@ -372,7 +375,7 @@ poll_trainer (TpsMaster *master, TpsRole *role, GError **error)
   return status.state != TPS_TRAIN_RUNNING || check_alive (master, role, error);
 }
 
-/* Shows the progress of the first trainer: all trainers run in step. */
+/* Shows the progress of one trainer for all, because all trainers run in step. */
 static void
 show_progress (TpsMaster *master, const TpsTrainStatus *status)
 {
@@ -391,9 +394,10 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
-/* The end of a child is a better explanation than the end of its connection, and becomes visible a
- * little later. Only a trainer that has ended or does not respond counts as lost: any other failure
- * of its pass would affect the other trainers too. */
+/* Returns TRUE if the pass can continue without the trainer. Waits for the end of the child: it
+ * explains more than the end of the connection, but becomes visible later. Only a trainer that has
+ * ended or does not respond counts as lost. Any other failure would affect the other trainers,
+ * too. */
 static gboolean
 continue_without (TpsMaster *master, TpsRole *role, const GError *cause)
 {
@@ -431,6 +435,7 @@ start_trainers (TpsMaster *master, GError **error)
   return TRUE;
 }
 
+/* Polls a trainer, or counts it as lost. */
 static gboolean
 look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
 {
@@ -477,8 +482,8 @@ poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
   return TRUE;
 }
 
-/* Returns TRUE if the trainer has lost its group, a connection or a device: all are UNAVAILABLE on
- * the wire. */
+/* Returns TRUE if the trainer has lost its group, a connection or a device. All of these are
+ * UNAVAILABLE on the wire. */
 static gboolean
 has_lost_something (const TpsRole *role)
 {
@@ -486,7 +491,8 @@ has_lost_something (const TpsRole *role)
          && g_error_matches (role->status.error, TPS_ERROR, TPS_ERROR_UNAVAILABLE);
 }
 
-/* Returns FALSE with the cause. `n_running` counts the trainers that may still report it. */
+/* Looks for a failure that is not a mere consequence of another one; returns FALSE with its error.
+ * `*n_running` counts the trainers that may still report it. */
 static gboolean
 look_for_cause (TpsMaster *master, guint *n_running, GError **error)
 {
@@ -505,8 +511,9 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
   return TRUE;
 }
 
-/* A trainer that has lost its group knows the lost rank. The cause is the error of that rank, or
- * its end. Its peers may report first. */
+/* Replaces the error with the cause of the failure, if it is reported in time. If a trainer has
+ * lost its group, the cause is the error or the end of another trainer, which may become visible
+ * later. */
 static void
 wait_for_cause (TpsMaster *master, GError **error)
 {
@@ -564,8 +571,8 @@ cancel_trainers (TpsMaster *master)
     }
 }
 
-/* All trainers began with the same parameters and applied the same averages, so they must end with
- * the same bits. */
+/* Compares the parameters of the trainers. All trainers began with the same parameters and applied
+ * the same averages, so the parameters must end with the same bits. */
 static gboolean
 check_digests (TpsMaster *master, GError **error)
 {
@@ -635,7 +642,7 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
   return TRUE;
 }
 
-/* A child that has ended is the cause of all other errors, and makes a better message. */
+/* Replaces the error if a child has ended: that is the cause of all other errors. */
 static void
 report_ended_child (TpsMaster *master, GError **error)
 {

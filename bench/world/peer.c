@@ -23,8 +23,8 @@ make_argv (const gchar *script, gchar **arguments)
 {
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
 
-  /* The scripts use calls that exist in old and new versions of PyTorch; new versions warn that
-   * some are deprecated. */
+  /* The scripts use calls that exist in old and new versions of PyTorch. New versions warn that
+   * some of them are deprecated. */
   g_strv_builder_add_many (argv, tps_bench_find_python (), "-W", "ignore", script, NULL);
   g_strv_builder_addv (argv, (const char **) (gsize) arguments);
   return g_strv_builder_end (argv);
@@ -80,8 +80,7 @@ tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title
 void
 tps_peer_free (TpsPeer *peer)
 {
-  g_clear_pointer (&peer->child,
-                   tps_child_free); /* closes its input, at whose end it shuts its world down */
+  g_clear_pointer (&peer->child, tps_child_free); /* closing the input ends the peer */
   tps_bench_results_free (peer->results);
   g_free (peer->version);
   g_free (peer);
@@ -127,7 +126,7 @@ take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
                json_node_get_object (metrics));
 }
 
-/* Reads "samples": {rank: [in the pass, in its last epoch], …}, if they are counted. */
+/* Reads the member "samples", {rank: [in the pass, in its last epoch], …}, if it exists. */
 static void
 take_samples (TpsBenchResults *results, JsonObject *answer)
 {

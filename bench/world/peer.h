@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer system that does the same work as ours, one pass at a time on request.
+/* A peer that does the same work as ours, one pass for each request.
  *
- * A peer is a Python script in bench/peers. It prints a line `{"torch": version}` when it is ready.
- * For each line "pass" it runs one pass and replies with a line `{"trainer": {rank: {"type,name":
- * [ms, …]}}, "server": …, "samples": {rank: [in the pass, in its last epoch]}}`. At the end of its
- * input it shuts its world down.
- */
+ * A peer is a Python script in bench/peers. When it is ready, it prints a line `{"torch":
+ * version}`. For each line "pass" it runs one pass and replies with a line `{"trainer": {rank:
+ * {"type,name": [ms, …]}}, "server": …, "samples": {rank: [in the pass, in its last epoch]}}`. At
+ * the end of its input it ends its processes. */
 
 #pragma once
 
@@ -17,19 +16,19 @@ G_BEGIN_DECLS
 
 typedef struct TpsPeer TpsPeer;
 
-/* Starts the script (named from the repository's root) with `arguments` (NULL-terminated) through
- * the supervisor, and waits until it is ready. `name` ("pytorch") is its name in JSON, and `title`
- * ("PyTorch") in reports; both are static. Owned by the caller. Errors (NULL):
- * TPS_ERROR_UNAVAILABLE naming the missing package or script. */
+/* Starts a script through the supervisor and waits until it is ready. `script` is a path from the
+ * root of the repository, and `arguments` end with NULL. `name` ("pytorch") is for JSON and `title`
+ * ("PyTorch") for reports; both are static. The caller owns the result. Blocks. Errors (NULL):
+ * UNAVAILABLE, with the missing package or script; NOT_FOUND for the script. */
 TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title,
                          const gchar *script, gchar **arguments, GError **error);
 void tps_peer_free (TpsPeer *peer);
 
-/* Runs one pass and adds its measurements to the peer's results, unless it is a warm-up. Blocks
- * until the pass is done or the peer has ended. */
+/* Runs one pass, and adds its measurements to the results unless it is a warm-up. Blocks until the
+ * pass has ended. Errors: those of tps_child_receive(); INTERNAL (a reply that is not JSON). */
 gboolean tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error);
 
-/* All results are borrowed. */
+/* Return the properties of the peer and its results so far; all borrowed. */
 const gchar *tps_peer_get_name (const TpsPeer *peer);
 const gchar *tps_peer_get_title (const TpsPeer *peer);
 const gchar *tps_peer_get_version (const TpsPeer *peer); /* of PyTorch */

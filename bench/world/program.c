@@ -36,7 +36,7 @@ load (gpointer user_data, GError **error)
   return run->program->load (run->user_data, error);
 }
 
-/* Sets the actual port of the master: 0 means any free port. */
+/* Sets the actual port of the master: the flag 0 selects any free port. */
 static void
 set_port (GPtrArray *flags, guint port)
 {
@@ -77,7 +77,7 @@ print_head (gpointer user_data)
     run->program->print_head (run->user_data);
 }
 
-/* -- passes: ours and the peers' form a row -- */
+/* -- passes: our pass and those of the peers form a row -- */
 
 static gboolean
 run_ours (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
@@ -139,7 +139,7 @@ print_world (const Run *run)
   fflush (stdout);
 }
 
-/* A launcher starts the roles; a single master does not. */
+/* Starts the roles if this process is a launcher. A master with --rank starts none. */
 static gboolean
 launch_roles (Run *run, TpsBenchRun *bench, GError **error)
 {

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a benchmark program, which is a launcher or one of the roles that it starts: its
- * parts, its passes in turn with those of its peers, and its report.
- */
+/* The life of a benchmark program: its parts, its passes in turn with those of its peers, and its
+ * report. The program is a launcher, or one of the roles that the launcher starts. */
 
 #pragma once
 
@@ -20,15 +19,15 @@ typedef struct
 {
   TpsFillServer fill_server;
   TpsMasterWork work;
-  gboolean no_warm_up; /* measure from the first pass */
+  gboolean no_warm_up; /* measure the first pass, too */
 
-  /* Checks flags and files before any process starts; not called in roles. */
+  /* Checks flags and files before any process starts. Not called in roles. */
   gboolean (*load) (gpointer user_data, GError **error);
 
-  /* Returns lines "name=value" of all flags; owned by the caller. */
+  /* Returns a line "name=value" for each flag; the caller owns the result. */
   GPtrArray *(*describe) (gpointer user_data);
 
-  /* Optional: prints more below the flags. */
+  /* Optional: prints more lines below the flags. */
   void (*print_head) (gpointer user_data);
 
   /* Starts the requested peers and adds them (TpsPeer *) to `peers`. */
@@ -38,8 +37,8 @@ typedef struct
   /* Prints the report to stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
 
-  /* Optional: writes the tables of the report as files to `folder`, which exists. The default is
-   * the tables of all roles. */
+  /* Optional: writes the tables of the report to `folder`, which exists. The default is the tables
+   * of all roles. */
   gboolean (*write_csv) (gpointer user_data, TpsBenchResults *ours, const gchar *folder,
                          GError **error);
 
@@ -49,12 +48,12 @@ typedef struct
 } TpsProgram;
 
 /* Runs the program. Returns the exit status: 0 success, 1 a role or a pass failed, 2 a bad flag,
- * 130 interrupted. */
+ * 130 interrupted. Blocks. */
 gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                       gpointer user_data);
 
-/* Returns TRUE if the program must continue after parsing the flags. Otherwise the error has been
- * printed and `*status` is the exit status. */
+/* Returns TRUE if the program must continue after parsing the flags. Otherwise prints the error and
+ * sets `*status` to the exit status. */
 gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
                                     gint *status);
 
@@ -63,8 +62,8 @@ gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, 
 /* Prints the tables of all roles, the outcome, and the ratios to each peer. */
 void tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrArray *peers);
 
-/* Adds all series of all roles and the outcome, those of the peers, and the ratios of common
- * series. */
+/* Adds all series of all roles and the outcome, the series of the peers, and the ratios of series
+ * that both have. */
 void tps_program_add_figures (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
 G_END_DECLS

@@ -18,7 +18,7 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define STOP_POLL_MS 200
-/* after which a role assumes that the connection to the master is broken */
+/* the time after which a role assumes that the connection to the master is broken */
 #define SILENCE_NS (15 * SECOND_NS)
 
 typedef struct
@@ -104,7 +104,8 @@ is_wildcard (const gchar *host)
   return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
 }
 
-/* Returns the numeric address of --bind, because a name may mean something else on other hosts. */
+/* Returns the numeric address of --bind, because its name may resolve differently on other
+ * hosts. */
 static gchar *
 resolve_bind (const gchar *bind, GError **error)
 {
@@ -116,7 +117,8 @@ resolve_bind (const gchar *bind, GError **error)
   return address;
 }
 
-/* Unix sockets imply that the whole world is on this machine. */
+/* Finds the address of this host for other roles. With Unix sockets, all roles are on this
+ * machine. */
 static gboolean
 find_host (Role *role, GError **error)
 {
@@ -178,8 +180,8 @@ serve (Role *role, GError **error)
          && tps_server_start (role->server, error);
 }
 
-/* Returns the address of this role for others, which a server that listens on all addresses does
- * not know. Owned by the caller. */
+/* Returns the address of this role for other roles. A server that listens on all addresses does not
+ * know it. The caller owns the result. */
 static gchar *
 get_address (const Role *role)
 {
@@ -202,7 +204,7 @@ enroll (Role *role, const GPtrArray *flags, GError **error)
          && tps_enroll (role->client, role->world, role->name, address, flags, error);
 }
 
-/* Takes over `stop`. */
+/* Confirms the stop. Returns FALSE with an error if the run has failed. Takes over `stop`. */
 static gboolean
 end (Role *role, GBytes *stop, GError **error)
 {
@@ -217,8 +219,8 @@ end (Role *role, GBytes *stop, GError **error)
   return n_bytes == 0;
 }
 
-/* Returns when the master ends the run. Errors: the run has failed, or the master has ended or has
- * not responded for a long time. */
+/* Waits until the master ends the run. Errors: the run has failed; the master has ended; the master
+ * has not replied for a long time. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
 {
@@ -238,7 +240,8 @@ wait_for_stop (Role *role, GError **error)
           g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master has ended: ");
           return FALSE;
         }
-      /* The master's "not yet" has the same code as a call without a reply. */
+      /* An unset key and a missing reply have the same error code; only the time distinguishes
+       * them. */
       if (tps_clock_now_ns () - start_ns >= SILENCE_NS)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,

@@ -9,16 +9,16 @@
 
 G_BEGIN_DECLS
 
-/* Sets options of a server's plugin in addition to its name and metrics; `server` counts from 0.
- * Strings are borrowed. */
+/* Sets options of the plugin of server `server` (from 0), besides its name and metrics. Strings are
+ * borrowed. */
 typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOptions *options,
                                    GError **error);
 
-/* Serves until the master ends the run, the master has ended or does not respond, or a signal
- * arrives. `flags` are lines "name=value" of all flags, which the master compares with its own.
- * Returns the exit status: 0 if the run succeeded or after a signal, otherwise 1. Errors are
- * printed to stderr with the role's name, except that a role with a launcher leaves the reason of a
- * failed run to the launcher. */
+/* Runs a role. Returns if the master ends the run, if the master has ended or does not respond, or
+ * if a signal arrives. `flags` are lines "name=value" of all flags; the master compares them with
+ * its own. Returns the exit status: 0 if the run has succeeded or a signal has arrived, otherwise
+ * 1. Prints errors to stderr with the name of the role. The reason of a failed run is printed only
+ * without a launcher, because a launcher prints it. */
 gint tps_role_run (const TpsWorld *world, const GPtrArray *flags, TpsFillServer fill_server,
                    gpointer user_data);
 

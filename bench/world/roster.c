@@ -12,9 +12,10 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
-#define STOP_NS (SECOND_NS / 2) /* for all roles to see the stop */
-#define MEET_MS 100             /* between checks of everything else */
+#define STOP_NS (SECOND_NS / 2) /* the maximum time until all roles have seen the stop */
+#define MEET_MS 100             /* the time between checks of everything else */
 
+/* Returns the deadline after `span_ns`. */
 static gint64
 in (gint64 span_ns)
 {
@@ -71,6 +72,7 @@ tps_roster_free (TpsRoster *roster)
 
 /* -- registration -- */
 
+/* Accepts the role with the card `bytes`, and connects to the role. */
 static gboolean
 welcome (TpsRoster *roster, TpsRole *role, GBytes *bytes, GError **error)
 {
@@ -86,7 +88,7 @@ welcome (TpsRoster *roster, TpsRole *role, GBytes *bytes, GError **error)
   return role->client != NULL && tps_remote_put (roster->self, key, bytes, in (CALL_NS), error);
 }
 
-/* `*has_come` is FALSE while the card does not exist. */
+/* Accepts a role that has put its card. `*has_come` is FALSE if there is no card yet. */
 static gboolean
 look_for (TpsRoster *roster, TpsRole *role, gint32 timeout_ms, gboolean *has_come, GError **error)
 {
@@ -104,7 +106,7 @@ look_for (TpsRoster *roster, TpsRole *role, gint32 timeout_ms, gboolean *has_com
   return FALSE;
 }
 
-/* Waits for the first missing role, and polls the others. */
+/* Waits for the first missing role for a short time, and polls the others. */
 static gboolean
 look_for_all (TpsRoster *roster, gboolean *all_there, GError **error)
 {
@@ -178,8 +180,8 @@ is_loopback (const TpsRole *role)
   return tps_reachable_is_loopback (host);
 }
 
-/* If a role resolves the name of the master's host to loopback, it serves there, and roles of other
- * hosts cannot reach it. */
+/* If a role resolves the name of the master's host to loopback, it serves there. Roles on other
+ * hosts then cannot reach it. */
 static gboolean
 check_reach (const TpsRoster *roster, GError **error)
 {
@@ -237,7 +239,7 @@ wait_until_stopped (TpsRoster *roster, TpsRole *role, gint64 deadline_ns)
   g_clear_pointer (&stopped, g_bytes_unref);
 }
 
-/* Returns TRUE if the role has registered, accepted or not. */
+/* Returns TRUE if the role has put its card, even if the master has not accepted it. */
 static gboolean
 has_come (TpsRoster *roster, TpsRole *role)
 {
@@ -268,7 +270,7 @@ tps_roster_stop (TpsRoster *roster, const gchar *failure)
 
 /* -- names -- */
 
-/* Finds the whole `address` in `text`, not as the prefix of a longer port. */
+/* Finds the whole `address` in `text`: the match must not be the prefix of a longer port. */
 static const gchar *
 find_address (const gchar *text, const gchar *address)
 {

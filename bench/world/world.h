@@ -10,35 +10,37 @@
 
 G_BEGIN_DECLS
 
+/* The description of a world and of the role of this process in it. */
 typedef struct
 {
   /* Set by the benchmark; static strings. */
   const gchar *program;     /* "parameter_server" */
-  const gchar *server_name; /* "server": server2 by its rank; "ps" */
-  gboolean counts_servers;  /* number servers from 0 instead of by rank */
+  const gchar *server_name; /* of servers: "server" as in server2, "ps" */
+  gboolean counts_servers;  /* servers are numbered from 0, not by their ranks */
   guint n_trainers;
   guint n_servers;
 
   /* Flags; strings are owned. */
-  gchar *job;         /* the identity of the world; NULL in a role: taken from the master */
-  gint rank;          /* -1 = start the whole world here; else in the order above */
-  gchar *master_rank; /* "last" or "first": the rank given to the master */
+  gchar *job;         /* the identity of the world; NULL in a role = any */
+  gint rank;          /* of this process, in the order above; -1 = start the whole world */
+  gchar *master_rank; /* "last" or "first": the rank of the master */
   gint world_size;
   gint local_rank;    /* among the roles of this machine; negative = not given */
-  gchar *master_addr; /* an IPv6 literal has no brackets */
+  gchar *master_addr; /* without brackets, even if it is an IPv6 literal */
   gint master_port;
-  gchar *bind;        /* the address to listen on; NULL: from the route to the master */
-  gchar *port_range;  /* "FIRST-LAST" of its ports; NULL: any */
+  gchar *bind;        /* the address to listen on; NULL = that of the route to the master */
+  gchar *port_range;  /* "FIRST-LAST", the ports to listen on; NULL = any */
   guint16 first_port; /* of port_range; 0 = any */
   guint16 last_port;
   gchar *transport; /* "unix", "tcp" */
   gboolean no_shared_memory;
-  gchar *socket_dir;    /* of the world's Unix sockets; set by the launcher for its children */
+  gchar *socket_dir;    /* of the Unix sockets of the world; set by the launcher for its children */
   gint rpc_timeout;     /* seconds */
   gint startup_timeout; /* seconds */
   gchar **given;        /* the command line, for children and reports */
 } TpsWorld;
 
+/* The kinds of processes of a world. */
 typedef enum
 {
   TPS_WORLD_TRAINER,
@@ -46,75 +48,81 @@ typedef enum
   TPS_WORLD_MASTER,
 } TpsWorldKind;
 
+/* tps_world_init() sets all flags to "not given". Both strings are static. tps_world_clear() frees
+ * the strings of the flags. */
 void tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name);
 void tps_world_clear (TpsWorld *world);
 
-/* Returns the number of trainers, servers and the master. */
+/* Returns the number of trainers and servers, plus one for the master. */
 guint tps_world_get_size (const TpsWorld *world);
 
-/* Returns TRUE if this process is a trainer or a server, not the launcher or the master. */
+/* Returns TRUE if this process is a trainer or a server, and neither the launcher nor the
+ * master. */
 gboolean tps_world_is_role (const TpsWorld *world);
 
-/* Returns the rank that the fleet gave to this process: see --master-rank. */
+/* Returns the rank that the fleet has given to this process (see --master-rank). */
 guint tps_world_get_given_rank (const TpsWorld *world);
 
+/* Returns the kind of the process with this rank, in the order above. */
 TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
 
-/* Returns the number of this role among those of its machine, which share its devices: from its
- * launcher, otherwise its rank. */
+/* Returns the number of this role among the roles of its machine, which share the devices. The
+ * launcher of a fleet gives this number; without it, the rank is returned. */
 guint tps_world_get_local_rank (const TpsWorld *world);
 
-/* Returns the number of a trainer among trainers, or of a server among servers. */
+/* Returns the number of a trainer among the trainers, or of a server among the servers. */
 guint tps_world_get_number (const TpsWorld *world, guint rank);
 
-/* Returns "trainer0", "server2" (the number is the rank, unless servers are counted) or "master";
- * owned by the caller. */
+/* Returns "trainer0", "server2" or "master". The number of a server is its rank, unless
+ * `counts_servers` is set. The caller owns the result. */
 gchar *tps_world_get_name (const TpsWorld *world, guint rank);
 
-/* Returns "host:port" or "[host]:port" of the master; owned by the caller. */
+/* Returns "host:port" or "[host]:port" of the master. The caller owns the result. */
 gchar *tps_world_get_master (const TpsWorld *world);
 
-/* Returns "[host]:port" for IPv6 literals, else "host:port"; owned by the caller. */
+/* Returns "[host]:port" for an IPv6 literal, otherwise "host:port". The caller owns the result. */
 gchar *tps_world_join_address (const gchar *host, guint port);
 
 /* -- flags -- */
 
+/* Adds the flags of all worlds to `context`. `world` must outlive the parsing. */
 void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
 
-/* Reads unset flags from the environment of Slurm, MPI and torchrun-style launchers. */
+/* Reads flags that are not given from the environment of Slurm, MPI and launchers like torchrun.
+ * Errors: INVALID_ARGUMENT. */
 gboolean tps_world_read_environment (TpsWorld *world, GError **error);
 
-/* Sets defaults, draws the job of a master, and checks the flags; n_trainers and n_servers must be
- * set. Afterwards ranks are in the order above, whichever rank the master was given. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Sets defaults, draws the job of a master and checks the flags. n_trainers and n_servers must be
+ * set. Afterwards ranks are in the order above, whichever rank the fleet has given to the master.
+ * Errors: INVALID_ARGUMENT. */
 gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
 
-/* Returns a description of the transport, "Unix sockets and shared memory"; static. */
+/* Returns a description of the transport, such as "Unix sockets and shared memory". Static. */
 const gchar *tps_world_get_transport_title (const TpsWorld *world);
 
-/* Adds "name=value" lines. */
+/* Adds a line "name=value" for each flag to `lines`. */
 void tps_world_describe (const TpsWorld *world, GPtrArray *lines);
 
-/* Returns TRUE if a flag concerns only one process or host, so that it may differ between the
- * processes of a world. */
+/* Returns TRUE if a flag may differ between the processes of a world, because it concerns only one
+ * process or host. */
 gboolean tps_world_is_local_flag (const gchar *name);
 
-/* -- keys of the rendezvous; owned by the caller -- */
+/* -- keys of the rendezvous; the caller owns the results -- */
 
-/* The card (card.h) of the master, present from the start. */
+/* The card (card.h) of the master. Present from the start. */
 #define TPS_WORLD_MASTER_KEY "world/master"
 
-/* The card of a process that requests `rank`. */
+/* Returns the key of the card of the process that requests `rank`. */
 gchar *tps_world_get_role_key (guint rank);
 
-/* The card of the process that the master has accepted as `rank`. */
+/* Returns the key of the card of the process that the master has accepted as `rank`. */
 gchar *tps_world_get_welcome_key (guint rank);
 
-/* The key by which a role confirms that it has seen the stop. */
+/* Returns the key by which a role confirms that it has seen the stop. */
 gchar *tps_world_get_stopped_key (guint rank);
 
-/* Ends all roles when it exists. Its value is empty if the run succeeded, otherwise the reason for
- * the failure. */
+/* When this key exists, all roles must end. The value is the reason of the failure; empty =
+ * success. */
 #define TPS_WORLD_STOP_KEY "world/stop"
 
 G_END_DECLS

@@ -10,7 +10,7 @@
 #define DEFAULT_PORT 29500
 #define DEFAULT_RPC_TIMEOUT 30
 
-/* Variables in which launchers of fleets pass the rank. The first that is set is used. */
+/* Variables in which launchers of fleets pass the rank. The first one that is set is used. */
 static const gchar *const rank_variables[] = { "RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                "PMI_RANK", "SLURM_PROCID",         NULL };
 static const gchar *const world_size_variables[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
@@ -63,6 +63,7 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
   g_option_context_add_main_entries (context, entries, NULL);
 }
 
+/* Reads the first variable that is set, unless the flag is given. */
 static gboolean
 int_from_environment (const gchar *const *names, gint64 max, gint *value, GError **error)
 {
@@ -83,8 +84,8 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
   return TRUE;
 }
 
-/* A world size of one means that no world was launched: every shell under such a launcher has these
- * variables. */
+/* Reads the rank if a launcher has started a world. A world size of 1 does not count: every shell
+ * under such a launcher has these variables. */
 static gboolean
 rank_from_environment (TpsWorld *world, GError **error)
 {
@@ -98,7 +99,7 @@ rank_from_environment (TpsWorld *world, GError **error)
   world->rank = rank;
   if (world->world_size == TPS_FLAGS_NOT_GIVEN)
     world->world_size = world_size;
-  /* torchrun sets MASTER_ADDR to the host of rank 0. */
+  /* For torchrun, MASTER_ADDR is the host of rank 0. */
   if (g_getenv ("TORCHELASTIC_RUN_ID") != NULL)
     tps_flags_default_to (&world->master_rank, "first");
   return int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error);
@@ -132,7 +133,7 @@ check_size (const TpsWorld *world, GError **error)
          || tps_flags_check_number ("rank", world->rank, 0, (gint64) size - 1, error);
 }
 
-/* "[fd99::4]" -> "fd99::4". */
+/* Removes the brackets of an IPv6 literal: "[fd99::4]" becomes "fd99::4". */
 static gboolean
 take_brackets (const gchar *flag, gchar *host, GError **error)
 {
@@ -176,7 +177,7 @@ check_job (const TpsWorld *world, GError **error)
   return tps_flags_refuse ("job", job, "1 to 64 of the characters A-Z a-z 0-9 _ . : -", error);
 }
 
-/* Converts the ranks given by the fleet to those of the world, in which the master is the last. */
+/* Converts the rank that the fleet has given to the rank in the world, whose master is the last. */
 static void
 deal_ranks (TpsWorld *world)
 {
@@ -240,7 +241,7 @@ tps_world_describe (const TpsWorld *world, GPtrArray *lines)
   tps_flags_add_number (lines, "startup-timeout", world->startup_timeout);
 }
 
-/* The job is compared separately. Files are read by the master, or checked where they are used. */
+/* The job is compared separately. Only the master reads the files, or their users check them. */
 gboolean
 tps_world_is_local_flag (const gchar *name)
 {
