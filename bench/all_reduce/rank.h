@@ -30,13 +30,18 @@ gint tps_all_reduce_run_limit (guint n_threads);
 
 /* -- functions that both roles share -- */
 
-/* tps_all_reduce_serve() calls `run` for every order. `run` sums `n_elems` floats once with a check
- * and `n_calls` times with a clock. It returns the nanoseconds of the latter; -1 with an error. */
+/* Sums `n_elems` floats once with a check, and `n_calls` times with a clock. Returns the
+ * nanoseconds of the `n_calls` sums; -1 with an error. */
 typedef gint64 (*TpsAllReduceRun) (gpointer user_data, gsize n_elems, guint n_calls,
                                    GError **error);
+
+/* Reads orders and calls `run` for each of them, until the end of the input. Returns the exit
+ * status. Blocks. */
 gint tps_all_reduce_serve (TpsAllReduceRun run, gpointer user_data);
 
-/* The checked data: the contribution of rank `rank`, and the expected sum. */
+/* tps_all_reduce_fill() writes the contribution of rank `rank`, and tps_all_reduce_check() compares
+ * `data` with the expected sum of `size` ranks. Both have `n_elems` elements. Errors: INTERNAL,
+ * with the first element that differs. */
 void tps_all_reduce_fill (gfloat *data, gsize n_elems, guint rank);
 gboolean tps_all_reduce_check (const gfloat *data, gsize n_elems, guint size, GError **error);
 

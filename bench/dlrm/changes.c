@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of a trainer: for each table, the number of its ids and the ids, all INT64. */
+/* The list of a trainer contains, for each table, the number of ids and then the ids. All numbers
+ * are INT64. */
 
 #include "bench/dlrm/changes.h"
 
@@ -23,6 +24,7 @@ list_pushed (const TpsTableSteps *steps, guint n_tables)
   return list;
 }
 
+/* Notes the ids of one list. The numbers come from another process, so they are checked. */
 static gboolean
 note_list (TpsTableSteps *steps, guint n_tables, const gint64 *list, gsize n_numbers,
            GError **error)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The trainers tell each other which rows their pushes have changed, so that rows that were
- * prefetched before are fetched again. */
+/* The trainers exchange the ids of rows that their pushes have changed. Rows that a trainer has
+ * prefetched before such a change must be fetched again. */
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* Exchanges the ids of the last push of each trainer, [n_tables], which must have ended, and notes
- * those of all other trainers in `steps`. Returns when all trainers have taken part. Errors: those
- * of the group; INTERNAL for a list that cannot be read. */
+/* Exchanges the ids of the last push of each trainer, which must have ended, and notes the ids of
+ * all other trainers in `steps`. Blocks until all trainers have taken part. Errors: those of the
+ * group; INTERNAL (a list that cannot be read). */
 gboolean tps_dlrm_exchange_changes (TpsDlrmMeeting *meeting, TpsTableSteps *steps, guint n_tables,
                                     GError **error);
 

@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#define LARGE_TABLE 250000 /* before scaling: six tables are larger */
+#define LARGE_TABLE 250000 /* rows before scaling; six tables have more */
 
-/* Source: the configuration of the Kaggle model in github.com/facebookresearch/dlrm. */
+/* From the configuration of the Kaggle model in github.com/facebookresearch/dlrm. */
 static const gint64 kaggle_rows[TPS_CLICK_TABLES] = {
   1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
   27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Samples of a click log: the shape of the public Criteo data, with 13 dense features and ids of 26
+/* Samples of a click log in the shape of the public Criteo data: 13 dense features, and ids of 26
  * tables. */
 
 #pragma once
@@ -19,15 +19,15 @@ typedef struct
   gsize bag_length[TPS_CLICK_TABLES];
 } TpsClickShape;
 
-/* Initialises the shape with the published numbers of values of the Kaggle Display Advertising
- * Challenge, each multiplied by `scale` and rounded up. The six largest tables have bags of
- * `multi_hot` ids, the others of one id. */
+/* Initialises the shape. The sizes are the published numbers of values of the Kaggle Display
+ * Advertising Challenge, each multiplied by `scale` and rounded up. Bags of the six largest tables
+ * have `multi_hot` ids; bags of other tables have one id. */
 void tps_click_shape_init (TpsClickShape *shape, gdouble scale, gsize multi_hot);
 
-/* Returns the rows of all tables together. */
+/* Returns the number of rows of all tables together. */
 gint64 tps_click_shape_count_rows (const TpsClickShape *shape);
 
-/* `n_samples` samples. */
+/* The arrays of `n_samples` samples; owned. */
 typedef struct
 {
   gsize n_samples;
@@ -36,7 +36,8 @@ typedef struct
   gint64 *ids[TPS_CLICK_TABLES]; /* [n_samples, bag_length] of each table, in [0, rows) */
 } TpsClickBatch;
 
-/* Allocates the arrays, which the caller must fill and clear. */
+/* tps_click_batch_init() allocates the arrays, which the caller must fill. tps_click_batch_clear()
+ * frees them. */
 void tps_click_batch_init (TpsClickBatch *batch, const TpsClickShape *shape, gsize n_samples);
 void tps_click_batch_clear (TpsClickBatch *batch);
 

@@ -12,7 +12,7 @@
 #include "runtime/base/sync.h"
 
 #define PROGRAM "plugin/app/thriftps_server"
-#define DIVIDED_ROWS 1000 /* smaller tables lie on one server */
+#define DIVIDED_ROWS 1000 /* tables with fewer rows are on one server */
 #define FILL_NS (G_GINT64_CONSTANT (600) * 1000000000)
 
 struct TpsDlrmCluster
@@ -27,7 +27,8 @@ free_child (gpointer child)
   tps_child_free (child);
 }
 
-/* Returns the address of a server that has just been started; NULL with an error. */
+/* Returns the address of a server that has just been started; NULL with an error. The caller owns
+ * the result. */
 static gchar *
 receive_address (TpsChild *server, GError **error)
 {

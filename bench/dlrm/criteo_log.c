@@ -17,7 +17,7 @@ struct TpsCriteoLog
   gchar *path;
   FILE *file;
   TpsClickShape shape;
-  guint64 line_number; /* of the last line that was read, from 1 */
+  guint64 line_number; /* number of the last line read, from 1 */
   gchar line[TPS_CRITEO_MAX_LINE + 1];
 };
 
@@ -78,7 +78,7 @@ refuse_line (const TpsCriteoLog *log, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* Returns FALSE at the end of the file, without an error, or with an error. */
+/* Reads the next line. Returns FALSE without an error at the end of the file. */
 static gboolean
 read_line (TpsCriteoLog *log, GError **error)
 {
@@ -105,6 +105,7 @@ read_line (TpsCriteoLog *log, GError **error)
   return TRUE;
 }
 
+/* Reads the next line. At the end of the file, continues with the first line. */
 static gboolean
 next_line (TpsCriteoLog *log, GError **error)
 {
@@ -130,6 +131,7 @@ next_line (TpsCriteoLog *log, GError **error)
 
 /* -- fields -- */
 
+/* Splits a line at its tabs, in place. Returns the number of fields, which may exceed N_FIELDS. */
 static guint
 split (gchar *line, gchar **fields)
 {

@@ -4,7 +4,7 @@
 
 #include "runtime/base/metrics.h"
 
-#define BUCKET_MIB 25 /* the default of the trainers */
+#define BUCKET_MIB 25 /* the default of trainers */
 #define FIRST_BUCKET_MIB 1
 #define TIMEOUT_NS (G_GINT64_CONSTANT (60) * 1000000000)
 
@@ -84,7 +84,8 @@ tps_dlrm_dense_forward (TpsDlrmDense *dense, const TpsClickBatch *batch, gdouble
 gboolean
 tps_dlrm_dense_backward (TpsDlrmDense *dense, GError **error)
 {
-  tps_metrics_clear (dense->context.metrics); /* the hook's records are not used */
+  /* nothing reads the records of the hook, which would accumulate */
+  tps_metrics_clear (dense->context.metrics);
   dense->context.state->klass->next_batch (dense->context.state);
   if (!tps_ddp_backward (dense->ddp, dense->output_gradient, error))
     return FALSE;

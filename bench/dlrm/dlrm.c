@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trains a recommender on a click log. The systems: trainers with tables on servers, and a single
- * process with tables of its own that trains the same steps. Their predictions must agree.
+/* Trains a recommender on a click log. The systems are trainers with tables on servers, and a
+ * single process that has its own tables and trains the same steps. Their predictions must agree.
  *
- * A task of the engine is a number of further steps of one system. The main figure is samples per
- * second, the median of the rounds.
- */
+ * A task of the engine is a number of further steps of one system. The main figure is the number of
+ * samples per second, a median over the rounds. */
 
 #include <math.h>
 #include <stdio.h>
@@ -27,13 +26,14 @@
 #define SERVERS "servers"
 #define LOCAL "local"
 
-/* The largest difference between the predictions of two systems, of log loss and of AUC. Sums of
- * floats in another order differ by rounding, and training enlarges such differences slowly. Other
- * optimizers than SGD also depend on the order in which the pushes of several trainers arrive. */
+/* The largest difference between the predictions of two systems, in log loss and in AUC. Sums of
+ * floats in another order differ by rounding, and training enlarges such differences slowly. With
+ * optimizers other than SGD, the result also depends on the order in which the pushes of several
+ * trainers arrive. */
 #define TOLERANCE 1e-3
 #define TOLERANCE_OF_ORDER 2e-2
 
-#define USUAL_SAMPLES_PER_S 10000.0 /* for the estimate */
+#define USUAL_SAMPLES_PER_S 10000.0 /* for the estimate of the time */
 
 typedef struct
 {
@@ -51,7 +51,7 @@ describe (gpointer user_data)
   return tps_dlrm_options_describe (((Dlrm *) user_data)->options);
 }
 
-/* Reports a bad file before any process starts. */
+/* Reads the first sample: a bad file must be reported before any process starts. */
 static gboolean
 load (gpointer user_data, GError **error)
 {
@@ -165,7 +165,8 @@ check_close (gdouble tolerance, const gchar *quality, const GArray *ours, const 
   return FALSE;
 }
 
-/* Compares the systems when both have finished the round. Stale rows may differ by more. */
+/* Compares the systems after both have finished the round. Stale rows may cause larger differences,
+ * which are not checked. */
 static gboolean
 check_quality (const Dlrm *bench, GError **error)
 {
@@ -298,8 +299,8 @@ static const TpsFigureColumn columns[] = {
 
 static const TpsFigureStyle style = { .name = name_ours, .label = name_ours, .columns = columns };
 
-/* Prints the median of the rounds' ratios, which is more exact than the ratio of the medians: all
- * systems of a round run at about the same time. */
+/* Prints the median of the ratios of the rounds. It is more exact than the ratio of the medians,
+ * because all systems of a round run at about the same time. */
 static void
 print_paired_ratio (const Dlrm *bench, const gchar *other)
 {

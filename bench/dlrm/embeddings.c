@@ -76,7 +76,7 @@ tps_dlrm_embeddings_prefetch (TpsDlrmEmbeddings *embeddings, const TpsClickBatch
   return tps_table_steps_prefetch (embeddings->steps, bags, error);
 }
 
-/* Vectors of a table within the features of all samples. */
+/* Describes the vectors of each table within the features of all samples. */
 static void
 view_features (const TpsDlrmEmbeddings *embeddings, gfloat *features, TpsStepVectors *vectors)
 {
@@ -128,7 +128,7 @@ tps_dlrm_embeddings_wait (TpsDlrmEmbeddings *embeddings, GError **error)
 gboolean
 tps_dlrm_embeddings_settle (TpsDlrmEmbeddings *embeddings, GError **error)
 {
-  /* A later pass may have a batch at the same address. */
+  /* The next pass may allocate a batch at the same address. */
   embeddings->prefetched = NULL;
   return embeddings->steps != NULL ? tps_table_steps_settle (embeddings->steps, error)
                                    : tps_dlrm_direct_wait_for_push (&embeddings->direct, error);

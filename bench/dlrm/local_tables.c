@@ -37,7 +37,7 @@ apply_bags (TpsTableClient *client, const TpsBagGradient *gradients, guint n_gra
   done (user_data, error);
 }
 
-/* No call is in flight outside its function. */
+/* Does nothing: no call is in flight after the function that starts it has returned. */
 static void
 cancel (G_GNUC_UNUSED TpsTableClient *client)
 {

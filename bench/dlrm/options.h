@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 #define TPS_DLRM_PYTORCH "pytorch"
 #define TPS_DLRM_TORCHREC "torchrec"
 
-/* Fields are named after their flags; strings are owned. */
+/* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
   TpsRunFlags run;
@@ -34,12 +34,13 @@ typedef struct
   TpsClickShape shape;
 } TpsDlrmOptions;
 
-/* Parses the command line, sets defaults and checks it. Errors: INVALID_ARGUMENT, which names the
- * flag. */
+/* Parses the command line, sets defaults and checks the values. Errors: INVALID_ARGUMENT, with the
+ * name of the flag. */
 gboolean tps_dlrm_options_parse (TpsDlrmOptions *options, gint argc, gchar **argv, GError **error);
+/* Frees the strings. */
 void tps_dlrm_options_clear (TpsDlrmOptions *options);
 
-/* Returns lines "name=value", owned by the caller. */
+/* Returns a line "name=value" for each flag. The caller owns the result. */
 GPtrArray *tps_dlrm_options_describe (const TpsDlrmOptions *options);
 
 /* Returns the number of steps of the warm-up. */

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The measurements of one process in one pass, which travel to the launcher in a file: times of the
- * phases in ms, [n_steps, TPS_DLRM_N_PHASES], then the predictions; all of gdouble. */
+/* The measurements of one process in one pass, which a file transports to the launcher. The file
+ * contains the times of the phases in milliseconds, [n_steps, TPS_DLRM_N_PHASES], and then the
+ * predictions; all numbers are gdouble. */
 
 #pragma once
 
@@ -9,12 +10,13 @@
 
 G_BEGIN_DECLS
 
+/* The phases of a step. */
 typedef enum
 {
-  TPS_DLRM_IDS,      /* ids are prepared for the lookup */
+  TPS_DLRM_IDS,      /* the preparation of ids for the lookup */
   TPS_DLRM_LOOKUP,   /* the wait for rows, and pooling */
   TPS_DLRM_FORWARD,  /* dense layers, interaction, loss */
-  TPS_DLRM_BACKWARD, /* the same, and the start of the push */
+  TPS_DLRM_BACKWARD, /* the dense layers and the interaction again, and the start of the push */
   TPS_DLRM_AVERAGE,  /* the rest of the all-reduce, and the dense update */
   TPS_DLRM_PUSH,     /* the wait for the push */
   TPS_DLRM_STEP,     /* the whole step */
@@ -22,22 +24,25 @@ typedef enum
 
 #define TPS_DLRM_N_PHASES 7
 
-/* Returns "lookup"; static. */
+/* Returns the name of a phase, such as "lookup". Static. */
 const gchar *tps_dlrm_phase_name (TpsDlrmPhase phase);
 
+/* The measurements of one pass. */
 typedef struct
-{
+{                      /* milliseconds */
   GArray *times;       /* of gdouble [n_steps, TPS_DLRM_N_PHASES] */
   GArray *predictions; /* of TpsPrediction */
 } TpsDlrmPass;
 
+/* tps_dlrm_pass_init() creates empty arrays, and tps_dlrm_pass_clear() frees them. */
 void tps_dlrm_pass_init (TpsDlrmPass *pass);
 void tps_dlrm_pass_clear (TpsDlrmPass *pass);
 
+/* Writes the file. Errors: those of g_file_set_contents(). */
 gboolean tps_dlrm_pass_write (const TpsDlrmPass *pass, const gchar *path, GError **error);
 
 /* Appends the contents of a file with `n_steps` steps to `pass`, and removes the file. Errors:
- * those of the file system; INTERNAL for a file of another size. */
+ * those of the file system; INTERNAL (a file of another size). */
 gboolean tps_dlrm_pass_take (TpsDlrmPass *pass, const gchar *path, guint n_steps, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDlrmPass, tps_dlrm_pass_clear)

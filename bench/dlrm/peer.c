@@ -21,7 +21,7 @@ static const Kind kinds[] = {
   { TPS_DLRM_TORCHREC, "/ torchrec", "bench/peers/torchrec_dlrm.py" },
 };
 
-/* A peer that is started. */
+/* A peer during its start. */
 typedef struct
 {
   const TpsDlrmOptions *options;
@@ -131,7 +131,8 @@ make_argv (const Start *start, const gchar *script)
   return argv;
 }
 
-/* Starts the next rank. Returns its first line; NULL if it has ended without one. */
+/* Starts the next rank. Returns its first line; NULL with an error if it ends before. The caller
+ * owns the result. */
 static gchar *
 start_rank (const Start *start, const gchar *script, GError **error)
 {
@@ -148,7 +149,8 @@ start_rank (const Start *start, const gchar *script, GError **error)
   return line;
 }
 
-/* Starts the other ranks. They find the same libraries as the first one, so none of them skips. */
+/* Starts the other ranks. They find the same libraries as the first rank, so no other rank is left
+ * out. */
 static gboolean
 start_others (const Start *start, const gchar *script, GError **error)
 {
@@ -162,6 +164,7 @@ start_others (const Start *start, const gchar *script, GError **error)
   return tps_dlrm_system_wait (start->system, error);
 }
 
+/* Returns the reason why a peer is left out: its line "skip REASON", or the failure. */
 static gchar *
 get_reason (const gchar *line, const GError *failure)
 {
@@ -170,7 +173,8 @@ get_reason (const gchar *line, const GError *failure)
   return g_strdup (g_str_has_prefix (line, "skip ") ? line + strlen ("skip ") : line);
 }
 
-/* Returns FALSE if the run cannot continue. */
+/* Starts a peer, or sets the reason why it is left out. Returns FALSE if the run cannot
+ * continue. */
 static gboolean
 start_peer (Start *start, TpsDlrmPeer *peer, const gchar *script, GError **error)
 {

@@ -9,18 +9,18 @@
 
 G_BEGIN_DECLS
 
-/* Returns the quantity of a phase, whose figures are named "servers lookup". Static. */
+/* Returns the quantity of a phase, for figures such as "servers lookup". Static. */
 const TpsQuantity *tps_dlrm_phase_get_quantity (TpsDlrmPhase phase);
 
-/* Adds the times of a pass to the figures. */
+/* Adds the times of a pass to the figures. `system` is static; `row` is copied. */
 void tps_dlrm_phases_add (TpsFigures *figures, const gchar *system, const gchar *row,
                           const TpsDlrmPass *pass);
 
-/* Formats percentiles of all phases of a system, and the share of each in the sum of all steps.
- * Owned by the caller. */
+/* Formats the percentiles of all phases of a system, and the share of each phase in the total time
+ * of all steps. The caller owns the result. */
 gchar *tps_dlrm_phases_format (const TpsFigures *figures, const gchar *system, const gchar *row);
 
-/* The same as comma-separated values. */
+/* Formats the same table as comma-separated values. The caller owns the result. */
 gchar *tps_dlrm_phases_format_csv (const TpsFigures *figures, const gchar *system,
                                    const gchar *row);
 

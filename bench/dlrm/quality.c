@@ -32,7 +32,8 @@ compare (gconstpointer a, gconstpointer b)
   return (first > second) - (first < second);
 }
 
-/* Adds up the pairs that are in order, by groups of equal logits in ascending order. */
+/* Counts the pairs of a click and another sample that are in order. Groups of equal logits are
+ * visited in ascending order. */
 gdouble
 tps_quality_get_auc (GArray *predictions)
 {

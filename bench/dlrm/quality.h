@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The quality of predictions, each made before its sample was trained. */
+/* The quality of predictions. Each prediction was made before its sample was trained. */
 
 #pragma once
 
@@ -8,20 +8,20 @@
 
 G_BEGIN_DECLS
 
-/* A prediction and the outcome, as processes write them to files. */
+/* A prediction and the outcome, in the format of the files of processes. */
 typedef struct
 {
   gdouble logit;
   gdouble label; /* 0 or 1 */
 } TpsPrediction;
 
-/* Returns the mean binary cross-entropy; NAN without predictions. `predictions` are of
- * TpsPrediction. */
+/* Returns the mean binary cross-entropy in nats; NAN without predictions. `predictions` is an array
+ * of TpsPrediction. */
 gdouble tps_quality_get_log_loss (const GArray *predictions);
 
-/* Returns the area under the ROC curve: the probability that a click has a larger logit than a
- * sample without a click, where equal logits count half. NAN if there are not both. Sorts
- * `predictions`. */
+/* Returns the area under the ROC curve. This is the probability that a click has a larger logit
+ * than a sample without a click; equal logits count as one half. Returns NAN unless there are both.
+ * `predictions` is an array of TpsPrediction, which the function sorts. */
 gdouble tps_quality_get_auc (GArray *predictions);
 
 G_END_DECLS

@@ -34,7 +34,7 @@ connect_tables (const TpsDlrmOptions *options, GError **error)
   return tps_remote_tables_as_client (g_steal_pointer (&tables));
 }
 
-/* Trainers join through the rendezvous service of the first server. */
+/* Joins the group of trainers through the rendezvous service of the first server. */
 static TpsProcessGroup *
 join_group (const TpsDlrmOptions *options, gboolean is_single, GError **error)
 {
@@ -71,8 +71,8 @@ start (Role *role, const TpsDlrmOptions *options, GError **error)
                                     error);
 }
 
-/* Ends the collectives, which other trainers may not reach any more, before the memory that they
- * use is freed. */
+/* Ends collectives first: other trainers may no longer take part in them, and they use memory that
+ * is freed next. */
 static void
 stop (Role *role)
 {

@@ -6,7 +6,8 @@
 
 #include "runtime/embedding/sharding.h"
 
-/* The weights of the logistic model: a click rate of about a quarter, as in Criteo's data. */
+/* The weights of the logistic model. They give a click rate of about one quarter, as in the data of
+ * Criteo. */
 #define BIAS (-1.3)
 #define DENSE_WEIGHT 0.15
 #define ID_WEIGHT 0.6
@@ -30,7 +31,8 @@ draw_id (const TpsSyntheticLog *log, guint table, TpsRng *rng)
   return tps_shard_permute (tps_zipf_draw (&log->zipf[table], rng), rows);
 }
 
-/* Returns a number in [-1, 1) that depends on table and id only. */
+/* Returns a number in [-1, 1) that depends only on the table and the id. The constants are those of
+ * a multiplicative hash function. */
 static gdouble
 get_effect (guint table, gint64 id)
 {

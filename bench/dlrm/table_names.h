@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tables of the benchmark: their names and specifications, the same on servers and in the
- * single process. */
+/* The names and specifications of the tables, which are the same on servers and in the single
+ * process. */
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 G_BEGIN_DECLS
 
-/* Returns the name of a table, static. */
+/* Returns the name of a table. Static. */
 const gchar *tps_dlrm_table_name (guint table);
 
-/* Initialises the specification of a table, which the caller must clear. Rows are uniform in ±1 /
- * sqrt (rows), as in DLRM. */
+/* Initialises the specification of a table, which the caller must clear. The values of rows are
+ * uniform in ±1 / sqrt (rows), as in DLRM. */
 void tps_dlrm_table_spec_init (TpsTableSpec *spec, const TpsDlrmOptions *options, guint table);
 
 G_END_DECLS

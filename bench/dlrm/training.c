@@ -2,8 +2,10 @@
 
 #include "bench/dlrm/training.h"
 
-/* -- the push, from within the backward pass -- */
+/* -- the push, started in the backward pass -- */
 
+/* Called when the gradients of the features are ready. Waits until all trainers have their rows,
+ * and then pushes. */
 static void
 on_features (gpointer user_data, gfloat *gradient, G_GNUC_UNUSED gsize rows)
 {
@@ -100,7 +102,8 @@ run_backward (TpsDlrmTraining *training, GError **error)
   return FALSE;
 }
 
-/* Waits for the push and, with the bound 0, for those of all other trainers. */
+/* Waits for the push. With the staleness bound 0, also waits for the pushes of all other
+ * trainers. */
 static gboolean
 end_push (TpsDlrmTraining *training, GError **error)
 {
@@ -115,7 +118,7 @@ end_push (TpsDlrmTraining *training, GError **error)
   return tps_dlrm_meeting_wait (&training->meeting, error);
 }
 
-/* `next` is the batch of the next step, whose rows are looked up ahead; NULL = none. */
+/* Runs one step. `next` is the batch of the next step, whose lookup starts early; NULL = none. */
 static gboolean
 run_step (TpsDlrmTraining *training, const TpsClickBatch *batch, const TpsClickBatch *next,
           TpsDlrmPass *pass, GError **error)

@@ -1,14 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The steps of one process. Step k of T trainers uses the samples [k * T * batch, (k + 1) * T *
- * batch), of which trainer r has the r-th part. The single process has all parts, and pushes the
- * gradients of the parts one after the other, in the order of the trainers.
+/* The steps of one process. Step k of T trainers has the samples [k * T * batch, (k + 1) * T *
+ * batch). Trainer r trains the r-th of T equal parts. The single process trains all parts, and
+ * pushes their gradients one after the other, in the order of the trainers.
  *
- * With the bound of staleness 0, all trainers have the rows of a step before the first of them
- * pushes, and all pushes have ended before one of them takes the rows of the next step. So the
- * results do not depend on the speed of the trainers, except for the order in which servers apply
- * the pushes of one step. With a larger bound, trainers meet in the all-reduce of the dense layers
- * only. */
+ * With the staleness bound 0, all trainers have the rows of a step before any trainer pushes, and
+ * all pushes have ended before any trainer takes the rows of the next step. The results therefore
+ * do not depend on the speed of the trainers; only the order in which servers apply the pushes of
+ * one step does. With a larger bound, trainers meet only in the all-reduce of the dense layers. */
 
 #pragma once
 
@@ -22,33 +21,35 @@
 
 G_BEGIN_DECLS
 
+/* The training of one process. */
 typedef struct
 {
   const TpsDlrmOptions *options;
-  gsize first_part, n_parts; /* of this process, of each step */
+  gsize first_part, n_parts; /* the parts of each step that belong to this process */
   TpsClickLog log;
   TpsDlrmEmbeddings embeddings;
   TpsDlrmDense dense;
   TpsDlrmMeeting meeting;
 
-  /* The running step. */
+  /* The state of the running step. */
   const TpsClickBatch *batch;
   GError *push_error;
   gint64 passed_ns; /* the end of the backward pass */
 } TpsDlrmTraining;
 
-/* Initialises the training of the trainer with number group->rank, or of the single process
- * (`is_single`). `client` and `group` are borrowed. Errors: those of the file of samples and of the
- * parts. */
+/* Initialises the training of the trainer with the number group->rank, or of the single process
+ * (`is_single`). `options`, `client` and `group` are borrowed. Errors: those of the file of
+ * samples, of the embeddings and of the dense layers. */
 gboolean tps_dlrm_training_init (TpsDlrmTraining *training, const TpsDlrmOptions *options,
                                  TpsTableClient *client, TpsProcessGroup *group, gboolean is_single,
                                  GError **error);
 
-/* Frees the training. The group must have been freed first if a pass has failed. */
+/* Frees the contents. If a pass has failed, the group must have been freed before. */
 void tps_dlrm_training_clear (TpsDlrmTraining *training);
 
-/* Runs `n_steps` steps from number `first` on, and appends their measurements to `pass`. Samples
- * are read before the first step. `seconds` receives the duration of the steps. */
+/* Runs `n_steps` steps from number `first` on, and appends their measurements to `pass`. The
+ * samples are read before the first step. `*seconds` receives the duration of the steps. Blocks.
+ * Errors: those of the samples, of the tables and of the group, with the number of the step. */
 gboolean tps_dlrm_training_run (TpsDlrmTraining *training, guint64 first, guint n_steps,
                                 TpsDlrmPass *pass, gdouble *seconds, GError **error);
 

@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of durability, compared with the limits of the disk and with peers, all measured in one
- * run.
+/* The cost of durability, compared with the limits of the disk and with peers. All systems are
+ * measured in one run.
  *
- *   push      clients push to a new server with each durability; committed pushes are replayed
- *             after a kill
- *   snapshot  a large table is written, and read back by a server that was killed
- *   lookup    lookups during pushes, without and during a snapshot
- *   restart   the start of a server without tables
+ *   push      clients push to a new server with each durability; after a kill, the server
+ *             replays committed pushes
+ *   snapshot  a server writes a snapshot of a large table; after a kill, it reads the snapshot
+ *   lookup    clients look up rows during pushes, with and without a snapshot
+ *   restart   a server without tables starts
  *
- * Servers are real processes that are killed with SIGKILL. A task of the engine is a run of a part
- * on one system; a figure is the median of the rounds. Tables are checked after pushes and after
+ * The servers are separate processes, which SIGKILL ends. A task of the engine is a run of a part
+ * on one system. A figure is the median of the rounds. Tables are checked after pushes and after
  * restarts. */
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static const TpsFigureStyle style = {
   .name = name_figure, .label = name_figure, .columns = columns, .has_units = TRUE
 };
 
-/* -- parts of the benchmark's interface -- */
+/* -- functions of the benchmark -- */
 
 static GPtrArray *
 describe (gpointer user_data)
@@ -145,13 +145,13 @@ stop (gpointer user_data)
   g_clear_pointer (&bench->folder, tps_bench_remove_folder);
 }
 
-/* -- ratios, in addition to those of figures to their limits -- */
+/* -- ratios that are not ratios to limits -- */
 
 typedef struct
 {
   const gchar *name;
-  const gchar *system, *row; /* names in our figures */
-  const gchar *other_system, *other_row;
+  const gchar *system, *row;             /* of the numerator */
+  const gchar *other_system, *other_row; /* of the denominator */
   const TpsQuantity *quantity;
   const gchar *better;
 } Ratio;

@@ -9,8 +9,8 @@
 
 #define FILE_NAME "fio.data"
 
-/* For the sequential patterns: enough to keep a disk busy, and not more than a single process would
- * have in flight. */
+/* For the sequential patterns: enough to keep a disk busy, and not more than a single process
+ * usually has in flight. */
 #define BLOCKS_IN_FLIGHT 4
 
 gchar *
@@ -70,7 +70,7 @@ make_arguments (const TpsFioJob *job)
   return argv;
 }
 
-/* Returns a member of an object; NULL if it is missing or of another type. */
+/* Returns a member of an object; NULL if it is missing or has another type. */
 static JsonNode *
 get_member (JsonNode *node, const gchar *name, JsonNodeType type)
 {
@@ -81,7 +81,7 @@ get_member (JsonNode *node, const gchar *name, JsonNodeType type)
   return member != NULL && json_node_get_node_type (member) == type ? member : NULL;
 }
 
-/* Returns jobs[0].read.bw_bytes, or that of write; 0 = missing. */
+/* Returns jobs[0].read.bw_bytes or jobs[0].write.bw_bytes; 0 if it is missing. */
 static gdouble
 find_rate (JsonNode *root, TpsFioPattern pattern)
 {
@@ -99,7 +99,7 @@ gboolean
 tps_fio_read_rate (const gchar *json, TpsFioPattern pattern, gdouble *bytes_per_s, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new ();
-  const gchar *begin = g_strstr_len (json, -1, "{"); /* warnings precede the JSON */
+  const gchar *begin = g_strstr_len (json, -1, "{"); /* warnings may precede the JSON */
 
   *bytes_per_s = 0;
   if (begin != NULL && json_parser_load_from_data (parser, begin, -1, NULL))

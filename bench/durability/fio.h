@@ -8,31 +8,34 @@
 
 G_BEGIN_DECLS
 
+/* The access patterns. */
 typedef enum
 {
-  TPS_FIO_WRITE,  /* sequential, several blocks in flight, one sync at the end */
+  TPS_FIO_WRITE,  /* writes sequentially, several blocks in flight, one sync at the end */
   TPS_FIO_READ,   /* reads the same bytes, then removes the file */
-  TPS_FIO_GROUPS, /* syncs each block before it writes the next, then removes the file */
+  TPS_FIO_GROUPS, /* syncs each block before the next block, then removes the file */
 } TpsFioPattern;
 
+/* A job of fio; borrowed. */
 typedef struct
 {
   TpsFioPattern pattern;
-  const gchar *folder; /* of the file, on the measured disk */
-  gsize n_bytes;       /* of the file; rounded down to whole blocks */
+  const gchar *folder; /* the folder of the file, on the measured disk */
+  gsize n_bytes;       /* the size of the file; rounded down to whole blocks */
   gsize block_bytes;   /* a multiple of 4096 */
 } TpsFioJob;
 
-/* Returns "fio-3.33", owned by the caller. If fio is missing, returns NULL; `reason` says so and
- * explains how to install it. */
+/* Returns the version, such as "fio-3.33". Returns NULL with `*reason` if fio is not installed; the
+ * reason explains how to install it. Otherwise NULL comes with an error. The caller owns the result
+ * and the reason. */
 gchar *tps_fio_find (TpsSupervisor *supervisor, gchar **reason, GError **error);
 
-/* Runs a job with O_DIRECT and waits for it; fio writes its errors to stderr. Errors:
- * TPS_ERROR_ABORTED. */
+/* Runs a job with O_DIRECT. `*bytes_per_s` receives the rate. fio writes its errors to stderr.
+ * Blocks. Errors: ABORTED. */
 gboolean tps_fio_run (TpsSupervisor *supervisor, const TpsFioJob *job, gdouble *bytes_per_s,
                       GError **error);
 
-/* Reads the rate from the JSON of a job. Errors: TPS_ERROR_ABORTED. */
+/* Reads the rate from the JSON of a job. Errors: ABORTED (there is no rate). */
 gboolean tps_fio_read_rate (const gchar *json, TpsFioPattern pattern, gdouble *bytes_per_s,
                             GError **error);
 

@@ -6,9 +6,10 @@
 
 #include "runtime/base/sync.h"
 
-#define N_SETS 16 /* of ids, drawn in advance so that drawing does not take time from the calls */
+#define N_SETS 16 /* number of sets of ids; drawn in advance, outside the measured time */
 #define SEED 17
 
+/* A client. Its thread owns `calls` and `error` until the thread has ended. */
 typedef struct
 {
   TpsDurabilityLoad *load;
@@ -23,9 +24,9 @@ typedef struct
 struct TpsDurabilityLoad
 {
   const TpsDurabilityLoadShape *shape;
-  gfloat *values; /* [n_ids, dim], all -1: a step of SGD with learning rate 1 adds 1 */
+  gfloat *values; /* [n_ids, dim], all -1: a step of SGD with the learning rate 1 then adds 1 */
   Client *clients;
-  atomic_bool ends;
+  atomic_bool ends; /* set by the owner to end the threads */
 };
 
 /* -- calls -- */

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that push to a table or look up its rows, each with one call after the other on a thread
- * of its own, and the times of all calls. */
+/* Clients that push to a table or look up its rows, and the times of all calls. Each client has its
+ * own thread, and makes one call after the other. */
 
 #pragma once
 
@@ -9,14 +9,16 @@
 
 G_BEGIN_DECLS
 
+/* The work of the clients; borrowed. */
 typedef struct
 {
   const TpsDurabilityTable *table;
-  gsize n_ids; /* of a call, drawn in advance */
+  gsize n_ids; /* ids of a call; drawn in advance */
   guint n_clients;
-  gboolean is_push; /* pushes of 1 to each element; otherwise lookups */
+  gboolean is_push; /* pushes add 1 to each element; FALSE = lookups */
 } TpsDurabilityLoadShape;
 
+/* The time of one call. */
 typedef struct
 {
   gint64 begin_ns, end_ns;
@@ -25,15 +27,16 @@ typedef struct
 typedef struct TpsDurabilityLoad TpsDurabilityLoad;
 
 /* Connects the clients and starts their calls, which continue until tps_durability_load_stop().
- * `shape` is borrowed until then. */
+ * `shape` is borrowed until then. The caller owns the result. Errors: those of
+ * tps_durability_server_connect(). */
 TpsDurabilityLoad *tps_durability_load_start (const gchar *address,
                                               const TpsDurabilityLoadShape *shape, GError **error);
 
-/* Waits for the calls in flight and frees the load. Returns all successful calls, an array of
- * TpsDurabilityCall; NULL with the first error of a client. */
+/* Waits for the calls in flight and frees the load. Returns all calls, an array of
+ * TpsDurabilityCall that the caller owns; NULL with the first error of a client. */
 GArray *tps_durability_load_stop (TpsDurabilityLoad *load, GError **error);
 
-/* Frees a load whose result is not needed because of another failure. */
+/* Cancels the calls in flight and frees a load, after another failure. */
 void tps_durability_load_free (TpsDurabilityLoad *load);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurabilityLoad, tps_durability_load_free)

@@ -8,7 +8,7 @@
 #define DURING "during a snapshot"
 #define PUSHES "push beside lookups"
 
-/* Clients that look up rows, and clients that push. */
+/* Clients that look up rows (index 0), and clients that push (index 1). */
 typedef struct
 {
   TpsDurabilityBench *bench;
@@ -25,7 +25,7 @@ stop_mixed (Mixed *mixed)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mixed, stop_mixed)
 
-/* `mixed` must be zero. */
+/* Starts both kinds of clients. `mixed` must be zero. After an error, stop_mixed() cleans up. */
 static gboolean
 start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
 {
@@ -51,7 +51,7 @@ start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
   return TRUE;
 }
 
-/* Returns the calls of lookups and of pushes, owned by the caller. */
+/* Ends both kinds of clients. The caller owns the calls of both. */
 static gboolean
 finish_mixed (Mixed *mixed, GArray **lookups, GArray **pushes, GError **error)
 {
@@ -75,7 +75,7 @@ write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GEr
   return TRUE;
 }
 
-/* Returns the calls that overlap [begin_ns, end_ns]. */
+/* Returns the calls that overlap [begin_ns, end_ns]. The caller owns the result. */
 static GArray *
 select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
 {
@@ -91,8 +91,8 @@ select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
   return selected;
 }
 
-/* Spends the measured time, a snapshot or a fixed time, while both loads run, and returns its
- * bounds. */
+/* Lets the measured time pass while both kinds of clients run, and returns its bounds. It is the
+ * time of a snapshot, or a fixed time. */
 static gboolean
 spend_time (TpsDurabilityBench *bench, gboolean with_snapshot, gint64 *begin_ns, gint64 *end_ns,
             GError **error)
@@ -132,7 +132,7 @@ run_lookups (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, 
 
 /* -- the plot -- */
 
-/* Records a snapshot and, later, a restart during the clients' calls. */
+/* Records a snapshot and then a restart while both kinds of clients run. */
 static gboolean
 record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
 {
@@ -151,7 +151,7 @@ record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
          && finish_mixed (mixed, &timeline->lookups, &timeline->pushes, error);
 }
 
-/* Runs once, in the last round. */
+/* Runs only in the last round, because one plot is sufficient. */
 static gboolean
 run_timeline (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {

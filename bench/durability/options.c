@@ -14,22 +14,25 @@
 #define MAX_DEFAULT_BYTES ((gint64) 2 << 30)
 #define MIN_BYTES ((gint64) 1 << 20)
 
-/* The disk space of a run: logs at the speed of a fast disk, and reserved segments. */
+/* The disk space of a run, apart from copies of the table: logs at the speed of a fast disk, and
+ * reserved segments. */
 #define LOG_BYTES_PER_S 2e9
 #define RESERVED_BYTES ((gdouble) (1 << 30))
-#define N_COPIES 4 /* of the table: two complete snapshots, one in progress, and a file of fio */
+/* copies of the table: two complete snapshots, one in progress, and fio's file */
+#define N_COPIES 4
 
 /* -- disk space and memory -- */
 
 static gdouble
 count_disk_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
 {
-  gdouble log_s = 3 * o->seconds; /* the current run, and an earlier one that is being removed */
+  /* logs of the current run, and of an earlier run whose files are being removed */
+  gdouble log_s = 3 * o->seconds;
 
   return N_COPIES * (gdouble) n_bytes + log_s * LOG_BYTES_PER_S + RESERVED_BYTES;
 }
 
-/* Counts the memory of the servers with both tables, and of the peers, which have copies of the
+/* Returns the memory of the servers with both tables, and of the peers, which have copies of the
  * tables. */
 static gdouble
 count_memory_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)

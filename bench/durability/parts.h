@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of the benchmark. Each adds its tasks to the engine and its samples to the figures. */
+/* The parts of the benchmark. Each part adds its tasks to the engine and its samples to the
+ * figures. */
 
 #pragma once
 
@@ -11,72 +12,78 @@
 
 G_BEGIN_DECLS
 
-/* Systems of figures. A figure's name consists of row and system; for OURS, of the row only. */
+/* The systems of figures. The name of a figure consists of the row and the system; for
+ * TPS_DURABILITY_OURS, of the row only. */
 #define TPS_DURABILITY_OURS "thriftps"
 #define TPS_DURABILITY_FIO "fio"
 #define TPS_DURABILITY_ROCKSDB "RocksDB synced"
 #define TPS_DURABILITY_TORCH "torch.save"
 
-/* The recorded period for the plot. */
+/* The recorded period of the plot; times are those of tps_clock_now_ns(). */
 typedef struct
 {
   gint64 snapshot_ns, snapshot_end_ns, kill_ns, live_ns;
-  GArray *lookups, *pushes; /* of TpsDurabilityCall; NULL: none */
+  GArray *lookups, *pushes; /* of TpsDurabilityCall; owned; NULL = not recorded */
 } TpsDurabilityTimeline;
 
+/* The state that the parts share. */
 typedef struct
 {
   TpsDurabilityOptions *options;
   TpsBenchRun *run;
-  gchar *folder;    /* on the disk */
-  gchar *fio;       /* its version; NULL = not measured */
-  GPtrArray *skips; /* texts: the skipped parts, with the reasons */
+  gchar *folder;    /* the folder of the run on the measured disk */
+  gchar *fio;       /* the version of fio; NULL = not measured */
+  GPtrArray *skips; /* of gchar, the skipped parts with their reasons */
 
   TpsDurabilityTable pushed, large;
-  gboolean writes_snapshots;         /* our servers write snapshots automatically */
+  gboolean writes_snapshots;         /* our servers write automatic snapshots */
   TpsChild *rocksdb, *torch;         /* NULL = not measured */
-  TpsDurabilityServerOptions server; /* of `large_server`, which is started on demand */
+  TpsDurabilityServerOptions server; /* of `large_server`, which the first use starts */
   TpsDurabilityServer *large_server;
+  /* number of rounds in which the plot's task was called */
   guint n_timelines;
   TpsDurabilityTimeline timeline;
 } TpsDurabilityBench;
 
-/* Quantities of figures. */
+/* The quantities of figures. */
 extern const TpsQuantity tps_durability_pushes_per_s, tps_durability_lookups_per_s,
     tps_durability_gb_per_s, tps_durability_ms, tps_durability_p50, tps_durability_p99,
     tps_durability_p999, tps_durability_longest, tps_durability_memory, tps_durability_log;
 
-/* Adds rates and percentiles of a run. `quantity` is that of the rate. */
+/* Adds the rate and percentiles of `calls`, an array of TpsDurabilityCall. `quantity` is the
+ * quantity of the rate. Has no effect without calls. */
 void tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar *row,
                                const TpsQuantity *quantity, const GArray *calls);
 
-/* Waits and shows progress. Errors: a process has ended, or the user has interrupted the run. */
+/* Waits and shows progress. Errors: ABORTED (a process has ended, or an interrupt). */
 gboolean tps_durability_wait (TpsDurabilityBench *bench, gdouble seconds, GError **error);
 
-/* Records that the part `what` is skipped, and the reason. Copies both texts. */
+/* Records that the part `what` is skipped, with the reason `why`, and prints both. The texts are
+ * copied. */
 void tps_durability_skip (TpsDurabilityBench *bench, const gchar *what, const gchar *why);
 
-/* Returns the server with the large table, started and filled by the first call. Borrowed; NULL on
- * error. */
+/* Returns the server of the large table. The first call starts the server and fills the table.
+ * Borrowed until the next restart. Blocks. NULL on error. */
 TpsDurabilityServer *tps_durability_get_large_server (TpsDurabilityBench *bench, GError **error);
 
-/* Kills that server and restarts it. `seconds`, an output, may be NULL. */
+/* Kills the server of the large table and starts it again. Blocks. `*seconds` receives the time of
+ * the start; NULL = not needed. Errors: those of tps_durability_server_start(). */
 gboolean tps_durability_restart_large_server (TpsDurabilityBench *bench, gdouble *seconds,
                                               GError **error);
 
-/* Fills the options of a server with its data in `name` of the run's folder. The caller must free
- * `data_dir`. Returns FALSE on error. */
+/* Fills the options of a server whose data are in the subfolder `name` of the run's folder. The
+ * caller must free `data_dir`. Errors: those of tps_benchmark_get_folder(). */
 gboolean tps_durability_init_server (TpsDurabilityBench *bench, const TpsDurabilityMode *mode,
                                      const gchar *name, TpsDurabilityServerOptions *options,
                                      GError **error);
 
-/* Add the tasks of each part. */
+/* Add the tasks of a part. Errors: those of the processes that a part starts. */
 gboolean tps_durability_prepare_pushes (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_snapshots (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_lookups (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_restarts (TpsDurabilityBench *bench, GError **error);
 
-/* Draws bench->timeline to options->plot. Errors: TPS_ERROR_UNAVAILABLE (gnuplot is missing or
+/* Draws bench->timeline to options->plot. Blocks. Errors: UNAVAILABLE (gnuplot is missing or
  * fails). */
 gboolean tps_durability_plot (const TpsDurabilityBench *bench, GError **error);
 

@@ -5,7 +5,7 @@
 #include "bench/durability/parts.h"
 #include "runtime/base/error.h"
 
-#define SLICE_NS 10000000 /* a slice of time; its longest call is a point */
+#define SLICE_NS 10000000 /* a slice of time, of which the plot shows the longest call */
 
 static gint64
 find_begin (const GArray *calls, gint64 begin_ns)
@@ -15,11 +15,11 @@ find_begin (const GArray *calls, gint64 begin_ns)
   return begin_ns;
 }
 
-/* Writes the longest of the calls that ended in each slice of time. */
+/* Writes a point for each slice of time: the longest call that ended in the slice. */
 static void
 write_points (FILE *out, const GArray *calls, gint64 begin_ns)
 {
-  /* ns, indexed by slice */
+  /* in ns; the index is the slice */
   g_autoptr (GArray) longest = g_array_new (FALSE, TRUE, sizeof (gint64));
 
   for (guint i = 0; i < calls->len; i++)

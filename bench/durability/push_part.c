@@ -31,7 +31,7 @@ get_shape (const TpsDurabilityBench *bench)
                                     .is_push = TRUE };
 }
 
-/* Counts the bytes of tensors: ids and values. */
+/* Returns the bytes of the tensors of a push: ids and values. */
 static gdouble
 count_push_bytes (const TpsDurabilityBench *bench)
 {
@@ -47,10 +47,11 @@ typedef struct
   TpsDurabilityServerOptions options;
   TpsDurabilityServer *server;
   gboolean is_warm_up;
-  gdouble n_pushes; /* of n_ids rows, including the pushes that filled the table */
+  gdouble n_pushes; /* of n_ids rows each, with the pushes that filled the table */
 } Run;
 
-/* Elements are whole numbers, so their sum does not depend on the order of the pushes. */
+/* Compares the sum of all elements with the number of pushes. Elements are whole numbers, so the
+ * sum does not depend on the order of the pushes. */
 static gboolean
 check_table (const Run *run, GError **error)
 {
@@ -68,7 +69,8 @@ check_table (const Run *run, GError **error)
   return FALSE;
 }
 
-/* Returns the memory in addition to the table and, with a log, the LSNs of its rows. */
+/* Returns the peak memory of the server without the table and, with a log, without the LSNs of its
+ * rows. */
 static gdouble
 get_memory_mib (const Run *run)
 {
@@ -116,7 +118,7 @@ measure_pushes (Run *run, GError **error)
   return check_table (run, error);
 }
 
-/* Kills the server, which then replays all pushes. */
+/* Kills the server and measures the restart, in which the server replays all pushes. */
 static gboolean
 measure_replay (Run *run, GError **error)
 {
@@ -133,7 +135,7 @@ measure_replay (Run *run, GError **error)
   return TRUE;
 }
 
-/* Pushes to all rows once, so that their memory is allocated. */
+/* Pushes to all rows once. Their memory is then allocated before the measured time. */
 static gboolean
 fill_table (Run *run, GError **error)
 {
@@ -170,7 +172,7 @@ run_ours (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GEr
   return ok;
 }
 
-/* -- the limit: writes of one push per client, each synced -- */
+/* -- the limit: synced writes, each with one push of every client -- */
 
 static gboolean
 run_fio (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
@@ -195,7 +197,7 @@ run_fio (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GErr
 
 /* -- the peer -- */
 
-/* Parses the reply: "ok", followed by the start and end of each push, in ns. */
+/* Adds the pushes of the reply: "ok", followed by the start and the end of each push in ns. */
 static gboolean
 add_answer (TpsDurabilityBench *bench, const gchar *answer, gboolean is_warm_up, GError **error)
 {

@@ -4,8 +4,8 @@
 
 #define USUAL_S 0.1
 
-/* Measures a server without tables, from the start of the process until it serves. Its data
- * directory is new in the warm-up. */
+/* Measures the time from the start of a process until it serves, for a server without tables. The
+ * data directory is new only in the warm-up. */
 static gboolean
 run (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {

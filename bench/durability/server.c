@@ -11,10 +11,10 @@
 #include "runtime/base/sync.h"
 
 #define PROGRAM "plugin/app/thriftps_server"
-#define RECOVERING 1
+#define RECOVERING 1 /* phases of DurabilityInfo in Node.describe */
 #define LIVE 2
 #define POLL_US 1000
-#define ROWS_AT_ONCE 65536 /* in a call that fills or reads a table */
+#define ROWS_AT_ONCE 65536 /* rows of a call that fills or reads a table */
 
 struct TpsDurabilityServer
 {
@@ -32,6 +32,7 @@ get_deadline_ns (void)
 
 /* -- the process -- */
 
+/* the flag that disables automatic snapshots, with the value 0 */
 #define NO_SNAPSHOTS "--snapshot-log-mib"
 
 static gchar *
@@ -102,7 +103,7 @@ connect_client (TpsDurabilityServer *server, GError **error)
   return server->client != NULL;
 }
 
-/* A server without a data directory does not report phases. */
+/* Waits until the recovery has ended. A server without a data directory reports no phases. */
 static gboolean
 wait_until_live (TpsDurabilityServer *server, GError **error)
 {
@@ -224,7 +225,7 @@ tps_durability_server_make_table (const TpsDurabilityServer *server,
   return tps_remote_create_table (server->client, &spec, get_deadline_ns (), error);
 }
 
-/* Fills `ids` with first, first + step, ... below n_rows, at most ROWS_AT_ONCE, and returns their
+/* Fills `ids` with first, first + step, … below n_rows, and at most ROWS_AT_ONCE ids. Returns their
  * number. */
 static gsize
 make_ids (gint64 *ids, const TpsDurabilityTable *table, gsize first, gsize step)

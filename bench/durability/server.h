@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A thriftps_server process that is killed and restarted, and its tables. */
+/* A process of thriftps_server that can be killed and restarted, and its tables. */
 
 #pragma once
 
@@ -10,53 +10,58 @@
 
 G_BEGIN_DECLS
 
-/* An upper bound for any call. */
+/* The timeout of every call: an upper bound that no call reaches. */
 #define TPS_DURABILITY_CALL_NS G_GINT64_CONSTANT (300000000000)
 
-/* A durability of the server's tables. Static. */
+/* A durability of the tables of a server. Strings are static. */
 typedef struct
 {
-  const gchar *name;       /* in figures: "commit" */
+  const gchar *name;       /* the name in figures, such as "commit" */
   const gchar *durability; /* the value of --durability; NULL = no data directory */
 } TpsDurabilityMode;
 
+/* The options of a server; strings are borrowed. */
 typedef struct
 {
-  const gchar *program;    /* NULL = ours */
-  const gchar *socket_dir; /* of its Unix socket */
-  gchar *data_dir; /* owned by the caller; created if missing; not used without a durability */
+  const gchar *program;    /* the executable; NULL = ours */
+  const gchar *socket_dir; /* the folder of its Unix socket */
+  gchar *data_dir;         /* created if missing; not used without a durability */
   const TpsDurabilityMode *mode;
-  /* automatically; the server is started with the flag that disables it */
+  /* The program can write snapshots automatically. The server is then started with the flag that
+   * disables them. */
   gboolean writes_snapshots;
 } TpsDurabilityServerOptions;
 
-/* Runs the program with --help to find out if its servers write snapshots automatically. */
+/* Finds out from the output of --help whether servers of `program` (NULL = ours) write snapshots
+ * automatically. Blocks. Errors: those of tps_child_receive_all(). */
 gboolean tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
                                       gboolean *writes_snapshots, GError **error);
 
 typedef struct TpsDurabilityServer TpsDurabilityServer;
 
-/* Starts a server and waits until it serves, including its recovery. `seconds`, an output that may
- * be NULL, is the time of that. Owned by the caller. Errors (NULL): TPS_ERROR_UNAVAILABLE,
- * TPS_ERROR_ABORTED. */
+/* Starts a server and waits until it serves, which includes its recovery. `*seconds` receives the
+ * time of both; NULL = not needed. The caller owns the result. Blocks. Errors (NULL): UNAVAILABLE,
+ * ABORTED. */
 TpsDurabilityServer *tps_durability_server_start (TpsSupervisor *supervisor,
                                                   const TpsDurabilityServerOptions *options,
                                                   gdouble *seconds, GError **error);
 
-/* Sends SIGKILL, waits for the end of the process and frees the server. */
+/* Sends SIGKILL, waits for the end of the process, and frees the server. */
 void tps_durability_server_kill (TpsDurabilityServer *server);
 
-/* Returns the client of the server, borrowed. */
+/* Return the client of the server, its process and its address. Borrowed. */
 TpsClient *tps_durability_server_get_client (const TpsDurabilityServer *server);
 TpsChild *tps_durability_server_get_child (const TpsDurabilityServer *server);
 const gchar *tps_durability_server_get_address (const TpsDurabilityServer *server);
 
-/* Returns the bytes of its log since its start; 0 without a log. */
+/* Sets `*n_bytes` to the number of bytes that the server has written to the log since its start; 0
+ * without a log. Errors: those of the call. */
 gboolean tps_durability_server_count_log (const TpsDurabilityServer *server, gint64 *n_bytes,
                                           GError **error);
 
 /* -- tables -- */
 
+/* A table of a server; borrowed. */
 typedef struct
 {
   const gchar *name;
@@ -64,25 +69,26 @@ typedef struct
   gboolean is_random; /* uniform initial values in [0, 1); otherwise 0 */
 } TpsDurabilityTable;
 
-/* Creates a table whose optimizer is SGD with learning rate 1. */
+/* Creates a table whose optimizer is SGD with the learning rate 1. Errors: those of the call. */
 gboolean tps_durability_server_make_table (const TpsDurabilityServer *server,
                                            const TpsDurabilityTable *table, GError **error);
 
-/* Creates clients with access to the server's tables; owned by the caller. They survive a restart
- * of the server. */
+/* Connects to the tables of the server, which may be restarted later. The caller owns the result.
+ * Errors: those of tps_remote_tables_discover(). */
 TpsRemoteTables *tps_durability_server_connect (const gchar *address, GError **error);
 
-/* Pushes 1 to each element of every `step`th row. */
+/* Pushes 1 to each element of the rows 0, step, 2 * step, … Errors: those of the calls. */
 gboolean tps_durability_server_push_all (const TpsDurabilityServer *server,
                                          const TpsDurabilityTable *table, gsize step,
                                          GError **error);
 
-/* Sums and hashes the elements of every `step`th row. Either result may be NULL. */
+/* Reads the rows 0, step, 2 * step, … `*sum` receives the sum of their elements, `*hash` their
+ * CRC-32C; both may be NULL. Errors: those of the calls. */
 gboolean tps_durability_server_read (const TpsDurabilityServer *server,
                                      const TpsDurabilityTable *table, gsize step, gdouble *sum,
                                      guint *hash, GError **error);
 
-/* Views of ids [n] and of values [n, dim], as arguments of calls. */
+/* Return views of ids [n] and of values [n, dim], for arguments of calls. The data are borrowed. */
 TpsTensorView tps_durability_view_ids (const gint64 *ids, gsize n);
 TpsTensorView tps_durability_view_rows (const gfloat *rows, gsize n, gsize dim);
 

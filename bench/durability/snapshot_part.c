@@ -9,14 +9,14 @@
 #define SNAPSHOT_ROW "snapshot"
 #define RESTORE_ROW "restore"
 
-/* The block size of the limit's sequential writes and reads, and the step of hashed rows. */
+/* The block size of fio's sequential writes and reads, and the distance of hashed rows. */
 #define BLOCK_BYTES ((gsize) 2 << 20)
 #define HASHED_STEP 61
-/* The step of the rows that change before a snapshot: a server whose state has not changed does not
- * write one. */
+/* The distance of the rows that change before a snapshot. A server whose state has not changed
+ * writes no snapshot. */
 #define CHANGED_STEP 1024
 
-/* For the estimate. */
+/* For the estimate of the time. */
 #define USUAL_BYTES_PER_S 1e9
 
 static gdouble
@@ -60,7 +60,7 @@ measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_byt
   return TRUE;
 }
 
-/* Measures the time from the start of the process until it serves. */
+/* Measures the time from the start of the process until it serves, and checks the rows. */
 static gboolean
 measure_restore (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble n_bytes, GError **error)
 {
@@ -85,8 +85,8 @@ measure_restore (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble n_bytes
   return TRUE;
 }
 
-/* Pushes twice: a snapshot contains completed pushes, and a push may be recorded as complete only
- * after its reply. */
+/* Changes some rows. Pushes twice: a snapshot contains only completed pushes, and a push may be
+ * recorded as complete only after its reply. */
 static gboolean
 change_some (const TpsDurabilityServer *server, const TpsDurabilityBench *bench, GError **error)
 {
@@ -158,7 +158,7 @@ run_torch (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GE
   return TRUE;
 }
 
-/* The peer needs PyTorch. */
+/* Returns TRUE if the interpreter has PyTorch; otherwise records that torch.save is skipped. */
 static gboolean
 has_torch (TpsDurabilityBench *bench)
 {

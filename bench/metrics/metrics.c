@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of metrics. Each run checks its own sums. */
+/* The cost of metrics. Each run checks the sums of its metrics. */
 
 #include "bench/engine/benchmark.h"
 #include "runtime/base/error.h"
@@ -11,10 +11,10 @@
 #define SYSTEM "thriftps"
 #define N_OPERATIONS 4000000
 #define N_SCRAPES 20
-#define SMOKE_PART 400
-#define HISTOGRAM_LINES 22           /* of one series with the default bounds */
-#define USUAL_OPERATION_S 0.00000005 /* for the estimate; and of a series in a scrape */
-#define USUAL_SERIES_S 0.00000015
+#define SMOKE_PART 400               /* --smoke runs one part in 400 */
+#define HISTOGRAM_LINES 22           /* lines of one histogram with the default bounds */
+#define USUAL_OPERATION_S 0.00000005 /* for the estimate: one operation */
+#define USUAL_SERIES_S 0.00000015    /* for the estimate: one series of a scrape */
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -24,11 +24,12 @@ typedef struct
   TpsCounter *request_bytes;
   TpsCounter *reply_bytes;
   TpsHistogram *durations;
-  guint64 n_recorded; /* the expected count of the histogram */
-  guint n_operations; /* per thread */
+  guint64 n_recorded; /* the expected count of the histogram, over all runs */
+  guint n_operations; /* operations of a thread */
 } Numbers;
 
-/* From 1 us to 1 s, through all buckets in turn: the worst case for caches. */
+/* Returns durations from 1 us to 33 ms, in an order that changes the bucket with each call: the
+ * worst case for caches. */
 static gint64
 choose_duration (guint i)
 {
@@ -118,10 +119,10 @@ typedef struct
 {
   Options options;
   TpsFigures *figures;
-  TpsCounters *counters; /* of the operations */
+  TpsCounters *counters; /* the metrics of the operations */
   Numbers numbers;
-  TpsCounters *series;                        /* of the scrapes */
-  gsize n_body_bytes[G_N_ELEMENTS (scrapes)]; /* 0 = not scraped yet */
+  TpsCounters *series;                        /* the metrics of the scrapes */
+  gsize n_body_bytes[G_N_ELEMENTS (scrapes)]; /* 0 = no scrape yet */
 } Bench;
 
 static const TpsQuantity nanoseconds = { "", "ns" }, microseconds = { "", "us" };
@@ -142,7 +143,7 @@ run_work (void *data)
   return NULL;
 }
 
-/* Returns nanoseconds per operation. */
+/* Returns the nanoseconds of one operation. All threads change the same metrics. */
 static gdouble
 time_round (const Operation *operation, Numbers *numbers, guint n_threads)
 {
@@ -195,6 +196,7 @@ static const TpsFamily durations = { .name = "bench_seconds",
                                      .labels = { "number" },
                                      .max_series = 100000 };
 
+/* Adds `n_series` series. One fifth of them are lines of histograms. */
 static void
 fill (TpsCounters *counters, guint n_series)
 {

@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A switch that delays and loses packets, for kernels without netem. Its ports are tap devices of
- * the network namespace in which it starts:
+/* A switch that delays and loses packets, for kernels without netem. Its ports are tap devices in
+ * the network namespace of the process:
  *
  *   relay --delay-us=20000 --loss=0.01 tap1 tap2 tap3
  *
- * It creates the devices, prints "ready", and runs until it is killed. A packet leaves by the port
- * from which its destination has last been heard, or by all other ports. It is lost with the
- * probability --loss, drawn from --seed, or if too many packets wait. The delay is the same for
- * all packets, so their order does not change.
- */
+ * The switch creates the devices, prints "ready", and runs until it is killed. It sends a packet
+ * through the port of the last packet from that destination; if there is none, through all other
+ * ports. It drops packets with the probability --loss (drawn from --seed), and when too many
+ * packets wait. The delay is the same for all packets, so their order does not change. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +24,13 @@
 
 #include "runtime/base/sync.h"
 
-#define MAX_FRAME 2048 /* bytes; taps have the usual MTU of 1500 */
-#define MAX_WAITING 65536
+#define MAX_FRAME 2048    /* bytes; the MTU of tap devices is 1500 */
+#define MAX_WAITING 65536 /* frames */
 #define MAX_PORTS 64
-#define BATCH 64 /* frames that are read from one port before the others have their turn */
+#define BATCH 64 /* the maximum number of frames read from one port before the next port */
 #define MAC_BYTES 6
 
+/* A frame that waits for its time. */
 typedef struct
 {
   gint64 due_ns;
@@ -39,11 +39,12 @@ typedef struct
   guint8 bytes[MAX_FRAME];
 } Frame;
 
+/* The switch. The frames that wait are ring[first], … in the order of their times. */
 typedef struct
 {
   guint n_ports;
   struct pollfd ports[MAX_PORTS];
-  GHashTable *places; /* a MAC address -> its port */
+  GHashTable *places; /* from the MAC address to the port of its last packet */
   gint64 delay_ns;
   gdouble loss;
   GRand *dice;
@@ -67,7 +68,7 @@ open_port (Relay *relay, const gchar *name)
   return TRUE;
 }
 
-/* The key of a MAC address. */
+/* Returns the key of a MAC address. */
 static gpointer
 get_key (const guint8 *mac)
 {
@@ -77,7 +78,7 @@ get_key (const guint8 *mac)
   return GSIZE_TO_POINTER (key);
 }
 
-/* Returns FALSE if no packet waits at the port. */
+/* Reads a packet from the port and appends it to the ring. Returns FALSE if no packet was read. */
 static gboolean
 receive (Relay *relay, guint port)
 {
@@ -96,7 +97,7 @@ receive (Relay *relay, guint port)
   return TRUE;
 }
 
-/* A packet for a port whose queue is full is lost, as on every switch. */
+/* Sends a frame. If the queue of the port is full, the packet is lost, as on every switch. */
 static void
 send_to (const Relay *relay, guint port, const Frame *frame)
 {
@@ -131,7 +132,7 @@ forward_due (Relay *relay)
     }
 }
 
-/* Waits for a packet or for the time of the next one. */
+/* Waits for the next packet, or until the next frame in the ring must be sent. */
 static void
 wait_for_work (Relay *relay)
 {

@@ -40,7 +40,7 @@ run (gpointer data)
   return NULL;
 }
 
-/* The server belongs to the context that is the thread's default while it begins to listen. */
+/* A server belongs to the context that is the thread's default when it begins to listen. */
 static gboolean
 start_listening (TpsCollector *collector, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A collector of traces that accepts every request and keeps nothing, on a thread of its own. */
+/* A collector of traces that accepts every request and keeps nothing. It has its own thread. */
 
 #pragma once
 
@@ -10,14 +10,16 @@ G_BEGIN_DECLS
 
 typedef struct TpsCollector TpsCollector;
 
-/* Listens on a free port of 127.0.0.1. Errors: those of GIO. */
+/* Starts a collector that listens on a free port of 127.0.0.1. The caller owns the result. Errors:
+ * those of GIO. */
 TpsCollector *tps_collector_new (GError **error);
+/* Stops the thread and frees the collector. */
 void tps_collector_free (TpsCollector *collector);
 
-/* "http://127.0.0.1:4318"; borrowed. */
+/* Returns the URL, such as "http://127.0.0.1:4318". Borrowed. Thread: any. */
 const gchar *tps_collector_get_url (const TpsCollector *collector);
 
-/* Requests so far. Thread: any. */
+/* Returns the number of requests so far. Thread: any. */
 guint tps_collector_count (const TpsCollector *collector);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCollector, tps_collector_free)

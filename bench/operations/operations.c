@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of operations: lookups of one row, as fast as clients can, on a server with its
- * defaults, on one that identifies its clients, checks rules, charges quotas, serves HTTP and sends
- * spans, and on the latter while it is scraped. Each received row is checked. */
+/* The cost of operations. Clients look up one row in each call, as fast as they can, on three
+ * servers: with the defaults; with identified clients, rules, quotas, HTTP and spans; and the same
+ * while the metrics are scraped. Each received row is checked. */
 
 #include "bench/engine/benchmark.h"
 #include "bench/operations/collector.h"
@@ -25,7 +25,7 @@ typedef enum
 
 static const gchar *const case_names[N_CASES] = { "all off", "all on", "all on, scraped" };
 
-/* As many connections, each of a thread of its own. */
+/* The rows of the report: numbers of connections. Each connection has its own thread. */
 typedef struct
 {
   const gchar *name;
@@ -52,7 +52,7 @@ typedef struct
   TpsRemoteTables *tables;
   guint seed;
   gint64 n_calls;
-  GArray *ms; /* of each call */
+  GArray *ms; /* of gdouble, the duration of each call */
   GError *error;
   TpsThread thread;
 } Client;
@@ -93,7 +93,7 @@ connect_all (const TpsOperationsServer *server, Client *clients, guint n, gint64
   return TRUE;
 }
 
-/* Seconds of wall time. */
+/* Runs the calls of all clients. Returns the seconds of wall time. */
 static gdouble
 run_all (Client *clients, guint n)
 {
@@ -106,7 +106,7 @@ run_all (Client *clients, guint n)
   return (gdouble) (tps_clock_now_ns () - start_ns) / 1e9;
 }
 
-/* The first error counts. */
+/* Returns FALSE with the first error of a client. */
 static gboolean
 check_all (Client *clients, guint n, GError **error)
 {

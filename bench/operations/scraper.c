@@ -9,8 +9,9 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define SLICE_US 5000 /* of a pause, after which the end is noticed */
+#define SLICE_US 5000 /* part of a pause; the thread checks for the end after each part */
 
+/* A scraper. Its thread owns `ms`, `n_series` and `error` until the thread has ended. */
 struct TpsScraper
 {
   gchar *url;

@@ -8,11 +8,12 @@
 
 #define PROGRAM "plugin/app/thriftps_server"
 #define DIM 16
-#define CALL_NS G_GINT64_CONSTANT (60000000000) /* no call takes that long */
+/* the timeout of every call, which no call reaches */
+#define CALL_NS G_GINT64_CONSTANT (60000000000)
 #define LISTENING "listening on "
 #define CLIENT "bench"
 
-/* Limits that no client reaches: they are charged all the same. */
+/* No client reaches these limits, but calls are charged to them. */
 static const gchar rules_text[] =
     "{ \"rules\": [\n"
     "  { \"principals\": [\"token:" CLIENT "\"], \"rights\": [\"read\", \"push\", \"admin\"],\n"
@@ -31,7 +32,7 @@ struct TpsOperationsServer
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* Asks the program for a token, and for the line with its hash. */
+/* Obtains a token from the program, and the line of the token file with its hash. */
 static gboolean
 make_token (TpsOperationsServer *server, TpsSupervisor *supervisor, gchar *program, gchar **line,
             GError **error)
@@ -92,7 +93,7 @@ start_process (TpsOperationsServer *server, TpsSupervisor *supervisor,
   return server->child != NULL;
 }
 
-/* One line for the socket, and one for HTTP. */
+/* Receives a line for the socket and, with HTTP, a line for HTTP. */
 static gboolean
 receive_addresses (TpsOperationsServer *server, gboolean has_http, GError **error)
 {

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A thriftps_server as a process of its own: with its defaults, or with everything that operators
- * may turn on. */
+/* A process of thriftps_server, with its defaults or with everything that operators may enable. */
 
 #pragma once
 
@@ -10,42 +9,48 @@
 
 G_BEGIN_DECLS
 
+/* The options of a server; borrowed. */
 typedef struct
 {
-  const gchar *name;   /* of the process and its files */
-  const gchar *folder; /* for its socket and files */
-  gint n_io_threads;
-  const gchar *collector; /* URL; NULL = everything is off */
-  gdouble sampling;       /* part of the calls whose spans go to the collector */
+  const gchar *name;      /* the name of the process and of its files */
+  const gchar *folder;    /* the folder of its socket and files */
+  gint n_io_threads;      /* 1 to 256 */
+  const gchar *collector; /* the URL of the collector; NULL = the defaults */
+  gdouble sampling;       /* fraction of the calls whose spans go to the collector */
 } TpsOperationsServerOptions;
 
 typedef struct TpsOperationsServer TpsOperationsServer;
 
-/* Starts it and waits until it listens. Errors: TPS_ERROR_UNAVAILABLE, TPS_ERROR_ABORTED, and those
- * of files. The supervisor ends the process. */
+/* Starts a server and waits until it listens. The supervisor ends the process. The caller owns the
+ * result. Errors (NULL): UNAVAILABLE, ABORTED, and those of files. */
 TpsOperationsServer *tps_operations_server_start (TpsSupervisor *supervisor,
                                                   const TpsOperationsServerOptions *options,
                                                   GError **error);
+/* Closes the pipes to the process, and frees the server. */
 void tps_operations_server_free (TpsOperationsServer *server);
 
-/* Seconds of CPU so far. */
+/* Returns the CPU time of the server in seconds; NAN if the server has ended. */
 gdouble tps_operations_server_get_cpu (const TpsOperationsServer *server);
 
-/* Its HTTP address, and the token of its clients; borrowed; NULL if everything is off. */
+/* Return the HTTP address of the server, and the token for clients. Borrowed; NULL with the
+ * defaults. */
 const gchar *tps_operations_server_get_http (const TpsOperationsServer *server);
 const gchar *tps_operations_server_get_token (const TpsOperationsServer *server);
 
-/* A client with a connection of its own, which knows all tables. Owned by the caller. */
+/* Connects a client, which has its own connection and knows all tables. The caller owns the result.
+ * Errors: those of tps_remote_tables_discover(). */
 TpsRemoteTables *tps_operations_server_connect (const TpsOperationsServer *server, GError **error);
 
-/* Creates `n` tables of zeros, "table0" first, and looks one row of each up. */
+/* Creates `n` tables of zeros, from "table0" on, and looks up one row of each table. Errors: those
+ * of the calls. */
 gboolean tps_operations_server_make_tables (const TpsOperationsServer *server, guint n,
                                             GError **error);
 
-/* Looks one row of "table0" up, and checks it. */
+/* Looks up one row of "table0" and checks it. `id` is below TPS_OPERATIONS_ROWS. Errors: those of
+ * the call; INTERNAL (another value than 0). */
 gboolean tps_operations_look_up (TpsRemoteTables *tables, gint64 id, GError **error);
 
-#define TPS_OPERATIONS_ROWS 100000 /* of a table */
+#define TPS_OPERATIONS_ROWS 100000 /* rows of "table0"; other tables have one row */
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsOperationsServer, tps_operations_server_free)
 

@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The stock Thrift C GLib library, with its generated code, as a peer of //bench:transfer:
- * ThriftSimpleServer (its only server), framed transport, binary protocol.
+/* The Thrift C GLib library and its generated code, without our changes, as a peer of
+ * //bench:transfer: ThriftSimpleServer (the only server of the library), framed transport, binary
+ * protocol.
  *
  *   c_glib_transfer --serve=simple --address=127.0.0.1:0
  *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
  *
  * The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
- * generator reads rows and prints times (bench/transfer/system/row.h), with one connection and one
- * call in flight. */
+ * generator reads rows and prints times (bench/transfer/system/row.h). It has one connection, and
+ * one call in flight. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@
 
 #include "tps_peer_transfer.h"
 
-#define LIMIT (1 << 30)
+#define LIMIT (1 << 30) /* bytes of a message or a frame */
 
 /* -- server -- */
 
@@ -131,7 +132,7 @@ make_limits (void)
                        LIMIT, NULL);
 }
 
-/* Creates framed transports with our limits, because the library's factory uses its own. */
+/* Creates framed transports with our limits. The factory of the library ignores ours. */
 
 typedef ThriftTransportFactory LargeFramesFactory;
 typedef ThriftTransportFactoryClass LargeFramesFactoryClass;
@@ -169,7 +170,8 @@ end_with_input (G_GNUC_UNUSED gpointer data)
   _exit (0);
 }
 
-/* ThriftServerSocket cannot report its port, so a port that is currently free is chosen first. */
+/* Returns a port that is currently free. ThriftServerSocket cannot report a port that it has
+ * chosen. 0 on error. */
 static gint
 find_port (void)
 {
@@ -215,7 +217,7 @@ serve (void)
 #define OPEN_TRIES 500
 #define OPEN_PAUSE_US 10000
 
-/* Retries, because the server prints its address shortly before it listens. */
+/* Opens the transport, with retries: the server prints its address shortly before it listens. */
 static gboolean
 open_patiently (ThriftTransport *transport, GError **error)
 {

@@ -70,7 +70,7 @@ public:
   push (const Tensor &) override
   {
   }
-  // Pulls return the same tensor every time, as with a table or a model.
+  // Returns the same tensor for every pull, as with a table or a model.
   void
   pull (Tensor &result, const int64_t n_bytes) override
   {
@@ -94,7 +94,7 @@ private:
   Tensor pulled_;
 };
 
-// Sets our limits on accepted connections, which otherwise have the library's.
+// Sets our limits on accepted connections, which otherwise have the limits of the library.
 class LargeFrames : public transport::TTransportFactory
 {
 public:
@@ -105,7 +105,8 @@ public:
   }
 };
 
-// The library compares the total bytes of a connection with the limit of a single message.
+// Sets our limits on sockets: the library compares the total bytes of a connection with the limit
+// of a single message.
 class LargeSockets : public transport::TServerSocket
 {
 public:
@@ -287,7 +288,7 @@ Load (const std::string &address)
       in >> row.op >> row.n_bytes >> row.n_connections >> row.n_in_flight >> row.n_calls;
       try
         {
-          connections.clear (); // each row needs new connections: see LargeSockets
+          connections.clear (); // each row needs new connections, see LargeSockets
           while (connections.size () < row.n_connections)
             connections.emplace_back (address);
           RunRow (row, connections);
@@ -317,7 +318,8 @@ int
 main (int argc, char **argv)
 {
   const std::string serve = Flag (argc, argv, "serve");
-  GlobalOutput.setOutputFunction ([] (const char *) {}); // it logs every connection that ends
+  // The library logs every connection that ends.
+  GlobalOutput.setOutputFunction ([] (const char *) {});
   if (serve == "threaded")
     return ServeThreaded ();
   if (serve == "nonblocking")

@@ -4,15 +4,15 @@
  *
  *   rocksdb_push FOLDER ROWS DIM IDS CLIENTS
  *
- * It keeps a table of ROWS rows of DIM floats in memory, and stores every updated row in RocksDB
- * too. A push adds 1 to IDS random rows and writes them as one batch, which must be on the disk
- * before the next push of the client. RocksDB commits batches of several clients together. Two
- * simplifications favour the peer: nothing is sent over a network, and each client has rows of its
- * own, so that clients do not wait for each other's locks.
+ * The program has a table of ROWS rows of DIM floats in memory, and also stores every updated row
+ * in RocksDB. A push adds 1 to IDS random rows and writes them as one batch. The batch must be on
+ * the disk before the next push of the client. RocksDB commits batches of several clients together.
+ * Two simplifications favour the peer: no data pass through a network, and each client has its own
+ * rows, so clients do not wait for each other's locks.
  *
- * It prints "RocksDB VERSION". For each line "SECONDS", its clients push for that long; the reply
- * is "ok" with the start and end of each push in ns, or an error. It ends at the end of its
- * standard input. */
+ * The program prints "RocksDB VERSION". For each line "SECONDS", its clients push for that time. It
+ * replies "ok" with the start and the end of each push in ns, or an error text. It ends at the end
+ * of its standard input. */
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
@@ -49,7 +49,7 @@ now_ns ()
       .count ();
 }
 
-/* Owns the rows number, number + n_clients, ... */
+/* A client, which owns the rows number, number + n_clients, … */
 class Client
 {
 public:
@@ -73,7 +73,7 @@ public:
       }
   }
 
-  /* Compares some rows of the database with those in memory. */
+  /* Compares some rows of the database with the rows in memory. */
   bool
   IsStored ()
   {

@@ -4,10 +4,10 @@
  *
  * usage: c_calls ADDRESS OPERATION FIRST N_CALLS SIZE
  *
- * OPERATION is average (SIZE: floats), lookup (SIZE: rows of the table "bench") or call. FIRST is
- * the number of the first call, on which batches and ids depend. Prints the nanoseconds of each
- * call, one per line, and then "check" with a sum of the last reply. The WARM_UP calls before FIRST
- * are not measured. */
+ * OPERATION is average (SIZE = floats), lookup (SIZE = rows of the table "bench") or call. FIRST is
+ * the number of the first call, which selects the batch and the ids. The program prints the
+ * nanoseconds of each call, one per line, and then "check" with the sum of the last reply. The
+ * WARM_UP calls before FIRST are not measured. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@
 #define N_IDS 20
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
 
-/* An operation: `run` makes call number `i` and returns a sum of its reply. */
+/* The state of the calls; only the members of one operation are set. */
 typedef struct
 {
   const gchar *address;
@@ -59,7 +59,7 @@ sum (const TpsTensor *tensor)
 
 typedef struct
 {
-  TpsMutex lock; /* guards the members below */
+  TpsMutex lock; /* guards the fields below */
   TpsCond cond;
   gboolean done;
   TpsGradient average;
@@ -142,8 +142,7 @@ lookup_begin (State *state)
     state->offsets[bag] = bag * N_IDS;
 }
 
-/* Prepares each call separately, so that the ids are computed outside the measured time.
- * python_calls.py uses the same formula. */
+/* Computes the ids of a call outside the measured time. python_calls.py has the same formula. */
 static void
 lookup_prepare (State *state, gint64 i)
 {
@@ -207,11 +206,12 @@ call_end (State *state)
 
 /* -- list of operations -- */
 
+/* An operation: `run` makes call number `i` and returns its reply. */
 typedef struct
 {
   const gchar *name;
   void (*begin) (State *state);
-  void (*prepare) (State *state, gint64 i); /* NULL: nothing to prepare */
+  void (*prepare) (State *state, gint64 i); /* NULL = nothing to prepare */
   TpsTensor (*run) (State *state, gint64 i);
   void (*end) (State *state);
 } Operation;

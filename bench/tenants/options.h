@@ -8,6 +8,7 @@
 
 G_BEGIN_DECLS
 
+/* The fields have the names of their flags. */
 typedef struct
 {
   TpsRunFlags run;
@@ -15,12 +16,13 @@ typedef struct
   gint n_clients;
 } TpsTenantsOptions;
 
-/* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, sets defaults and checks the values. Errors: INVALID_ARGUMENT. */
 gboolean tps_tenants_options_parse (TpsTenantsOptions *options, gint argc, gchar **argv,
                                     GError **error);
+/* Frees the strings. */
 void tps_tenants_options_clear (TpsTenantsOptions *options);
 
-/* Returns lines "name=value"; owned by the caller. */
+/* Returns a line "name=value" for each flag. The caller owns the result. */
 GPtrArray *tps_tenants_options_describe (const TpsTenantsOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTenantsOptions, tps_tenants_options_clear)

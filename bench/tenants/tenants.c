@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The effect of one tenant on another: the time of a tenant's lookups alone, during lookups of the
- * other tenant at full speed on many connections, and the same with a limit on the other tenant's
- * rows.
+/* The effect of one tenant on another: the time of the lookups of a quiet tenant. The tenant is
+ * alone; then another tenant, the crowd, looks up rows at full speed on many connections; then the
+ * rows of the crowd have a limit.
  *
- * The server is in this process. Peers on TCP belong to the crowd, and peers on the Unix socket to
- * the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received row is
- * checked.
- */
+ * The servers are in this process. Clients on TCP belong to the crowd, and clients on the Unix
+ * socket to the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received
+ * row is checked. */
 
 #include <stdatomic.h>
 #include <string.h>
@@ -23,11 +22,12 @@
 #define TABLE "rows"
 #define N_ROWS 100000
 #define DIM 16
-#define CALL_NS G_GINT64_CONSTANT (60000000000) /* an upper bound for any call */
-/* For the estimate. */
+/* the timeout of every call, which no call reaches */
+#define CALL_NS G_GINT64_CONSTANT (60000000000)
+/* For the estimate of the time. */
 #define USUAL_CALL_S 0.0002
 
-/* One server has limits, and one has none. */
+/* A server. The first of two servers has no limits; the second limits the crowd. */
 typedef struct
 {
   TpsAccess *access;
@@ -192,7 +192,7 @@ call_until_the_end (gpointer data)
   return NULL;
 }
 
-/* Connects all clients of the crowd. Returns FALSE with an error. */
+/* Connects all clients of the crowd. After an error, the caller must free the connected clients. */
 static gboolean
 start_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
 {
@@ -205,7 +205,7 @@ start_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
   return TRUE;
 }
 
-/* Counts the calls of the crowd; returns the first error. */
+/* Waits for all threads of the crowd and counts their calls. Returns FALSE with the first error. */
 static gboolean
 join_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
 {

@@ -32,10 +32,9 @@
 #define PATIENCE_MS 300
 #define CAUSE_NS SECOND_NS /* the time in which the real cause of a failure may still be reported */
 #define STILL_NS \
-/* the maximum time without a new heartbeat, in addition to the timeout of a round */
-(15 * SECOND_NS)
+  (15 * SECOND_NS) /* the maximum age of a heartbeat, in addition to the timeout of a round */
 
-    struct TpsMaster
+struct TpsMaster
 {
   const TpsWorld *world;
   TpsSupervisor *supervisor;
