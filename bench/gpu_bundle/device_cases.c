@@ -5,10 +5,10 @@
 #include "bench/zipf/zipf.h"
 
 #define BAG_ROWS 20
-#define GRADIENT_BAG_ROWS 16 /* divides the rows, so that every row has a gradient */
-#define COLUMNS 1024         /* of a layer's output */
-#define TARGET 0.85          /* of elementwise operations, gathers, pooling and row optimizers */
-#define PUSH_TARGET 0.5      /* of pushes with Zipf-distributed ids */
+#define GRADIENT_BAG_ROWS 16 /* divides the number of rows, so every row has a gradient */
+#define COLUMNS 1024         /* outputs of a layer */
+#define TARGET 0.85          /* for elementwise operations, gathers, pooling and row optimizers */
+#define PUSH_TARGET 0.5      /* for pushes of ids with a Zipf distribution */
 #define EXPONENT 1.05
 
 typedef TpsDeviceWork Work;
@@ -62,7 +62,7 @@ tps_device_case_get_n_state (const TpsDeviceWork *work, const TpsDeviceCase *ent
   return rows_of (work, entry) * tps_optimizer_state_per_row (&spec, entry->dim);
 }
 
-/* Two halves are one float. */
+/* Returns the floats of results of half precision: two halves use the memory of one float. */
 static gsize
 half_of_elems (const Work *work, G_GNUC_UNUSED const Case *entry)
 {
@@ -71,8 +71,8 @@ half_of_elems (const Work *work, G_GNUC_UNUSED const Case *entry)
 
 /* -- ids -- */
 
-#define ODD 0x9e3779b1u /* spreads ids over the rows */
-#define N_CLASSES 64    /* ids of classes repeat within so many rows */
+#define ODD 0x9e3779b1u /* a multiplier that spreads ids over the rows */
+#define N_CLASSES 64    /* number of rows after which the ids of classes repeat */
 
 gsize
 tps_device_case_get_n_ids (gsize n_elems, const TpsDeviceCase *entry)
@@ -145,7 +145,7 @@ enqueue_cast (const Work *work, const Case *entry)
                        work->n_elems);
 }
 
-/* Gradients or rows of the case's dtype. */
+/* Returns gradients or rows of the dtype of the case. */
 static gconstpointer
 values_of (const Work *work)
 {
@@ -179,7 +179,7 @@ enqueue_scale_accumulate (const Work *work, const Case *entry)
                                    0.3, work->n_elems);
 }
 
-/* Averages of the case's dtype. */
+/* Writes averages in the dtype of the case. */
 static void
 enqueue_divide (const Work *work, const Case *entry)
 {
@@ -237,7 +237,7 @@ enqueue_softmax_backward (const Work *work, const Case *entry)
                                    entry->dim);
 }
 
-/* Returns the destination of the loss; NULL = the case has none. */
+/* Returns the address of the loss; NULL = the case has no loss. */
 static gdouble *
 loss_of (const Work *work, const Case *entry)
 {
@@ -286,7 +286,7 @@ enqueue_sgd (const Work *work, const Case *entry)
                       work->n_elems);
 }
 
-/* Updates rows by `gradients`, at most `n_used` of them; NULL: all. */
+/* Updates rows by `gradients`, at most `*n_used` of them; `n_used` NULL = all. */
 static void
 update_rows (const Work *work, const Case *entry, const gint64 *indices, const gfloat *gradients,
              const gint64 *n_used)
@@ -308,7 +308,7 @@ update_rows (const Work *work, const Case *entry, const gint64 *indices, const g
   ops_of (work)->update_rows (work->stream, &spec, 1, &update);
 }
 
-/* Updates all rows, in the order of the ids if there are any. */
+/* Updates all rows, in the order of the ids if the case has ids. */
 static void
 enqueue_update (const Work *work, const Case *entry)
 {
@@ -317,7 +317,7 @@ enqueue_update (const Work *work, const Case *entry)
   update_rows (work, entry, ids, b_of (work), NULL);
 }
 
-/* Counts an id for each row, if there are any, besides the elements. */
+/* Counts the elements and, if the case has ids, one id for each row. */
 static gdouble
 bytes_update (const Work *work, const Case *entry)
 {
@@ -325,7 +325,7 @@ bytes_update (const Work *work, const Case *entry)
          + (gdouble) tps_device_case_get_n_ids (work->n_elems, entry) * sizeof (gint64);
 }
 
-/* Row-wise Adagrad also reads and writes one float of state for each row. */
+/* Also counts the state of row-wise Adagrad: one float for each row is read and written. */
 static gdouble
 bytes_rowwise (const Work *work, const Case *entry)
 {
@@ -383,7 +383,7 @@ bytes_pool_gradient (const Work *work, const Case *entry)
   return bytes_of_bags (work, entry, GRADIENT_BAG_ROWS);
 }
 
-/* Rows of the case's dtype. */
+/* Pools rows of the dtype of the case. */
 static void
 pool (const Work *work, const Case *entry, const TpsBags *bags)
 {
@@ -444,7 +444,7 @@ n_coalesced (const Work *work, const Case *entry)
   return work->n_different_ids * entry->dim;
 }
 
-/* Counts the input rows and the unique output rows, each with its id. */
+/* Counts the input rows and the different output rows, each with its id. */
 static gdouble
 bytes_coalesce (const Work *work, const Case *entry)
 {
@@ -453,8 +453,9 @@ bytes_coalesce (const Work *work, const Case *entry)
   return (gdouble) (rows_of (work, entry) + work->n_different_ids) * row_bytes;
 }
 
-/* A push to a table: gradients of equal ids are added, and the rows are updated. The sums are in
- * the second half of the state, of which the optimizer uses one float for each row. */
+/* Runs the work of a push to a table: adds the gradients of equal ids, and updates the rows. The
+ * sums are in the second half of the state; of the first half, the optimizer uses one float for
+ * each row. */
 static void
 enqueue_push (const Work *work, const Case *entry)
 {
@@ -464,8 +465,8 @@ enqueue_push (const Work *work, const Case *entry)
   update_rows (work, entry, tps_device_ids_of (work->found_ids), sums, n_found_of (work, entry));
 }
 
-/* Counts the gradients with their ids, and the values and states of the different rows, read and
- * written. The sums are intermediate results, which do not count. */
+/* Counts the gradients with their ids, and the values and states of the different rows, which are
+ * read and written. The sums are intermediate results and do not count. */
 static gdouble
 bytes_push (const Work *work, const Case *entry)
 {
@@ -498,7 +499,7 @@ bytes_push (const Work *work, const Case *entry)
     .optimizer = kind, .dtype = type, .has_half_rows = TRUE, .n_results = half_of_elems, \
     __VA_ARGS__                                                                          \
   }
-/* The CPU must compute the result, because the random bits of rows differ. */
+/* The CPU must compute the whole result, because each row has other random bits. */
 #define STOCHASTIC .is_stochastic = TRUE, .growth = TPS_DEVICE_GROWS_FREELY
 #define ROWS(label, columns, ...)                                            \
   {                                                                          \

@@ -9,7 +9,8 @@
 #include "runtime/base/error.h"
 
 #define LOSS_TOLERANCE 1e-6 /* relative: the order of additions and expf() differ */
-#define SUM_TOLERANCE 1e-4  /* relative; a sum of many rows is compared with a multiple */
+/* relative: a sum of many rows is compared with a multiple of a sum of few rows */
+#define SUM_TOLERANCE 1e-4
 
 typedef TpsDeviceWork Work;
 typedef TpsDeviceCase Case;
@@ -22,8 +23,8 @@ ops_of (const Work *work)
 
 /* -- results -- */
 
-/* Returns the contents of `a` [n_elems] and `state` [2 * n_elems] after one call. Owned by the
- * caller. Sets *loss, unless that is NULL, to the loss if there is one. */
+/* Returns the contents of `a` [n_elems] and `state` [2 * n_elems] after the operation has run once.
+ * The caller owns the result. `*loss` receives the loss if the case has one; `loss` may be NULL. */
 static gfloat *
 result_of (TpsDevice *device, const Case *entry, gsize n_elems, gdouble *loss, GError **error)
 {
@@ -108,7 +109,8 @@ factor_of (const Case *entry, gsize n_elems)
                                                     : 1;
 }
 
-/* Describes the work on TPS_DEVICE_CHECK_ELEMS elements, to count its results. It has no arrays. */
+/* Describes the work on TPS_DEVICE_CHECK_ELEMS elements, for the numbers of results. The struct has
+ * no arrays. */
 static Work
 get_little (const Work *work)
 {
@@ -118,13 +120,13 @@ get_little (const Work *work)
   };
 }
 
-/* The expected floats of an array: `values` times `factor`, repeated. */
+/* The expected floats of an array: `values` multiplied by `factor`, and repeated. */
 typedef struct
 {
   const gfloat *values;
   gsize n_values;
   gdouble factor;
-  gsize n_floats; /* of the array, the first ones */
+  gsize n_floats; /* floats of the array that are compared, at its start */
 } Wanted;
 
 static gdouble
@@ -150,8 +152,8 @@ make_wanted (const Work *work, const Wanted *wanted, GError **error)
   return tps_device_work_repeat (work, host, wanted->n_floats * sizeof (gfloat), error);
 }
 
-/* Sets *is_wrong if the mean difference of `got` is above the tolerance. Returns FALSE with an
- * error if the device fails. */
+/* Sets `*is_wrong` to TRUE if the mean difference of `got` is above the tolerance. Errors: those of
+ * the device. */
 static gboolean
 compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble tolerance,
          gboolean *is_wrong, GError **error)
@@ -168,13 +170,13 @@ compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble toleran
                        sizeof difference);
   if (!ops_of (work)->stream_sync (work->stream, error))
     return FALSE;
-  if (!(difference <= tolerance * get_mean (wanted))) /* also if it is NaN */
+  if (!(difference <= tolerance * get_mean (wanted))) /* also if the difference is NAN */
     *is_wrong = TRUE;
   return TRUE;
 }
 
-/* Compares `a` and the updated part of `state`. `whole` has the CPU's results of all elements; NULL
- * = the results of a few elements repeat. */
+/* Compares `a` and the updated part of `state`. `whole` contains the results of the CPU for all
+ * elements; NULL = the results of a few elements repeat. */
 static gboolean
 compare_floats (const Work *work, const Case *entry, const gfloat *expected, const gfloat *whole,
                 gboolean *is_wrong, GError **error)
@@ -190,13 +192,13 @@ compare_floats (const Work *work, const Case *entry, const gfloat *expected, con
                    tps_device_case_get_n_state (work, entry) };
 
   if (whole == NULL)
-    a.n_values = (gsize) 1 << (g_bit_storage (a.n_values) - 1); /* whole repetitions */
+    a.n_values = (gsize) 1 << (g_bit_storage (a.n_values) - 1); /* only complete repetitions */
   return compare (work, work->a, &a, tolerance, is_wrong, error)
          && (state.n_floats == 0
              || compare (work, work->state, &state, entry->tolerance, is_wrong, error));
 }
 
-/* Returns whether `found` holds each different id of `ids` once, in ascending order, and whether
+/* Returns TRUE if `found` contains each different id of `ids` once, in ascending order, and if
  * `n_found` is their number. */
 static gboolean
 are_different_ids (const gint64 *ids, gsize n_ids, const gint64 *found, gint64 n_found)
@@ -229,7 +231,8 @@ compare_ids (const Work *work, const Case *entry, gboolean *is_wrong, GError **e
   return TRUE;
 }
 
-/* The elements repeat a short pattern, so their mean loss is that of a few elements. */
+/* Compares the loss. The elements repeat a short pattern, so their mean loss equals the mean loss
+ * of a few elements. */
 static gboolean
 compare_loss (const Work *work, const TpsDeviceExpected *expected, gboolean *is_wrong,
               GError **error)
@@ -260,7 +263,7 @@ tps_device_check_all (const TpsDeviceWork *work, const TpsDeviceCase *entry,
         return FALSE;
     }
   entry->enqueue (work, entry);
-  /* The comparison of floats overwrites the loss. */
+  /* The loss first: the comparison of floats overwrites it. */
   return (!entry->has_loss || compare_loss (work, expected, is_wrong, error))
          && (!entry->finds_ids || compare_ids (work, entry, is_wrong, error))
          && compare_floats (work, entry, expected->floats, whole, is_wrong, error);

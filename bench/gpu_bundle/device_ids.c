@@ -2,9 +2,9 @@
 
 #include "bench/gpu_bundle/device_ids.h"
 
-#define EXACT_BITS 53 /* of a double */
+#define EXACT_BITS 53 /* precision of a double */
 
-/* Numbers in memory of the device. */
+/* The numbers in memory of the device. */
 typedef struct
 {
   TpsStream *stream;
@@ -33,7 +33,7 @@ tps_device_ids_can_fill (const TpsDeviceIdRule *rule, gsize n)
          && g_bit_storage (n) <= EXACT_BITS;
 }
 
-/* x[i] = i. Each step continues the numbers so far. */
+/* Sets x[i] = i. Each step copies the numbers so far and adds their count. */
 static void
 count_up (const Numbers *numbers)
 {
@@ -49,7 +49,7 @@ count_up (const Numbers *numbers)
     }
 }
 
-/* x %= modulus, a power of two: x -= modulus * the whole part of x / modulus. Overwrites y. */
+/* Sets x %= modulus, a power of two: subtracts modulus * floor (x / modulus). Overwrites y. */
 static void
 reduce (const Numbers *numbers, gsize modulus)
 {
@@ -63,6 +63,7 @@ reduce (const Numbers *numbers, gsize modulus)
                          numbers->n);
 }
 
+/* Enqueues the steps of the rule. The roles of x and y are exchanged for the second remainder. */
 static void
 enqueue (Numbers *numbers, const TpsDeviceIdRule *rule)
 {

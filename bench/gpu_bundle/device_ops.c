@@ -1,21 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Compares the operations of a device with its copy: the bytes that an operation must move, divided
- * by the time between two events, relative to the same rate of copies within the device before and
- * after it.
+/* Compares the operations of a device with copies within the device. The rate of an operation is
+ * the number of bytes that it must move, divided by the time between two events. The rate of copies
+ * is measured before and after each operation.
  *
  *   device_ops --device=cuda:0 [--mib=1024] [--rounds=30] [--skip=0] [--only=NAME] [--smoke]
  *   device_ops --list
  *
- * Arrays have half the size, or less, if there is no memory for more. The results of each operation
- * are checked before it is measured (device_check.h).
+ * If there is not enough memory, the arrays have half the size or less. The results of each
+ * operation are checked before the measurement (device_check.h).
  *
- * An operation that fails ends the program, because a device that has failed fails at every later
- * operation. Then --skip continues after it, in another process.
+ * An operation that fails ends the program, because a failed device fails at every later operation.
+ * With --skip, another process continues after that operation.
  *
- * Exit code: 0; 1 if a result is wrong or the device fails; 2 for bad flags; 3 if there is no such
- * device.
- */
+ * Exit status: 0 success; 1 a result is wrong or the device fails; 2 bad flags; 3 there is no such
+ * device. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@
 #include "runtime/base/sync.h"
 
 #define CHECK_ELEMS TPS_DEVICE_CHECK_ELEMS
-#define SMOKE_ELEMS (2 * CHECK_ELEMS) /* the least that repeats the result of the check */
+#define SMOKE_ELEMS (2 * CHECK_ELEMS) /* the minimum that repeats the results of the check */
 #define MAX_ROUNDS 1000
 #define WARM_UP_NS G_GINT64_CONSTANT (100000000)
 
@@ -41,7 +40,7 @@ ops_of (const Work *work)
 
 /* -- time -- */
 
-/* The way to measure. */
+/* The parameters of a measurement. */
 typedef struct
 {
   gsize n_elems;
@@ -67,7 +66,7 @@ time_once (const Work *work, const Case *entry, TpsEvent *events[2], gdouble *ms
          && ops_of (work)->events_elapsed (events[0], events[1], ms, error);
 }
 
-/* Repeats the operation until the device has its usual clock. */
+/* Repeats the operation until the clock of the device has its usual rate. */
 static gboolean
 warm_up (const Work *work, const Case *entry, gint64 warm_up_ns, GError **error)
 {
@@ -119,9 +118,9 @@ measure_rate (const Work *work, const Case *entry, const Plan *plan, gdouble *gb
 typedef struct
 {
   gdouble gb_per_s;
-  gdouble copy_gb_per_s; /* mean of copies before the operation and after it */
-  gssize n_wrong;        /* of a few elements */
-  gboolean is_wrong;     /* the result of the measured size */
+  gdouble copy_gb_per_s; /* mean of the copies before and after the operation */
+  gssize n_wrong;        /* wrong results of a few elements */
+  gboolean is_wrong;     /* the result of the measured size is wrong */
 } Measurement;
 
 static gboolean
@@ -191,7 +190,7 @@ typedef enum
   FAILED,
 } Outcome;
 
-/* Prints the line of a case. */
+/* Measures a case and prints its line. */
 static Outcome
 run_case (TpsDevice *device, const Case *entry, const Plan *plan, Verdict *verdict)
 {
@@ -248,8 +247,8 @@ run_all (TpsDevice *device, const Flags *flags)
   return worst == RIGHT;
 }
 
-/* Prints the name of each operation and its required fraction of the copy's rate, in the columns of
- * the table. */
+/* Prints the name of each operation and its required fraction of the rate of the copy, in the
+ * columns of the table. */
 static void
 print_list (void)
 {
@@ -260,7 +259,7 @@ print_list (void)
     printf ("%-28s %8.2f\n", cases[i].name, cases[i].to_reach);
 }
 
-/* Returns FALSE with an error if there is no operation of that name. */
+/* Checks --only: there must be an operation of that name. */
 static gboolean
 check_only (const Flags *flags, GError **error)
 {
@@ -313,7 +312,7 @@ main (int argc, char **argv)
   TpsDevice *device;
   gint status = 0;
 
-  setvbuf (stdout, NULL, _IOLBF, 0); /* lines survive a kill */
+  setvbuf (stdout, NULL, _IOLBF, 0); /* line buffering, so that lines survive a kill */
   if (!parse (&flags, &argc, &argv, &error))
     status = 2;
   else if (flags.is_list)

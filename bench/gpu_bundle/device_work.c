@@ -75,7 +75,7 @@ make_floats (const Work *work, gsize n_elems, guint seed, GError **error)
   return tps_device_work_repeat (work, host, n_elems * sizeof (gfloat), error);
 }
 
-/* Ids that the device cannot compute. */
+/* Makes ids that the device cannot compute. */
 static TpsBuffer *
 draw_ids (Work *work, const Case *entry, gsize n_bytes, GError **error)
 {

@@ -13,7 +13,7 @@ typedef struct
   gchar *folder;
 } FileStore;
 
-/* Slashes in the key are replaced, because it names a file. */
+/* Returns the path of a key. Slashes are replaced, because the key becomes the name of a file. */
 static gchar *
 dup_path (TpsStore *store, const gchar *key)
 {
@@ -22,7 +22,8 @@ dup_path (TpsStore *store, const gchar *key)
   return g_build_filename (((FileStore *) store)->folder, name, NULL);
 }
 
-/* Writes a temporary file and renames it, so that a reader never finds a partial value. */
+/* Writes a value. g_file_set_contents() renames a temporary file, so a reader never finds a partial
+ * value. */
 static gboolean
 file_put (TpsStore *store, const gchar *key, GBytes *value, GError **error)
 {
@@ -52,7 +53,7 @@ file_get (TpsStore *store, const gchar *key, gint64 deadline_ns, GError **error)
   return g_bytes_new_take (data, n_bytes);
 }
 
-/* Does nothing: the creator of the folder removes it. */
+/* Does nothing: the creator of the folder must remove it. */
 static gboolean
 file_remove (TpsStore *store, const gchar *prefix, GError **error)
 {

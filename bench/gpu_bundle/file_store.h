@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A store whose keys are files in a folder, for ranks of one machine without a server. */
+/* A store whose keys are files in a folder, for ranks of one machine that have no server. */
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Creates a store; the folder must exist. Freed through its table of functions. */
+/* Creates a store. `folder` must exist; the path is copied. The caller owns the result, and frees
+ * it through its table of functions. */
 TpsStore *tps_file_store_new (const gchar *folder);
 
 G_END_DECLS

@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One rank of a process group on NCCL: sums, averages and gathers with known results, the time of a
- * large sum, and the loss of a rank. Started once for each rank:
+ * large sum, and the loss of a rank. The program must be started once for each rank:
  *
  *   nccl_ranks --rank=0 --size=2 --store=FOLDER & nccl_ranks --rank=1 --size=2 --store=FOLDER
  *
- * Exit code: 0; 1 if a result is wrong or a call fails unexpectedly; 2 for bad flags; 3 if there is
- * no CUDA device or no NCCL.
- */
+ * Exit status: 0 success; 1 a result is wrong or a call fails; 2 bad flags; 3 there is no CUDA
+ * device or no NCCL. */
 
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +19,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define TIMEOUT_NS G_GINT64_CONSTANT (20000000000) /* below the limit of run_all.sh, 60 s */
-#define LARGE_ELEMS ((gsize) 25 << 18)             /* 25 MiB of floats: a bucket */
+#define TIMEOUT_NS G_GINT64_CONSTANT (20000000000) /* below the timeout of run_all.sh, 60 s */
+#define LARGE_ELEMS ((gsize) 25 << 18)             /* 25 MiB of floats, the size of a bucket */
 #define N_ROUNDS 20
 
 typedef struct
@@ -68,7 +67,7 @@ on_done (gpointer user_data, const GError *error)
   tps_mutex_unlock (&waiter->lock);
 }
 
-/* Returns FALSE with the error of the collective. */
+/* Waits for the end of the collective. Returns FALSE with its error. */
 static gboolean
 waiter_wait (Waiter *waiter, GError **error)
 {
@@ -113,7 +112,7 @@ check (Rank *rank, gboolean is_right, const gchar *entry, gsize n_elems)
 
 /* -- checks -- */
 
-/* Sums whole numbers, so that the order of additions does not matter. */
+/* Sums whole numbers, whose sum does not depend on the order of additions. */
 static gboolean
 sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
 {
@@ -142,8 +141,8 @@ sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
   return TRUE;
 }
 
-/* The weighted mean of rank + 1 with weights of rank + 1 is a fraction, so its bits are those of
- * one division. */
+/* Averages rank + 1 with the weight rank + 1. The result is a quotient of two whole numbers, so its
+ * bits are known. */
 static gboolean
 average_halves (Rank *rank, gsize n_elems, GError **error)
 {
@@ -174,7 +173,7 @@ average_halves (Rank *rank, gsize n_elems, GError **error)
   return TRUE;
 }
 
-/* Rank r sends n_elems + r bytes of value r. */
+/* Gathers n_elems + r bytes of the value r from each rank r. */
 static gboolean
 gather (Rank *rank, gsize n_elems, GError **error)
 {
@@ -212,7 +211,7 @@ compare_times (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* Measures a bucket in device memory. */
+/* Measures the sum of a bucket in device memory. */
 static gboolean
 measure (Rank *rank, GError **error)
 {
@@ -241,7 +240,7 @@ measure (Rank *rank, GError **error)
   return TRUE;
 }
 
-/* The last rank leaves; the other ranks must learn of it before their timeout. */
+/* Ends the last rank. The other ranks must notice the loss before their timeout. */
 static void
 lose_a_rank (Rank *rank)
 {
@@ -323,7 +322,7 @@ join (Rank *rank, const Flags *flags, TpsStore *store, GError **error)
   return rank->group != NULL;
 }
 
-/* Returns the status for a machine without the required hardware or library. */
+/* Returns the exit status of an error: 3 if the machine lacks the hardware or the library. */
 static gint
 status_of (const GError *error)
 {
@@ -359,7 +358,7 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   gint status;
 
-  setvbuf (stdout, NULL, _IOLBF, 0); /* lines survive a kill */
+  setvbuf (stdout, NULL, _IOLBF, 0); /* line buffering, so that lines survive a kill */
   status = parse (&flags, &argc, &argv, &error) ? run_rank (&flags, &error) : 2;
   if (error != NULL)
     fprintf (stderr, "nccl_ranks: %s\n", error->message);

@@ -6,7 +6,7 @@
 
 #define SEED 7
 #define N_SAMPLES 64
-#define PERIOD 257 /* of the values in both directions */
+#define PERIOD 257 /* the period of the values, in rows and columns */
 
 /* Returns the value of every table at a position. */
 static gfloat
@@ -29,7 +29,7 @@ indices_of_set (const TpsLookupShape *shape)
   return shape->n_bags * shape->bag_length;
 }
 
-/* Sums up the elements of each row below PERIOD; the other rows repeat these. */
+/* Sums the elements of each row below PERIOD. The other rows repeat these rows. */
 static void
 sum_rows (gdouble *sums, gsize dim)
 {

@@ -7,7 +7,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/device/device_memory.h"
 
-/* A client opens a segment only after a result has come in host memory, so the first results lie
+/* A client opens a shared segment only after a result in host memory, so the first results are
  * there. */
 #define MAX_FIRST_LOOKUPS 1000
 
@@ -30,8 +30,8 @@ get_n_bytes (const TpsLookupDeviceCaller *caller)
 
 /* -- a lookup -- */
 
-/* Waits until the result has been copied to the array. After its release, the server may write the
- * next result to the same memory. */
+/* Copies the result to the array, and waits until the copy has ended: after the release of the
+ * result, the server may write the next result to the same memory. */
 static gboolean
 take (TpsLookupDeviceCaller *caller, TpsTensor *result, GError **error)
 {
@@ -42,7 +42,7 @@ take (TpsLookupDeviceCaller *caller, TpsTensor *result, GError **error)
   return ops->stream_sync (caller->stream, error);
 }
 
-/* `is_there` receives whether the result was in memory of the device. */
+/* Looks up one batch. `*is_there` receives TRUE if the result was in memory of the device. */
 static gboolean
 look_up (TpsLookupDeviceCaller *caller, gsize batch, gboolean *is_there, GError **error)
 {

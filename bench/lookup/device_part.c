@@ -3,7 +3,7 @@
 #include "bench/lookup/parts.h"
 
 #define OURS "step"
-#define USUAL_ROWS_PER_S 5e6 /* for the estimate */
+#define USUAL_ROWS_PER_S 5e6 /* for the estimate of the time */
 
 static gchar *
 name_row (const TpsLookup *lookup, TpsLookupWay way)
@@ -12,7 +12,8 @@ name_row (const TpsLookup *lookup, TpsLookupWay way)
                           way == TPS_LOOKUP_THROUGH_HOST ? " through the host" : "");
 }
 
-/* Each path counts its batches separately, so that both look up the same ids. */
+/* Runs the batches of one path. Each path counts its batches separately, so both look up the same
+ * ids. */
 static gboolean
 run_lookups (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolean is_warm_up,
              GError **error)

@@ -5,10 +5,11 @@
 #include "runtime/device/cpu/kernels/vectorize.h"
 #include "runtime/machine/tuning.h"
 
-#define WIDE 64 /* columns whose sums stay in registers */
-#define AHEAD_ROWS 48
-#define LINE 16          /* floats */
-#define PAIR_OF_LINES 32 /* floats; the distance of prefetches if the processor fetches pairs */
+#define WIDE 64       /* number of columns whose sums stay in registers */
+#define AHEAD_ROWS 48 /* distance of prefetches, in rows */
+#define LINE 16       /* floats of a cache line */
+/* floats; the distance of prefetches if the processor fetches lines in pairs */
+#define PAIR_OF_LINES 32
 
 TPS_INLINE void
 prefetch_columns (const gfloat *columns, gsize n, gsize step)
@@ -17,7 +18,8 @@ prefetch_columns (const gfloat *columns, gsize n, gsize step)
     __builtin_prefetch (columns + i, 0, 2);
 }
 
-/* Adds columns from `columns` of row 0 on. Their number is a constant in gather_wide(). */
+/* Adds `n_columns` columns of the rows `ids`; `columns` points to the first of them in row 0. In
+ * gather_wide(), `n_columns` is a constant. */
 TPS_INLINE void
 add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize dim,
          gsize n_columns, gsize step)
@@ -32,7 +34,7 @@ add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize 
     }
 }
 
-/* Keeps the compiler from removing unused sums. */
+/* Keeps the compiler from removing sums that nothing reads. */
 TPS_INLINE void
 keep (const gfloat *sums)
 {

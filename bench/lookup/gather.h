@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The limit: reads rows in the order of given ids, with prefetching, and adds all of them in
- * registers. There are no bags, and nothing is written. (Copying rows to a buffer in the
- * first-level cache took a quarter longer.)
- */
+/* The limit of lookups: reads rows in the order of given ids, with prefetching, and adds all of
+ * them in registers. There are no bags, and nothing is written. (A copy of the rows to a buffer in
+ * the first-level cache takes a quarter longer.) */
 
 #pragma once
 
@@ -11,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* Reads the rows of `ids` [n]. Thread: any. */
+/* Reads the rows of `ids` [n] of `table` [rows, dim]. Thread: any. */
 void tps_lookup_gather (const gfloat *table, const gint64 *ids, gsize n, gsize dim);
 
 G_END_DECLS

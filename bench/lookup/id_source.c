@@ -7,13 +7,13 @@
 #include "bench/zipf/zipf.h"
 #include "runtime/embedding/sharding.h"
 
-#define N_DRAWN (1 << 18)
+#define N_DRAWN (1 << 18) /* number of ids drawn in advance */
 
 struct TpsLookupIdSource
 {
   GRand *dice;
   gint32 n_rows;
-  gint64 *drawn; /* [N_DRAWN]; NULL: ids are uniform */
+  gint64 *drawn; /* [N_DRAWN]; NULL = ids are uniform */
   TpsZipf zipf;
   TpsRng rng;
 };

@@ -12,32 +12,32 @@
 
 #define TABLE "bags"
 #define ROWS_AT_ONCE 65536
-#define SHARES_PER_THREAD 4 /* small shares, so that threads finish at nearly the same time */
+#define SHARES_PER_THREAD 4 /* shares are small, so threads finish at nearly the same time */
 
 struct TpsLookupLocal
 {
   const TpsLookupBags *bags;
   guint n_threads;
-  TpsWorkerPool *helpers; /* in addition to the calling thread; NULL with a single thread */
+  TpsWorkerPool *helpers; /* the other threads; NULL = a single thread */
   TpsStream *stream;
   TpsBuffer *table;
-  TpsTensor output; /* of a batch */
+  TpsTensor output; /* of the last batch */
   TpsTableStore *store;
   gint64 *offsets;
 };
 
-/* One batch, shared by threads. */
+/* One batch, whose shares the threads take in turn. */
 typedef struct
 {
   TpsLookupLocal *local;
   TpsLookupSystem system;
   const gint64 *ids;
-  atomic_size_t next; /* share */
+  atomic_size_t next; /* the next share */
   gsize n_shares;
 
   TpsMutex lock;
   TpsCond ended;
-  guint n_working;
+  guint n_working; /* threads that still work; guarded by the lock */
 } Batch;
 
 const gchar *
@@ -56,7 +56,7 @@ floats_of (TpsBuffer *buffer)
 
 /* -- tables -- */
 
-/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
+/* Sets the values by one step of SGD with the learning rate 1, from 0. The gradient is the negated
  * values. */
 static gboolean
 fill_some (TpsTableStore *store, const TpsLookupShape *shape, gsize first, gsize n, GError **error)
@@ -141,7 +141,7 @@ tps_lookup_local_free (TpsLookupLocal *local)
   g_free (local);
 }
 
-/* -- batches that are distributed over threads here -- */
+/* -- batches whose bags the threads share -- */
 
 static void
 run_share (Batch *batch, gsize begin, gsize end)

@@ -2,9 +2,9 @@
 
 #include "bench/lookup/parts.h"
 
-#define USUAL_ROWS_PER_S 40e6 /* of a thread, for the estimate */
+#define USUAL_ROWS_PER_S 40e6 /* for the estimate: rows per second of a thread */
 
-/* Returns rows per second, or -1. */
+/* Returns the rows per second; -1 with an error. */
 static gdouble
 run_peer (const TpsLookupPeer *peer, guint n_threads, gsize n_batches, GError **error)
 {
@@ -22,14 +22,15 @@ run_peer (const TpsLookupPeer *peer, guint n_threads, gsize n_batches, GError **
 
 /* -- bags in this process: a row of systems for each number of threads -- */
 
-/* One pass through all ids, which brings page tables and caches into their final state. */
+/* Chooses the number of batches. The warm-up passes through all ids once, which brings page tables
+ * and caches into their final state. */
 static gsize
 choose_n_batches (const TpsLookup *lookup, gboolean is_warm_up)
 {
   return is_warm_up ? lookup->bags.shape.n_sets : (gsize) lookup->options->n_batches;
 }
 
-/* The systems from TPS_LOOKUP_N_SYSTEMS on are the peers. */
+/* Returns the peer of a system; NULL = one of our systems. The peers follow our systems. */
 static const TpsLookupPeer *
 get_peer (const TpsLookup *lookup, guint system)
 {

@@ -1,14 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Measures access to rows of embedding tables: pooling of bags in this process, compared with a raw
- * gather of the same rows and, optionally, with PyTorch's EmbeddingBag and FBGEMM; lookups and
- * pushes by RPC; calls for one row and empty calls by RPC; and the steps of a trainer by RPC,
- * compared with the same peers.
+/* Measures access to rows of embedding tables:
  *
- * A task of the engine is a batch on one system with a number of threads, or a transport. A figure
- * is the median of the rounds. The sums of every system, the rows received by RPC, and the tables
- * after the pushes are checked.
- */
+ * - pooling of bags in this process, compared with a raw gather of the same rows and, optionally,
+ *   with PyTorch's EmbeddingBag and FBGEMM;
+ * - lookups and pushes by RPC;
+ * - calls for one row and empty calls by RPC;
+ * - the steps of a trainer by RPC, compared with the same peers.
+ *
+ * A task of the engine is a number of batches or calls on one system, with a number of threads or a
+ * transport. A figure is the median of the rounds. The sums of every system, the rows received by
+ * RPC, and the tables after the pushes are checked. */
 
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 
 #define MAX_THREADS 64
-#define MIN_RESULT_BYTES 65536 /* of results in shared memory */
+#define MIN_RESULT_BYTES 65536 /* bytes from which a result is in shared memory */
 
 static void
 make_small (TpsLookupOptions *o)
@@ -19,7 +19,7 @@ make_small (TpsLookupOptions *o)
   o->seconds = MIN (o->seconds, 0.05);
 }
 
-/* The sums of longer bags would round, so that the checksum would depend on the order. */
+/* Sums of longer bags would be rounded, and the checksum would depend on the order. */
 #define MAX_BAG_LENGTH 10000
 
 static gboolean
@@ -47,7 +47,8 @@ refuse_to_device (const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* Smaller results travel inline, so they are never in memory of a device. */
+/* Checks --to-device. Results below MIN_RESULT_BYTES travel inline, and are therefore never in
+ * memory of a device. */
 static gboolean
 check_to_device (const TpsLookupOptions *o, GError **error)
 {

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* Strings are owned. */
+/* The fields are values of flags. Strings are owned. */
 typedef struct
 {
   TpsRunFlags run;
@@ -26,12 +26,13 @@ typedef struct
   gboolean to_device; /* the steps also measure lookups for a caller on the device */
 } TpsLookupOptions;
 
-/* Parses `argv`. Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, sets defaults and checks the values. Errors: INVALID_ARGUMENT. */
 gboolean tps_lookup_options_parse (TpsLookupOptions *options, gint argc, gchar **argv,
                                    GError **error);
+/* Frees the strings. */
 void tps_lookup_options_clear (TpsLookupOptions *options);
 
-/* Returns lines "name=value"; owned by the caller. */
+/* Returns a line "name=value" for each flag. The caller owns the result. */
 GPtrArray *tps_lookup_options_describe (const TpsLookupOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupOptions, tps_lookup_options_clear)

@@ -18,7 +18,8 @@ static const struct
   [TPS_LOOKUP_FBGEMM] = { "fbgemm", "of FBGEMM", "FBGEMM", "bench/peers/fbgemm_tbe.py" },
 };
 
-/* Writes the ids of the peers to a file. */
+/* Writes the ids to a file for the peers. Returns its path, owned by the caller; NULL with an
+ * error. */
 static gchar *
 write_ids (const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
 {
@@ -39,7 +40,7 @@ add_flag (GPtrArray *argv, const gchar *name, gsize value)
   g_ptr_array_add (argv, g_strdup_printf ("--%s=%" G_GSIZE_FORMAT, name, value));
 }
 
-/* Returns the command line of the script; NULL with an error. */
+/* Returns the command line of the script, owned by the caller; NULL with an error. */
 static GPtrArray *
 make_argv (TpsLookupPeerKind kind, const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
 {
@@ -69,7 +70,7 @@ tps_lookup_peer_start (TpsLookupPeer *peer, TpsLookupPeerKind kind, const TpsLoo
 {
   static const gchar skip[] = "skip ";
   g_autoptr (GPtrArray) argv = make_argv (kind, bags, run, error);
-  g_autofree gchar *line = NULL; /* "torch 1.13.0", or "skip REASON" */
+  g_autofree gchar *line = NULL; /* such as "torch 1.13.0", or "skip REASON" */
 
   *peer = (TpsLookupPeer) { .name = kinds[kind].name, .title = kinds[kind].title, .bags = bags };
   if (argv == NULL)

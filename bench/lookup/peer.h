@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The peers: PyTorch and FBGEMM, each in a process of its own, on the ids of the bags
+/* The peers: PyTorch and FBGEMM, each in its own process, with the ids of the bags
  * (../peers/embedding_work.py). */
 
 #pragma once
@@ -11,6 +11,7 @@
 
 G_BEGIN_DECLS
 
+/* The peers. */
 typedef enum
 {
   TPS_LOOKUP_PYTORCH, /* EmbeddingBag, with sparse gradients and their optimizers */
@@ -18,18 +19,20 @@ typedef enum
 } TpsLookupPeerKind;
 #define TPS_LOOKUP_N_PEERS 2
 
+/* A peer. Strings are owned unless they are static. */
 typedef struct
 {
   const gchar *name;  /* "pytorch"; static */
   const gchar *title; /* of the column of ratios; static */
   const TpsLookupBags *bags;
-  TpsChild *child; /* NULL: there is no peer */
-  gchar *version;  /* "torch 2.14.1" */
-  gchar *reason;   /* why there is no peer */
+  TpsChild *child; /* NULL = there is no peer */
+  gchar *version;  /* such as "torch 2.14.1" */
+  gchar *reason;   /* why there is no peer; NULL = there is one */
 } TpsLookupPeer;
 
-/* Starts the peer, which uses the ids of `bags`, borrowed. If a library of the peer is missing,
- * this succeeds with `reason` set and no child. `peer` must be cleared in any case. */
+/* Starts the peer. `bags` is borrowed. If a library of the peer is missing, the call succeeds with
+ * `reason` and without a child. The caller must clear `peer`, after an error, too. Blocks. Errors:
+ * UNAVAILABLE, and those of files. */
 gboolean tps_lookup_peer_start (TpsLookupPeer *peer, TpsLookupPeerKind kind,
                                 const TpsLookupBags *bags, TpsBenchRun *run, GError **error);
 void tps_lookup_peer_clear (TpsLookupPeer *peer);
@@ -37,13 +40,14 @@ void tps_lookup_peer_clear (TpsLookupPeer *peer);
 /* The work of tps_lookup_peer_run(). */
 typedef struct
 {
-  const gchar *name; /* "lookup", or an optimizer: "adagrad" */
+  const gchar *name; /* "lookup", or an optimizer such as "adagrad" */
   guint n_threads;
-  gsize first, n_batches;
+  gsize first, n_batches; /* number of the first batch, and of batches */
 } TpsLookupPeerWork;
 
-/* Returns the duration of the work in seconds, or -1 with an error. `checksum` receives the peer's
- * checksum. Blocks. */
+/* Runs batches. Returns their duration in seconds; -1 with an error. `*checksum` receives the
+ * checksum of the peer. Blocks. Errors: those of tps_child_ask(); INTERNAL (the peer has
+ * failed). */
 gdouble tps_lookup_peer_run (const TpsLookupPeer *peer, const TpsLookupPeerWork *work,
                              gdouble *checksum, GError **error);
 

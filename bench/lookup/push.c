@@ -5,12 +5,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define N_SETS 16 /* of ids, drawn in advance so that drawing does not take time from the pushes */
+#define N_SETS 16 /* number of sets of ids; drawn in advance, outside the measured time */
 #define SEED 13
 
 static const TpsLookupPattern patterns[TPS_LOOKUP_N_PATTERNS] = {
   { "push 2000 x 64", "push/2000x64", 2000, 64, 4 }, /* the batch of a trainer */
-  { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes: the fixed cost of a push */
+  { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes, for the fixed cost of a push */
 };
 
 typedef struct
@@ -18,7 +18,7 @@ typedef struct
   const TpsLookupPattern *pattern;
   TpsRemoteTables *tables;
   gint64 *ids;    /* [N_SETS, n_ids] */
-  gfloat *values; /* [n_ids, dim], all -1: a step of SGD with learning rate 1 adds 1 */
+  gfloat *values; /* [n_ids, dim], all -1: a step of SGD with the learning rate 1 then adds 1 */
   guint set;
 } Client;
 
@@ -33,7 +33,7 @@ client_free (gpointer data)
   g_free (client);
 }
 
-/* Returns NULL with an error. */
+/* Creates a client; NULL with an error. */
 static Client *
 client_new (const TpsLookupPushes *pushes, const TpsLookupServer *server, guint transport,
             guint number, GError **error)
@@ -83,7 +83,8 @@ tps_lookup_pushes_prepare (TpsLookupPushes *pushes, const TpsLookupServer *serve
   return tps_lookup_server_make_table (server, &table, error);
 }
 
-/* Elements are whole numbers, so their sum does not depend on the order of the pushes. */
+/* Sums the elements of the table. Elements are whole numbers, so the sum does not depend on the
+ * order of the pushes. */
 static gboolean
 sum_up (const TpsLookupPushes *pushes, TpsRemoteTables *tables, gdouble *sum, GError **error)
 {

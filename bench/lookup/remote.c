@@ -19,8 +19,8 @@ typedef struct
   TpsLookupIdSource *source;
   gint64 *ids;      /* [n_ids] */
   gfloat *expected; /* [dim] */
-  guint8 *row;      /* the same in the table's dtype */
-  TpsTensor rows;   /* of the last call */
+  guint8 *row;      /* the expected row in the dtype of the table */
+  TpsTensor rows;   /* the result of the last call */
 } Client;
 
 void
@@ -60,7 +60,7 @@ client_free (gpointer data)
   g_free (client);
 }
 
-/* Returns NULL with an error. */
+/* Creates a client; NULL with an error. */
 static Client *
 client_new (const TpsLookupServer *server, const TpsLookupRemoteShape *shape, guint transport,
             guint number, GError **error)
@@ -128,7 +128,7 @@ check_rows (Client *client, GError **error)
 
 /* -- runs -- */
 
-/* Makes one call after the other. */
+/* Makes one call after the other, and checks each result. */
 static gboolean
 measure_calls (Client *client, GArray *ms, GError **error)
 {

@@ -2,7 +2,7 @@
 
 #include "bench/lookup/parts.h"
 
-/* For the estimate: the time of a lookup, and the rate of summing pushed elements for the check. */
+/* For the estimate: the time of a lookup, and the rate of the sum that checks pushes. */
 #define USUAL_CALL_S 0.0002
 #define USUAL_ELEMENTS_PER_S 3e8
 

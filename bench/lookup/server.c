@@ -133,7 +133,7 @@ tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTabl
                                       tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
 }
 
-/* Sets the values by one step of SGD with learning rate 1 from 0, whose gradient is the negated
+/* Sets the values by one step of SGD with the learning rate 1, from 0. The gradient is the negated
  * values. */
 static gboolean
 fill_some (TpsRemoteTables *tables, const TpsLookupTable *table, gsize first, gsize n,
@@ -207,7 +207,7 @@ call_until_the_end (gpointer data)
   return NULL;
 }
 
-/* Returns the first error. */
+/* Waits for all threads and counts their calls. Returns FALSE with the first error. */
 static gboolean
 join (Caller *callers, guint n, gint64 *n_calls, GError **error)
 {

@@ -14,11 +14,13 @@ struct TpsLookupSmall
   const TpsLookupServer *server;
   TpsLookupSmallShape shape;
   TpsLookupIdSource *source;
-  guint32 *n_pushes; /* [n_rows]: each push adds 1 to every element of its row */
-  gfloat *gradient;  /* [dim], all -1, for SGD with learning rate 1 */
+  /* [n_rows], the pushes to each row; a push adds 1 to every element of its row */
+  guint32 *n_pushes;
+  gfloat *gradient; /* [dim], all -1: a step of SGD with the learning rate 1 then adds 1 */
 };
 
-/* Empty calls use `client`; lookups and pushes use `tables`. The other pointer is NULL. */
+/* The client of a run. Empty calls use `client`, lookups and pushes use `tables`; the other pointer
+ * is NULL. */
 typedef struct
 {
   TpsLookupSmall *small;

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* Listed in the order of the report. */
+/* The kinds of calls, in the order of the report. */
 typedef enum
 {
   TPS_LOOKUP_SMALL_EMPTY, /* Rendezvous.remove() of a prefix that no key has */
@@ -20,9 +20,10 @@ typedef enum
 
 #define TPS_LOOKUP_N_SMALL_KINDS 3
 
-/* Returns the name of a kind in the report; static. */
+/* Returns the name of a kind in the report. Static. */
 const gchar *tps_lookup_small_name (TpsLookupSmallKind kind);
 
+/* The work of small calls. */
 typedef struct
 {
   gsize n_rows, dim; /* of the table */
@@ -34,15 +35,15 @@ typedef struct
 typedef struct TpsLookupSmall TpsLookupSmall;
 
 /* Creates a table of zeros on `server`, which must outlive the result. `shape` is copied. The
- * caller owns the result. Errors: those of the call that creates the table. Blocks. */
+ * caller owns the result. Blocks. Errors: those of the call that creates the table. */
 TpsLookupSmall *tps_lookup_small_new (const TpsLookupServer *server,
                                       const TpsLookupSmallShape *shape, GError **error);
 void tps_lookup_small_free (TpsLookupSmall *small);
 
 /* Creates a client, makes `n_calls` calls of `kind` one after the other, and checks the rows that
- * lookups return. Returns the duration of each call, of gdouble in ms; owned by the caller.
- * `transport` is below TPS_LOOKUP_N_TRANSPORTS. Errors: those of the calls; INTERNAL if a row is
- * wrong. Blocks. */
+ * lookups return. Returns the duration of each call in milliseconds, an array of gdouble that the
+ * caller owns. `transport` is below TPS_LOOKUP_N_TRANSPORTS. Blocks. Errors: those of the calls;
+ * INTERNAL (a wrong row). */
 GArray *tps_lookup_small_run (TpsLookupSmall *small, TpsLookupSmallKind kind, guint transport,
                               GError **error);
 

@@ -56,7 +56,7 @@ struct TpsLookupStepper
   const gfloat *gradients;
   TpsRemoteTables *tables;
   gint64 *offsets;  /* [n_bags] */
-  TpsTensor output; /* of the last lookup */
+  TpsTensor output; /* the result of the last lookup */
 };
 
 static gboolean
@@ -130,7 +130,7 @@ push (TpsLookupStepper *stepper, const TpsBagQuery *query, GError **error)
 
 /* -- runs -- */
 
-/* Reads the rows of the samples. */
+/* Looks up the rows of the samples, and adds up their elements. */
 static gboolean
 sum_up_samples (TpsLookupStepper *stepper, const TpsLookupWork *work, gdouble *sum, GError **error)
 {

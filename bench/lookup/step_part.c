@@ -3,16 +3,16 @@
 #include "bench/lookup/parts.h"
 
 #define OURS "step"
-#define USUAL_ROWS_PER_S 5e6 /* for the estimate */
+#define USUAL_ROWS_PER_S 5e6 /* for the estimate of the time */
 
-/* TRUE: the peer supports the work. */
+/* TRUE = the peer supports the work. */
 static const gboolean peer_has[TPS_LOOKUP_N_PEERS][TPS_LOOKUP_N_WORKS] = {
   /* in the order of tps_lookup_works */
   [TPS_LOOKUP_PYTORCH] = { TRUE, FALSE, TRUE, TRUE },
   [TPS_LOOKUP_FBGEMM] = { TRUE, TRUE, TRUE, FALSE },
 };
 
-/* -- systems: number 0 is ours, the others are the peers -- */
+/* -- systems: number 0 is our system, the other numbers are the peers -- */
 
 static const TpsLookupPeer *
 get_peer (const TpsLookup *lookup, guint system)
@@ -34,7 +34,7 @@ has_work (const TpsLookup *lookup, guint system, guint work)
 
 /* -- runs -- */
 
-/* Returns the seconds, or -1. */
+/* Returns the seconds; -1 with an error. */
 static gdouble
 run_batches (TpsLookup *lookup, guint system, const TpsLookupWork *work, gsize first,
              gdouble *checksum, GError **error)

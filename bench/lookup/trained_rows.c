@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-/* The relative difference that sums may have: systems compute in single precision. */
+/* The relative difference that sums may have, because systems compute in single precision. */
 #define TOLERANCE 1e-3
 
 /* The defaults of Adam, in ThriftPS and in PyTorch. */
@@ -17,7 +17,7 @@ struct TpsLookupSamples
 {
   const TpsLookupBags *bags;
   gfloat *gradients; /* [n_sets, n_samples, dim] */
-  gsize *n_found;    /* [n_sets, n_samples]: the number of times that the id occurs in the set */
+  gsize *n_found;    /* [n_sets, n_samples], how often the id occurs in the set */
 };
 
 struct TpsLookupTrainedRows
@@ -26,8 +26,8 @@ struct TpsLookupTrainedRows
   TpsOptimizerKind optimizer;
   gsize n_steps;
   gdouble *values;  /* [n_samples, dim] */
-  gdouble *moments; /* the same: Adam's first moments */
-  gdouble *squares; /* the same; row-wise Adagrad uses the first of each row */
+  gdouble *moments; /* [n_samples, dim], the first moments of Adam */
+  gdouble *squares; /* [n_samples, dim]; row-wise Adagrad uses the first element of each row */
 };
 
 /* -- gradients -- */
@@ -40,7 +40,7 @@ tps_lookup_fill_gradients (gfloat *gradients, const TpsLookupShape *shape)
       gradients[bag * shape->dim + column] = ((gfloat) ((bag * 13 + column * 5) % 127) - 63) / 256;
 }
 
-/* Returns the index of the last sample of each id; the caller owns the table. */
+/* Returns the index of the last sample of each id. The caller owns the table. */
 static GHashTable *
 index_samples (const TpsLookupBags *bags)
 {
@@ -61,7 +61,8 @@ add_gradient (TpsLookupSamples *samples, gsize at, const gfloat *gradient)
     samples->gradients[at * dim + d] += gradient[d];
 }
 
-/* If an id occurs several times among the samples, its last sample receives the gradient. */
+/* Adds the gradients of one set. If an id occurs several times among the samples, its last sample
+ * receives the gradients. */
 static void
 add_set (TpsLookupSamples *samples, GHashTable *index, gsize set, const gfloat *gradients)
 {
@@ -124,7 +125,8 @@ tps_lookup_trained_rows_free (TpsLookupTrainedRows *rows)
   g_free (rows);
 }
 
-/* The formulas of runtime/device/cpu/optimizer, for the row whose first element is `at`. */
+/* The steps of runtime/device/cpu/optimizer in double precision, for the row whose first element is
+ * `at`. */
 static void
 step_rowwise_adagrad (TpsLookupTrainedRows *rows, gsize at, const gfloat *gradient, gsize dim)
 {

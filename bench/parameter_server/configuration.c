@@ -9,7 +9,7 @@
 #include "runtime/base/text_file.h"
 
 #define MAX_FILE_BYTES (1 << 20)
-/* The parser's name for text that is not from a file: "<data>:1:7: Parse error: ..." */
+/* The name that the parser gives to text without a file, as in "<data>:1:7: Parse error: …". */
 #define PARSER_NAME "<data>"
 
 static JsonObject *

@@ -4,13 +4,14 @@
 
 #include "runtime/base/error.h"
 
-/* The original scripts with batches of 10 assume data and a model with 100 of everything. */
+/* The scripts of the originals with batches of 10 need data and a model of 100 samples and
+ * features. */
 #define OF_100                                                                             \
   .data = "DummyData100", .model = "DummyModelSparse100", .rpc_timeout = 30, .epochs = 10, \
   .batch_size = 10
 #define OF_1024 .data = "DummyData", .rpc_timeout = 120, .epochs = 1, .batch_size = 32
 
-/* The originals always compute on GPUs. Here only the experiments that need a GPU use one: for
+/* The originals always compute on GPUs. Here an experiment uses a GPU only if it needs one: for
  * NCCL, or for tensors that stay on a device ("cuda" in the name). */
 static const TpsExperiment experiments[] = {
   { .name = "ddp_gloo_allreduce",

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The originals' experiments by name: --experiment. */
+/* The experiments of the originals by name, for --experiment. */
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Values of the flags of the same names. */
+/* An experiment: values of the flags of the same names. Strings are static. */
 typedef struct
 {
   const gchar *name;
@@ -26,11 +26,11 @@ typedef struct
   gint batch_size;
 } TpsExperiment;
 
-/* Finds an experiment. Static. Errors: TPS_ERROR_NOT_FOUND; the message lists the known names. */
+/* Finds an experiment. Static. Errors: NOT_FOUND, with the known names. */
 const TpsExperiment *tps_experiment_find (const gchar *name, GError **error);
 
-/* Returns the names of the experiments that need a GPU, or of the others, separated by spaces;
- * owned by the caller. */
+/* Returns the names of the experiments that need a GPU, or of the other experiments, separated by
+ * spaces. The caller owns the result. */
 gchar *tps_experiment_list (gboolean with_gpu);
 
 G_END_DECLS

@@ -37,7 +37,7 @@ print_ids (const gchar *flag, const gchar *built_in)
   printf ("\n");
 }
 
-/* Lists the trainers that train on batches, which this program distributes. */
+/* Lists the trainers that train on given batches, because this program distributes batches. */
 static const gchar **
 list_trainers (void)
 {
@@ -124,8 +124,8 @@ check (const gchar *flag, gboolean is_known, GError **error)
   return is_known;
 }
 
-/* Checks the backend in the launcher, because its trainers would report a missing library too
- * late. */
+/* Checks the backend. The launcher checks its library, too, because trainers would report a missing
+ * library too late. */
 static gboolean
 check_backend (const TpsBenchOptions *o, GError **error)
 {

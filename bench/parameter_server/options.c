@@ -10,8 +10,8 @@
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
 
-#define LEARNING_RATE 1e-4 /* from the originals */
-#define PIECE_KIB 128      /* between hosts */
+#define LEARNING_RATE 1e-4 /* as in the originals */
+#define PIECE_KIB 128      /* KiB of a piece, for trainers and servers on several hosts */
 
 static void
 default_to (gint *value, gint number)
@@ -20,8 +20,8 @@ default_to (gint *value, gint number)
     *value = number;
 }
 
-/* Sets the options that other flags have not set. If roles of one kind are given, they replace the
- * experiment's. */
+/* Sets the options that other flags have not set. Given numbers of trainers (or of servers) replace
+ * those of the experiment. */
 static void
 fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
 {
@@ -60,7 +60,8 @@ take_experiment (TpsBenchOptions *o, GError **error)
   return experiment != NULL;
 }
 
-/* If only one kind of a role is given, the number of the other kind is 0. */
+/* Sets the numbers of roles. If only one kind of trainers (or of servers) is given, the number of
+ * the other kind is 0. */
 static void
 fill_roles (TpsBenchOptions *o)
 {
@@ -70,7 +71,7 @@ fill_roles (TpsBenchOptions *o)
   default_to (&o->nserver, o->ncudaserver > 0 ? 0 : 1);
 }
 
-/* Sets the options that flags and environment have not set. */
+/* Sets the options that neither flags nor the environment have set. */
 static void
 fill_defaults (TpsBenchOptions *o)
 {
@@ -94,7 +95,8 @@ fill_defaults (TpsBenchOptions *o)
   tps_flags_default_to (&o->peer_transport, "default");
 }
 
-/* The tables are built for one set of options, because GOption writes through their pointers. */
+/* Makes the tables of flags, which belong to one set of options: GOption writes through their
+ * pointers. */
 static GOptionContext *
 make_context (TpsBenchOptions *o, gboolean *list)
 {
@@ -208,8 +210,9 @@ tps_bench_options_count_servers (const TpsBenchOptions *options)
   return (guint) (options->nserver + options->ncudaserver);
 }
 
-/* The order of ranks: trainers on the CPU, trainers on CUDA, servers on the CPU, servers on CUDA,
- * the master. The launcher's roles all run on this host. */
+/* Returns TRUE if this process runs a CUDA trainer. The order of ranks is: trainers on the CPU,
+ * trainers on CUDA, servers on the CPU, servers on CUDA, the master. All roles of a launcher run on
+ * its host. */
 static gboolean
 has_cuda_trainer_here (const TpsBenchOptions *o)
 {
@@ -228,7 +231,7 @@ has_cuda_server_here (const TpsBenchOptions *o)
   return o->ncudaserver > 0 && (rank < 0 || (rank >= first && rank < first + o->ncudaserver));
 }
 
-/* Loads drivers only if a role needs them. */
+/* Checks the devices. Loads a driver only if a role of this process needs it. */
 static gboolean
 check_devices (const TpsBenchOptions *o, GError **error)
 {
@@ -257,7 +260,7 @@ check_cuda (const TpsBenchOptions *o, GError **error)
   return FALSE;
 }
 
-/* In the originals' layout, trainers have servers of their own kind. */
+/* In the layout of the originals, each trainer must have a server of its own kind. */
 static gboolean
 check_kinds (const TpsBenchOptions *o, GError **error)
 {
@@ -335,7 +338,7 @@ check_words (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_word ("peer-transport", o->peer_transport, peer_transports, error);
 }
 
-/* The seeds must have the same value. */
+/* Sets the seed. If both flags are given, they must have the same value. */
 static gboolean
 take_seeds (TpsBenchOptions *o, GError **error)
 {
@@ -366,7 +369,7 @@ check_numbers (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_factor ("learning-rate", o->learning_rate, TRUE, error);
 }
 
-/* Processes on other hosts cannot reach a master on loopback. */
+/* Returns TRUE if all processes are on one host: other hosts cannot reach a master on loopback. */
 static gboolean
 is_on_one_host (const TpsWorld *world)
 {
@@ -468,7 +471,7 @@ tps_bench_options_clear (TpsBenchOptions *o)
   tps_run_flags_clear (&o->run);
 }
 
-/* An unset seed is shown as "". */
+/* Adds a line for a seed; a seed that is not given is "". */
 static void
 describe_seed (GPtrArray *lines, const gchar *name, gint64 seed)
 {

@@ -9,10 +9,10 @@
 
 G_BEGIN_DECLS
 
-/* The value of an unset seed. */
+/* The value of a seed that is not given. */
 #define TPS_BENCH_NO_SEED G_MININT64
 
-/* Fields are named after their flags; strings are owned. */
+/* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
   TpsWorld world;
@@ -35,7 +35,7 @@ typedef struct
   gchar *model_config_path;
   gchar *server_config_path;
   gchar *trainer_config_path;
-  gint64 torch_seed; /* TPS_BENCH_NO_SEED: not given */
+  gint64 torch_seed; /* TPS_BENCH_NO_SEED = not given */
   gint64 cuda_seed;
   gchar *preprocess_data;
   gchar *create_criterion;
@@ -55,20 +55,21 @@ typedef struct
   gint piece_kib; /* 0 = whole buckets */
 } TpsBenchOptions;
 
-/* Parses `argv`, with dashes or underscores in names. Unset flags are then read from the
- * environment of Slurm, MPI and torchrun-style launchers (rank, world size, master address).
- * Relative paths are resolved against the user's working directory. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, in which names may contain dashes or underscores. Then reads flags that are not
+ * given from the environment of Slurm, MPI and launchers like torchrun (rank, world size, address
+ * of the master). Resolves relative paths against the working directory of the user. Errors
+ * (TPS_BENCH_BAD): INVALID_ARGUMENT. */
 TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
                                          GError **error);
+/* Frees the strings. */
 void tps_bench_options_clear (TpsBenchOptions *options);
 
-/* Counts both kinds; the CUDA ones come last. */
+/* Return the number of trainers and of servers, on the CPU and on CUDA together. Those on CUDA have
+ * the last numbers. */
 guint tps_bench_options_count_trainers (const TpsBenchOptions *options);
 guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 
-/* Returns the flags and their current values as "name=value", in the order of --help. Owned by the
- * caller. */
+/* Returns a line "name=value" for each flag, in the order of --help. The caller owns the result. */
 GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOptions, tps_bench_options_clear)

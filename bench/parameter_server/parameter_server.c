@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parameter-server benchmark: starts trainers, servers and a master, or runs as one of them. */
+/* The benchmark parameter_server: starts trainers, servers and a master; or runs as one of these
+ * roles. */
 
 #include <locale.h>
 
@@ -15,7 +16,8 @@ main (gint argc, gchar **argv)
   TpsProgram program;
   gint status;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers are formatted the same everywhere */
+  /* for the text of --help; numbers have the same format in every locale */
+  setlocale (LC_CTYPE, "");
   verdict = tps_bench_options_parse (&work.options, argc, argv, &error);
   if (!tps_program_check_verdict ("parameter_server", verdict, error, &status))
     return status;

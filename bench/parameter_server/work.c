@@ -42,7 +42,7 @@ count_trainers (const TpsBenchOptions *o, guint server)
   return MAX (n, 1);
 }
 
-/* The shipped server classes take no arguments, so any argument in the file is unknown. */
+/* Refuses any argument in the file: the server classes of this project have no arguments. */
 static gboolean
 check_server_arguments (const TpsBenchOptions *o, GError **error)
 {
@@ -58,7 +58,8 @@ check_server_arguments (const TpsBenchOptions *o, GError **error)
   return tps_config_finish (&config);
 }
 
-/* Servers on the CPU come first. Returns FALSE if a CUDA server has no device. */
+/* Chooses the device of a server; NULL = the CPU. Servers on the CPU have the first numbers.
+ * Errors: those of tps_device_choose(), for a CUDA server. */
 static gboolean
 choose_device (const TpsBenchOptions *o, guint server, TpsDevice **device, GError **error)
 {
@@ -178,7 +179,7 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   return plan;
 }
 
-/* Checks the plan before any process starts, because trainers would refuse an invalid one. */
+/* Checks the plan before any process starts. Otherwise the trainers would refuse it later. */
 static gboolean
 check_plan (TpsBenchWork *work, GError **error)
 {
@@ -213,7 +214,7 @@ load (gpointer user_data, GError **error)
          && check_plan (work, error);
 }
 
-/* Prints the originals' line of rank 0. */
+/* Prints the line that rank 0 of the originals prints. */
 static void
 print_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
 {
@@ -306,8 +307,7 @@ tps_bench_work_get_program (const TpsBenchWork *work)
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
               .epoch_begins = print_epoch,
-              /* In the originals' layout, the trainers of each server diverge from those of other
-               * servers. */
+              /* In the layout of the originals, the trainers of different servers diverge. */
               .parameters_agree = !g_str_equal (o->partition, "trainers")
                                   || tps_bench_options_count_servers (o) <= 1 },
     .load = load,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The roles of the parameter-server benchmark. */
+/* The roles of the benchmark parameter_server. */
 
 #pragma once
 
@@ -10,19 +10,21 @@
 
 G_BEGIN_DECLS
 
+/* The options of a run and the data that are made from them; owned. */
 typedef struct
 {
   TpsBenchOptions options;
   TpsBenchConfiguration data;
   TpsBenchConfiguration model;
   GVariant *trainer_arguments;
-  GPtrArray *dealt; /* batches of each trainer */
+  GPtrArray *dealt; /* of GArray of TpsTrainBatch, the batches of each trainer */
   guint steps_per_epoch;
 } TpsBenchWork;
 
+/* Frees the contents of `work`. */
 void tps_bench_work_clear (TpsBenchWork *work);
 
-/* Returns a program whose user_data is `work`. The options must be parsed. */
+/* Returns a program whose `user_data` must be `work`. The options must have been parsed. */
 TpsProgram tps_bench_work_get_program (const TpsBenchWork *work);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchWork, tps_bench_work_clear)

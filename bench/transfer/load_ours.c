@@ -10,11 +10,12 @@
 #include "runtime/base/sync.h"
 
 #define CALL_NS G_GINT64_CONSTANT (60000000000)
-#define SHARING_NS G_GINT64_CONSTANT (10000000000) /* until a connection has its memory */
+/* the timeout until a connection has shared memory */
+#define SHARING_NS G_GINT64_CONSTANT (10000000000)
 
 typedef struct Run Run;
 
-/* One call in flight; the next one on its connection takes its place. */
+/* One call in flight. When it has ended, the next call of its connection uses the slot. */
 typedef struct
 {
   Run *run;
@@ -28,11 +29,11 @@ struct Run
   const TpsTensor *tensor;
   gint64 *ns;
 
-  TpsMutex lock;
+  TpsMutex lock; /* guards the following fields while calls are in flight */
   TpsCond ended;
   guint n_started;
-  guint n_ended; /* calls that came back */
-  guint n_slots; /* that still work */
+  guint n_ended; /* calls with a reply */
+  guint n_slots; /* slots that still make calls */
   GError *error;
 };
 
@@ -40,8 +41,8 @@ typedef struct
 {
   const gchar *address;
   gboolean is_shared;
-  TpsTls *tls;        /* NULL = none */
-  GPtrArray *clients; /* connections stay from row to row */
+  TpsTls *tls;        /* NULL = no TLS */
+  GPtrArray *clients; /* of TpsClient; later rows use the connections again */
   TpsBuffer *memory;
 } Loader;
 
@@ -59,7 +60,7 @@ is_right (const Run *run, TpsReader *result, TpsWireType type)
              || tps_transfer_pattern_matches (tps_tensor_data (&tensor), row->n_bytes));
 }
 
-/* Whether the slot goes on with another call. */
+/* Records the result of a call. Returns TRUE if the slot must make another call. */
 static gboolean
 take_answer (Run *run, gint64 ns, gboolean right, const GError *error)
 {
@@ -97,7 +98,8 @@ static void
 start_call (Slot *slot)
 {
   const TpsTransferRow *row = slot->run->row;
-  const gint64 n_bytes = (gint64) row->n_bytes; /* read before the call returns */
+  /* tps_client_call_rpc() reads it before it returns */
+  const gint64 n_bytes = (gint64) row->n_bytes;
   gconstpointer arguments = row->op == TPS_TRANSFER_PULL ? (gconstpointer) &n_bytes
                                                          : slot->run->tensor;
 
@@ -143,7 +145,7 @@ run_slots (Loader *loader, Run *run)
   tps_mutex_unlock (&run->lock);
 }
 
-/* Large tensors that have gone through the socket so far. */
+/* Returns the number of large tensors that have gone through sockets so far. */
 static guint64
 count_inline (const Loader *loader)
 {
@@ -160,8 +162,8 @@ count_inline (const Loader *loader)
   return stats.sent_inline.n_tensors + stats.received_inline.n_tensors;
 }
 
-/* Memory comes in the background, calls do not wait for it: here they are made until all of it is
- * there. */
+/* Makes calls until all tensors go through shared memory. A client obtains the memory in the
+ * background, and calls do not wait for it. */
 static void
 run_shared_check (Loader *loader, Run *run)
 {

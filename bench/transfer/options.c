@@ -61,7 +61,7 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
   g_option_context_add_main_entries (context, entries, NULL);
 }
 
-/* Small calls go to our server over TCP. */
+/* Returns TRUE if small calls are measured, which go to our server over TCP. */
 static gboolean
 has_small_calls (const TpsTransferOptions *options)
 {
@@ -126,7 +126,8 @@ check_row (const TpsTransferOptions *options, GError **error)
          && tps_flags_check_number ("calls", options->calls, 0, 1000000, error);
 }
 
-/* A size that no chosen system would measure is refused. */
+/* Checks the options of small calls. Refuses a length or a number that no selected system would
+ * use. */
 static gboolean
 check_small_calls (const TpsTransferOptions *options, GError **error)
 {

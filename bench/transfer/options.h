@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Fields are named for their flags; strings are owned. */
+/* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
   TpsRunFlags run;
@@ -19,28 +19,32 @@ typedef struct
   gchar *transport; /* NULL = all */
   gchar *system;    /* NULL = all */
   gchar *op;        /* NULL = all */
-  gboolean
-      has_row; /* op, bytes, connections or in_flight were said: that row, not the table of rows */
+  /* --op, --bytes, --connections or --in-flight is given: measure this row, not the table of
+   * rows */
+  gboolean has_row;
   gint64 bytes;
   gint connections;
   gint in_flight;
-  gint calls; /* 0 = by the size */
+  gint calls; /* 0 = chosen by the size */
   gint idle;
   gdouble seconds;
   gchar *plot;
 
-  gchar *serve, *load, *address, *certificate; /* for children */
+  gchar *serve, *load, *address, *certificate; /* for child processes */
 } TpsTransferOptions;
 
-/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, sets defaults and checks the values. Errors: INVALID_ARGUMENT. */
 gboolean tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gchar **argv,
                                      GError **error);
+/* Frees the strings. */
 void tps_transfer_options_clear (TpsTransferOptions *options);
 
-/* Lines "name=value" for reports, those of a row where there is one; owned by the caller. */
+/* Returns a line "name=value" for each flag; flags of a row only if a row is given. The caller owns
+ * the result. */
 GPtrArray *tps_transfer_options_describe (const TpsTransferOptions *options);
 
-/* Connections that a process may have, but for those that are no idle ones. */
+/* Returns the maximum number of idle connections: the limit on open files of this process, without
+ * the descriptors for other purposes. */
 gint tps_transfer_options_get_max_idle (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTransferOptions, tps_transfer_options_clear)

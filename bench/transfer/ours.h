@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS in the transfer benchmark: a server process and a load generator. Both return the exit
- * status.
+/* ThriftPS in the transfer benchmark: a server process and a load generator. All functions return
+ * the exit status, and block until the end of the standard input.
  *
- * The server offers Node, and the service Transfer of bench/peers/transfer.thrift with the Tensor
- * of thrift/tensor.thrift; it listens at `address`, prints "listening on ADDRESS" and ends with its
- * standard input. To the load generator rows come on standard input, their times go to standard
- * output (row.h). `max_bytes`: of all that is in flight on a connection.
- */
+ * The server has the service Node, and the service Transfer of bench/peers/transfer.thrift with the
+ * Tensor of thrift/tensor.thrift. It listens at `address` and prints "listening on ADDRESS". The
+ * load generator reads rows from its standard input and writes their times to its standard output
+ * (row.h). `max_bytes` is the maximum of bytes in flight on a connection. */
 
 #pragma once
 
@@ -15,20 +14,22 @@
 
 G_BEGIN_DECLS
 
+/* Runs the server. */
 gint tps_transfer_serve_ours (const gchar *address, gsize max_bytes);
 
-/* The same, but frames of 32 MiB are the largest it takes: larger requests come in chunks. */
+/* Runs the server with a limit of 32 MiB for frames. Larger requests come in chunks. */
 gint tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes);
 
-/* TpsClients that share no memory. The callback of a call starts the next one. */
+/* Runs the load generator with clients that do not share memory. The callback of a call starts the
+ * next call. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes);
 
-/* Both over TLS: every client checks the server's certificate, which stands with its key in the
- * file `certificate` and has issued itself. */
+/* The same over TLS. `certificate` is a file with a self-signed certificate and its key; every
+ * client checks the certificate of the server against this file. */
 gint tps_transfer_serve_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
 gint tps_transfer_load_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
 
-/* The same through shared memory: a row is not right where large tensors still go through the
+/* The same through shared memory. The check of a row fails if large tensors still go through the
  * socket. */
 gint tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes);
 

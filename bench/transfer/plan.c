@@ -9,11 +9,11 @@
 #define KIB ((gsize) 1 << 10)
 #define BYTES_OF_A_ROW (256 * MIB)
 #define WARM_UP_CALLS 8
-#define ROW_S 0.002 /* of any row: orders, threads */
+#define ROW_S 0.002 /* of any row, for orders and threads */
 
 /* -- rows -- */
 
-/* About a quarter of a second each, at the speed of a socket. */
+/* Chooses a number of calls that takes about a quarter of a second at the speed of a socket. */
 static guint
 choose_n_calls (const TpsTransferOptions *options, gsize n_bytes)
 {
@@ -34,7 +34,7 @@ add_row (const TpsTransferOptions *options, GArray *rows, TpsTransferOp op, gsiz
   g_array_append_val (rows, row);
 }
 
-/* One call at a time. */
+/* Adds a row for each size and operation, with one call at a time. */
 static void
 add_sizes (const TpsTransferOptions *options, GArray *rows)
 {
@@ -66,7 +66,7 @@ add_streams (const TpsTransferOptions *options, GArray *rows)
   add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 64, 32);
 }
 
-/* Of one operation, or of each. */
+/* Adds the row that the flags describe, for one operation or for each operation. */
 static void
 add_described (const TpsTransferOptions *options, GArray *rows)
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The service Transfer of bench/peers/transfer.thrift, as plugin/wire describes methods. */
+/* The service Transfer of bench/peers/transfer.thrift, in the form in which plugin/wire describes
+ * methods. */
 
 #pragma once
 
@@ -9,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* By TpsTransferOp: push is TpsTensor, pull gint64 -> TpsTensor, echo TpsTensor -> TpsTensor. */
+/* The methods, indexed by TpsTransferOp. Arguments and results: push has a TpsTensor and no result,
+ * pull a gint64 and a TpsTensor, echo a TpsTensor and a TpsTensor. */
 extern const TpsRpc tps_transfer_rpcs[];
 
 G_END_DECLS

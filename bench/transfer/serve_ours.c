@@ -9,10 +9,11 @@
 #include "runtime/base/error.h"
 
 #define MAX_FRAME_BYTES ((gsize) 1 << 30)
-#define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20) /* clients send as much before they ask */
+/* the maximum that clients send before they ask */
+#define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20)
 #define MAX_CONNECTIONS 65536
 
-/* Refuses the call where its arguments cannot be read. */
+/* Reads the arguments. If they are invalid, replies with an error and returns FALSE. */
 static gboolean
 receive (TpsCall *call, gpointer arguments)
 {
@@ -24,8 +25,8 @@ receive (TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
-/* The tensor has arrived by now; there is nothing to do with it. Its memory is the client's again
- * with the answer. */
+/* Does nothing with the tensor, which has been received by now. With the reply, its memory belongs
+ * to the client again. */
 static void
 handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
 {
@@ -37,7 +38,7 @@ handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
     tps_call_reply (call, NULL, NULL);
 }
 
-/* Every pull reads the same memory, as of a table or a model. */
+/* Replies with the same memory for every pull, as with a table or a model. */
 static void
 handle_pull (TpsCall *call, gpointer object)
 {
@@ -73,7 +74,7 @@ static const TpsMethod transfer_methods[] = {
   { 0 },
 };
 
-/* `tls` is borrowed; NULL = none. */
+/* Runs a server. `tls` is borrowed; NULL = none. */
 static gint
 serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls)
 {

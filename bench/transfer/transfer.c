@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast tensors and small calls go through the plugin, next to the limits of the machine and, if
- * asked for, to peers, all measured in the same run.
+/* Measures how fast tensors and small calls go through the plugin, compared with the limits of the
+ * machine and, optionally, with peers. All systems are measured in one run.
  *
- * Each system is a server process and a load generator. A task of the engine is a row (row.h) on a
- * system, a load of small calls on a server, such a load beside idle connections, or handshakes
- * with a server. A figure is the median of the rounds. In the warm-up every row is called once more
- * on each system of ours, and the contents of the answers are compared.
- */
+ * A system is a server process and a load generator. A task of the engine is a row (row.h) on a
+ * system, a load of small calls on a server, such a load with idle connections, or handshakes with
+ * a server. A figure is the median of the rounds. In the warm-up, each of our systems also makes
+ * every row once with a comparison of the contents of the replies. */
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -25,7 +24,7 @@
 #include "runtime/base/error.h"
 
 #define NAME "transfer"
-#define HANDSHAKE_S 2 /* of a round */
+#define HANDSHAKE_S 2 /* seconds of a round */
 
 typedef struct
 {
@@ -33,10 +32,10 @@ typedef struct
   const GPtrArray *specs; /* of TpsTransferSystemSpec */
   GPtrArray *systems;     /* of TpsTransferSystem */
   GArray *rows;           /* of TpsTransferRow */
-  TpsFigures *figures;    /* the run's */
+  TpsFigures *figures;    /* owned by the run */
   TpsSupervisor *supervisor;
-  gchar *certificate;   /* of the run; NULL = none */
-  TpsTransferIdle idle; /* its n_idle is 0 where it is not measured */
+  gchar *certificate;   /* NULL = no TLS */
+  TpsTransferIdle idle; /* `n_idle` is 0 if not measured */
 } Transfer;
 
 static GPtrArray *
@@ -89,7 +88,8 @@ start_systems (Transfer *transfer, TpsBenchRun *run, GError **error)
 
 /* -- rows -- */
 
-/* Connections, pools, page tables, shared memory; then whether it is right. */
+/* Makes a few calls, which creates connections, pools, page tables and shared memory. Then checks
+ * the row. */
 static gboolean
 warm_up (TpsTransferSystem *system, const TpsTransferRow *row, GError **error)
 {
@@ -148,7 +148,7 @@ add_rows (Transfer *transfer, TpsEngine *engine)
 
 /* -- small calls -- */
 
-/* Our server over TCP, or NULL. */
+/* Returns our server over TCP; NULL if it is not measured. Borrowed. */
 static TpsTransferSystem *
 find_ours (const Transfer *transfer)
 {
@@ -163,8 +163,8 @@ find_ours (const Transfer *transfer)
   return NULL;
 }
 
-/* Ours, and the libthrift ones, the only others that serve several clients at a time and know the
- * call. */
+/* Returns TRUE for our server and for the servers of libthrift. Other peers do not serve several
+ * clients at a time, or do not have the call. */
 static gboolean
 answers_small_calls (const Transfer *transfer, const TpsTransferSystem *system)
 {
@@ -210,7 +210,7 @@ add_calls (Transfer *transfer, TpsEngine *engine)
     }
 }
 
-/* -- beside idle connections -- */
+/* -- small calls with idle connections -- */
 
 static gboolean
 run_alone (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
@@ -283,7 +283,8 @@ run_handshakes (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row,
   return per_s >= 0;
 }
 
-/* With ours and with s_server; s_time, which counts them, is a peer's too. */
+/* Adds handshakes with our server and with s_server. They need --peers, because the client s_time
+ * belongs to a peer, too. */
 static void
 add_handshakes (Transfer *transfer, TpsEngine *engine)
 {
@@ -307,7 +308,7 @@ add_handshakes (Transfer *transfer, TpsEngine *engine)
     }
 }
 
-/* -- the whole -- */
+/* -- the benchmark -- */
 
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
@@ -403,7 +404,7 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 
 /* -- children -- */
 
-/* The roles of this program as a child: --serve=KIND and --load=KIND. */
+/* The roles of this program as a child, for --serve=KIND and --load=KIND. */
 static const struct
 {
   const gchar *kind;
@@ -419,7 +420,7 @@ static const struct
   { "idle", NULL, tps_transfer_load_idle },
 };
 
-/* Those that are given a certificate. */
+/* The roles that need a certificate. */
 static const struct
 {
   const gchar *kind;
@@ -462,7 +463,7 @@ run_child (const TpsTransferOptions *options)
   return run_encrypted_child (options);
 }
 
-/* For servers with many connections; children inherit it. */
+/* Raises the limit on open files, for servers with many connections. Children inherit the limit. */
 static void
 raise_descriptor_limit (void)
 {

@@ -9,14 +9,14 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Length, strict binary version 1 and kind "call", name, sequence id, an arguments struct without
- * fields. */
+/* The length; strict binary protocol, version 1, with the kind "call"; the name; the sequence id; a
+ * struct of arguments without fields. */
 static const guint8 request[] = "\x00\x00\x00\x1a"
                                 "\x80\x01\x00\x01"
                                 "\x00\x00\x00\x0d"
                                 "clear_metrics"
                                 "\x00\x00\x00\x01";
-/* The same with kind "reply" and a result struct without fields. */
+/* The same with the kind "reply" and a result struct without fields. */
 static const guint8 reply[] = "\x00\x00\x00\x1a"
                               "\x80\x01\x00\x02"
                               "\x00\x00\x00\x0d"
@@ -32,7 +32,7 @@ typedef struct
   TpsThread thread;
 } Client;
 
-/* Both arrays end with the struct's stop byte, which is the literal's own zero. */
+/* The arrays end with the stop byte of the struct: it is the terminating zero of the literal. */
 gboolean
 tps_call_load_call (gint fd)
 {

@@ -80,7 +80,8 @@ order (TpsChild *child, const gchar *line, GError **error)
   return FALSE;
 }
 
-/* The server closes its ends in its own time; nothing is measured meanwhile. */
+/* Waits until the server has closed its ends, which may take some time. Nothing is measured
+ * meanwhile. */
 static gboolean
 wait_until_closed (const TpsChild *server, guint n_descriptors, GError **error)
 {

@@ -7,8 +7,8 @@
 
 #include "runtime/base/error.h"
 
-/* GB/s of a row on a system; NAN where it is not plotted: calls one by one, of the first row's
- * kind, are. */
+/* Returns the GB/s of a row on a system; NAN if the row is not plotted. Plotted are the rows with
+ * calls one by one, of the kind of the first row. */
 static gdouble
 get_point (const TpsFigures *figures, const TpsTransferSystemSpec *spec, const GArray *rows,
            guint i)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The transfer benchmark's figures as a picture. */
+/* The figures of the transfer benchmark as a picture. */
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* GB/s over bytes of the calls that were made one by one, a curve a system; `specs` of
- * TpsTransferSystemSpec, `rows` of TpsTransferRow. The format follows the name: .png or .svg.
- * Errors: TPS_ERROR_UNAVAILABLE (gnuplot is missing or fails). */
+/* Draws GB/s over bytes for calls that were made one by one, with a curve for each system. `specs`
+ * is an array of TpsTransferSystemSpec, `rows` of TpsTransferRow. The format follows from `path`:
+ * .png or .svg. Blocks. Errors: UNAVAILABLE (gnuplot is missing or fails). */
 gboolean tps_transfer_plot (const TpsFigures *figures, const GPtrArray *specs, const GArray *rows,
                             const gchar *path, GError **error);
 

@@ -64,8 +64,8 @@ tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferR
   return g_strdup_printf ("%s %s", title, spec->transport);
 }
 
-/* If calls are made one by one, the begin and the end of the run are not part of them: the typical
- * call counts. */
+/* Returns the seconds of all calls. If calls are made one by one, this is a multiple of the median:
+ * the start and the end of the run do not belong to the calls. */
 static gdouble
 get_seconds (const TpsTransferRow *row, const TpsTransferTimes *times)
 {

@@ -18,7 +18,7 @@ copy (TpsBuffer *to, TpsBuffer *from, gsize n_bytes)
   guint8 *data = tps_buffer_get_data (to);
 
   memcpy (data, tps_buffer_get_data (from), n_bytes);
-  __asm__ volatile("" : : "r"(data) : "memory"); /* not to be left out */
+  __asm__ volatile("" : : "r"(data) : "memory"); /* so that the compiler keeps the copy */
 }
 
 static gint64

@@ -11,22 +11,22 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Stays from row to row. */
+/* A connection, which later rows use again. It has either `shared` or `received`. */
 typedef struct
 {
   gint fd;
-  TpsTransferSharedMemory shared; /* or */
-  TpsBuffer *received;
+  TpsTransferSharedMemory shared; /* memory for requests and replies */
+  TpsBuffer *received;            /* memory for replies */
 } Link;
 
-/* A row on one link. */
+/* The calls of a row on one link. */
 typedef struct
 {
   const TpsTransferRow *row;
   const guint8 *sent;
   Link *link;
   gint64 *ns;
-  guint window; /* requests that are out; each answer lets the next one go */
+  guint window; /* maximum number of requests in flight; each reply allows the next request */
   guint n_calls;
   gboolean failed, wrong;
   TpsThread thread;
@@ -36,7 +36,7 @@ typedef struct
 {
   const gchar *address;
   gboolean is_shared;
-  TpsBuffer *sent;  /* as much as may be in flight on a link */
+  TpsBuffer *sent;  /* the maximum that may be in flight on a link */
   GPtrArray *links; /* of Link */
 } Loader;
 
@@ -88,7 +88,8 @@ add_links (Loader *loader, guint n, GError **error)
 
 /* -- calls -- */
 
-/* `call`: requests that are out at the same time lie beside each other in shared memory. */
+/* Returns the offset of a call in shared memory. Requests that are in flight at the same time have
+ * different places. */
 static gsize
 get_offset (const Run *run, guint call)
 {
@@ -185,7 +186,7 @@ join (Run *runs, guint n, GError **error)
   return !failed && !wrong;
 }
 
-/* The first links take one call more where they do not divide. */
+/* Runs a row. If the links do not divide the calls evenly, the first links make one more call. */
 static gint64
 run_row (gpointer user_data, const TpsTransferRow *row, gint64 *ns, GError **error)
 {

@@ -11,7 +11,7 @@
 #include "bench/transfer/system/serve.h"
 #include "runtime/base/sync.h"
 
-/* That listens, or a connection. */
+/* A listening socket, or a connection. */
 typedef struct
 {
   gint fd;
@@ -99,7 +99,7 @@ accept_connections (gpointer data)
   return NULL;
 }
 
-/* Its threads end with the process. */
+/* Runs the server until the end of the standard input. The threads end with the process. */
 static gint
 serve (const gchar *address, gsize max_bytes, gboolean is_shared)
 {

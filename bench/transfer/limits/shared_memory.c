@@ -37,7 +37,7 @@ send_descriptor (gint fd, gint sent)
   return sendmsg (fd, &message, MSG_NOSIGNAL) == 1;
 }
 
-/* Or -1. */
+/* Returns the received descriptor; -1 on failure. */
 static gint
 receive_descriptor (gint fd)
 {
@@ -52,7 +52,7 @@ receive_descriptor (gint fd)
   return received;
 }
 
-/* Pages come with the first use of them. */
+/* Maps the memory. The kernel allocates pages at their first use. */
 static gboolean
 map (TpsTransferSharedMemory *memory, gsize n_bytes, gint fd)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that the two ends of a raw connection map: a half for requests, a half for answers, of the
- * same size. */
+/* Memory that both ends of a raw connection map: one half for requests, and one half of the same
+ * size for replies. */
 
 #pragma once
 
@@ -9,20 +9,24 @@
 
 G_BEGIN_DECLS
 
+/* A mapping. */
 typedef struct
 {
-  guint8 *requests; /* NULL: none */
+  guint8 *requests; /* NULL = no mapping */
   guint8 *answers;
-  gsize n_bytes; /* of each half */
+  gsize n_bytes; /* size of each half */
 } TpsTransferSharedMemory;
 
-/* Makes it and sends it with one byte through `fd`, a Unix socket. FALSE: it could not. */
+/* Creates the memory and sends its descriptor, with one byte, through the Unix socket `fd`. Returns
+ * FALSE on failure. */
 gboolean tps_transfer_shared_memory_offer (TpsTransferSharedMemory *memory, gsize n_bytes, gint fd);
 
-/* Receives the offer of the other end, of the same `n_bytes`. */
+/* Receives and maps the memory that the other end has offered with the same `n_bytes`. Returns
+ * FALSE on failure. Blocks. */
 gboolean tps_transfer_shared_memory_accept (TpsTransferSharedMemory *memory, gsize n_bytes,
                                             gint fd);
 
+/* Unmaps the memory. */
 void tps_transfer_shared_memory_clear (TpsTransferSharedMemory *memory);
 
 G_END_DECLS

@@ -20,7 +20,7 @@ typedef union
   struct sockaddr_un un;
 } Address;
 
-/* The length of the address, 0 when it is none. */
+/* Returns the length of the address; 0 if `text` is not an address. */
 static socklen_t
 parse (const gchar *text, Address *address)
 {
@@ -51,12 +51,13 @@ fail (gint fd, const gchar *doing, const gchar *address, GError **error)
   return -1;
 }
 
-/* Of a Unix socket, as plugin/net/address.c sets it. */
+/* The buffer of a Unix socket, as in plugin/net/address.c. */
 #define UNIX_BUFFER_BYTES (256 << 10)
 
-/* The options of our sockets, so that only their use is compared: a socket that BBR paces would be
- * no limit, and neither would a Unix socket with the kernel's buffer, which is smaller than the
- * best size of a send. An option that this kind of socket does not have fails, which is ignored. */
+/* Sets the options of our sockets, so that the comparison covers only their use. A socket that BBR
+ * paces would not be a limit. Neither would a Unix socket with the buffer of the kernel, which is
+ * smaller than the best size of a send. Errors are ignored, because not every kind of socket has
+ * every option. */
 static void
 tune (gint fd)
 {

@@ -2,7 +2,7 @@
 
 #include "bench/transfer/system/pattern.h"
 
-/* Odd: no two of 2^32 neighbours are the same. */
+/* An odd number: 2^32 successive words are all different. */
 #define STEP 2654435761u
 
 void

@@ -1,10 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The contents of the benchmark's tensors: the same in every process, different everywhere, without
- * zeros.
- * Memory that was never written to is one page of zeros again and again, which copies faster than
- * any other.
- */
+/* The contents of the tensors: the same in every process, without repetitions and without zeros.
+ * Memory that was never written is a mapping of a single page of zeros, which copies faster than
+ * any other memory. */
 
 #pragma once
 
@@ -14,11 +12,12 @@ G_BEGIN_DECLS
 
 #define TPS_TRANSFER_MAX_BYTES ((gsize) 256 << 20) /* of a row */
 
-/* `n_bytes`: whole elements of 4 bytes. */
+/* Fill or check memory. `n_bytes` must be a multiple of 4. tps_transfer_pattern_matches() returns
+ * TRUE if the memory contains the pattern. */
 void tps_transfer_pattern_fill (gpointer data, gsize n_bytes);
 gboolean tps_transfer_pattern_matches (gconstpointer data, gsize n_bytes);
 
-/* Filled; the caller's. */
+/* Creates a buffer with the pattern. The caller owns the result. */
 TpsBuffer *tps_transfer_pattern_new (gsize n_bytes);
 
 G_END_DECLS

@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One row of the benchmark: so many calls of one kind, of one size. As a line that every load
- * generator understands:
+/* A row of the benchmark: a number of calls of one kind and one size. Every load generator reads
+ * rows as lines:
  *
  *   push 1048576 1 4 200      operation, bytes, connections, calls in flight on each connection,
- *                             calls in all
+ *                             number of calls
  *
- * and its answer: "ok SECONDS NS NS …", the time of all calls together and of each; or "error
- * TEXT". "check " before it: the contents of all answers are compared (pattern.h), which takes its
- * time; for our own load generators only.
- */
+ * It replies "ok SECONDS NS NS …", the total time and the time of each call; or "error TEXT". With
+ * the prefix "check ", it compares the contents of all replies (pattern.h), which takes additional
+ * time. Only our own load generators accept this prefix. */
 
 #pragma once
 
@@ -17,43 +16,48 @@
 
 G_BEGIN_DECLS
 
+/* The kinds of calls. */
 typedef enum
 {
-  TPS_TRANSFER_PUSH, /* a tensor there, nothing back */
-  TPS_TRANSFER_PULL, /* its size there, a tensor back */
-  TPS_TRANSFER_ECHO, /* a tensor both ways */
+  TPS_TRANSFER_PUSH, /* a tensor to the server, an empty reply */
+  TPS_TRANSFER_PULL, /* a size to the server, a tensor back */
+  TPS_TRANSFER_ECHO, /* a tensor in both directions */
 } TpsTransferOp;
 
+/* A row. */
 typedef struct
 {
   TpsTransferOp op;
   gsize n_bytes;
   guint n_connections;
   guint n_in_flight; /* on each connection */
-  guint n_calls;     /* in all */
+  guint n_calls;     /* on all connections together */
   gboolean is_check;
 } TpsTransferRow;
 
-/* "push"; static. */
+/* Returns the name, such as "push". Static. */
 const gchar *tps_transfer_op_name (TpsTransferOp op);
 
-/* FALSE for a line that is none. */
+/* Parses a line. Returns FALSE if it is not a row. */
 gboolean tps_transfer_row_parse (const gchar *line, TpsTransferRow *row);
 
-/* The line, without its end; owned by the caller. */
+/* Returns the line, without a newline. The caller owns the result. */
 gchar *tps_transfer_row_to_line (const TpsTransferRow *row);
 
-/* "push 1 MiB", and "x8" for 8 connections, "/4" for 4 in flight; owned by the caller. */
+/* Returns a title such as "push 1 MiB x8 /4": 8 connections (unless 1), 4 calls in flight on each
+ * (unless 1). The caller owns the result. */
 gchar *tps_transfer_row_to_title (const TpsTransferRow *row);
 
-/* The calls that check such a row: each of its connections gets a reply with bytes. */
+/* Returns the calls that check a row: each connection makes a call whose reply contains a
+ * tensor. */
 TpsTransferRow tps_transfer_row_get_check (const TpsTransferRow *row);
 
-/* Bytes of tensors that the calls move in all. */
+/* Returns the bytes of tensors that all calls move together. */
 gdouble tps_transfer_row_get_bytes (const TpsTransferRow *row);
 
-/* Answers all rows that come on standard input, until its end. `run` fills `ns` [n_calls] and
- * returns the time of all together in ns, or -1 with an error. */
+/* tps_transfer_serve_rows() replies to all rows from the standard input until its end, and returns
+ * the exit status. `run` makes the calls of a row, writes the times of the calls to `ns` [n_calls],
+ * and returns the total time in ns; -1 with an error. */
 typedef gint64 (*TpsTransferRun) (gpointer user_data, const TpsTransferRow *row, gint64 *ns,
                                   GError **error);
 gint tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data);

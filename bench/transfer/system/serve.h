@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a server process of the transfer benchmark begins and ends; peers do the same. */
+/* The start and the end of a server process of the transfer benchmark. Peers do the same. */
 
 #pragma once
 
@@ -11,10 +11,10 @@ G_BEGIN_DECLS
 /* Prints "listening on ADDRESS". */
 void tps_transfer_announce (const gchar *address);
 
-/* Until the end of standard input. */
+/* Waits for the end of the standard input. */
 void tps_transfer_wait_for_end (void);
 
-/* Says it on stderr; the exit status. */
+/* Prints the error to stderr. Returns the exit status 1. */
 gint tps_transfer_fail (const GError *error);
 
 G_END_DECLS

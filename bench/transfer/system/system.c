@@ -32,7 +32,8 @@ is_peer (const TpsTransferSystemSpec *spec)
   return spec->script != NULL || spec->program != NULL;
 }
 
-/* Peers make their memory for each row. */
+/* Starts a process of the system. Only our own programs get --bytes; peers allocate memory for each
+ * row. */
 static TpsChild *
 start (const TpsTransferSystem *system, const gchar *role, const gchar *address, GError **error)
 {
@@ -85,7 +86,8 @@ start_client (TpsTransferSystem *system, GError **error)
   return system->client != NULL;
 }
 
-/* Scripts choose by their kind. */
+/* Returns TRUE if the server listens at a Unix socket. Scripts choose their transport by the
+ * kind. */
 static gboolean
 has_unix_socket (const TpsTransferSystemSpec *spec)
 {
@@ -207,7 +209,7 @@ parse_times (const gchar *line, TpsTransferTimes *times)
   return *at == '\0';
 }
 
-/* 0 for a server that there is not. */
+/* Returns the CPU time of the server in seconds; 0 if there is no server. */
 static gdouble
 get_server_cpu (const TpsTransferSystem *system)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One system under test: a server process and a load generator, over one kind of socket. Scripts
- * stand still while others are measured: TensorPipe polls without rest. */
+/* A system under test: a server process and a load generator, over one kind of socket. Scripts are
+ * stopped while other systems are measured, because TensorPipe polls continuously. */
 
 #pragma once
 
@@ -10,25 +10,27 @@
 
 G_BEGIN_DECLS
 
-/* How it is started; everything static. */
+/* The description of a system; static. */
 typedef struct
 {
   const gchar *name;    /* "thriftps", "raw", "libthrift TThreaded" */
   const gchar *version; /* for reports */
-  const gchar
-      *transport;       /* "tcp"; "unix"; "shm": a Unix socket with shared memory, or none at all */
-  const gchar *program; /* named from the repository's root; NULL = this program */
-  const gchar *script;  /* the program is a Python script; "program" is not used */
-  const gchar *kind;    /* passed on: --serve=KIND, --load=KIND */
+  /* "tcp", "unix", "tls"; "shm" = a Unix socket with shared memory, or no socket at all */
+  const gchar *transport;
+  const gchar *program; /* a path from the root of the repository; NULL = this program */
+  const gchar *script;  /* a Python script, which is used instead of `program`; NULL = none */
+  const gchar *kind;    /* KIND of the flags --serve=KIND and --load=KIND */
   gboolean has_no_server;
-  gboolean takes_certificate; /* --certificate=FILE */
-  gboolean is_one_way;        /* no echo */
-  gboolean has_no_cpu;        /* of its own processes, which start others */
+  gboolean takes_certificate; /* the processes need --certificate=FILE */
+  gboolean is_one_way;        /* cannot run an echo */
+  /* the CPU time of its processes is unknown, because they start other processes */
+  gboolean has_no_cpu;
   gsize min_bytes;
-  guint max_connections; /* 0 = any, here and below */
+  guint max_connections; /* 0 = any, for this field and the next two */
   guint max_in_flight;
   gsize max_bytes_in_flight; /* on a connection */
-  gdouble call_us, gb_per_s; /* of one call and of large ones on a usual machine, for estimates */
+  /* of one call, and of large calls, on a typical machine; for estimates */
+  gdouble call_us, gb_per_s;
 } TpsTransferSystemSpec;
 
 typedef struct TpsTransferSystem TpsTransferSystem;
@@ -37,15 +39,16 @@ typedef struct TpsTransferSystem TpsTransferSystem;
 typedef struct
 {
   gdouble seconds;
-  GArray *ms;         /* of gdouble, one a call */
-  gdouble client_cpu; /* seconds */
-  gdouble server_cpu;
+  GArray *ms;         /* of gdouble, the time of each call */
+  gdouble client_cpu; /* CPU time of the load generator in seconds */
+  gdouble server_cpu; /* of the server */
 } TpsTransferTimes;
 
+/* Frees the contents. */
 void tps_transfer_times_clear (TpsTransferTimes *times);
 
 /* Options of the processes: a folder for Unix sockets, the file of a certificate and its key (NULL
- * = none), and the limit on the bytes in flight of a connection. */
+ * = none), and the maximum of bytes in flight on a connection. */
 typedef struct
 {
   const gchar *socket_dir;
@@ -53,32 +56,36 @@ typedef struct
   gsize max_bytes;
 } TpsTransferSystemOptions;
 
-/* `spec` is static; the others are borrowed and outlive it. */
+/* Creates a system without processes. `spec` is static. `supervisor` and the strings of `options`
+ * are borrowed and must outlive the system. The caller owns the result. */
 TpsTransferSystem *tps_transfer_system_new (TpsSupervisor *supervisor,
                                             const TpsTransferSystemSpec *spec,
                                             const TpsTransferSystemOptions *options);
 
-/* Starts its processes. Errors: TPS_ERROR_UNAVAILABLE naming the process that did not start. */
+/* Starts the processes. Blocks. Errors: UNAVAILABLE, with the name of the process. */
 gboolean tps_transfer_system_start (TpsTransferSystem *system, GError **error);
+/* Closes the pipes to the processes, after which they end, and frees the system. */
 void tps_transfer_system_free (TpsTransferSystem *system);
 
+/* Returns the description of the system. Static. */
 const TpsTransferSystemSpec *tps_transfer_system_get_spec (const TpsTransferSystem *system);
 
-/* Where its server listens; borrowed; NULL where there is none. */
+/* Returns the address of the server; NULL if the system has no server. Borrowed. */
 const gchar *tps_transfer_system_get_address (const TpsTransferSystem *system);
 
-/* The process; NULL where there is none. Borrowed. */
+/* Returns the server process; NULL if the system has no server. Borrowed. */
 const TpsChild *tps_transfer_system_get_server (const TpsTransferSystem *system);
 
-/* Whether it can run such a row at all. */
+/* Returns TRUE if the system supports the row. */
 gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferRow *row);
 
-/* Makes calls whose answers' contents are compared; peers are not asked. Errors as below. */
+/* Makes calls for which the load generator compares the contents of the replies. Peers do nothing.
+ * Blocks. Errors: those of tps_transfer_system_run(). */
 gboolean tps_transfer_system_check (TpsTransferSystem *system, const TpsTransferRow *row,
                                     GError **error);
 
-/* Errors: those of the load generator; TPS_ERROR_ABORTED if a process has ended, or if
- * interrupted. */
+/* Runs a row. The caller must clear `times`. Blocks. Errors: those of the load generator; ABORTED
+ * if a process has ended, or after an interrupt. */
 gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
                                   TpsTransferTimes *times, GError **error);
 

@@ -11,7 +11,7 @@
 
 #include "runtime/base/error.h"
 
-#define VALID_S (7 * 24 * 3600) /* longer than any run */
+#define VALID_S (7 * 24 * 3600) /* seconds; longer than any run */
 
 static gboolean
 name_host (X509 *certificate)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Full handshakes of TLS 1.3 per second, one after the other, without a byte of data. The client is
- * always `openssl s_time`. */
+/* Full handshakes of TLS 1.3 per second, one after the other, without data. The client is always
+ * `openssl s_time`. */
 
 #pragma once
 
@@ -9,9 +9,10 @@
 
 G_BEGIN_DECLS
 
-/* With the server at `address`; NULL: with an `openssl s_server` that is started for it.
- * `certificate` names the file of its certificate. s_time counts whole seconds. Negative: an error,
- * TPS_ERROR_UNAVAILABLE if the program is missing or no handshake succeeded. */
+/* Measures the server at `address`; NULL = an `openssl s_server`, which the function starts.
+ * `certificate` is the file of the certificate. s_time counts whole `seconds`. Returns the
+ * handshakes per second; negative with an error. Blocks. Errors: UNAVAILABLE (the program is
+ * missing, or no handshake has succeeded). */
 gdouble tps_transfer_handshakes_run (TpsSupervisor *supervisor, const gchar *address,
                                      const gchar *certificate, guint seconds, GError **error);
 

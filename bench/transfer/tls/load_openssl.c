@@ -16,11 +16,12 @@
 #include "runtime/base/sync.h"
 
 #define REQUEST "GET /" PULLED " HTTP/1.0\r\n\r\n"
-#define PULLED "pulled" /* in the folder of the certificate */
-#define MIN_SHARE 10 /* of a stream: the bytes' part, where the rest of it took long by accident */
+#define PULLED "pulled" /* a file in the folder of the certificate */
+/* the bytes take at least a tenth of a stream, even if the empty stream was slow by chance */
+#define MIN_SHARE 10
 #define MAX_COMPARED_BYTES ((gsize) 256 << 20)
 
-/* A file without a name; others open its path. */
+/* A file without a name. Other processes open its path. */
 typedef struct
 {
   gint fd;
@@ -33,8 +34,8 @@ typedef struct
   TpsSupervisor *supervisor;
   TpsBuffer *pattern;
   MemoryFile sent, nothing, request, received;
-  const gchar *pulled;     /* the name of the link to the pulled bytes */
-  gboolean is_compared[2]; /* of each operation */
+  const gchar *pulled;     /* the path of the link to the pulled bytes */
+  gboolean is_compared[2]; /* for each operation: the bytes have been compared once */
 } Loader;
 
 /* -- files -- */
@@ -87,7 +88,8 @@ fill_sent (const Loader *loader, const TpsTransferRow *row)
   return done;
 }
 
-/* The received bytes end with those of all calls; the header of HTTP may precede them. */
+/* Returns TRUE if the received bytes end with the bytes of all calls. An HTTP header may precede
+ * them. */
 static gboolean
 has_received (const Loader *loader, const TpsTransferRow *row)
 {
@@ -121,7 +123,7 @@ run_client (const Loader *loader, const gchar *address, const gchar *flags, cons
                                  tps_supervisor_get_newest_pid (loader->supervisor), error);
 }
 
-/* Links `file` to the name that is asked for. */
+/* Links `file` to the name that clients request. */
 static gboolean
 offer (const Loader *loader, const MemoryFile *file)
 {
@@ -139,7 +141,8 @@ move (const Loader *loader, TpsTransferOp op, TpsOpensslServer *server, const Me
   return run_client (loader, server->address, "-quiet", loader->request.path, output, error);
 }
 
-/* Nanoseconds from the start of the client to the end of the receiver, or -1. */
+/* Returns the nanoseconds from the start of the client to the end of the receiver; -1 with an
+ * error. */
 static gint64
 run_stream (const Loader *loader, TpsTransferOp op, const MemoryFile *file, const gchar *output,
             GError **error)
@@ -166,6 +169,8 @@ run_stream (const Loader *loader, TpsTransferOp op, const MemoryFile *file, cons
 
 /* -- rows -- */
 
+/* Moves the bytes of a row once to a file, and compares them. Returns the nanoseconds; -1 with an
+ * error. */
 static gint64
 compare (const Loader *loader, const TpsTransferRow *row, GError **error)
 {

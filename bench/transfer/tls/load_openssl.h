@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The load generator that has `openssl s_client` and `openssl s_server` move the bytes of a row, as
- * one stream (row.h; README.md says how). Pushes and pulls alone, on one connection. */
+/* A load generator in which `openssl s_client` and `openssl s_server` move the bytes of a row as
+ * one stream (row.h; README.md describes the method). Only pushes and pulls on one connection. */
 
 #pragma once
 
@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* `certificate` names a file in a folder of the run. `address` is not used. The exit status. */
+/* Runs the load generator. `certificate` is a file in a folder of the run; `address` is not used.
+ * Returns the exit status. Blocks until the end of the standard input. */
 gint tps_transfer_load_openssl (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 G_END_DECLS

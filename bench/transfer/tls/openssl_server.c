@@ -13,7 +13,8 @@
 #define START_NS G_GINT64_CONSTANT (10000000000)
 #define LOOK_US 500
 
-/* An address without a listener. The kernel assigns it again only after all others. */
+/* Returns an address on which no process listens. The kernel assigns its port again only after all
+ * other ports. */
 static gchar *
 find_address (GError **error)
 {
@@ -36,7 +37,7 @@ check_program (GError **error)
   return program != NULL;
 }
 
-/* It says nothing: a connection shows that it listens. */
+/* Waits until s_server accepts a connection, because it prints nothing when it listens. */
 static gboolean
 wait_until_it_listens (const TpsOpensslServer *server, TpsSupervisor *supervisor, GError **error)
 {
