@@ -7,19 +7,20 @@
 #   bench/profile.sh push_shm averaging
 #   bench/profile.sh --list
 #
-# Each path is a benchmark with flags; all its processes are sampled. The output lists the libraries
-# (and the kernel) with their samples, and then the functions, without their callers. The recordings
-# stay in a folder that is named at the end. Samples follow the CPU clock, so that they work in
-# virtual machines without counters; sleeping processes are not sampled. BENCH_BIN names a folder of
-# built programs (bazel-bin/bench); without it the programs are built first.
+# Each path is a benchmark with flags. All processes of the benchmark are sampled. The output lists
+# the libraries (and the kernel) with their samples, and then the functions, without their callers.
+# The recordings stay in a folder, whose name is printed at the end. Samples follow the CPU clock,
+# which also works in virtual machines without counters. Sleeping processes are not sampled.
+# BENCH_BIN is a folder of built programs (bazel-bin/bench). Without it, the programs are built
+# first.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-ENTRIES=18 # to print
+ENTRIES=18 # printed functions
 RATE=1999  # samples a second
 
-# name, then the benchmark and its flags
+# Each line has the name of a path, the benchmark, and its flags.
 PROFILES='
 push_tcp     transfer --system=thriftps --transport=tcp  --op=push --bytes=16777216 --calls=200 --seconds=0
 pull_tcp     transfer --system=thriftps --transport=tcp  --op=pull --bytes=16777216 --calls=200 --seconds=0

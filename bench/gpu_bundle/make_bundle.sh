@@ -4,10 +4,11 @@
 #
 #   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
 #
-# PROGRAMs that end in .py are scripts; scripts of bench/peers are stored where programs expect
-# them. Programs are stripped. They are packed into files.tar.gz, beside the SCRIPT, with LIBRARY,
-# DATA, and the shared libraries that they need or load except for the C library (OpenBLAS alone has
-# 35 MiB, mostly code for other processors). The folder must not exceed 40 MiB.
+# PROGRAMs that end in .py are scripts. Scripts of bench/peers are stored where programs expect
+# them. Other programs are stripped. All are packed into files.tar.gz, next to the SCRIPT, together
+# with LIBRARY, DATA, and the shared libraries that the programs need or load, except for the C
+# library. (OpenBLAS alone has 35 MiB, mostly code for other processors.) The folder must not exceed
+# 40 MiB.
 set -euo pipefail
 
 folder=$1 library=$2 script=$3 data=$4
@@ -30,7 +31,7 @@ for program in "$@"; do
   esac
 done
 strip "$folder/libtps_cuda.so"
-# Tests read it relative to their working directory.
+# Tests read the data relative to their working directory.
 install -D -m 644 "$data" "$folder/$data"
 
 # Programs load OpenBLAS at its first use, so ldd does not list it (runtime/base/module.h).

@@ -446,7 +446,7 @@ def main():
     if flags.list:
         print("\n".join(name for name, _ in CASES))
         return
-    sys.stdout.reconfigure(line_buffering=True)  # lines survive a kill
+    sys.stdout.reconfigure(line_buffering=True)  # so that lines survive a kill
     torch = load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False
     print("PyTorch %s, %s" % (torch.__version__, torch.cuda.get_device_name()))

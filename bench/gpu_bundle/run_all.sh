@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs everything that needs a GPU, on a machine with a driver and no other files of this project.
+# Runs all tests and benchmarks that need a GPU. The machine needs a driver, and no other files of
+# this project.
 #
 #   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
 #   ./run_all.sh --compare FOLDER
@@ -10,14 +11,14 @@
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
 #
 # A numbered stage ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as
-# soon as it is known, `PART NAME passed|failed|skipped [figure or reason]`, and the output to
-# FOLDER/PART.log, so that a killed run loses nothing. A test that fails or ends its process runs
-# again alone, and the tests and cases after it run in a fresh process. Parts that the machine
-# refuses are skipped, with the reason. The exit code is 1 after any failure. With THRIFTPS_SMOKE=1
-# benchmarks are small, and their figures are meaningless. THRIFTPS_PYTHON names the Python with
+# soon as it is known: `PART NAME passed|failed|skipped [figure or reason]`. The output is appended
+# to FOLDER/PART.log. A killed run therefore loses nothing. A test that fails or ends its process
+# runs again alone, and the tests and cases after it run in a new process. Parts that the machine
+# refuses are skipped, with the reason. The exit code is 1 after a failure. With THRIFTPS_SMOKE=1,
+# the benchmarks are small, and their figures are meaningless. THRIFTPS_PYTHON is the Python with
 # PyTorch.
 #
-# --compare prints each figure of FOLDER/results.txt beside its target: reached, behind, or not
+# --compare prints each figure of FOLDER/results.txt next to its target: reached, behind, or not
 # measured. It needs no GPU. The exit code is 1 if a figure is behind.
 set -u
 self=$(readlink -f "$0")
@@ -31,7 +32,7 @@ cd "$(dirname "$self")" || exit 2
 
 PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays push_launches device_ops'
   'pytorch nccl' 'cuda_rpc lookup ddp_rpc parameter_server' 'sanitizer profile')
-LIMIT_S=525  # of a stage, of which the first includes the start of this script
+LIMIT_S=525  # of a stage; the first stage includes the start of this script
 RUN_S=150    # of a single command, which may hang
 HUGE_S=150   # of huge_arrays
 TOOL_S=30    # of a tool that describes the machine
@@ -42,7 +43,7 @@ trap 'rm -rf "$scratch"' EXIT
 if [ ! -d bin ]; then  # unless the files were unpacked by hand
   mkdir "$scratch/files" && tar -C "$scratch/files" -xzf files.tar.gz && cd "$scratch/files" || exit 2
 fi
-# Only for programs of this folder: tools of the machine need their own libraries.
+# Only programs of this folder use these libraries: tools of the machine need their own.
 export LIBRARIES=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export THRIFTPS_CUDA_LIBRARY=$PWD/libtps_cuda.so
 
@@ -57,15 +58,15 @@ note () {  # PART NAME RESULT [FIGURE OR REASON]
 
 # -- time --
 
-# Seconds that remain for one command; 0: none.
+# Prints the seconds that remain for one command; 0 = none.
 time_left () {  # LIMIT
   local left=$((stage_end - SECONDS))
   [ "$left" -gt 0 ] || left=0
   echo $((left < $1 ? left : $1))
 }
 
-# Runs a command for at most LIMIT seconds, and not beyond the end of the stage; exit code 124 if
-# that takes longer or no time is left.
+# Runs a command for at most LIMIT seconds, and at most until the end of the stage. The exit code is
+# 124 if the command takes longer, or if no time is left.
 limited () {  # LIMIT COMMAND...
   local limit command
   limit=$(time_left "$1")
@@ -75,8 +76,8 @@ limited () {  # LIMIT COMMAND...
   timeout --kill-after=5 "$limit" "${command[@]}"
 }
 
-# Sets `command` to COMMAND. If COMMAND contains a program of this folder, that program finds the
-# libraries of this folder; a tool that starts the program does not.
+# Sets `command` to COMMAND. A program of this folder in COMMAND finds the libraries of this folder.
+# A tool that starts the program does not find them.
 add_libraries () {  # COMMAND...
   local is_added=
   command=()
@@ -90,7 +91,7 @@ add_libraries () {  # COMMAND...
   done
 }
 
-# Notes figures of standard input, NAME|FIGURE on each line.
+# Notes the figures from standard input, one NAME|FIGURE on each line.
 note_figures () {  # PART PREFIX
   local name figure
   while IFS='|' read -r name figure; do
@@ -100,7 +101,7 @@ note_figures () {  # PART PREFIX
 
 # -- the machine --
 
-# The first Python with PyTorch; without PyTorch, the first Python.
+# Prints the first Python with PyTorch; without PyTorch, the first Python.
 find_python () {
   local candidate first=
   if [ -n "${THRIFTPS_PYTHON:-}" ]; then  # an explicit choice
@@ -119,14 +120,14 @@ find_python () {
   echo "$first"
 }
 
-# Folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python.
+# Prints the folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python.
 nvidia_folders () {
   limited "$TOOL_S" "$1" -c 'import glob, sys
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
 }
 
-# Makes a program that starts Python without the libraries of this folder. Programs that use these
-# libraries start it.
+# Makes a program that starts Python without the libraries of this folder. It is for programs that
+# use these libraries and start Python.
 wrap_python () {  # PYTHON
   {
     echo '#!/bin/bash'
@@ -144,7 +145,7 @@ if [ -n "${python:=}" ]; then
   LIBRARIES=$LIBRARIES${folders:+:$folders}
 fi
 
-# Empty if there is a device; otherwise the line with the reason why there is none.
+# Prints the reason why there is no device; nothing if there is one.
 why_no_gpu () {
   local said status
   said=$(limited 60 ./bin/device_ops --device=cuda:0 --only=copy --smoke --rounds=1 2>&1)
@@ -152,7 +153,7 @@ why_no_gpu () {
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
 
-# The reason why tools that inspect the driver do not work here; empty if they may work.
+# Prints the reason why tools that inspect the driver do not work here; nothing if they may work.
 why_no_tools () {
   if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || limited "$TOOL_S" dmesg 2>/dev/null | grep -qi gvisor; then
     echo 'gVisor: the driver cannot be inspected'
@@ -161,8 +162,9 @@ why_no_tools () {
 
 # -- running --
 
-# Runs a command whose output goes directly to the log of the part, so that it survives this script.
-# Then the output alone is in $scratch/said. The exit code is that of the command.
+# Runs a command whose output goes directly to the log of the part: if this script is killed, the
+# output remains. Afterwards $scratch/said contains only this output. The exit code is that of the
+# command.
 logged () {  # PART COMMAND...
   local log=$out/$1.log status n_before
   shift
@@ -206,14 +208,14 @@ run () {  # PART NAME COMMAND...
   return "$status"
 }
 
-# The tests of a program, one per line.
+# Prints the tests of a program, one per line.
 list_tests () {  # PROGRAM [FILTER]
   limited 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
     sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
 }
 
-# Runs the tests listed in a file, one per line, and replaces the list by the remaining tests: those
-# that failed or did not run.
+# Runs the tests listed in a file, one per line. Replaces the list by the remaining tests, which
+# failed or did not run.
 run_tests () {  # PART FILE COMMAND...
   local part=$1 file=$2
   shift 2
@@ -224,9 +226,9 @@ run_tests () {  # PART FILE COMMAND...
   mv "$scratch/left" "$file"
 }
 
-# A suite of tests. After a fault of the GPU, every later test of the process fails. So the test
-# that failed first, or ran when the process ended, runs again alone, and the rest in another
-# process. COMMAND... is the program, or a tool and the program.
+# Runs a suite of tests. After a fault of the GPU, every later test of the process fails. The first
+# remaining test has failed, or was running when the process ended. It runs again alone, and the
+# other remaining tests run in another process. TOOL... starts the program.
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 n_alone=0 culprit
   shift 4
@@ -265,18 +267,19 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   fi
 }
 
-# The output of a command, line by line, also in the log; the exit code is in $scratch/status.
+# Prints the output of a command line by line, and appends it to the log. The exit code is in
+# $scratch/status.
 stream () {  # PART LIMIT COMMAND...
   limited "${@:2}" 2>&1 | tee -a "$out/$1.log"
   echo "${PIPESTATUS[0]}" >"$scratch/status"
 }
 
-# Runs the cases of a program. The program prints their names with --list, and one line for each
-# case, with the name in 28 columns. If it ends or dies at a failed case, the cases after that one
-# run in another process, with --skip. NOTING is called for each case as soon as its line is there,
-# with PART, the name, the rest of the line, and, if there is no line, the reason. NOTING adds to
-# n_failed, and sets is_over if the program ends after such a line. Returns 3 if that is the exit
-# code of the program. Sets n_cases and n_done.
+# Runs the cases of a program. With --list, the program prints their names. Otherwise it prints one
+# line for each case, with the name in 28 columns. If the program ends at a failed case, the cases
+# after it run in another process, with --skip. NOTING is called for each case as soon as its line
+# is there, with PART, the name, the rest of the line, and, if there is no line, the reason. NOTING
+# must count failures in n_failed, and must set is_over if the program ends after such a line.
+# Returns 3 if this is the exit code of the program. Sets n_cases and n_done.
 each_case () {  # PART NOTING LIMIT COMMAND...
   local part=$1 noting=$2 limit=$3 line names status is_over
   shift 3
@@ -301,7 +304,7 @@ each_case () {  # PART NOTING LIMIT COMMAND...
   done
 }
 
-# Runs each_case(), and notes one result for all cases. NOUN is the plural for a case.
+# Runs each_case(), and notes one result for all cases. NOUN is the plural of the name of a case.
 cases () {  # PART NOUN NOTING LIMIT COMMAND...
   local part=$1 noun=$2 n_cases n_done n_failed
   if ! each_case "$part" "${@:3}"; then
@@ -379,7 +382,7 @@ part_tables () {
   suite tables 'on the GPU' ./bin/device_tables_on_gpu_test '*'
 }
 
-# A server and its trainers, each in a process, with gradients in GPU memory.
+# A server and its trainers, each in its own process, with gradients in GPU memory.
 part_cuda_ipc () {
   export THRIFTPS_SERVER=./bin/thriftps_server
   suite cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test '*'
@@ -402,7 +405,7 @@ part_push_launches () {
 
 # -- stage 2 --
 
-# Notes an operation of pytorch_ops.py. A failure of PyTorch does not count as a failure here.
+# Notes an operation of pytorch_ops.py. A failure of PyTorch is not a failure of the part.
 note_pytorch () {  # PART NAME REST REASON
   local rate of_copy ratio why
   read -r rate of_copy ratio why <<<"${3:-- - - $4}"
@@ -418,7 +421,7 @@ note_pytorch () {  # PART NAME REST REASON
   fi
 }
 
-# Notes no operation of device_ops: stage 1 does.
+# Notes nothing: stage 1 notes the operations of device_ops.
 pass_over () {  # PART NAME REST REASON
   local rate
   read -r rate _ <<<"$3"
@@ -443,9 +446,9 @@ part_pytorch () {
   fi
 }
 
-# Both ranks may share one GPU. NCCL before 2.30 refuses that within a host, so each gets a host id
-# of its own, and they communicate over the loopback interface, which is correct but slow. The exit
-# code is the first rank's or, if that is 0, the second's.
+# Both ranks may share one GPU. NCCL before 2.30 refuses this within a host, so each rank gets its
+# own host id. The ranks then communicate over the loopback interface, which is correct but slow. The
+# exit code is that of the first rank or, if that is 0, that of the second rank.
 export TWO_RANKS='
   folder=$(mktemp -d "$1/ranks.XXXXXX")
   export LD_LIBRARY_PATH=$LIBRARIES
@@ -465,13 +468,13 @@ part_nccl () {
 
 # -- stage 3 --
 
-# p50 of a batch: the first form is from `metrics for all trainer`, and the second from the
-# comparison with PyTorch.
+# The p50 of a batch: BATCH matches the table `metrics for all trainer`, and BESIDE the comparison
+# with PyTorch.
 BATCH='s/^| batch_level_metric,batch_all *|\( *[^ ]* *|\)\{5\} *\([^ ]*\) .*/a batch in \2 ms/p'
 BESIDE='s/^| all trainer\/batch_level_metric,batch_all *| *\([^ ]*\) *| *\([^ ]*\) *| *\([^ ]*\) *|$/a batch in \1 ms, PyTorch \2 ms: \3/p'
 
-# The limits of this stage add up to less than LIMIT_S, so that no part is skipped because of
-# another one. The first parts are those whose figures have targets.
+# The limits of this stage add up to less than LIMIT_S, so no part is skipped because of another
+# part. The parts whose figures have targets come first.
 
 # The same work with roles on the CPU and on the GPU.
 part_parameter_server () {
@@ -483,10 +486,11 @@ part_parameter_server () {
   run parameter_server 'CPU only' ./bin/parameter_server "${work[@]}"
 }
 
-# p50 of an epoch, and samples per second of all trainers.
+# The p50 of an epoch, and the samples per second of all trainers.
 EPOCH='s/^| All *| *\([^ ]*\) *| *[^ ]* *| *\([^ ]*\) .*/an epoch in \2 ms, \1 samples a second/p'
 
-# Two roles of each kind: those of the original, eight of each, would start 16 contexts on one GPU.
+# Two roles of each kind. The eight roles of each kind in the original would need 16 contexts on one
+# GPU.
 part_ddp_rpc () {
   local limit_s=20 figure=$EPOCH
   local work=("${size[@]}" --number-trainers=2 --number-ps=2 --embedding-dim=256 --epochs=20)
@@ -495,7 +499,7 @@ part_ddp_rpc () {
   run ddp_rpc 'CPU only' ./bin/ddp_rpc "${work[@]}"
 }
 
-# Two trainers and a server with PyTorch's CUDA RPC, alternating with ours.
+# Two trainers and a server on PyTorch's CUDA RPC, in turn with ours.
 part_cuda_rpc () {
   local figure=$BESIDE reason limit_s=55
   local work=("${size[@]}" --repeats=2 --ncudatrainer=2 --ncudaserver=1 --peer=pytorch)
@@ -510,9 +514,9 @@ part_cuda_rpc () {
   fi
 }
 
-# Lookups and pushes end to end, over the wire, and pooling in one process. A figure is the p50.
-# Each group of figures has its own command. The lookups of the steps are also measured for a caller
-# on the GPU, with results that pass through the host, and with results that stay on the GPU.
+# Lookups and pushes by RPC, and pooling in one process. A figure is the p50. Each group of figures
+# has its own command. The lookups of the steps are also measured for a caller on the GPU: the
+# results pass through the host, or stay on the GPU.
 part_lookup () {
   local limit_s=18 device ids group prefix more
   while read -r group device ids; do
@@ -541,16 +545,16 @@ local cpu uniform"
 
 # -- stage 4 --
 
-# Some tests of each suite: under these tools a kernel takes tens of times as long.
+# Some tests of each suite, because under these tools a kernel takes tens of times as long.
 TOOL_FILTER='*Rows.*Tree*:*Rows.Single*:*Rows.RowGradients*:*Rows.Coalesce*:*Optimizers.*'
 TOOL_FILTER+=':*Elementwise.*Divide*:*Layers.*Columns*:*Layers.*Loss*:*Layers.*Softmax*'
 TOOL_FILTER+=':*Rounding.*Reference*:*Rounding.Depends*'
-# Lines of a tool that cannot work on this machine.
+# Matches the lines of a tool that cannot work on this machine.
 REFUSAL='Device not supported|LibraryNotLoaded|ERR_NVGPUCTRPERM'
 
 # Each line has a tool, the limit of a run in seconds, and the suites to run under the tool.
-# initcheck checks reads of device memory that was not written; elementwise kernels write and read
-# their arrays as a whole, so they are left out. synccheck checks the synchronisation of threads.
+# initcheck finds reads of device memory that was never written. Elementwise kernels write and read
+# whole arrays, so they are left out. synccheck checks the synchronisation of threads.
 SANITIZED='memcheck 35 rows layers optimizers rounding elementwise
 initcheck 20 rows layers optimizers rounding
 synccheck 20 rows layers optimizers'
@@ -575,12 +579,12 @@ part_sanitizer () {
       fi
       run sanitizer "$name $kind" "$tool" "${options[@]}" "./bin/${name}_on_gpu_test" \
         --gtest_brief=1 --gtest_filter="$TOOL_FILTER" </dev/null
-      [ $? -ne 3 ] || return  # the machine would refuse all others, too
+      [ $? -ne 3 ] || return  # the machine would refuse all other runs, too
     done
   done <<<"$SANITIZED"
 }
 
-# Four kernels, structs of cuda/kernels and cuda/optimizer, without locking the clocks.
+# Profiles four kernels (structs of cuda/kernels and cuda/optimizer) without locking the clocks.
 part_profile () {
   local tool reason kernel operation wanted limit_s=45 refusal=$REFUSAL
   reason=$(why_no_tools)
@@ -591,9 +595,10 @@ part_profile () {
     return
   fi
   while read -r kernel operation; do
-    # The heading of a profiled launch; the name alone is also in the warning that there was none.
+    # The heading of a profiled launch. The name alone would also match the warning that no kernel
+    # was profiled.
     wanted="\\b$kernel\\b.*, Context [0-9]"
-    # The first launch is that of the check, on a few elements.
+    # The first launch belongs to the check on a few elements.
     run profile "$kernel" "$tool" --clock-control none --set detailed --kernel-name-base demangled \
       --kernel-name "regex:\\b$kernel\\b" --launch-skip 1 --launch-count 2 \
       ./bin/device_ops --device=cuda:0 --only="$operation" --rounds=1 "${size[@]}" </dev/null
@@ -606,14 +611,15 @@ RowwiseAdagrad row-wise adagrad, dim 64"
 
 # -- targets --
 
-# Figures with a target, one per line: PART|NAME|TARGET|UNIT.
+# Prints the figures with a target, one per line: PART|NAME|TARGET|UNIT.
 list_targets () {
   limited "$TOOL_S" ./bin/device_ops --list | sed -n 's/^\(.\{28\}\)  *\(.*[1-9].*\)$/device_ops|\1|\2|of the copy/p' |
     sed 's/  *|/|/'
   printf 'cuda_rpc|%s|2|times PyTorch\n' 'beside PyTorch' 'beside PyTorch, dense'
 }
 
-# A figure counts if its result has passed; the last of several runs counts.
+# Compares the figures with their targets. A figure counts if its result has passed. If there are
+# several runs, the last one counts.
 compare () {  # FOLDER
   if [ ! -r "$1/results.txt" ]; then
     echo "run_all.sh: $1: no results.txt in this folder" >&2

@@ -22,15 +22,15 @@ import namespaces
 TOOLS = (*namespaces.TOOLS, "tc", "setpriv")
 
 # A token bucket must hold the bytes that the link passes between two runs of its timer, and one
-# segment of 64 KiB that the kernel has not cut yet.
+# segment of 64 KiB that the kernel has not split yet.
 BURST_S = 0.001
 MIN_BURST = 128 * 1024
-# The time that a packet may wait in front of a link before packets are lost, as on a switch.
+# The maximum time that a packet waits for a link. Later packets are lost, as on a switch.
 QUEUE_MS = 50
 
 
-# rate: bit/s, 0 = no limit; loss: percent; congestion: the congestion control of TCP, because the
-# machine's own may be one that few networks use.
+# rate: bit/s, 0 = no limit; loss: percent; congestion: the congestion control of TCP. The default
+# of the machine may be one that few networks use.
 Links = collections.namedtuple("Links", "rate delay_ms loss congestion")
 NO_LIMIT = Links(0, 0, 0, "reno")
 

@@ -23,7 +23,7 @@ import subprocess
 
 TOOLS = ("ip", "unshare")
 
-# Not every PATH has the folders of administrators' tools.
+# Not every PATH contains the folders of administrators' tools.
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
@@ -56,7 +56,7 @@ def why_not(tools=TOOLS):
 
 
 def _list_namespaces():
-    # It complains about namespaces that are being removed.
+    # The command prints errors about namespaces that are being removed.
     text = subprocess.run(["ip", "netns", "list"], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True, check=True).stdout
     return [line.split()[0] for line in text.splitlines() if line]
@@ -66,7 +66,7 @@ def _remove_leftovers():
     for name in _list_namespaces():
         owner = re.match(r"tps(\d+)-", name)
         if owner and not os.path.exists("/proc/" + owner.group(1)):
-            # Another process may remove it at the same time.
+            # Another process may remove the namespace at the same time.
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
 
 
@@ -89,7 +89,7 @@ class Network:
         """Removes all namespaces."""
         with without_signals():
             while self._namespaces:
-                # It fails, and says so, if a signal came before the namespace existed.
+                # The command fails with a message if a signal came before the namespace existed.
                 subprocess.run(["ip", "netns", "del", self._namespaces.pop()],
                                start_new_session=True, check=False)
         atexit.unregister(self.close)
@@ -105,7 +105,7 @@ class Network:
     def add_host(self, name):
         """A namespace with nothing but its loopback; returns its full name."""
         namespace = self._prefix + name
-        # Before it exists, so that a signal in between leaves no namespace.
+        # Recorded before the namespace exists, so a signal in between leaves no namespace.
         self._namespaces.append(namespace)
         try:
             subprocess.run(["ip", "netns", "add", namespace], check=True)

@@ -39,13 +39,13 @@ NEEDS_NO_SERVER = ("allreduce",)
 UNITS = {"mbit": 10**6, "gbit": 10**9}
 SKIPPED = 3
 
-# For the estimate before the first measurement: bytes of a step of the default model per trainer,
-# the share of them that a compression leaves, and the start of a world.
+# For the estimate before the first measurement: the bytes of a trainer in a step of the default
+# model, the fraction that a compression leaves, and the seconds to start a world.
 STEP_BYTES = 37e6
 SHARES = {"none": 1, "fp16": 0.5, "bf16": 0.5, "topk": 0.15}
 START_S = 2.5
 
-RAW_S = 0.5  # of plain TCP before the cases of a rate
+RAW_S = 0.5  # seconds of plain TCP before the cases of a rate
 
 Case = collections.namedtuple("Case", "rate hook compress servers delay_ms loss")
 Measured = collections.namedtuple("Measured", "case steps_ms n_bytes bound_ms link_ms")
@@ -298,7 +298,7 @@ def weigh(case, steps_ms, n_bytes, compute):
     return Measured(case, steps_ms, n_bytes, forward + optimizer + max(backward, link_ms), link_ms)
 
 
-_signals = []  # that have come
+_signals = []  # received signals
 
 
 def interrupt(number, _):

@@ -8,8 +8,8 @@ import os
 import statistics
 import sys
 
-# about: version and host of the JSON; compute: forward, backward, optimizer in ms; raw: bytes per
-# second by rate; measured: network.Measured, one for each case.
+# about: version and host of the JSON; compute: ms of forward, backward and optimizer; raw: bytes
+# per second for each rate; measured: a network.Measured for each case.
 Results = collections.namedtuple("Results", "about compute raw measured")
 
 HEAD = ("link", "hook", "compress", "servers", "p50 ms", "p95 ms", "MB/step", "link ms", "bound ms",

@@ -102,7 +102,7 @@ class Samples:
         self.mine = slice(arguments.rank * self.batch, (arguments.rank + 1) * self.batch)
         self.lengths = arguments.bag_lengths
         self.n_bytes = self.n_samples * (4 + 4 * N_DENSE + 8 * sum(self.lengths))
-        # The process keeps the file open, because the launcher may remove it.
+        # The file stays open, because the launcher may remove it.
         self.file = open(arguments.samples, "rb")
 
     def read(self, number):
@@ -202,6 +202,6 @@ def serve(arguments, version, make_training):
         print("error %s: %s" % (type(error).__name__, str(error).split("\n", maxsplit=1)[0]),
               flush=True)
         os._exit(1)
-    # Other ranks may have ended already, which the end of a process group reports as an error.
+    # Other ranks may have ended already. The end of a process group reports this as an error.
     sys.stderr.flush()
     os._exit(0)

@@ -14,14 +14,14 @@ import os
 import sys
 import time
 
-# Read when torch is loaded: the ranks are on this host.
+# PyTorch reads these variables when it is loaded. The ranks are on this host.
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import torch
 import torch.distributed as dist
 
-PERIOD = 61  # of checked data: small integers, so that sums are exact
+PERIOD = 61  # the period of checked data: small integers, whose sums are exact
 
 
 def check(rank, n_ranks, n_elems):

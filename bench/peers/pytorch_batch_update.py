@@ -19,7 +19,8 @@ import os
 import threading
 import time
 
-# Read when torch is loaded. Without them every role prints a message when it ends.
+# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
+# ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 

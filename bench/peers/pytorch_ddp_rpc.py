@@ -26,7 +26,8 @@ import random
 import sys
 import time
 
-# Read when torch is loaded. Without them every role prints a message when it ends.
+# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
+# ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -82,7 +83,7 @@ def draw_batches(rng, args):
 
 def run_trainer(args, tables, rank, epochs):
     rng = random.Random(args.seed * 1000003 + rank)
-    torch.manual_seed(args.seed)  # the same layers everywhere, which DDP would ensure too
+    torch.manual_seed(args.seed)  # the same layers on all ranks, which DDP would also ensure
     model = HybridModel(tables)
     torch.manual_seed(args.seed * 1000003 + rank)
     parameters = []

@@ -28,7 +28,8 @@ import sys
 import threading
 import time
 
-# Read when torch is loaded. Without them every role prints a message when it ends.
+# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
+# ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -53,7 +54,7 @@ BATCH = "parameter_server_batch_metric,param_index_batch"
 AVERAGE = "method_metric,average computation"
 
 
-# The device of this process's role; the CPU for the master.
+# The device of the role of this process; the CPU for the master.
 _device = torch.device("cpu")
 
 
@@ -140,7 +141,7 @@ class AverageParameterServer:
         self.n_trainers = n_trainers
         self.lock = threading.Lock()
         self.metrics = Metrics()
-        # Each call has a stream of its own, but the sums need a common one.
+        # Each call has its own stream, but the sums need a common stream.
         self.stream = torch.cuda.Stream(_device) if _device.type == "cuda" else None
         self.reset()
 
@@ -331,7 +332,7 @@ def run_master(args, commands):
     n_equal = len(batches) // n_trainers(args)
     if n_equal == 0:
         sys.exit("peer pytorch: fewer batches than trainers")
-    # PyTorch's DDP hangs on unequal counts, so the remainder is left out.
+    # PyTorch's DDP hangs if the trainers have unequal counts, so the remainder is left out.
     dealt = [batches[r :: n_trainers(args)][:n_equal] for r in range(n_trainers(args))]
     per_server = n_trainers(args) // max(n_servers(args), 1)
     first = n_trainers(args)

@@ -18,7 +18,8 @@ import sys
 import threading
 import time
 
-# Read when torch is loaded. Without them every role prints a message when it ends.
+# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
+# ends.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -60,8 +61,8 @@ def free_port():
 
 def serve(kind):
     address = "127.0.0.1:%d" % free_port()
-    # The rendezvous waits for the client, which starts when the address is known, and may hold the
-    # interpreter's lock.
+    # The rendezvous waits for the client, which starts when it knows the address. Meanwhile the
+    # rendezvous may hold the lock of the interpreter.
     print("listening on " + address, flush=True)
     threading.Thread(target=join, args=(0, kind, address), daemon=True).start()
     sys.stdin.read()
@@ -80,7 +81,7 @@ def check(op, n_bytes, answer):
 
 
 def run_row(op, n_bytes, n_in_flight, n_calls):
-    # The memory must be written, because untouched pages share a single page.
+    # The memory must be written, because pages that were never written share a single page.
     tensor = torch.full((n_bytes // 4,), 0.5)
     flying = collections.deque()
     times = []

@@ -22,8 +22,8 @@ import warnings
 
 import torch.multiprocessing as mp
 
-# The scripts use calls that exist in all versions of PyTorch but are deprecated; some of the
-# warnings bypass the interpreter's filter.
+# The scripts use calls that exist in all versions of PyTorch but are deprecated. Some of the
+# warnings bypass the filter of the interpreter.
 warnings.showwarning = lambda *_, **__: None
 
 

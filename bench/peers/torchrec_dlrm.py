@@ -34,13 +34,13 @@ try:
     from torchrec.distributed.planner.types import ParameterConstraints
     from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
     from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
-except Exception as missing:  # versions that do not fit together fail in many ways
+except Exception as missing:  # incompatible versions fail in many ways
     print("skip %s: %s" % (sys.executable, str(missing).split("\n", maxsplit=1)[0]), flush=True)
     sys.exit(0)
 
-ROW_MULTIPLE = 4  # floats
+ROW_MULTIPLE = 4  # in floats; --dim must be a multiple
 
-# Epsilon is that of ThriftPS and PyTorch.
+# The epsilon of ThriftPS and PyTorch.
 SPARSE_OPTIMIZERS = {
     "SGD": (torch.optim.SGD, {}),
     "ADAGRAD": (torch.optim.Adagrad, {"eps": 1e-10}),
@@ -78,7 +78,7 @@ class Dlrm(dlrm_training.Dlrm):
     def finish_lookup(self, vectors):
         if vectors.keys() == self.keys:
             return [vectors.values()]
-        return [vectors[key] for key in self.keys]  # sharded tables may have another order
+        return [vectors[key] for key in self.keys]  # sharded tables may be in another order
 
 
 class Ids:
