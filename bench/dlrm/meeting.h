@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* A series of meetings, one at a time. A collective of the group is the means. With one trainer,
+/* A series of meetings, one at a time. A meeting is a collective of the group. With one trainer,
  * tps_dlrm_meeting_arrive() and tps_dlrm_meeting_wait() do nothing. */
 typedef struct
 {

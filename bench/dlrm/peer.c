@@ -144,6 +144,7 @@ start_rank (const Start *start, const gchar *script, GError **error)
   if (!tps_dlrm_system_start (start->system, start->supervisor, (gchar **) argv->pdata, error))
     return NULL;
   line = tps_child_receive (children->pdata[children->len - 1], error);
+  /* A peer that is left out must not end the run. */
   if (line == NULL)
     tps_supervisor_forget_dead (start->supervisor, name, NULL);
   return line;

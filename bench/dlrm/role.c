@@ -71,8 +71,8 @@ start (Role *role, const TpsDlrmOptions *options, GError **error)
                                     error);
 }
 
-/* Ends collectives first: other trainers may no longer take part in them, and they use memory that
- * is freed next. */
+/* Aborts the collectives first. Other trainers may no longer take part in them, and the collectives
+ * use memory that is freed next. */
 static void
 stop (Role *role)
 {

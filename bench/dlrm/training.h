@@ -4,10 +4,10 @@
  * batch). Trainer r trains the r-th of T equal parts. The single process trains all parts, and
  * pushes their gradients one after the other, in the order of the trainers.
  *
- * With the staleness bound 0, all trainers have the rows of a step before any trainer pushes, and
- * all pushes have ended before any trainer takes the rows of the next step. The results therefore
- * do not depend on the speed of the trainers; only the order in which servers apply the pushes of
- * one step does. With a larger bound, trainers meet only in the all-reduce of the dense layers. */
+ * With the staleness bound 0, all trainers have the rows of a step before any trainer pushes. All
+ * pushes have ended before any trainer takes the rows of the next step. The speed of the trainers
+ * therefore affects only the order in which servers apply the pushes of one step. With a larger
+ * bound, trainers meet only in the all-reduce of the dense layers. */
 
 #pragma once
 
@@ -33,8 +33,8 @@ typedef struct
 
   /* The state of the running step. */
   const TpsClickBatch *batch;
-  GError *push_error;
-  gint64 passed_ns; /* the end of the backward pass */
+  GError *push_error; /* of the push in the backward pass */
+  gint64 passed_ns;   /* the end of the backward pass */
 } TpsDlrmTraining;
 
 /* Initialises the training of the trainer with the number group->rank, or of the single process

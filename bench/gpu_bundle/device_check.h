@@ -21,8 +21,7 @@ typedef struct
 } TpsDeviceExpected;
 
 /* Runs the operation on the CPU. Errors: RESOURCE_EXHAUSTED, and those of the device "cpu".
- * tps_device_expected_clear() also accepts a struct of zeros, and must be called after an error,
- * too. */
+ * tps_device_expected_clear() may also be called after an error, and for a struct of zeros. */
 gboolean tps_device_expected_init (TpsDeviceExpected *expected, const TpsDeviceCase *entry,
                                    GError **error);
 void tps_device_expected_clear (TpsDeviceExpected *expected);

@@ -28,9 +28,9 @@ typedef struct
   gdouble *checksum; /* [n_sets], the sum of all outputs */
   gsize n_samples;   /* the first ids of the first set; their rows are checked after steps */
 } TpsLookupBags;
-/* tps_lookup_bags_init() draws the ids and computes the checksums; tps_lookup_bags_clear() frees
- * them. */
 
+/* tps_lookup_bags_init() draws the ids and computes the checksums. tps_lookup_bags_clear() frees
+ * them. */
 void tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape);
 void tps_lookup_bags_clear (TpsLookupBags *bags);
 

@@ -6,9 +6,9 @@
  *   relay --delay-us=20000 --loss=0.01 tap1 tap2 tap3
  *
  * The switch creates the devices, prints "ready", and runs until it is killed. It sends a packet
- * through the port of the last packet from that destination; if there is none, through all other
- * ports. It drops packets with the probability --loss (drawn from --seed), and when too many
- * packets wait. The delay is the same for all packets, so their order does not change. */
+ * through the port at which it last received a packet from the destination; if there is none,
+ * through all other ports. It drops packets with the probability --loss (drawn from --seed), and if
+ * too many packets wait. The delay is the same for all packets, so their order does not change. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #define BATCH 64 /* the maximum number of frames read from one port before the next port */
 #define MAC_BYTES 6
 
-/* A frame that waits for its time. */
+/* A waiting frame. */
 typedef struct
 {
   gint64 due_ns;
@@ -39,7 +39,7 @@ typedef struct
   guint8 bytes[MAX_FRAME];
 } Frame;
 
-/* The switch. The frames that wait are ring[first], … in the order of their times. */
+/* The switch. The waiting frames are ring[first], … in the order of their times. */
 typedef struct
 {
   guint n_ports;

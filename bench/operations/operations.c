@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of operations. Clients look up one row in each call, as fast as they can, on three
- * servers: with the defaults; with identified clients, rules, quotas, HTTP and spans; and the same
- * while the metrics are scraped. Each received row is checked. */
+/* The cost of operations. Clients look up one row in each call, as fast as they can. There are
+ * three cases: a server with the defaults; a server with identified clients, rules, quotas, HTTP
+ * and spans; and the latter server while its metrics are scraped. Each received row is checked. */
 
 #include "bench/engine/benchmark.h"
 #include "bench/operations/collector.h"

@@ -7,7 +7,7 @@
  * The program has a table of ROWS rows of DIM floats in memory, and also stores every updated row
  * in RocksDB. A push adds 1 to IDS random rows and writes them as one batch. The batch must be on
  * the disk before the next push of the client. RocksDB commits batches of several clients together.
- * Two simplifications favour the peer: no data pass through a network, and each client has its own
+ * Two simplifications favour the peer: no data travel over a network, and each client has its own
  * rows, so clients do not wait for each other's locks.
  *
  * The program prints "RocksDB VERSION". For each line "SECONDS", its clients push for that time. It

@@ -198,7 +198,7 @@ tps_child_get_resident_bytes (const TpsChild *child)
   gsize n_pages = 0;
 
   if (g_file_get_contents (path, &text, NULL, NULL))
-    sscanf (text, "%*u %" G_GSIZE_FORMAT, &n_pages);
+    sscanf (text, "%*u %" G_GSIZE_FORMAT, &n_pages); /* the second number of statm */
   return n_pages * (gsize) sysconf (_SC_PAGESIZE);
 }
 

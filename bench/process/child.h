@@ -45,8 +45,8 @@ gchar *tps_child_receive_all (TpsChild *child, GError **error);
  * must still call tps_child_free(). */
 void tps_child_kill (TpsChild *child);
 
-/* Stop and continue a child that would disturb the measurements of others. A stopped child does not
- * notice the end of its input. */
+/* Stop and continue a child that would disturb the measurements of other systems. A stopped child
+ * does not notice the end of its input. */
 void tps_child_pause (TpsChild *child);
 void tps_child_resume (TpsChild *child);
 

@@ -45,8 +45,9 @@ gboolean tps_flags_check_word (const gchar *flag, const gchar *value, const gcha
 /* Sets `*value` to a copy of `text` if it is NULL. */
 void tps_flags_default_to (gchar **value, const gchar *text);
 
-/* Resolves a relative path against the working directory of the user, which `bazel run` passes in
- * the environment because it starts programs in another folder. `*path` is replaced; NULL stays. */
+/* Resolves a relative path against the working directory of the user. `bazel run` passes this
+ * directory in the environment, because it starts programs in another folder. `*path` is replaced;
+ * NULL stays. */
 void tps_flags_resolve_path (gchar **path);
 
 /* Add a line "name=value" to `lines`, for reports. A `value` of NULL is written as "". */

@@ -25,8 +25,8 @@ gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gch
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
 /* tps_supervisor_set_waiting() sets a function that shows progress during waits for the output of a
- * child. tps_supervisor_call_waiting() calls the function; such a wait must do so every tenth of a
- * second. */
+ * child. tps_supervisor_call_waiting() calls the function; every wait must call it at least every
+ * tenth of a second. */
 void tps_supervisor_set_waiting (TpsSupervisor *supervisor, void (*waiting) (gpointer user_data),
                                  gpointer user_data);
 void tps_supervisor_call_waiting (TpsSupervisor *supervisor);

@@ -45,8 +45,8 @@ typedef struct
 TpsFigures *tps_figures_new (const TpsFigureStyle *style);
 void tps_figures_free (TpsFigures *figures);
 
-/* A system that ours are compared with. A system with a version is a peer. Without a version, it is
- * one of our systems, and its figures get no ratios in JSON. */
+/* A system for comparison with our systems. If it has a version, it is a peer. Otherwise it is one
+ * of our systems, and its figures get no ratios in JSON. */
 typedef struct
 {
   const gchar *name;    /* static */

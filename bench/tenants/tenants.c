@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The effect of one tenant on another: the time of the lookups of a quiet tenant. The tenant is
- * alone; then another tenant, the crowd, looks up rows at full speed on many connections; then the
- * rows of the crowd have a limit.
+/* The effect of one tenant on another: the time of the lookups of a quiet tenant. There are three
+ * cases: the quiet tenant is alone; another tenant, the crowd, looks up rows at full speed on many
+ * connections; or the rows of the crowd also have a limit.
  *
  * The servers are in this process. Clients on TCP belong to the crowd, and clients on the Unix
  * socket to the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Starts this program once more for each role of the world. */
+/* Starts this program again for each role of the world. */
 
 #pragma once
 

@@ -36,6 +36,7 @@ typedef struct
   TpsClient *client; /* to the master */
 } Role;
 
+/* The trainer must outlive the server and the plugin, which borrow it. */
 static void
 role_clear (Role *role)
 {

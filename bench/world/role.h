@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A role of the world in a process of its own: a trainer or a server. */
+/* A role of the world in its own process: a trainer or a server. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Sets options of the plugin of server `server` (from 0), besides its name and metrics. Strings are
- * borrowed. */
+/* Sets options of the plugin of server `server` (from 0), in addition to its name and metrics.
+ * Strings are borrowed. */
 typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOptions *options,
                                    GError **error);
 

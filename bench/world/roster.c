@@ -13,7 +13,7 @@
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
 #define STOP_NS (SECOND_NS / 2) /* the maximum time until all roles have seen the stop */
-#define MEET_MS 100             /* the time between checks of everything else */
+#define MEET_MS 100             /* milliseconds between checks for interrupts and ended children */
 
 /* Returns the deadline after `span_ns`. */
 static gint64

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /* The style of the figures. */
 extern const TpsFigureStyle tps_transfer_figure_style;
 
-/* Adds the systems that ours are compared with. `specs` is an array of static
+/* Adds the systems for comparison with ours. `specs` is an array of static
  * TpsTransferSystemSpec. */
 void tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs);
 

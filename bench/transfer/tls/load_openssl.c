@@ -186,6 +186,8 @@ compare (const Loader *loader, const TpsTransferRow *row, GError **error)
   return empty_file (&loader->received) ? ns : -1;
 }
 
+/* Runs a row: an empty stream, and then a stream with the bytes. The difference of their times is
+ * the time of the bytes. */
 static gint64
 run_row (gpointer user_data, const TpsTransferRow *row, gint64 *ns, GError **error)
 {
