@@ -447,8 +447,8 @@ part_pytorch () {
 }
 
 # Both ranks may share one GPU. NCCL before 2.30 refuses this within a host, so each rank gets its
-# own host id. The ranks then communicate over the loopback interface, which is correct but slow. The
-# exit code is that of the first rank or, if that is 0, that of the second rank.
+# own host id. The ranks then communicate over the loopback interface, which is correct but slow.
+# The exit code is that of the first rank or, if that is 0, that of the second rank.
 export TWO_RANKS='
   folder=$(mktemp -d "$1/ranks.XXXXXX")
   export LD_LIBRARY_PATH=$LIBRARIES
