@@ -138,6 +138,13 @@ tps_common_segments_alloc (gpointer user_data, gsize n_bytes, GError **error)
   memory = tps_segment_create (TPS_SEGMENT_ANSWERS, round_size (n_bytes), &fd, error);
   if (memory == NULL)
     return NULL;
+  /* All clients read the segment, so none of them may be able to change it. */
+  if (!tps_segment_check_read_only (fd, error))
+    {
+      tps_segment_free (memory);
+      close (fd);
+      return NULL;
+    }
   segment = g_new0 (TpsCommonSegment, 1);
   tps_refcount_init (&segment->refcount);
   segment->owner = tps_common_segments_ref (self);

@@ -123,6 +123,19 @@ seal (gint fd, TpsSegmentUse use)
   return fcntl (fd, F_ADD_SEALS, seals) == 0;
 }
 
+gboolean
+tps_segment_check_read_only (gint fd, GError **error)
+{
+  gint seals = fcntl (fd, F_GET_SEALS);
+
+  if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) != 0)
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "this kernel cannot keep clients from writing to shared memory (5.1 or "
+                       "later can)");
+  return FALSE;
+}
+
 static void
 refuse_file (gsize n_bytes, GError **error)
 {

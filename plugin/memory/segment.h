@@ -39,6 +39,10 @@ gsize tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes);
  * RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);
 
+/* Checks that `fd`, which tps_segment_create() returned for ANSWERS, cannot be mapped for writing.
+ * On kernels before 5.1, it can. Errors: UNAVAILABLE. */
+gboolean tps_segment_check_read_only (gint fd, GError **error);
+
 /* The client's side: checks the size and the seals of the received file `fd`, maps it, and returns
  * the segment, which the caller owns. `n_bytes` must be the size of the file. The caller still owns
  * `fd`. Errors: INTERNAL if the file violates memory.thrift, RESOURCE_EXHAUSTED. */

@@ -114,7 +114,13 @@ write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gi
   gssize n_read = disk->read (file, data, (gsize) n_used, old->offset, error);
 
   if (n_read != n_used)
-    return FALSE;
+    {
+      if (n_read >= 0)
+        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                     "the file ends at offset %" G_GINT64_FORMAT ", inside a group",
+                     old->offset + (gint64) n_read);
+      return FALSE;
+    }
   head.n_bytes = n_bytes;
   head.n_records = n_records;
   head.n_zero_sectors = tps_group_count_zero_sectors (data, (gsize) n_bytes);

@@ -75,12 +75,12 @@ submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offse
   return MAX (n_taken, 0);
 }
 
-/* Waits for the write and its sync, and sets their results; negative results are errno values.
- * FALSE: the results are not known. */
+/* Waits for the requests that the kernel has accepted, the write and perhaps its sync, and sets
+ * their results; negative results are errno values. FALSE: the results are not known. */
 static gboolean
-wait_for_pair (TpsPosixFile *file, gint results[2])
+wait_for_taken (TpsPosixFile *file, gint n_taken, gint results[2])
 {
-  for (guint n_seen = 0; n_seen < 2;)
+  for (gint n_seen = 0; n_seen < n_taken;)
     {
       struct io_uring_cqe *done;
       gint code = io_uring_wait_cqe (file->ring, &done);
@@ -113,16 +113,15 @@ write_pair (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset,
   UringDisk *disk = (UringDisk *) base->disk;
   TpsPosixFile *file = (TpsPosixFile *) base;
   gint results[2] = { 0, 0 };
-  gint n_taken;
+  gint n_taken = submit_pair (file, data, n_bytes, offset);
 
-  n_taken = submit_pair (file, data, n_bytes, offset);
-  if (n_taken == 0)
+  if (!wait_for_taken (file, n_taken, results))
+    return tps_disk_set_error (error, "io_uring", file->path, EIO);
+  if (n_taken < 2)
     {
-      drop_ring (file); /* discards the requests in it too */
+      drop_ring (file); /* discards the requests that the kernel has not accepted */
       return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
     }
-  if (n_taken != 2 || !wait_for_pair (file, results))
-    return tps_disk_set_error (error, "io_uring", file->path, EIO);
   if (results[0] == (gint) n_bytes && results[1] == 0)
     return TRUE;
   if (is_worth_another_try (results))

@@ -210,7 +210,7 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
 {
   Writing writing = { .options = options, .pace.options = options };
   gint64 lsn;
-  gboolean ok;
+  gboolean exists, ok;
 
   if (!check_options (options, error)
       || !options->disk->make_folder (options->disk, options->folder, error)
@@ -218,7 +218,9 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
     return FALSE;
   lsn = get_first_lsn (options->sequencer);
   tps_snapshot_folder_name (lsn, writing.name);
-  if (tps_snapshot_folder_has (options->disk, options->folder, writing.name))
+  if (!tps_snapshot_folder_has (options->disk, options->folder, writing.name, &exists, error))
+    return FALSE;
+  if (exists)
     return tps_snapshot_find (options, info, error); /* nothing has changed since */
   writing.folder = g_build_filename (options->folder, writing.name, NULL);
   tps_manifest_init (&writing.manifest);

@@ -33,6 +33,32 @@ is_snapshot_name (const gchar *name)
   return TRUE;
 }
 
+/* Removes the names that do not belong to a complete snapshot or, if `is_complete` is FALSE, to an
+ * incomplete one. */
+static gboolean
+filter (GStrv names, TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
+{
+  gboolean ok = TRUE, has_manifest;
+  guint n = 0;
+
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      gboolean is_wanted = FALSE;
+
+      if (ok && is_snapshot_name (names[i]))
+        {
+          ok = tps_snapshot_folder_has (disk, folder, names[i], &has_manifest, error);
+          is_wanted = ok && has_manifest == is_complete;
+        }
+      if (is_wanted)
+        names[n++] = names[i];
+      else
+        g_free (names[i]);
+    }
+  names[n] = NULL;
+  return ok;
+}
+
 /* Returns the sorted names of all complete snapshots, or of all incomplete ones. A missing folder
  * has none. */
 static GStrv
@@ -40,21 +66,17 @@ list (TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
 {
   GError *failure = NULL;
   g_auto (GStrv) names = disk->list (disk, folder, &failure);
-  GPtrArray *found = g_ptr_array_new ();
 
-  if (names == NULL && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+  if (g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     {
-      g_ptr_array_unref (found);
-      g_propagate_error (error, failure);
-      return NULL;
+      g_error_free (failure);
+      return g_new0 (gchar *, 1);
     }
-  g_clear_error (&failure);
-  for (guint i = 0; names != NULL && names[i] != NULL; i++)
-    if (is_snapshot_name (names[i])
-        && tps_snapshot_folder_has (disk, folder, names[i]) == is_complete)
-      g_ptr_array_add (found, g_strdup (names[i]));
-  g_ptr_array_add (found, NULL);
-  return (GStrv) g_ptr_array_free (found, FALSE);
+  if (names == NULL)
+    g_propagate_error (error, failure);
+  else if (filter (names, disk, folder, is_complete, error))
+    return g_steal_pointer (&names);
+  return NULL;
 }
 
 GStrv
@@ -63,24 +85,35 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
   return list (disk, folder, TRUE, error);
 }
 
-gboolean
-tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path)
+/* Sets `has_manifest`. Any failure other than NOT_FOUND, such as too many open files, says nothing
+ * about the manifest: a complete snapshot that counts as incomplete is deleted. */
+static gboolean
+find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
 {
   g_autofree gchar *manifest = g_build_filename (path, TPS_MANIFEST_NAME, NULL);
-  TpsDiskFile *file = disk->open (disk, manifest, TPS_DISK_READ_ONLY, NULL);
+  GError *failure = NULL;
+  TpsDiskFile *file = disk->open (disk, manifest, TPS_DISK_READ_ONLY, &failure);
 
-  if (file == NULL)
-    return FALSE;
-  disk->close (file);
+  *has_manifest = file != NULL;
+  if (file != NULL)
+    disk->close (file);
+  else if (!g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  else
+    g_error_free (failure);
   return TRUE;
 }
 
 gboolean
-tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name)
+tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name,
+                         gboolean *is_complete, GError **error)
 {
   g_autofree gchar *path = g_build_filename (folder, name, NULL);
 
-  return tps_snapshot_folder_is_complete (disk, path);
+  return find_manifest (disk, path, is_complete, error);
 }
 
 static gboolean
@@ -113,11 +146,12 @@ gboolean
 tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
 {
   g_autofree gchar *path = g_build_filename (folder, name, NULL);
-  gboolean has_manifest = tps_snapshot_folder_has (disk, folder, name);
+  gboolean has_manifest;
 
-  return (!has_manifest
-          || (remove_in (disk, path, TPS_MANIFEST_NAME, error)
-              && disk->sync_folder (disk, path, error)))
+  return find_manifest (disk, path, &has_manifest, error)
+         && (!has_manifest
+             || (remove_in (disk, path, TPS_MANIFEST_NAME, error)
+                 && disk->sync_folder (disk, path, error)))
          && delete_files (disk, path, error);
 }
 
@@ -161,9 +195,12 @@ tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error)
 {
   g_autofree gchar *below = g_build_filename (path, TPS_SNAPSHOT_FOLDER, NULL);
   GError *failure = NULL;
+  gboolean is_complete;
   gchar *found;
 
-  if (tps_snapshot_folder_is_complete (disk, path))
+  if (!find_manifest (disk, path, &is_complete, error))
+    return NULL;
+  if (is_complete)
     return g_strdup (path);
   found = find_newest (disk, path, &failure);
   if (found == NULL && failure == NULL)

@@ -19,18 +19,18 @@ gint64 tps_snapshot_folder_get_lsn (const gchar *name);
  * g_strfreev(). A missing folder has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Returns TRUE if `path` is the folder of a complete snapshot. */
-gboolean tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path);
-
-/* Returns TRUE if there is a complete snapshot of this name in `folder`. */
-gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name);
+/* Sets `is_complete` to TRUE if there is a complete snapshot of this name in `folder`. Returns FALSE
+ * with an error of the disk if that is unknown. */
+gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name,
+                                  gboolean *is_complete, GError **error);
 
 /* Deletes a snapshot, complete or not. The manifest is deleted first, durably, so that a partly
  * deleted snapshot never counts as a complete one. */
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
                                      GError **error);
 
-/* Deletes all snapshots without a manifest. */
+/* Deletes all snapshots without a manifest. If the disk cannot tell whether a snapshot has one, the
+ * snapshot stays, and the function fails. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Deletes complete snapshots except the newest `keep`, the oldest first. A snapshot that cannot be

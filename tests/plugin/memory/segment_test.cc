@@ -102,6 +102,7 @@ TEST (SegmentOfAnswers, CannotBeWrittenToByWhoGetsTheDescriptor)
   TpsSegment *segment = tps_segment_create (TPS_SEGMENT_ANSWERS, kPage, &fd, nullptr);
 
   ASSERT_NE (segment, nullptr);
+  EXPECT_TRUE (tps_segment_check_read_only (fd, nullptr));
   EXPECT_EQ (mmap (nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
   EXPECT_EQ (pwrite (fd, "x", 1, 0), -1);
   EXPECT_EQ (fallocate (fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPage), -1);
@@ -114,6 +115,20 @@ TEST (SegmentOfAnswers, CannotBeWrittenToByWhoGetsTheDescriptor)
   munmap (reading, kPage);
   close (fd);
   tps_segment_free (segment);
+}
+
+/* Such a kernel has all other seals. */
+TEST (SegmentOfAnswers, IsNotReadOnlyOnAKernelWithoutTheSeal)
+{
+  GError *error = nullptr;
+  gint fd = memfd_create ("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+  ASSERT_GE (fd, 0);
+  ASSERT_EQ (fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_FALSE (tps_segment_check_read_only (fd, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
+  g_clear_error (&error);
+  close (fd);
 }
 
 TEST (SegmentCreate, RefusesWhatNoMemoryIsAsLargeAs)

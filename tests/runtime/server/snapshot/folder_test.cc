@@ -96,6 +96,23 @@ TEST_F (Folders, LoseIncompleteSnapshots)
   EXPECT_EQ (disk.folders.size (), 3u);
 }
 
+/* Without a free file descriptor, the disk cannot tell whether a snapshot is complete. Such a
+ * snapshot must not be deleted: the log before it may be gone. */
+TEST_F (Folders, KeepSnapshotsWhoseManifestCannotBeOpened)
+{
+  const char *expected = "INTERNAL open: too many open files";
+
+  ASSERT_EQ (write (options, &info), "");
+  const std::vector<std::string> paths = disk.paths ();
+  push ();
+  disk.unreadable = std::string ("snapshots/") + info.name + "/manifest.json";
+  EXPECT_EQ (write (options, &info), expected);
+  EXPECT_EQ (disk.paths (), paths);
+  EXPECT_EQ (restored (), expected);
+  disk.unreadable = "";
+  EXPECT_EQ (restored (), "");
+}
+
 /* NFS and FUSE keep a deleted file under such a name if the power fails before it is closed. The
  * folder of its snapshot would never become empty. */
 TEST_F (Folders, LoseDeletedFilesThatAFileSystemKeeps)

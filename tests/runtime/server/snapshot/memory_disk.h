@@ -66,6 +66,7 @@ public:
   std::map<std::string, std::shared_ptr<std::string>> files;
   std::set<std::string> folders;
   bool has_links = true;
+  std::string unreadable;    /* file that open() fails for, as without free descriptors */
   int writes_left = -1;      /* until the disk is full; -1 = never */
   size_t n_direct_bytes = 0; /* that were read */
 
@@ -108,6 +109,8 @@ private:
     std::lock_guard<std::mutex> guard (self->lock);
     auto found = self->files.find (path);
 
+    if (self->unreadable == path)
+      return fail (error, TPS_ERROR_INTERNAL, "open: too many open files"), nullptr;
     if (found == self->files.end () && (flags & TPS_DISK_CREATE) == 0)
       return fail (error, TPS_ERROR_NOT_FOUND, std::string ("open ") + path), nullptr;
     if (found != self->files.end () && (flags & TPS_DISK_CREATE) != 0)
