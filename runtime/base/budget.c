@@ -156,6 +156,13 @@ limit_of (const TpsBudget *budget, gsize headroom)
   return max_bytes == G_MAXSIZE ? G_MAXSIZE : max_bytes - MIN (headroom, max_bytes);
 }
 
+/* Returns the headroom that a charge of `n_bytes` to `budget` must leave in the parent. */
+static gsize
+headroom_for (const TpsBudget *budget, gsize n_bytes)
+{
+  return n_bytes > budget->max_small_bytes ? budget->headroom : 0;
+}
+
 static void
 note_peak (TpsBudget *budget, gsize held)
 {
@@ -221,7 +228,7 @@ charge_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
           release_up_to (budget, next, n_bytes);
           return full;
         }
-      headroom = n_bytes > next->max_small_bytes ? next->headroom : 0;
+      headroom = headroom_for (next, n_bytes);
     }
   return (Full) { NULL, 0 };
 }
@@ -266,16 +273,20 @@ reclaim_for (Full full, gsize n_bytes)
   return freed;
 }
 
-/* Returns the smallest limit from `budget` up to the root, for a charge that is not small. No such
- * charge can exceed it. */
+/* Returns the smallest limit from `budget` up to the root for a charge of `n_bytes`. A charge that
+ * exceeds it can never succeed. */
 static Full
-tightest_of (TpsBudget *budget)
+tightest_of (TpsBudget *budget, gsize n_bytes)
 {
   Full tightest = { budget, own_limit_of (budget) };
 
   for (; budget->parent != NULL; budget = budget->parent)
-    if (limit_of (budget->parent, budget->headroom) < tightest.limit)
-      tightest = (Full) { budget->parent, limit_of (budget->parent, budget->headroom) };
+    {
+      gsize limit = limit_of (budget->parent, headroom_for (budget, n_bytes));
+
+      if (limit < tightest.limit)
+        tightest = (Full) { budget->parent, limit };
+    }
   return tightest;
 }
 
@@ -316,7 +327,7 @@ tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
 
   if (full.budget == NULL)
     return TRUE;
-  tightest = tightest_of (budget);
+  tightest = tightest_of (budget, n_bytes);
   if (n_bytes > tightest.limit)
     {
       refuse (error, tightest, n_bytes, TRUE);
@@ -465,7 +476,7 @@ tps_budget_get_peak (TpsBudget *budget)
 gsize
 tps_budget_get_max (TpsBudget *budget)
 {
-  return budget != NULL ? tightest_of (budget).limit : G_MAXSIZE;
+  return budget != NULL ? tightest_of (budget, G_MAXSIZE).limit : G_MAXSIZE;
 }
 
 guint64

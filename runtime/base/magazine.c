@@ -4,22 +4,10 @@
 
 #include <string.h>
 
+#include "runtime/base/sanitizers.h"
 #include "runtime/base/sync.h"
 
 #define HALF (TPS_MAGAZINE_OBJECTS / 2)
-
-/* TRUE under the address sanitizer (magazine.h), for which Clang and GCC have different tests. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define KEEPS_NOTHING TRUE
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define KEEPS_NOTHING TRUE
-#endif
-#ifndef KEEPS_NOTHING
-#define KEEPS_NOTHING FALSE
-#endif
 
 static pthread_once_t list_once = PTHREAD_ONCE_INIT;
 static pthread_key_t list_key; /* its value is the first magazine of the thread */
@@ -101,7 +89,7 @@ tps_magazine_take (TpsMagazine *magazine, TpsDepot *depot)
 void
 tps_magazine_put (TpsMagazine *magazine, TpsDepot *depot, gpointer object)
 {
-  if (KEEPS_NOTHING)
+  if (TPS_HAS_ADDRESS_SANITIZER)
     {
       depot->destroy (object);
       return;

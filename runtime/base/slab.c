@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#include "runtime/base/sanitizers.h"
+
+#if TPS_HAS_ADDRESS_SANITIZER
 /* There is one record in each chunk, so that the sanitizer detects uses of a freed record. */
 #define CHUNK_BYTES 1
 #else
