@@ -26,10 +26,11 @@ tps_growth_init (TpsGrowth *growth, gsize bytes_a_row, gsize available_bytes)
       if (i == 0 || needed <= (gdouble) available_bytes)
         g_array_append_val (growth->rows, sizes[i]);
       else
-        g_string_append_printf (skipped,
-                                "%" G_GINT64_FORMAT
-                                " rows: skipped, %.1f GiB of memory must be free, %.1f are\n",
-                                sizes[i], needed / GIB, (gdouble) available_bytes / GIB);
+        g_string_append_printf (
+            skipped,
+            "%" G_GINT64_FORMAT
+            " rows: skipped, %.1f GiB of memory are needed, %.1f GiB are free\n",
+            sizes[i], needed / GIB, (gdouble) available_bytes / GIB);
     }
   growth->skipped = g_string_free (skipped, FALSE);
 }

@@ -124,7 +124,7 @@ append_gpu (GString *text, const gchar *root, const gchar *address, const gchar 
   g_autofree gchar *model = info != NULL ? find_value (info, "Model") : NULL;
 
   g_string_append_printf (text, "* GPU %s: %s (vendor %s, device %s), NUMA node %s\n", address,
-                          model != NULL ? model : "no driver tells its name",
+                          model != NULL ? model : "unknown model (no driver)",
                           vendor != NULL ? vendor : "unknown", number != NULL ? number : "unknown",
                           node == NULL || g_str_equal (node, "-1") ? "not said" : node);
 }

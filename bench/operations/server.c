@@ -107,7 +107,8 @@ receive_addresses (TpsOperationsServer *server, gboolean has_http, GError **erro
     return TRUE;
   if (!g_str_has_prefix (http, LISTENING))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "thriftps_server says: %s", http);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "unexpected output of thriftps_server: %s",
+                   http);
       return FALSE;
     }
   server->http = g_strdup (http + sizeof LISTENING - 1);

@@ -154,7 +154,7 @@ tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *pee
       "FILE" },
     { "repeats", 0, 0, G_OPTION_ARG_INT, &flags->repeats,
       peers != NULL ? "measured passes (1; 5 with --peer)" : "measured rounds (5)", "N" },
-    { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->smoke, "a small run, seconds in all", NULL },
+    { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->smoke, "a short run of a few seconds", NULL },
     { "version", 0, 0, G_OPTION_ARG_NONE, &flags->version, "print the version", NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };

@@ -71,7 +71,7 @@ take_answer (Run *run, gint64 ns, gboolean right, const GError *error)
   if (error != NULL && run->error == NULL)
     run->error = g_error_copy (error);
   else if (!right && run->error == NULL)
-    g_set_error (&run->error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong answer");
+    g_set_error (&run->error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong reply");
   goes_on = run->error == NULL && run->n_started < run->row->n_calls;
   if (goes_on)
     run->n_started++;

@@ -170,7 +170,7 @@ tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gchar **argv
   g_option_context_set_summary (
       context,
       "Measures how fast tensors and small calls go through the plugin, next to raw sockets, raw "
-      "shared memory and memcpy,\nand the libraries that others use.");
+      "shared memory and memcpy,\nand other libraries.");
   g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   add_entries (context, options);
   tps_run_flags_add (context, &options->run, NULL);

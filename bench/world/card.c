@@ -183,6 +183,6 @@ tps_card_check (const TpsCard *role, const TpsCard *master, GError **error)
   if (text->len == 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s does not fit the world of the %s: %s", who, whom, text->str + 2);
+               "%s does not match the world of the %s: %s", who, whom, text->str + 2);
   return FALSE;
 }

@@ -42,7 +42,7 @@ fail_without_key (const Enrolment *self, GError *cause, GError **error)
   g_autofree gchar *place = tps_world_get_master (self->world);
 
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "the master at %s has not taken %s within %d s (--startup-timeout)", place,
+               "the master at %s has not accepted %s within %d s (--startup-timeout)", place,
                tps_card_get (self->card, "name"), self->world->startup_timeout);
   g_error_free (cause);
 }

@@ -83,7 +83,7 @@ lose (TpsMaster *master, TpsRole *role, const gchar *why)
 {
   role->is_lost = TRUE;
   master->n_lost++;
-  fprintf (stderr, "%s: %s; %u of %u trainers go on\n", master->world->program, why,
+  fprintf (stderr, "%s: %s; %u of %u trainers continue\n", master->world->program, why,
            master->world->n_trainers - master->n_lost, master->world->n_trainers);
 }
 

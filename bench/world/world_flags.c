@@ -27,7 +27,7 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "master-port", 0, 0, G_OPTION_ARG_INT, &world->master_port,
       "port of the master (a free one; 29500 with --rank)", "PORT" },
     { "job", 0, 0, G_OPTION_ARG_STRING, &world->job,
-      "name of this world; a role of another world is refused (drawn by the master)", "NAME" },
+      "name of this world; a role of another world is refused (chosen by the master)", "NAME" },
     { "rank", 0, 0, G_OPTION_ARG_INT, &world->rank,
       "run as this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, "
       "PMIX_RANK, "

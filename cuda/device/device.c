@@ -47,8 +47,8 @@ check_alive (TpsCudaDevice *device, GError **error)
   tps_mutex_lock (&device->lock);
   is_alive = device->loss == NULL;
   if (!is_alive)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: lost before: %s", device->name,
-                 device->loss);
+    g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: the device was lost earlier: %s",
+                 device->name, device->loss);
   tps_mutex_unlock (&device->lock);
   return is_alive;
 }

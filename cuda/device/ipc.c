@@ -84,10 +84,10 @@ allocate (TpsCudaDevice *device, gsize n_bytes, void **data, GError **error)
       code = cudaMalloc (data, n_rounded);
     }
   if (code != cudaErrorMemoryAllocation)
-    return tps_cuda_device_check (device, code, "memory to be shared", error);
+    return tps_cuda_device_check (device, code, "shareable memory", error);
   cudaGetLastError ();
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no memory to be shared for a buffer of %" G_GSIZE_FORMAT " bytes", device->name,
+               "%s: no shareable memory for a buffer of %" G_GSIZE_FORMAT " bytes", device->name,
                n_bytes);
   return FALSE;
 }

@@ -308,7 +308,7 @@ parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
   g_autoptr (GError) cause = NULL;
 
   if (!is_flat (text))
-    return refuse_line (reading, 0, error, "it is nested more than %d deep", MAX_DEPTH);
+    return refuse_line (reading, 0, error, "it is nested more than %d levels deep", MAX_DEPTH);
   g_signal_connect (parser, "object-member", G_CALLBACK (on_member), reading);
   g_signal_connect (parser, "array-element", G_CALLBACK (on_element), reading);
   if (json_parser_load_from_data (parser, text, -1, &cause))

@@ -73,7 +73,7 @@ check_bursts (Reading *reading, const TpsTenantLimits *entry, JsonNode *node)
   for (guint i = 0; i < TPS_N_RATES; i++)
     if (entry->rates[i].burst > 0 && entry->rates[i].per_s == 0)
       return refuse (reading, node, tps_quota_kind_name ((TpsQuotaKind) i),
-                     "it is missing, but there is a burst");
+                     "the rate is missing, but there is a burst");
   return TRUE;
 }
 

@@ -147,7 +147,7 @@ void
 tps_supervision_stop (TpsSupervision *supervision)
 {
   if (supervision->state != TPS_SUPERVISION_STOPPING)
-    send_text (supervision, "STOPPING=1\nSTATUS=Answering the calls under way");
+    send_text (supervision, "STOPPING=1\nSTATUS=Answering in-flight calls");
   supervision->state = TPS_SUPERVISION_STOPPING;
 }
 

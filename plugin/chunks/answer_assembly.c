@@ -121,7 +121,7 @@ begin (TpsAssembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **erro
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                    "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, but the first "
-                   "chunk has %" G_GSIZE_FORMAT " bytes, which does not fit these numbers",
+                   "chunk has %" G_GSIZE_FORMAT " bytes, which does not match these numbers",
                    assembly->n_bytes, assembly->n_chunks, n_each_bytes);
       return FALSE;
     }

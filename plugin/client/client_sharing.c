@@ -26,7 +26,7 @@ warn (TpsClient *client, const GError *why)
   client->has_warned = TRUE;
   tps_mutex_unlock (&client->lock);
   if (is_first)
-    g_warning ("memory cannot be shared with %s, large tensors travel inline: %s", client->where,
+    g_warning ("memory cannot be shared with %s; large tensors are sent inline: %s", client->where,
                why->message);
 }
 

@@ -204,8 +204,8 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
   attempt_unref (attempt);
   begin (connector, -1,
          g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                      "cannot connect to %s: no thread to look its name up: %s", connector->where,
-                      g_strerror (rc)));
+                      "cannot connect to %s: cannot start a thread for the name lookup: %s",
+                      connector->where, g_strerror (rc)));
 }
 
 /* Returns TRUE if the address needs no name lookup, so that tps_address_connect() cannot block. */

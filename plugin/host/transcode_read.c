@@ -340,7 +340,8 @@ tps_transcode_read (ThriftProtocol *in, const TpsScannerOptions *limits, GError 
     {
       message = tps_scanner_take (scanner);
       if (message == NULL)
-        g_set_error_literal (&source.error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the call is cut short");
+        g_set_error_literal (&source.error, TPS_ERROR, TPS_ERROR_PROTOCOL,
+                             "the call is incomplete");
     }
   if (message == NULL)
     g_propagate_error (error, source.error);

@@ -431,8 +431,8 @@ start_thread (TpsHttp *http, GError **error)
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
   http->has_thread = rc == 0;
   if (!http->has_thread)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for HTTP: %s",
-                 g_strerror (rc));
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "cannot start a thread for HTTP: %s", g_strerror (rc));
   return http->has_thread;
 }
 

@@ -402,9 +402,9 @@ open_exported (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, gsize
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                            opening->takes_lookups
                                ? "segments for lookups are not offered: this server has no device "
-                                 "for tables, or one that shares no memory"
+                                 "for tables, or its device cannot share memory"
                                : "segments of kind CUDA_IPC are not offered: this server averages "
-                                 "in host memory, or on a device that shares none");
+                                 "in host memory, or on a device that cannot share memory");
       return FALSE;
     }
   if (!open_segment (registry, opening, id, NULL, error))

@@ -47,7 +47,7 @@ parse_unix (const gchar *text, const gchar *path, TpsAddress *address, GError **
   if (*path == '\0')
     return refuse_address (text, "the path is empty", error);
   if (strlen (path) >= sizeof limit->sun_path)
-    return refuse_address (text, "the path is longer than the 107 bytes a Unix socket may have",
+    return refuse_address (text, "the path is longer than 107 bytes, the limit of a Unix socket",
                            error);
   address->path = g_strdup (path);
   return TRUE;
@@ -67,7 +67,7 @@ split_host (const gchar *text, const gchar *colon, gchar **host, GError **error)
       return TRUE;
     }
   if (memchr (text, ':', n_bytes) != NULL)
-    return refuse_address (text, "an IPv6 host must stand in brackets", error);
+    return refuse_address (text, "an IPv6 host must be in brackets", error);
   *host = g_strndup (text, n_bytes);
   return TRUE;
 }

@@ -18,20 +18,20 @@ static const TpsFamily cpu_seconds = {
 
 static const TpsFamily resident_memory = {
   .name = "process_resident_memory_bytes",
-  .help = "Memory of the process that is resident, shared memory included.",
+  .help = "Resident memory of the process, including shared memory.",
   .kind = TPS_FAMILY_GAUGE,
 };
 
 static const TpsFamily start_time = {
   .name = "process_start_time_seconds",
-  .help = "When the process began, in seconds since 1970.",
+  .help = "Start of the process, in seconds since 1970.",
   .kind = TPS_FAMILY_GAUGE,
   .n_decimals = 3,
 };
 
 static const TpsFamily open_files = {
   .name = "process_open_fds",
-  .help = "File descriptors that are open.",
+  .help = "Open file descriptors.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

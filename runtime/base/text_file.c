@@ -63,7 +63,7 @@ tps_text_file_read (const gchar *path, gsize max_bytes, GError **error)
   if (text->len > max_bytes)
     refuse_size (max_bytes, error);
   else if (strlen (text->str) != text->len)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it has bytes of value 0");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it contains NUL bytes");
   else
     return g_string_free (g_steal_pointer (&text), FALSE);
   return NULL;

@@ -152,8 +152,8 @@ start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool, GEr
   if (rc == 0)
     pthread_setname_np (*thread, name);
   else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for \"%s\": %s", name,
-                 g_strerror (rc));
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "cannot start a thread for \"%s\": %s", name, g_strerror (rc));
   return rc == 0;
 }
 

@@ -166,7 +166,7 @@ resolve_place (TpsTablePlace *place, GError **error)
   if (place->device[0] != '\0' && !g_str_equal (place->device, "cpu"))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "spec.host_memory: only for a device that is named and not the CPU, spec.device is "
+               "spec.host_memory: requires a named device other than the CPU, spec.device is "
                "\"%s\"",
                place->device);
   return FALSE;

@@ -71,7 +71,7 @@ static const Rule rules[] = {
    * Processors with even smaller caches have slower memory. */
   { "wake_bytes", NULL, FIELD (wake_bytes), BASE_L2, .divided_by = 2, .min = 64 * KIB,
     .max = 256 * KIB, .is_power_of_two = TRUE,
-    .purpose = "read in about the time of a wake-up; less work is not shared" },
+    .purpose = "can be read in about the time of a wake-up; less work is not shared" },
   { "inline_bytes", NULL, FIELD (inline_bytes), BASE_WAKE_BYTES, .divided_by = 4,
     .purpose = "work of this size delays the other connections of an I/O thread for some 10 us" },
   { "part_bytes", NULL, FIELD (part_bytes), BASE_WAKE_BYTES, .divided_by = 2,
@@ -81,7 +81,7 @@ static const Rule rules[] = {
   { "reply_worker_bytes", NULL, FIELD (reply_worker_bytes), BASE_WAKE_BYTES, .times = 4,
     .purpose = "large replies of a round are written by one worker each" },
   { "average_range_bytes", NULL, FIELD (average_range_bytes), BASE_WAKE_BYTES, .times = 4,
-    .purpose = "of an average, taken by a thread at a time" },
+    .purpose = "part of an average that a thread takes at a time" },
   { "average_helper_bytes", NULL, FIELD (average_helper_bytes), BASE_WAKE_BYTES, .times = 12,
     .purpose = "of an average, for each helper" },
   { "model_range_bytes", NULL, FIELD (model_range_bytes), BASE_WAKE_BYTES,
@@ -90,7 +90,7 @@ static const Rule rules[] = {
     .purpose = "of a model's update, for each helper" },
   { "skinny_products", "products", FIELD (skinny_products), BASE_CONSTANT, .times = 200000000,
     .is_per_core = TRUE, .min = 10000000, .max = 100000000,
-    .purpose = "the threads of OpenBLAS are faster beyond" },
+    .purpose = "above this size, OpenBLAS is faster with its own threads" },
   /* Measured on the gradient of a weight from 32 rows, with a first-level cache of 32 KiB. Packing
    * made it 1.5 to 1.7 times as fast with 1024 columns (128 KiB), but 0.8 times as fast with 256
    * columns (32 KiB). */

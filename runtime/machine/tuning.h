@@ -35,7 +35,7 @@ typedef struct
   gsize part_bytes;           /* of work that is shared with idle workers */
   gsize short_step_bytes;     /* the most that one thread updates alone */
   gsize reply_worker_bytes;   /* the least for which a reply gets a worker of its own */
-  gsize average_range_bytes;  /* of an average, taken by a thread at a time */
+  gsize average_range_bytes;  /* part of an average that a thread takes at a time */
   gsize average_helper_bytes; /* of an average, that justify one more helper */
   gsize model_range_bytes;    /* these two are as above, for an update of the model */
   gsize model_helper_bytes;

@@ -131,7 +131,7 @@ tps_budgets_or_none (const TpsBudgets *budgets)
 
 static const TpsFamily memory_limit = {
   .name = "memory_limit_bytes",
-  .help = "The most that a budget can hold: the smallest of its limit and those of its parents.",
+  .help = "The most that a budget can hold: the smallest limit of the budget and its parents.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "budget" },
 };

@@ -93,6 +93,6 @@ GError *
 tps_push_new_duplicate_error (const gchar *client, gint64 sequence)
 {
   return g_error_new (TPS_ERROR, TPS_ERROR_DUPLICATE,
-                      "push %" G_GINT64_FORMAT " of client %s was used for another request",
+                      "push %" G_GINT64_FORMAT " of client %s was already used for another request",
                       sequence, client);
 }

@@ -109,7 +109,8 @@ TEST_F (EpochReport, SizesThatMemoryDoesNotHoldAreLeftOutAndNamed)
   tps_growth_init (&some, 2048, gsize (8) << 30);
   ASSERT_EQ (some.rows->len, 3u);
   EXPECT_EQ (g_array_index (some.rows, gint64, 2), 1000000);
-  EXPECT_STREQ (some.skipped, "4000000 rows: skipped, 10.9 GiB of memory must be free, 8.0 are\n");
+  EXPECT_STREQ (some.skipped,
+                "4000000 rows: skipped, 10.9 GiB of memory are needed, 8.0 GiB are free\n");
   tps_growth_init (&none, 2048, 0);
   EXPECT_EQ (none.rows->len, 1u) << "the smallest is always tried";
 

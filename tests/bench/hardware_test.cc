@@ -89,7 +89,7 @@ TEST_F (Hardware, IsListedWithItsTopology)
       "* NUMA node 0: CPUs 0, distances 10 21\n"
       "* NUMA node 1: CPUs 1, distances unknown\n"
       "* GPU 0000:18:00.0: NVIDIA H200 (vendor 0x10de, device 0x2335), NUMA node 1\n"
-      "* GPU 0000:3b:00.0: no driver tells its name (vendor unknown, device unknown), NUMA node "
+      "* GPU 0000:3b:00.0: unknown model (no driver) (vendor unknown, device unknown), NUMA node "
       "not said\n");
 }
 

@@ -120,7 +120,8 @@ TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
   fake_cuda_fail ("cudaEventQuery", cudaErrorIllegalAddress, true);
   EXPECT_THAT (failure_of (stream), HasSubstr ("waiting for a stream"));
   fake_cuda_reset (); /* the device must stay lost even if CUDA works again */
-  EXPECT_THAT (failure_of (other), HasSubstr ("cuda:0: lost before: waiting for a stream"));
+  EXPECT_THAT (failure_of (other),
+               HasSubstr ("cuda:0: the device was lost earlier: waiting for a stream"));
   EXPECT_EQ (device->ops->alloc (device, 8, &error), nullptr);
   EXPECT_EQ (device->ops->stream_new (device, nullptr), nullptr);
   EXPECT_EQ (device->ops->event_new (device, nullptr), nullptr);

@@ -85,7 +85,7 @@ tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GErro
     }
   if (wrong)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the server at %s gave a wrong answer",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the server at %s sent a wrong reply",
                    address);
       return -1;
     }

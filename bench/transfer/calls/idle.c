@@ -28,7 +28,7 @@ open_all (GArray *fds, const gchar *address, guint n, GError **error)
       if (tps_call_load_call (fd))
         continue;
       g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                   "the server ended connection %u, or gave it a wrong answer", fds->len);
+                   "the server closed connection %u, or sent a wrong reply", fds->len);
       return FALSE;
     }
   return TRUE;

@@ -182,7 +182,7 @@ join (Run *runs, guint n, GError **error)
   if (failed)
     g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the server is gone");
   else if (wrong)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong answer");
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong reply");
   return !failed && !wrong;
 }
 

@@ -71,7 +71,7 @@ start_server (TpsTransferSystem *system, const gchar *asked, GError **error)
     return FALSE;
   if (!g_str_has_prefix (line, listening))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s did not come up: %s",
+      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s did not start: %s",
                    system->spec->name, line);
       return FALSE;
     }

@@ -364,7 +364,7 @@ check_uri (TlsChannel *channel, GError **error)
   X509_free (certificate);
   if (!matches)
     g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
-                 "TLS: the certificate of the peer is not for %s", channel->uri);
+                 "TLS: the certificate of the peer does not contain the name %s", channel->uri);
   return matches;
 }
 

@@ -277,9 +277,10 @@ join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **erro
       g_ptr_array_add (run->askers, call);
       return;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "transfer %s runs, and this server cannot wait: it serves one connection at a time",
-               tps_transfer_get_name (transfer));
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+      "transfer %s is running, and this server cannot wait: it serves one connection at a time",
+      tps_transfer_get_name (transfer));
 }
 
 static void

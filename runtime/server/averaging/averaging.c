@@ -320,8 +320,7 @@ check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRo
   if (round == NULL && batch != NULL
       && g_hash_table_size (batch->rounds) >= averaging->options.max_rounds)
     return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                        "batch %" G_GINT64_FORMAT
-                        " has %u rounds already, the most that are allowed: "
+                        "batch %" G_GINT64_FORMAT " already has %u rounds, the maximum: "
                         "param_loc %d is refused",
                         ticket->batch, averaging->options.max_rounds, ticket->param_loc);
   return NULL;

@@ -89,7 +89,7 @@ check_format (const TpsDataFolder *folder, GError **error)
     return TRUE;
   text[strcspn (text, "\n")] = '\0';
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: %s says \"%s\", this version of the server reads \"%.*s\"",
+               "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"",
                folder->path, FORMAT, text, (gint) strlen (FORMAT_TEXT) - 1, FORMAT_TEXT);
   return FALSE;
 }
@@ -106,8 +106,8 @@ check_or_mark (const TpsDataFolder *folder, GError **error)
   if (is_empty (names))
     return mark (folder, g_strv_contains ((const gchar *const *) names, NEW_FORMAT), error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: it has no file %s, so it is not a server's, and it is not "
-               "empty: choose another one",
+               "data directory %s: it is not empty and has no file %s, so it does not belong to a "
+               "server; choose another directory",
                folder->path, FORMAT);
   return FALSE;
 }

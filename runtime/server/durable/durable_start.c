@@ -199,7 +199,7 @@ tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError
   durable->has_thread = pthread_create (&durable->thread, NULL, recover, durable) == 0;
   if (!durable->has_thread)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                         "no thread for the recovery");
+                         "cannot start a thread for the recovery");
   return durable->has_thread;
 }
 

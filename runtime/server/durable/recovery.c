@@ -16,7 +16,7 @@ static gboolean
 refuse (const gchar *what, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "this server cannot apply it: it needs %s", what);
+               "this server cannot apply it, because it needs %s", what);
   return FALSE;
 }
 

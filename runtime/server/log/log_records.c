@@ -57,7 +57,7 @@ tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **err
   if (n_left < TPS_LOG_RECORD_HEADER || !tps_record_decode_head (head, &decoded))
     return refuse (records, "the head of the record is damaged", error);
   if (decoded.lsn != records->lsn)
-    return refuse (records, "the record has another LSN", error);
+    return refuse (records, "the record has an unexpected LSN", error);
   if (decoded.body_bytes > n_left - TPS_LOG_RECORD_HEADER)
     return refuse (records, "the record is cut short", error);
   if (!tps_record_check_body (&decoded, head + TPS_LOG_RECORD_HEADER))

@@ -114,8 +114,8 @@ tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error)
     }
   if (ahead->n_threads > 0)
     return ahead;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for reading files: %s",
-               g_strerror (rc));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "cannot start a thread to read files: %s", g_strerror (rc));
   tps_read_ahead_free (ahead);
   return NULL;
 }

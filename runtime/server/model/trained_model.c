@@ -135,7 +135,8 @@ check_parameter (const TpsNamedTensor *parameters, guint i, GHashTable *names, G
 
   if (!g_hash_table_add (names, parameter->name))
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "parameters[%u].name is %s, which another parameter has", i, parameter->name);
+                 "parameters[%u].name is %s, which is also the name of another parameter", i,
+                 parameter->name);
   else if (parameter->tensor.shape.dtype != TPS_DTYPE_FLOAT32)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "parameters[%u] (%s) is %s, expected FLOAT32", i, parameter->name, shape);
@@ -152,7 +153,7 @@ check_parameters (const TpsNamedTensor *parameters, guint n_parameters, GError *
   if (n_parameters == 0)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                           "parameters is empty, expected one at least");
+                           "parameters is empty, expected at least one");
       return FALSE;
     }
   if (n_parameters > TPS_TRAINED_MODEL_MAX_PARAMETERS)

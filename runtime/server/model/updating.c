@@ -446,8 +446,8 @@ repeat (TpsUpdating *updating, TpsUpdateRound *round, TpsUpdateTicket *ticket,
     }
   if (memcmp (&first->digest, &ticket->digest, sizeof first->digest) != 0)
     error = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                         "trainer %d takes part in this update already, with other gradients or "
-                         "another version",
+                         "trainer %d has already contributed other gradients or "
+                         "another version to this update",
                          ticket->trainer);
   else if (round == updating->open)
     error = check_may_wait (updating, ticket, round->n_arrived);

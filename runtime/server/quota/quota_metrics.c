@@ -11,7 +11,7 @@ static const TpsFamily refused = {
 
 static const TpsFamily throttled = {
   .name = "tenant_throttled_seconds_total",
-  .help = "Sum of the retry delays that refused calls were given.",
+  .help = "Sum of the retry delays of refused calls.",
   .labels = { "tenant" },
   .n_decimals = 3,
 };

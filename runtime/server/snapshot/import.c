@@ -111,7 +111,7 @@ set_plain_shard (Source *source, const TpsSafetensor *tensor, GError **error)
   gint64 first_row;
 
   if (!find_first_row (source, tensor, &first_row) || first_row > G_MAXINT64 - tensor->dims[0])
-    return fail (source, "DCP_SHARDING_INFO does not say which rows these are", error);
+    return fail (source, "DCP_SHARDING_INFO does not give the rows of this file", error);
   source->shard = (TpsShard) { .kind = TPS_SHARD_RANGE,
                                .rows = first_row + tensor->dims[0],
                                .first_row = first_row,
@@ -277,11 +277,11 @@ read_weight (Import *import, Source *source, GError **error)
   if (tensor == NULL)
     return fail (source, "there is no tensor for the rows, or more than one candidate", error);
   if (tensor->n_dims != 2 || tensor->dims[1] != (gint64) table->dim)
-    return fail (source, "the rows have another number of columns than the table", error);
+    return fail (source, "the number of columns differs from that of the table", error);
   if (!source->has_spec && !set_plain_shard (source, tensor, error))
     return FALSE;
   if (tensor->dims[0] != (source->ids != NULL ? source->ids->dims[0] : source->shard.n_rows))
-    return fail (source, "the file has another number of rows than its shard", error);
+    return fail (source, "the number of rows differs from that of the shard", error);
   return read_rows (import, source, tensor, &target, error);
 }
 

@@ -62,7 +62,7 @@ begin (TpsJsonReader *json, gchar opening, const gchar *problem)
     return;
   if (json->depth == TPS_JSON_MAX_DEPTH)
     {
-      tps_json_fail (json, "values nest too deep");
+      tps_json_fail (json, "values are nested too deeply");
       return;
     }
   json->depth++;

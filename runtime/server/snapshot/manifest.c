@@ -414,7 +414,7 @@ read_beginning (TpsJsonReader *json, GString *text, guint8 *beginning, gsize n_b
 {
   tps_json_read_string (json, text);
   if (text->len != 2 * n_bytes)
-    tps_json_fail (json, "a digest of another length");
+    tps_json_fail (json, "a digest of the wrong length");
   for (gsize i = 0; json->problem == NULL && i < n_bytes; i++)
     {
       gint high = g_ascii_xdigit_value (text->str[2 * i]);
@@ -540,7 +540,7 @@ check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **err
   crc = tps_crc32c (0, text, n_bytes - TRAILER_BYTES);
   g_snprintf (trailer, sizeof trailer, TRAILER, crc);
   return memcmp (trailer, text + n_bytes - TRAILER_BYTES, TRAILER_BYTES) == 0
-         || fail (what, "the manifest is damaged: its checksum does not fit",
+         || fail (what, "the manifest is damaged: its checksum is wrong",
                   (gint64) n_bytes - TRAILER_BYTES, error);
 }
 

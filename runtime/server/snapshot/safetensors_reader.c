@@ -273,7 +273,7 @@ read_header (TpsSafetensorsReader *reader, GError **error)
   reader->header_crc32c = tps_crc32c (0, &n_bytes, sizeof n_bytes);
   n_bytes = GUINT64_FROM_LE (n_bytes);
   if (n_bytes > TPS_SAFETENSORS_MAX_HEADER || n_bytes > (guint64) reader->n_bytes - sizeof n_bytes)
-    return fail (reader->path, 0, "the header is longer than the file or 100 MB", error);
+    return fail (reader->path, 0, "the header is longer than the file, or than 100 MB", error);
   if (!tps_charge_set (&reader->charge, n_bytes * HEADER_COST, error))
     {
       g_prefix_error (error, "%s: header of %" G_GUINT64_FORMAT " bytes: ", reader->path, n_bytes);
@@ -308,7 +308,7 @@ parse_npy (TpsSafetensorsReader *reader, const gchar *header, gsize n_bytes, GEr
     return fail (reader->path, 0, "not an array of little-endian floating-point numbers in C order",
                  error);
   if (!has_its_size (&array))
-    return fail (reader->path, reader->n_bytes, "the file does not end where its array does",
+    return fail (reader->path, reader->n_bytes, "the length of the file does not match its array",
                  error);
   return place_tensors (reader, error);
 }

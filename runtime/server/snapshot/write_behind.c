@@ -90,8 +90,8 @@ tps_write_behind_new (TpsDiskFile *file, GError **error)
     }
   if (behind->n_threads > 0)
     return behind;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for writing files: %s",
-               g_strerror (rc));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "cannot start a thread to write files: %s", g_strerror (rc));
   tps_write_behind_free (behind);
   return NULL;
 }

@@ -25,7 +25,8 @@ static gboolean
 fail_missing (const gchar *table, const TpsCommand *command, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "record %" G_GINT64_FORMAT ": there is no table %s, or one of another incarnation",
+               "record %" G_GINT64_FORMAT
+               ": table %s does not exist, or has a different incarnation",
                command->lsn, table);
   return FALSE;
 }

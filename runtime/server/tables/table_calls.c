@@ -21,12 +21,12 @@ fail_at_index (const TpsTable *table, gint64 row, gsize i, const gchar *what, GE
   else if (shard->kind == TPS_SHARD_RANGE)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [%" G_GINT64_FORMAT
-                 ", %" G_GINT64_FORMAT "), the shard of table %s that is held here",
+                 ", %" G_GINT64_FORMAT "), the shard of table %s on this server",
                  what, i, row, shard->first_row, shard->first_row + shard->n_rows, name);
   else
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is in shard %" G_GINT64_FORMAT
-                 " of table %s, shard %d of %d is held here",
+                 " of table %s, this server holds shard %d of %d",
                  what, i, row, tps_shard_permute (row, shard->rows) % shard->count, name,
                  shard->index, shard->count);
   return FALSE;
@@ -166,8 +166,8 @@ tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsiz
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                "%" G_GSIZE_FORMAT
-               " rows of table %s: the rows that one call names may have %" G_GSIZE_FORMAT
-               " bytes together (--max-call-row-mib); split the call",
+               " rows of table %s: the rows of one call may have at most %" G_GSIZE_FORMAT
+               " bytes in total (--max-call-row-mib); split the call",
                bags->n_indices, bags->table->spec.name, max_bytes);
   return FALSE;
 }

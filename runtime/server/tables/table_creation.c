@@ -26,7 +26,7 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
   if (difference == NULL)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "table %s already exists with another %s", spec->name, difference);
+               "table %s already exists with a different %s", spec->name, difference);
   return FALSE;
 }
 

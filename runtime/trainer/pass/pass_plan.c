@@ -121,7 +121,7 @@ choose_device (TpsPass *pass, GError **error)
     return FALSE;
   pass->plan->chosen = pass->device;
   return pass->device->is_host || pass->trainer->takes_devices
-         || refuse (error, "device is %s, expected cpu: trainer %s computes there only",
+         || refuse (error, "device is %s, expected cpu: trainer %s supports only the CPU",
                     plan->device, pass->trainer->name);
 }
 

@@ -158,7 +158,8 @@ start (TpsTrainer *trainer, TpsPass *pass, GError **error)
   tps_mutex_lock (&trainer->lock);
   trainer->state = TPS_TRAIN_FAILED;
   trainer->error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                                "no thread for pass %s: %s", trainer->pass_name, g_strerror (rc));
+                                "cannot start a thread for pass %s: %s", trainer->pass_name,
+                                g_strerror (rc));
   g_propagate_error (error, g_error_copy (trainer->error));
   tps_mutex_unlock (&trainer->lock);
   return FALSE;

@@ -170,7 +170,7 @@ class BatchUpdate(launcher.TestCase):
         result = run.finish()
         self.assertEqual(result.code, 0, result)
         self.assertIn("batch_update: trainer1 (pid %d) was killed by signal 9 (Killed); 2 of 3 "
-                      "trainers go on\n" % pid, result.stderr)
+                      "trainers continue\n" % pid, result.stderr)
         self.assertNotIn("metrics for trainer=1", result.stdout)
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
@@ -189,7 +189,7 @@ class BatchUpdate(launcher.TestCase):
         self.assertEqual(len(ends), 2, result.stderr)
         first, second = ends
         self.assertRegex(first, r"trainer[12] \(pid \d+\) was killed by signal 9 \(Killed\); 2 of "
-                                r"3 trainers go on")
+                                r"3 trainers continue")
         self.assertRegex(second, r"trainer[12] \(pid \d+\) was killed by signal 9")
         self.assert_nothing_left(run)
 

@@ -84,7 +84,8 @@ TEST (Rules, textThatIsNoJsonIsRefused)
 {
   EXPECT_NE (refusal ("{ \"rules\": [\n { ] }").find ("rules.json:2: it is not JSON: "),
              std::string::npos);
-  EXPECT_EQ (refusal (std::string (100000, '[')), "rules.json:0: it is nested more than 8 deep");
+  EXPECT_EQ (refusal (std::string (100000, '[')),
+             "rules.json:0: it is nested more than 8 levels deep");
 }
 
 TEST (Rules, aFileThatIsNotThereIsNamed)

@@ -97,7 +97,7 @@ TEST (Tenants, NameWhatIsWrong)
     { R"({"ads": {"calls_per_s": null}})",
       "tenants.ads.calls_per_s: expected a whole number from 1" },
     { R"({"ads": {"rows_burst": 1}})",
-      "tenants.ads.rows_per_s: it is missing, but there is a burst" },
+      "tenants.ads.rows_per_s: the rate is missing, but there is a burst" },
   };
 
   for (const auto &each : wrong)

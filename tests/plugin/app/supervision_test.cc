@@ -181,7 +181,7 @@ TEST_F (SupervisionTest, SaysOnceThatItStopsAndNothingAfterwards)
   sent_.clear ();
   tps_supervision_stop (&supervision_);
   tps_supervision_stop (&supervision_);
-  EXPECT_THAT (sent_, ElementsAre ("STOPPING=1\nSTATUS=Answering the calls under way"));
+  EXPECT_THAT (sent_, ElementsAre ("STOPPING=1\nSTATUS=Answering in-flight calls"));
   EXPECT_THAT (Turn (5000), ElementsAre ());
 }
 

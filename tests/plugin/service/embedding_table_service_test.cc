@@ -322,7 +322,7 @@ TEST_F (Tables, anIdIsOfOneRequestOnly)
          push_bags ("a", { 1 }, -1, "c", 7) })
     {
       EXPECT_EQ (other->code (), DUPLICATE);
-      EXPECT_EQ (other->text (), "push 7 of client c was used for another request");
+      EXPECT_EQ (other->text (), "push 7 of client c was already used for another request");
     }
   EXPECT_EQ (push_rows ("a", { 1 }, -1, "d", 7)->code (), 0); /* another client's id */
   EXPECT_EQ (value_of ("a", 1), 2);

@@ -111,7 +111,7 @@ TEST_F (TextFile, linksAreFollowed)
 TEST_F (TextFile, bytesOfValueZeroAreRefused)
 {
   Write (std::string ("ab\0cd", 5));
-  EXPECT_EQ (Refusal (path_, 1024), "it has bytes of value 0");
+  EXPECT_EQ (Refusal (path_, 1024), "it contains NUL bytes");
 }
 
 TEST_F (TextFile, theReasonOfTheSystemIsReported)

@@ -25,7 +25,7 @@ TEST_F (PushWindow, twoClientsOfOneNameAreOneAndNeitherGetsTheOthersAnswer)
 {
   push ("a", 5, 55);
   EXPECT_EQ (begin ("a", 5, 1), DUPLICATE);
-  EXPECT_EQ (message, "push 5 of client a was used for another request");
+  EXPECT_EQ (message, "push 5 of client a was already used for another request");
   EXPECT_EQ (begin ("a", 6), NEW);
   EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first is still running */
   end ("a", 6, 1);

@@ -33,7 +33,7 @@ function factsOf(version, { workers, io_threads, http, totals }) {
     ["Process", String(version.pid)],
     ["Devices", version.devices.join(", ")],
     ["Services", version.services.join(", ")],
-    ["Threads that read and write", formatCount(io_threads)],
+    ["Threads for network I/O", formatCount(io_threads)],
     ["Workers", `${formatCount(workers.running)} of ${formatCount(workers.threads)} run`],
     ["Jobs in their queues", `${formatCount(workers.queued)} short, `
       + `${formatCount(workers.queued_long)} long`],

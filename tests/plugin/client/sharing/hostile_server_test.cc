@@ -174,9 +174,10 @@ TEST_F (HostileServer, ThatCannotShareIsWarnedOfOnce)
       EXPECT_EQ (lost.outcome.code (), TPS_ERROR_CONNECTION_LOST);
     }
   ASSERT_EQ (warnings.get ().size (), 1u);
-  EXPECT_EQ (warnings.get ()[0], "memory cannot be shared with " + server_.listener.address ()
-                                     + ", large tensors travel inline: the server opened a segment "
-                                       "but sent no file descriptor for it");
+  EXPECT_EQ (warnings.get ()[0],
+             "memory cannot be shared with " + server_.listener.address ()
+                 + "; large tensors are sent inline: the server opened a segment "
+                   "but sent no file descriptor for it");
 }
 
 /* The server may have room later, so this is not worth a warning. */

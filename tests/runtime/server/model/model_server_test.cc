@@ -314,7 +314,7 @@ TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
   Answer &a = push ({ 0, gradient, "c", 1 }), &same_id = push ({ 0, first, "c", 1 });
   Answer &again = push ({ 0, gradient, "c", 1 }), &other = push ({ 0, first }).wait ();
   EXPECT_EQ (other.code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT (other.message, HasSubstr ("trainer 0 takes part in this update already"));
+  EXPECT_THAT (other.message, HasSubstr ("trainer 0 has already contributed other gradients"));
   EXPECT_EQ (a.count (), 0);
   push ({ 1, gradient });
   EXPECT_EQ (a.wait ().version, 2);

@@ -496,10 +496,10 @@ TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
   EXPECT_EQ (store.create (Spec ("emb", 10, 4)), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu")),
-             "ALREADY_EXISTS table emb already exists with another device: fake:0, not cpu");
+             "ALREADY_EXISTS table emb already exists with a different device: fake:0, not cpu");
   EXPECT_EQ (
       store.create (Spec ("emb", 10, 4).on ("fake:0", true)),
-      "ALREADY_EXISTS table emb already exists with another device: fake:0, not fake:0/host");
+      "ALREADY_EXISTS table emb already exists with a different device: fake:0, not fake:0/host");
 }
 
 TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)
@@ -511,7 +511,7 @@ TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)
       << said;
   EXPECT_NE (said.find ("cuda: "), std::string::npos) << said;
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu", true)),
-             "INVALID_ARGUMENT spec.host_memory: only for a device that is named and not the CPU, "
+             "INVALID_ARGUMENT spec.host_memory: requires a named device other than the CPU, "
              "spec.device is \"cpu\"");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4)), ""); /* the name is free */
 }

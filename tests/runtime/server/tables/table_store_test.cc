@@ -136,11 +136,11 @@ TEST (TableStore, AnotherOfTheNameIsRefusedNamingWhatDiffers)
 
   ASSERT_EQ (store.create (Spec ("emb", 10, 4)), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 8)),
-             "ALREADY_EXISTS table emb already exists with another dim: 4, not 8");
+             "ALREADY_EXISTS table emb already exists with a different dim: 4, not 8");
   EXPECT_EQ (store.create (Spec ("emb", 20, 4)),
-             "ALREADY_EXISTS table emb already exists with another rows: 10, not 20");
+             "ALREADY_EXISTS table emb already exists with a different rows: 10, not 20");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).normal (5)),
-             "ALREADY_EXISTS table emb already exists with another initializer.seed: 0, not 5");
+             "ALREADY_EXISTS table emb already exists with a different initializer.seed: 0, not 5");
   EXPECT_TRUE (is_about (tps_table_store_get_bytes (store.get ()), 160));
 }
 
@@ -345,12 +345,14 @@ TEST_F (Errors, RowsOfOtherShards)
   TpsShard shard = hash_shard (300, 1, 3);
   int64_t elsewhere = 0;
 
-  EXPECT_EQ (store.rows ("part", { 100, 199, 200 }, nullptr),
-             "INVALID_ARGUMENT indices[2]: 200 is not in [100, 200), the shard of table part that "
-             "is held here");
-  EXPECT_EQ (store.rows ("part", { 99 }, nullptr),
-             "INVALID_ARGUMENT indices[0]: 99 is not in [100, 200), the shard of table part that "
-             "is held here");
+  EXPECT_EQ (
+      store.rows ("part", { 100, 199, 200 }, nullptr),
+      "INVALID_ARGUMENT indices[2]: 200 is not in [100, 200), the shard of table part on this "
+      "server");
+  EXPECT_EQ (
+      store.rows ("part", { 99 }, nullptr),
+      "INVALID_ARGUMENT indices[0]: 99 is not in [100, 200), the shard of table part on this "
+      "server");
   EXPECT_EQ (store.rows ("part", { 300 }, nullptr),
              "INVALID_ARGUMENT indices[0]: 300 is not in [0, 300) of table part");
   while (tps_shard_get_slot (&shard, elsewhere) >= 0)
@@ -358,7 +360,7 @@ TEST_F (Errors, RowsOfOtherShards)
   EXPECT_EQ (store.rows ("hashed", { elsewhere }, nullptr),
              "INVALID_ARGUMENT indices[0]: " + std::to_string (elsewhere) + " is in shard "
                  + std::to_string (tps_shard_permute (elsewhere, 300) % 3)
-                 + " of table hashed, shard 1 of 3 is held here");
+                 + " of table hashed, this server holds shard 1 of 3");
   EXPECT_EQ (store.rows ("hashed", { -4 }, nullptr),
              "INVALID_ARGUMENT indices[0]: -4 is not in [0, 300) of table hashed");
 }

@@ -76,8 +76,8 @@ TEST (RowBytesOfACall, AreLimited)
   Query beyond { "emb", Ids (257, 0), { 0 } };
   const Floats gradient (dim, 1.0f);
   const std::string refusal =
-      "RESOURCE_EXHAUSTED 257 rows of table emb: the rows that one call names may have 1048576 bytes "
-      "together (--max-call-row-mib); split the call";
+      "RESOURCE_EXHAUSTED 257 rows of table emb: the rows of one call may have at most 1048576 "
+      "bytes in total (--max-call-row-mib); split the call";
   std::string before;
 
   ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");

@@ -214,7 +214,7 @@ TEST (DevicePasses, ATrainerThatComputesOnTheCpuOnlySaysSo)
   Fleet::set (&plan->trainer, "CpuTrainer");
   EXPECT_FALSE (tps_trainer_train (fleet.trainer (0), plan, &error));
   EXPECT_STREQ (error->message,
-                "device is cuda, expected cpu: trainer CpuTrainer computes there only");
+                "device is cuda, expected cpu: trainer CpuTrainer supports only the CPU");
   g_error_free (error);
 }
 
