@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Messages larger than a frame. The client sends a call that exceeds the server's frame limit
-// (NodeInfo.max_frame_bytes) in chunks, and the server runs the call from there. A reply that does
-// not fit into any frame (2^31 bytes and more) stays in the server, and the client fetches it in
+// Messages larger than a frame. The client sends a call that exceeds the frame limit of the server
+// (NodeInfo.max_frame_bytes) in chunks, and the server then runs the call. A reply that does not
+// fit into any frame (2^31 bytes and more) stays in the server, and the client fetches it in
 // chunks. Clients whose messages fit into frames do not need this service.
 //
 // A large call. The client serializes the whole call message (binary protocol, without the frame's
@@ -22,9 +22,9 @@
 // transfer whose call is running.
 //
 // A large reply. If the reply to a plain call exceeds a frame, the call fails with ServiceError
-// RESOURCE_EXHAUSTED, and `transfer` is set. The call has been executed; its reply can be fetched
-// with get_chunk under that name, until end_transfer or until 60 s pass without progress. Each
-// chunk states the total number of chunks. If the reply to a call in a transfer is large,
+// RESOURCE_EXHAUSTED, and `transfer` is set. The server has run the call. The client can fetch the
+// reply with get_chunk under this name, until end_transfer or until 60 s pass without progress.
+// Each chunk states the total number of chunks. If the reply to a call in a transfer is large,
 // run_transfer returns LargeAnswer.count > 0, and the client fetches the reply in the same way.
 
 include "node.thrift"
@@ -41,8 +41,8 @@ namespace php ThriftPS
 namespace rs thriftps
 namespace netstd ThriftPS
 
-// Chunk `index` of a message in `count` chunks. All chunks have the length of the first one, except
-// that the last one may be shorter.
+// Chunk `index` of a message in `count` chunks. All chunks have the same length, except that the
+// last chunk may be shorter.
 struct Chunk {
   1: required string transfer
   2: required i32 index      // from 0

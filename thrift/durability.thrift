@@ -69,13 +69,14 @@ service Durability {
       throws (1: node.ServiceError failure)
 
   // Writes a snapshot of all tables, the model and the push ids, and returns when it is complete.
-  // Lookups and pushes go on meanwhile. The server keeps the newest snapshots (--keep-snapshots)
-  // and the log from the oldest kept one on; it deletes older ones. RESOURCE_EXHAUSTED with
-  // retry_after_ms: another snapshot is being written.
+  // Lookups and pushes continue meanwhile. The server keeps the newest snapshots (--keep-snapshots)
+  // and the log from the oldest kept snapshot on. It deletes older snapshots and the log before
+  // them. RESOURCE_EXHAUSTED with retry_after_ms: another snapshot is being written.
   //
-  // incremental: writes only the rows that changed since the newest snapshot, if they are less than
-  // half of a table. The files of that snapshot become part of the new one. FALSE: every table is
-  // written whole.
+  // incremental: the snapshot has only the rows that changed since the newest snapshot, together
+  // with the files of that snapshot. A table is written whole if its increments would exceed half
+  // of its size, or if it has --snapshot-increments increments. FALSE: every table is written
+  // whole.
   SnapshotInfo snapshot(1: bool incremental) throws (1: node.ServiceError failure)
 
   // Creates tables from snapshots, either all of them or none. Returns when the tables are durable,

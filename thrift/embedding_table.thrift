@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Embedding tables: servers keep their rows, look them up, pool them into bags and update them in
-// place. Ids on the wire are always global, with any sharding.
+// Embedding tables. A server keeps the rows of its tables, looks up rows, combines the rows of
+// bags, and updates rows in place. Ids on the wire are always global, with any sharding.
 
 include "tensor.thrift"
 include "node.thrift"
@@ -32,8 +32,8 @@ enum InitializerKind {
   NORMAL = 3
 }
 
-// The initial values of the rows. The values of a row depend only on `seed` and its global id, so
-// they do not depend on the sharding.
+// The initial values of the rows. The values of a row depend only on `seed` and the global id of
+// the row, so they do not depend on the sharding.
 struct Initializer {
   1: InitializerKind kind
   2: optional double low
@@ -125,8 +125,8 @@ struct RowsWithLsns {
   2: required tensor.Tensor lsns
 }
 
-// A call that fails has no effect. A lookup sees each row as it was before or after an update,
-// never in between.
+// A call that fails has no effect. A lookup returns each row as it was before or after an update,
+// never a partly updated row.
 service EmbeddingTable {
   // Creates a table and initializes its rows. The call also succeeds if the table exists with the
   // same specification. A table on a device gives the same bits as a table on the CPU. If a device
@@ -157,10 +157,10 @@ service EmbeddingTable {
       throws (1: node.ServiceError failure)
 
   // Propagates gradients of pooled outputs back to the rows of their bags. With SUM, each row of a
-  // bag receives the bag's gradient, times its weight. With MEAN, it receives the gradient divided
-  // by the number of rows. With MAX, in each column the row that holds the maximum at the time of
-  // the push receives the gradient. Then each table takes one step, as in apply_row_gradients,
-  // however many gradients of the list name it.
+  // bag receives the gradient of the bag, times the weight of the row. With MEAN, each row receives
+  // the gradient divided by the number of rows. With MAX, the row that has the maximum of a column
+  // at the time of the push receives the gradient of this column. Then each table takes one step,
+  // as in apply_row_gradients, even if several gradients of the list name it.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 

@@ -102,6 +102,6 @@ service Memory {
   // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does, in which the server may
   // also place results of lookup_bags and lookup_rows, of tables on the device of
   // NodeInfo.lookup_device. Without such a segment, results of lookups are never in memory of a
-  // device. Results in host memory may come at any time.
+  // device. With such a segment, a result may still be in host memory.
   Segment open_lookup_segment(1: i64 bytes) throws (1: node.ServiceError failure)
 }

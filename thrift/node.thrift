@@ -85,12 +85,12 @@ struct DurabilityInfo {
   1: DurabilityPhase phase
   // The last command that has been replayed (RECOVERING) or that is on the disk (other phases).
   2: i64 lsn
-  // The last command to be replayed (RECOVERING), or the last one that was accepted (other phases).
+  // The last command to replay (RECOVERING), or the last command that was admitted (other phases).
   3: i64 end_lsn
   // RECOVERING: bytes of the snapshot and the log that were read. Other phases: bytes of the log
   // that were written since the start.
   4: i64 bytes
-  5: optional i64 end_bytes       // bytes of the snapshot and the log that are to be read
+  5: optional i64 end_bytes       // bytes of the snapshot and the log to read
   6: optional i64 remaining_ms    // estimated time until the end of the recovery
 }
 
@@ -121,13 +121,13 @@ service Node {
   list<MetricSummary> get_metrics(1: bool with_samples) throws (1: ServiceError failure)
   void clear_metrics() throws (1: ServiceError failure)
   // Reads the files of --tls-cert, --tls-key and --tls-ca again, as SIGHUP does. Open connections
-  // are not affected. INVALID_ARGUMENT: a file cannot be used, and the old files stay in force; or
-  // the server does not use encryption.
+  // are not affected. INVALID_ARGUMENT: a file cannot be used, and the old files stay in force. The
+  // code is the same if the server does not use encryption.
   void reload_certificates() throws (1: ServiceError failure)
   // Reads the files of --access-file and --token-file again, as SIGHUP does. The new rules apply
   // from the next call of each connection. INVALID_ARGUMENT: a file cannot be used (the message
-  // names file, line and reason), and the old rules and tokens stay in force; or the server has
-  // neither file.
+  // names file, line and reason), and the old rules and tokens stay in force. The code is the same
+  // if the server has neither file.
   void reload_access() throws (1: ServiceError failure)
   // Sets the least severe level that the log records, for all areas or by area, in the form of
   // --log-level: "info,server=debug". Returns the previous levels in the same form.

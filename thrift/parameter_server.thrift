@@ -28,8 +28,8 @@ struct Model {
 }
 
 // Restarts. A server with a data directory keeps the model, the optimizer's state, the replies of
-// the last updates and the push ids, as its --durability says. The modes are those of
-// DurabilityMode (embedding_table.thrift), whose rules for a push apply to an update. With COMMIT,
+// the last updates and the push ids, according to --durability. The modes are those of
+// DurabilityMode (embedding_table.thrift). Its rules for a push apply to an update. With COMMIT,
 // the replies of init_model, reset_state and update_and_fetch_model mean that the command is on the
 // disk. With INTERVAL, a crash may undo the updates of the last interval. With NONE, a restarted
 // server has the model and the push ids of its last snapshot, or no model. Rounds of
@@ -50,8 +50,9 @@ service ParameterServer {
   //              must be the same for every trainer of the round.
   //
   // If a trainer sends the same bytes again, it receives the same reply while the server remembers
-  // the batch, and STALE later. Other bytes for the same round are INVALID_ARGUMENT.
-  // DEADLINE_EXCEEDED: the round's deadline passed before all trainers had contributed.
+  // the batch. Later, the call fails with STALE. Other bytes for the same round fail with
+  // INVALID_ARGUMENT. DEADLINE_EXCEEDED: the round's deadline passed before all trainers had
+  // contributed.
   tensor.Gradient average_gradient(1: i32 trainer, 2: i64 batch, 3: i32 param_loc, 4: tensor.Gradient gradient)
       throws (1: node.ServiceError failure)
 
@@ -86,8 +87,8 @@ service ParameterServer {
   //   version    the model version that the gradients were computed on, or 0 if unknown. STALE: it
   //              is older than the newest version by more than --max-staleness.
   //
-  // A trainer contributes to an update once. A repeat of the same bytes waits with the first call.
-  // Other bytes are INVALID_ARGUMENT.
+  // A trainer contributes to an update once. A repeat of the same bytes waits together with the
+  // first call. Other bytes fail with INVALID_ARGUMENT.
   Model update_and_fetch_model(1: i32 trainer, 2: list<tensor.Tensor> gradients, 3: tensor.PushId push, 4: i64 version)
       throws (1: node.ServiceError failure)
 }

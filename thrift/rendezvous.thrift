@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A key-value store for the processes of a job. They find each other's addresses in it, and the
-// members of a process group exchange connection data and NCCL ids through it.
+// A key-value store for the processes of a job. The processes find the addresses of other processes
+// in the store. The members of a process group also exchange connection data and NCCL ids through
+// the store.
 
 include "tensor.thrift"
 include "node.thrift"

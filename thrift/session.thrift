@@ -18,10 +18,10 @@ namespace rs thriftps
 namespace netstd ThriftPS
 
 service Session {
-  // Later calls of this connection have the principal of the token ("token:NAME"), in place of that
-  // of a certificate or a Unix socket. UNAUTHENTICATED: the server does not know the token; after
-  // the third such failure it closes the connection. UNAVAILABLE: the server has no token file, or
-  // it is not a ThriftPS server but another server that serves the plugin.
+  // Later calls of this connection have the principal of the token ("token:NAME"), instead of the
+  // principal of its certificate or Unix socket. UNAUTHENTICATED: the server does not know the
+  // token; after the third such failure it closes the connection. UNAVAILABLE: the server has no
+  // token file, or it is not a ThriftPS server but another server that serves the plugin.
   void authenticate(1: string token) throws (1: node.ServiceError failure)
 
   // Sets the context of the later calls of this connection, and replaces an earlier context. Known

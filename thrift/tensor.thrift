@@ -87,10 +87,10 @@ enum OptimizerKind {
   FTRL = 5              // uses weight_decay, l1, l2, beta
 }
 
-// Parameters of an update rule. The default of an absent field is that of the same optimizer in
-// PyTorch. ROWWISE_ADAGRAD has the defaults of ADAGRAD, FTRL those of the paper that defines it. A
-// field that the kind does not use must be absent or 0. The server adds weight_decay x value to the
-// gradient.
+// Parameters of an update rule. An absent field has the default of the same optimizer in PyTorch.
+// ROWWISE_ADAGRAD has the defaults of ADAGRAD, and FTRL has the defaults of the paper that defines
+// it. A field that the kind does not use must be absent or 0. The server adds weight_decay x value
+// to the gradient.
 struct Optimizer {
   1: OptimizerKind kind
   2: required double learning_rate

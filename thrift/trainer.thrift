@@ -30,8 +30,8 @@ struct ServerAddress {
 }
 
 // One training pass of one trainer. Names of classes and functions are keys of the registries that
-// `parameter_server --list` prints. An unknown name is INVALID_ARGUMENT, and the message lists the
-// known ones.
+// `parameter_server --list` prints. An unknown name fails with INVALID_ARGUMENT, and the message
+// lists the known names.
 struct TrainSpec {
   // Prefix of the rendezvous keys of this pass. Every pass must have a prefix of its own.
   1: required string pass_name
@@ -73,7 +73,7 @@ struct TrainSpec {
   27: optional string device
   // Buckets travel to parameter servers in pieces of about this many bytes, each in a round of its
   // own, so that a server receives one piece while it returns another. 0 (the default): whole
-  // buckets. Must be the same for every trainer: with different sizes, rounds would not match.
+  // buckets. The value must be the same for every trainer; otherwise rounds would not match.
   28: optional i64 piece_bytes
 }
 
