@@ -83,12 +83,14 @@ enum DurabilityPhase {
 
 struct DurabilityInfo {
   1: DurabilityPhase phase
-  // The last command that has been replayed (RECOVERING) or that is on the disk (other phases).
+  // RECOVERING and FAILED: the last command that has been replayed. Other phases: the last command
+  // that is on the disk.
   2: i64 lsn
-  // The last command to replay (RECOVERING), or the last command that was admitted (other phases).
+  // RECOVERING and FAILED: the last command to replay. Other phases: the last command that was
+  // admitted.
   3: i64 end_lsn
-  // RECOVERING: bytes of the snapshot and the log that were read. Other phases: bytes of the log
-  // that were written since the start.
+  // RECOVERING and FAILED: bytes of the snapshot and the log that were read. Other phases: bytes of
+  // the log that were written since the start.
   4: i64 bytes
   5: optional i64 end_bytes       // bytes of the snapshot and the log to read
   6: optional i64 remaining_ms    // estimated time until the end of the recovery
