@@ -19,8 +19,8 @@ gint64 tps_snapshot_folder_get_lsn (const gchar *name);
  * g_strfreev(). A missing folder has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Sets `is_complete` to TRUE if there is a complete snapshot of this name in `folder`. FALSE with an
- * error of the disk: that is unknown. */
+/* Sets `is_complete` to TRUE if there is a complete snapshot of this name in `folder`. FALSE with
+ * an error of the disk: that is unknown. */
 gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name,
                                   gboolean *is_complete, GError **error);
 
