@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Matrix products without OpenBLAS. The test is linked so that its own function takes the place of
- * tps_module_open() (--wrap, see BUILD). */
+/* Matrix products without OpenBLAS. The linker replaces tps_module_open() by the function below
+ * (--wrap, see BUILD). */
 
 #include "runtime/device/cpu/kernels/blas.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t N = 80;
 
-/* [N, N], of small integers, so that sums are exact. */
+/* Returns an N x N matrix of small integers, so that sums are exact. */
 std::vector<float>
 square (int step)
 {

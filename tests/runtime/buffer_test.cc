@@ -31,8 +31,8 @@ TEST (Buffer, IsAlignedAndAsLargeAsAskedFor)
     }
 }
 
-// AMD's Zen 3 copies at a tenth of the speed if the destination lies 1 to 31 bytes after the source
-// modulo the page size. Other memory begins near the start of a page, and so do huge pages.
+// AMD's Zen 3 copies at a tenth of its speed if the destination lies 1 to 31 bytes after the source
+// modulo the page size. Other memory begins near the start of a page, as do huge pages.
 TEST (BufferPool, LargeBuffersAreFarFromTheStartOfAPage)
 {
   TpsBufferPool *pool = tps_buffer_pool_new (NULL, NULL, 1 << 30);
@@ -95,7 +95,7 @@ TEST (Buffer, CopiesWhatItIsGivenWhateverItsSize)
     }
 }
 
-/* The releasing thread keeps it for reuse; two buffers never share memory. */
+/* The releasing thread keeps a buffer for reuse. Two buffers must never share memory. */
 TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
 {
   std::vector<std::thread> threads;
@@ -141,7 +141,7 @@ TEST (BufferPool, ReusesWhatCameBack)
   tps_buffer_unref (third);
 }
 
-/* A buffer that is reused no longer counts as kept. */
+/* A buffer that is in use again must not count as kept. */
 TEST (BufferPool, ReusesAsLongAsItIsUsed)
 {
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 8192);
@@ -150,13 +150,13 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
   for (int i = 0; i < 100; i++)
     {
       TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 8192);
-      /* must not get the memory of the first one */
+      /* must not get the memory of the first buffer */
       TpsBuffer *other = tps_buffer_pool_try_get (pool, 8192);
 
       EXPECT_TRUE (i == 0 || tps_buffer_get_data (buffer) == data) << i;
       data = tps_buffer_get_data (buffer);
       tps_buffer_unref (buffer);
-      tps_buffer_unref (other); /* beyond the limit of kept bytes */
+      tps_buffer_unref (other); /* freed, because it exceeds the limit of kept bytes */
     }
 }
 
@@ -225,7 +225,8 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
       tps_buffer_unref (second);
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10);
 
-      /* Another pool's memory in the same budget, and another size here. */
+      /* A charge of a sibling budget must free a kept buffer, and so must a buffer of another
+       * size. */
       EXPECT_TRUE (tps_budget_charge (tables, 36 << 10, nullptr));
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10) << "it fits";
       EXPECT_TRUE (tps_budget_charge (tables, 4 << 10, nullptr));
@@ -295,8 +296,8 @@ TEST (BufferPool, BuffersOutliveTheCallersReference)
   tps_buffer_unref (buffer);
 }
 
-// Random sizes, kept and released in random order: no buffer overlaps another, and the count is
-// right at the end.
+// Keeps and releases buffers of random sizes in random order. No buffer may overlap another, and
+// the count must be right at the end.
 TEST (BufferPool, KeepsItsBooksUnderRandomUse)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 8 << 20);
@@ -361,7 +362,7 @@ TEST (BufferPool, IsSharedByThreads)
 
 constexpr gsize MIN_BYTES = 64 << 10;
 
-/* Provides its own blocks, and refuses on request. */
+/* A source of memory that refuses on request. */
 struct Source
 {
   std::atomic<int> n_asked { 0 };
@@ -407,7 +408,7 @@ struct Source
   }
 };
 
-/* Holds up to `n` buffers of a size at a time, and writes to all of each. */
+/* Holds `n` buffers of a size at the same time, and writes to all bytes of each. */
 void
 use (TpsBufferPool *pool, gsize n_bytes, int n)
 {
@@ -477,7 +478,7 @@ TEST (BufferPoolWithSource, WarnsOnceOfARefusalAndGoesOnWithTheHeap)
   use (pool, 2 << 20, 1);
   std::string said = testing::internal::GetCapturedStderr ();
 
-  EXPECT_EQ (source.n_asked, 2); /* for 4 MiB, and then for 2 */
+  EXPECT_EQ (source.n_asked, 2); /* for 4 MiB, and then for 2 MiB */
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 0u);
   gsize first = said.find ("no locked memory");
   EXPECT_NE (first, std::string::npos) << said;

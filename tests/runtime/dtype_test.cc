@@ -30,7 +30,7 @@ float_of (uint32_t bits)
   return value;
 }
 
-// The value of the bits of a half float, computed from the definition.
+// Returns the value of a half float with these bits, computed from the definition.
 double
 half_value (uint16_t bits)
 {

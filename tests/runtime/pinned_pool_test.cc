@@ -33,7 +33,7 @@ protected:
   TpsBufferPool *pool_ = nullptr;
 };
 
-/* This device ends the process on an operation on host memory that is not page-locked. */
+/* The fake device ends the process if an operation uses host memory that is not page-locked. */
 TEST_F (PinnedPool, LargeBuffersAreWhatTheDeviceWorksOn)
 {
   g_autoptr (TpsBuffer) buffer = Get (device_, TPS_PINNED_MIN_BYTES);

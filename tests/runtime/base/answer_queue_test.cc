@@ -9,7 +9,7 @@
 
 namespace {
 
-/* A call with an action at its reply, which also frees it. */
+/* A call whose reply frees it and then runs `done`. */
 struct Call
 {
   TpsAnswer answer;

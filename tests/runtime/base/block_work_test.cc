@@ -12,7 +12,7 @@
 
 namespace {
 
-/* Work whose blocks count their runs. */
+/* Work that counts the runs of each block. */
 class Work
 {
 public:
@@ -91,7 +91,7 @@ TEST (BlockWork, SmallWorkIsDoneOnTheCallingThread)
   EXPECT_EQ (ran_on, std::this_thread::get_id ());
 }
 
-/* Helpers may start after all work is done and its memory is freed. */
+/* A helper may start after all work is done and the memory of the work is freed. */
 TEST (BlockWork, HelpersThatComeLateFindNothingToDo)
 {
   g_autoptr (TpsWorkerPool) pool = tps_worker_pool_new ("test", 2);

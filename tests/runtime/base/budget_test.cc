@@ -130,7 +130,8 @@ TEST_F (BudgetTest, ChargesThatNeverFitAreRefusedForGood)
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
   g_clear_error (&error);
 
-  /* Both exhausted and too small: the first must not hide the second. */
+  /* The budget is exhausted, and the charge exceeds its limit. The error must report the permanent
+   * cause. */
   ASSERT_TRUE (tps_budget_charge (unlimited, 40, nullptr));
   ASSERT_FALSE (tps_budget_charge (unlimited, 101, &error));
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
@@ -322,7 +323,7 @@ TEST_F (BudgetTest, ALimitMayChangeWhileMoreIsHeld)
   tps_budget_set_max (small, 0);
   EXPECT_TRUE (tps_budget_charge (small, 80, nullptr));
   EXPECT_FALSE (tps_budget_charge (small, 1, nullptr));
-  EXPECT_EQ (tps_budget_get_n_refused (small), 1u); /* the parent has refused */
+  EXPECT_EQ (tps_budget_get_n_refused (small), 1u); /* the parent refused */
   EXPECT_EQ (tps_budget_get_n_refused (process), 1u);
   tps_budget_release (small, 100);
 }

@@ -21,7 +21,7 @@ protected:
     ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
   }
 
-  // Uses a thread of its own, because the affinity ends with the thread.
+  // Uses its own thread, because the affinity ends with the thread.
   guint
   CountWhereOnly (const cpu_set_t &cores)
   {

@@ -85,8 +85,7 @@ TEST (Counters, OfManyThreadsAddUp)
   EXPECT_EQ (ReadNumber (counters, "calls_total"), 120000);
 }
 
-// Peers choose names of tables. Names beyond the limit are counted together, and codes stay
-// separate.
+// Peers choose the names of tables. All names beyond the limit share one series for each code.
 TEST (Counters, BeyondTheBoundAreCountedAsOther)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();
@@ -123,7 +122,7 @@ TEST (Counters, AValueNamedOtherHasASeriesOfItsOwn)
                                      "failures_total{table=\"(other)\",code=\"STALE\"} 2\n");
 }
 
-// A caller may count all further objects in one series, which it finds by its name.
+// A caller may count all further objects in one series and may request this series by its name.
 TEST (Counters, TheSeriesOfFurtherValuesMayBeUsedByName)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();
@@ -302,7 +301,7 @@ TEST (Bounds, AreAscendingSeconds)
   EXPECT_EQ (all[18], 60);
 }
 
-// An exporter's counters never decrease; spans belong to one run.
+// The counters of an exporter must never decrease, so a clear drops only the spans.
 TEST (Counters, OfMetricsOutliveClear)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);

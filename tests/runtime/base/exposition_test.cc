@@ -114,7 +114,7 @@ thriftps_waiting_seconds{what="b"} 0.00000002
 )");
 }
 
-// Only the parts that differ from the text format.
+// Checks only the parts that differ from the text format.
 TEST_F (ExpositionTest, OpenMetrics)
 {
   std::string text = Write (counters_, TPS_EXPOSITION_OPENMETRICS);
@@ -131,7 +131,7 @@ TEST_F (ExpositionTest, OpenMetrics)
   EXPECT_EQ (text.substr (text.size () - 6), "# EOF\n");
 }
 
-// The newest of each bucket; other formats have none.
+// OpenMetrics shows the newest exemplar of each bucket. The other formats show no exemplars.
 TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
 {
   TpsHistogram *histogram = tps_counters_use_histogram (counters_, &kDuration, "m", nullptr);
@@ -162,7 +162,7 @@ TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
   EXPECT_EQ (text.find ("trace_id", text.find ("method=\"none\"")), std::string::npos);
 }
 
-// A minimal protobuf message: fields by number, in order.
+// A minimal reader of a protobuf message: the fields by number, in order.
 struct Message
 {
   explicit Message (const std::string &bytes)
@@ -248,7 +248,7 @@ TEST_F (ExpositionTest, ProtobufOfNumbers)
   EXPECT_EQ (Message (Message (waiting.texts[4].at (0)).texts[2].at (0)).doubles[1].at (0), -1.5);
 }
 
-// Native buckets, identified by their numbers, must match the durations.
+// The numbers of the native buckets must match the durations.
 TEST_F (ExpositionTest, ProtobufOfHistograms)
 {
   std::map<std::string, Message> families = ReadFamilies (
@@ -314,7 +314,7 @@ TEST (ExpositionFormat, IsTheOneThatIsPreferred)
     { ";;;,,=;q=x", TPS_EXPOSITION_TEXT },
     { "application/openmetrics-text", TPS_EXPOSITION_OPENMETRICS },
     { "application/openmetrics-text;version=0.0.1", TPS_EXPOSITION_TEXT },
-    // Prometheus 2.42, without and with native histograms.
+    // The Accept headers of Prometheus 2.42, without and with native histograms.
     { "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
       "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
       TPS_EXPOSITION_OPENMETRICS },

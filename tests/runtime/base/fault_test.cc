@@ -23,7 +23,7 @@ plan_of (std::vector<const gchar *> specs)
   return plan;
 }
 
-/* One letter for each draw. */
+/* Returns one letter per draw: the action that the plan chose. */
 std::string
 draw (TpsFaultPlan *plan, int n, TpsFaultPoint point = TPS_FAULT_AT_REQUEST,
       const char *name = "EmbeddingTable:lookup_rows")
@@ -37,7 +37,7 @@ draw (TpsFaultPlan *plan, int n, TpsFaultPoint point = TPS_FAULT_AT_REQUEST,
 
 } // namespace
 
-/* The first test, since each event has a rate. */
+/* Must stay the first test, because the rate limit of an event suppresses its later records. */
 TEST (Fault, IsLogged)
 {
   thriftps_test::TraceCapture log;

@@ -42,7 +42,7 @@ make_sparse (std::vector<gint64> ids)
   return gradient;
 }
 
-/* The message of the refusal; "" if there is none. Clears the gradient. */
+/* Returns the message of the refusal, or "" if the gradient is accepted. Clears the gradient. */
 std::string
 refusal (TpsGradient gradient)
 {

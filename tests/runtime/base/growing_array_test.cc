@@ -92,7 +92,7 @@ limit_address_space (rlim_t n_more)
   ASSERT_EQ (setrlimit (RLIMIT_AS, &limit), 0);
 }
 
-/* Runs in a child process, and ends it with 0 if all is as it should be. */
+/* Runs in a child process. The exit status is 0 if every call behaves as documented. */
 [[noreturn]] void
 run_out_of_memory ()
 {

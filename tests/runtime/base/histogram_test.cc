@@ -53,7 +53,7 @@ IsEqual (const TpsHistogramCounts *a, const TpsHistogramCounts *b)
          && std::equal (a->buckets, a->buckets + TPS_HISTOGRAM_BUCKETS, b->buckets);
 }
 
-// Every duration is in the bucket whose bounds enclose it: around all bounds, and at random.
+// The bucket of every duration must enclose it. Tries durations around all bounds and at random.
 TEST (Histogram, BucketsAreThePowersOfThe32ndRootOfTwo)
 {
   std::mt19937_64 random (1);
@@ -155,8 +155,8 @@ TEST (Histogram, OfNothingHasNoQuantiles)
   tps_histogram_free (nullptr);
 }
 
-// The requirements of exporters: counts below any bound never decrease, and are exact except for
-// durations within 1.1 % of the bound.
+// Exporters require that counts below a bound never decrease with the bound. The counts are exact
+// except for durations within 1.1 % of the bound.
 TEST (Histogram, CountsBelowABoundAreThoseOfTheSamples)
 {
   std::mt19937_64 random (3);
@@ -236,7 +236,7 @@ TEST (Histogram, OfManyThreadsAddsUp)
   EXPECT_EQ (Read (histogram)->sum_ns, guint64 { kThreads } * kDurations * (kDurations + 1) / 2);
 }
 
-// New histograms reuse cells of freed ones, and must find them empty.
+// A new histogram reuses the cells of freed ones, and must find them empty.
 TEST (Histogram, BeginsEmpty)
 {
   for (int i = 0; i < 1000; i++)

@@ -82,7 +82,8 @@ TEST (GroupLimit, Version1HasTheMemoryControllersPath)
   EXPECT_EQ (root.limit (), 8000u);
 }
 
-/* In a container the path is the host's, the mount the container's. */
+/* In a container, the path is relative to the host's hierarchy, but the mount shows the
+ * container's. */
 TEST (GroupLimit, APathThatIsNotThereLeavesTheMount)
 {
   Root root;

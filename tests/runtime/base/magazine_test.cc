@@ -36,7 +36,7 @@ Destroy (gpointer object)
   delete static_cast<Object *> (object);
 }
 
-// A kind for each test, so that a test never sees objects in the depot of another.
+// Each test has its own depot and magazine, so that it never receives the objects of another test.
 #define KIND(name)                                  \
   TpsDepot name##_depot = TPS_DEPOT_INIT (Destroy); \
   thread_local TpsMagazine name##_magazine
@@ -76,7 +76,7 @@ TEST (Magazine, KeepsOnlySoMany)
     EXPECT_LE (n_alive - before, kKeeps ? TPS_MAGAZINE_OBJECTS + TPS_DEPOT_OBJECTS : 0);
     EXPECT_GE (n_alive - before, kKeeps ? TPS_DEPOT_OBJECTS : 0);
   }).join ();
-  // the thread's own objects were freed with it
+  // The end of the thread has freed the objects of its magazine.
   EXPECT_EQ (n_alive - before, kKeeps ? TPS_DEPOT_OBJECTS : 0);
 }
 
@@ -90,8 +90,8 @@ TEST (Magazine, GoesWithItsThread)
   EXPECT_EQ (n_alive, before);
 }
 
-// One thread only allocates objects, the other only frees them: surplus objects of the second serve
-// the first.
+// One thread only allocates objects, and the other only frees them. The surplus objects of the
+// second thread must serve the first.
 TEST (Magazine, PassesObjectsFromThreadsThatFreeToThreadsThatMake)
 {
   int before = n_alive;

@@ -27,7 +27,7 @@ protected:
     tps_metrics_unref (metrics);
   }
 
-  /* "type,name" of all summaries in order. */
+  /* Returns "type,name" of all summaries, in order. */
   std::vector<std::string>
   names ()
   {
@@ -130,13 +130,13 @@ TEST_F (MetricsTest, KeepsTheNewestAndCountsAll)
 
       tps_metrics_record_start (metrics, "t", key.c_str (), "n", NULL);
       now += 1000000;
-      if (i != 3) /* one that never ends is dropped as well */
+      if (i != 3) /* span 3 never ends; it is dropped as well */
         tps_metrics_record_end (metrics, "t", key.c_str (), NULL);
     }
   tps_metrics_record (metrics, "t", "n", 77);
   g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, TRUE);
   const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[0];
-  EXPECT_EQ (summary->count, n); /* one did not end, one was recorded without a key */
+  EXPECT_EQ (summary->count, n); /* one span did not end; one sample has no key */
   EXPECT_EQ (summary->n_samples, (guint) TPS_METRICS_MAX_SAMPLES);
   EXPECT_EQ (summary->samples_ms[0], 1);
   EXPECT_EQ (summary->samples_ms[TPS_METRICS_MAX_SAMPLES - 1], 77);
@@ -154,7 +154,7 @@ TEST_F (MetricsTest, SamplesComeOnlyWhereAskedFor)
   EXPECT_EQ (summary->n_samples, 1u);
 }
 
-/* Values from numpy 1.24 (percentile, linear) and Python's statistics. */
+/* The expected values are from numpy 1.24 (percentile, linear) and Python's statistics. */
 TEST (MetricSummary, AgreesWithNumpyAndStatistics)
 {
   const gdouble values[] = { 3.5, 1.25, 9, 4, 4, 0.5, 7.75 };
@@ -238,8 +238,7 @@ TEST (Metrics, SummariesAreMadeAgainOnlyAfterAChange)
   EXPECT_EQ (cleared->len, 0u);
 }
 
-/* The ring wraps: old unfinished spans and finished ones are dropped in the order of their
- * start. */
+/* The ring wraps. Unfinished and finished spans are dropped in the order of their start. */
 TEST (Metrics, KeepsTheNewestInOrderWhileTheRingTurns)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);

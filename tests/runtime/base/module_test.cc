@@ -36,7 +36,7 @@ TEST (Module, AVariableNamesTheOnlyPathOrNone)
   EXPECT_THAT (list_paths (), ElementsAre ("libx.so"));
 }
 
-/* The part that runs as an installed program. */
+/* Not a test: LiesBesideTheProgramOrInLibThriftps runs it in a copy of this program. */
 TEST (Module, DISABLED_PrintPaths)
 {
   for (const std::string &path : list_paths ())

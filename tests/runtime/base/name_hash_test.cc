@@ -10,7 +10,7 @@
 
 namespace {
 
-/* The bytes of a name alone count: not those behind it, and not its address. */
+/* The hash depends only on the bytes of the name, not on the bytes behind it or on its address. */
 TEST (NameHash, equalNamesHaveEqualHashes)
 {
   const std::string name = "EmbeddingTable:lookup_rows_with_lsns";
@@ -39,7 +39,7 @@ TEST (NameHash, eachByteOfANameCounts)
       }
 }
 
-/* A hash of 32 bits has 1.2 collisions among 100,000 random names. */
+/* A random hash of 32 bits has 1.2 collisions on average among 100,000 names. */
 TEST (NameHash, similarNamesDiffer)
 {
   std::set<guint> hashes;

@@ -11,9 +11,9 @@
 
 namespace thriftps_test {
 
-// While it exists, its thread and the threads and processes that this thread starts run on one
-// core. It is a random one, so that tests that run at the same time seldom share it. (In sandboxes
-// they have the same process id.)
+// Restricts its thread, and the threads and processes that this thread starts, to one core during
+// its lifetime. The core is random, so that concurrent tests seldom share it. (The process id
+// cannot choose it, because tests in sandboxes have the same process id.)
 class OneCore
 {
 public:

@@ -80,7 +80,7 @@ Table ()
 
 using Lines = std::vector<std::pair<const char *, const char *>>;
 
-// The values, or the error.
+// Returns the parsed values as text, or the error message.
 std::string
 Parse (std::vector<const char *> argv, const Lines &file = {})
 {

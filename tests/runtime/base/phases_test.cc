@@ -58,7 +58,7 @@ TEST_F (PhasesTest, workInDetailHasAllItsPhasesAndTheyAddUp)
   now_ns += 1;
   tps_phases_enter (&phases_, TPS_PHASE_APPLY);
   now_ns += 20;
-  tps_phases_enter (&phases_, TPS_PHASE_APPLY); /* the same one goes on */
+  tps_phases_enter (&phases_, TPS_PHASE_APPLY); /* the same phase continues */
   tps_phases_enter_long (&phases_, TPS_PHASE_WAIT);
   now_ns += 300;
   tps_phases_enter_long (&phases_, TPS_PHASE_APPLY);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Readers of counters and gauges, for tests.
+// Functions that read counters and gauges, for tests.
 
 #pragma once
 
@@ -23,8 +23,8 @@ ForEachNumber (TpsCounters *counters, Func func)
       func (*families[i].family, g_array_index (families[i].samples, TpsSample, j));
 }
 
-// The sum of the series of a family that have this value for one of their labels (NULL = all
-// series); -1 if there is none.
+// Returns the sum over the series of a family that have `value` as their first or second label
+// (NULL = all series), or -1 if there is no such series.
 inline gint64
 ReadNumber (TpsCounters *counters, const char *name, const char *value = nullptr)
 {
@@ -38,7 +38,7 @@ ReadNumber (TpsCounters *counters, const char *name, const char *value = nullptr
   return sum;
 }
 
-// A line for each number.
+// Returns one line per number.
 inline std::string
 ListNumbers (TpsCounters *counters)
 {

@@ -63,7 +63,7 @@ TEST_F (SlabTest, RecordsAreZeroAndAligned)
     }
 }
 
-// Against a set of records, each of which is filled with a byte of its own.
+// Fills each record with its own byte, and checks this byte before the record is returned.
 TEST_F (SlabTest, RecordsNeverOverlap)
 {
   std::mt19937 dice (1);
@@ -105,7 +105,7 @@ TEST_F (SlabTest, ReusesFreeRecordsBeforeItGrows)
   Give (even);
 }
 
-// The pattern of clients of a push window: the oldest ones go first.
+// Clients of a push window are dropped in this order: the oldest records first.
 TEST_F (SlabTest, FreesChunksWithTheirLastRecords)
 {
   std::vector<gpointer> records = Take (100000);

@@ -14,12 +14,12 @@
 namespace {
 
 const size_t kMin = tps_tuning_get ()->stream_bytes;
-// from this size on several threads take part
+// From this size on, several threads copy.
 const size_t kShared = tps_tuning_get ()->shared_stream_bytes;
-constexpr size_t kGuard = 256; // around the copied bytes; a copy starts anywhere in it
+constexpr size_t kGuard = 256; // bytes around the copied range; a copy may start anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 
-// The parameter is `stream_pages`, so that both orders run on every processor.
+// The parameter is `stream_pages`, so that every processor tests both orders of the copy.
 class StreamCopyTest : public testing::TestWithParam<size_t>
 {
 protected:

@@ -31,7 +31,7 @@ protected:
         g_file_set_contents (path_.c_str (), text.data (), (gssize) text.size (), nullptr));
   }
 
-  // The message of the refusal; empty if the file is read.
+  // Returns the message of the refusal, or "" if the file is read.
   std::string
   Refusal (const std::string &path, gsize max_bytes)
   {
@@ -75,7 +75,7 @@ TEST_F (TextFile, aSparseFileOfAnySizeIsRefused)
   EXPECT_EQ (Refusal (path_, 1 << 20), "it is larger than 1 MiB");
 }
 
-// The FIFO has no writer. Before, the call did not return.
+// The FIFO has no writer, so a blocking open would never return.
 TEST_F (TextFile, onlyRegularFilesAreRead)
 {
   const std::string fifo = testing::TempDir () + "fifo", name = testing::TempDir () + "socket";
@@ -85,7 +85,7 @@ TEST_F (TextFile, onlyRegularFilesAreRead)
   unlink (fifo.c_str ());
   unlink (name.c_str ());
   ASSERT_EQ (mkfifo (fifo.c_str (), 0600), 0);
-  // The name of the folder may be longer than an address.
+  // The folder's path may be longer than a socket address, so the test binds a relative name.
   ASSERT_EQ (chdir (testing::TempDir ().c_str ()), 0);
   g_strlcpy (address.sun_path, "socket", sizeof address.sun_path);
   ASSERT_EQ (bind (server, (const struct sockaddr *) &address, sizeof address), 0);

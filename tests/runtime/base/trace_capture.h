@@ -30,7 +30,7 @@ public:
   TraceCapture (const TraceCapture &) = delete;
   TraceCapture &operator= (const TraceCapture &) = delete;
 
-  // Every record emitted before the call, as "LEVEL event key=value ...".
+  // Returns every record emitted before the call, as "LEVEL event key=value ...".
   std::vector<std::string>
   Lines ()
   {
@@ -39,7 +39,7 @@ public:
     return lines_;
   }
 
-  // The records of one event.
+  // Returns the records of one event.
   std::vector<std::string>
   Lines (const std::string &event)
   {
@@ -63,7 +63,7 @@ public:
   }
 
 private:
-  // Call with the lock held.
+  // The caller must hold the lock.
   std::vector<std::string>
   Find (const std::string &event)
   {

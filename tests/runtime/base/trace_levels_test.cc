@@ -92,7 +92,7 @@ TEST (TraceLevels, RefusesWhatItCannotRead)
   EXPECT_THAT (Refusal (many), HasSubstr ("more than 32 areas"));
 }
 
-// Events as the files of two folders would declare them.
+// These events look like events that files of two folders declare.
 TpsTraceEvent net_event = { "net", TPS_TRACE_DEBUG, "plugin/net/x.c", 0, 0, 0 };
 TpsTraceEvent log_event = { "log", TPS_TRACE_WARNING, "runtime/server/log/x.c", 0, 0, 0 };
 
@@ -129,7 +129,7 @@ TEST (TraceLevels, AnEventKnowsTheFolderThatDeclaresIt)
   EXPECT_TRUE (tps_trace_is_wanted (&here)) << here.file;
 }
 
-// Threads emit while the levels change: each record must be permitted by one of the levels.
+// Threads emit while the levels change. Each emission must be safe, and the last levels must apply.
 TEST (TraceLevels, ChangeWhileThreadsEmit)
 {
   TraceCapture capture;

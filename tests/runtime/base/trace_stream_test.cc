@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Lines of JSON, and the targets of lines: files that are reopened, and the journal.
+// Records as JSON lines, and the targets of lines: reopened files and the journal.
 
 #include "runtime/base/trace_stream.h"
 
@@ -31,7 +31,7 @@ ToJson (const std::vector<TpsTraceField> &fields, const TpsTraceOrigin *origin =
   return line->str;
 }
 
-// The text of field "v" according to a JSON parser; "" for a line that is not JSON.
+// Returns the text of field "v" according to a JSON parser, or "" if the line is not JSON.
 std::string
 RoundTrip (const std::string &text)
 {

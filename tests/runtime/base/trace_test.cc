@@ -71,7 +71,7 @@ TEST (Trace, EachEventHasARateAndTellsWhatWasSuppressed)
   EXPECT_EQ (n_lines + (after.n_suppressed - before.n_suppressed), 100000u);
   tps_trace (&rare, tps_field_int ("i", 0));
   EXPECT_EQ (capture.Lines ("rare").size (), 1u);
-  flood.used_until_ns = 0; // the rate recovers with time
+  flood.used_until_ns = 0; // simulates the recovery of the rate over time
   flood.n_suppressed = 7;
   tps_trace (&flood, tps_field_int ("i", 1));
   tps_trace (&flood, tps_field_int ("i", 2));
@@ -80,7 +80,7 @@ TEST (Trace, EachEventHasARateAndTellsWhatWasSuppressed)
   EXPECT_EQ (lines.back (), "info flood i=2");
 }
 
-// A sink that is stuck until it is released.
+// A sink that blocks until it is released.
 class StuckSink
 {
 public:
@@ -138,7 +138,7 @@ TEST (Trace, AStuckSinkDelaysNobodyAndDropsAreCounted)
   tps_trace_get_stats (&before);
   for (int i = 0; i < n_events; i++)
     {
-      TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_INFO); // no rate
+      TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_INFO); // no rate limit yet
       tps_trace (&event, tps_field_text ("text", text.c_str ()));
     }
   tps_trace_get_stats (&after);
@@ -234,8 +234,8 @@ KeepFields (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoin
   return G_LOG_WRITER_HANDLED;
 }
 
-// A host's writer receives the records without any configuration, and an error is not a fatal
-// warning.
+// Without any configuration, the log writer of the host receives the records. A record of level
+// error must not become a fatal warning.
 TEST (TraceDefault, IsTheStructuredLogOfTheHost)
 {
   TpsTraceEvent lost = TPS_TRACE_EVENT ("device_lost", TPS_TRACE_ERROR);

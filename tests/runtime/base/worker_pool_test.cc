@@ -16,7 +16,7 @@
 
 namespace {
 
-/* The pool's clock. (runtime/base/sync.h is C only.) */
+/* The pool's clock. */
 gint64
 now_ns ()
 {
@@ -26,7 +26,7 @@ now_ns ()
   return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Opens once. */
+/* A gate that opens once. */
 class Gate
 {
 public:
@@ -148,7 +148,7 @@ TEST (WorkerPool, ThreadsRunAtTheSameTime)
   Gate gate;
 
   tps_worker_pool_submit (pool, Gate::wait_for_it,
-                          &gate); /* blocks one thread until the other opens */
+                          &gate); /* blocks one thread until the other opens the gate */
   tps_worker_pool_submit (pool, Gate::open_it, &gate);
   tps_worker_pool_free (pool);
 }
@@ -192,7 +192,7 @@ TEST (WorkerPool, SaysHowManyJobsWaitInEachLane)
   tps_job_queue_submit (queue, Gate::wait_for_it, nullptr, &gate);
   EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 1u);
   EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 2u);
-  tps_job_queue_cancel (queue); /* a cancellation is a short job */
+  tps_job_queue_cancel (queue); /* a cancelled job becomes a short job */
   EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 2u);
   EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 1u);
   gate.open ();
@@ -234,7 +234,7 @@ TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
   Numbered late = { &order, 2 }, early = { &order, 1 };
   Gate holds, last;
 
-  /* The timer thread is blocked until both are due. */
+  /* The timer thread is blocked until both timers are due. */
   tps_worker_pool_add_timer (pool, 0, Gate::wait_for_it, &holds);
   tps_worker_pool_add_timer (pool, now + 3000000, Gate::open_it, &last);
   EXPECT_NE (tps_worker_pool_add_timer (pool, now + 2000000, append, &late), 0u);
@@ -253,7 +253,7 @@ TEST (WorkerPool, TimersDoNotWaitForWorkers)
 
   tps_worker_pool_submit (pool, Gate::wait_for_it, &holds);
   tps_worker_pool_add_timer (pool, now_ns () + 1000000, Gate::open_it, &timer);
-  timer.wait (); /* while the only worker is blocked */
+  timer.wait (); /* The only worker is blocked meanwhile. */
   holds.open ();
   tps_worker_pool_free (pool);
 }
@@ -295,7 +295,7 @@ TEST (WorkerPool, CancelledTimersNeverRun)
   later.wait ();
   EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, ran));
   tps_worker_pool_add_timer (pool, G_MAXINT64, count,
-                             &n); /* not due when the pool ends: never runs */
+                             &n); /* not due when the pool ends, so it never runs */
   tps_worker_pool_free (pool);
   EXPECT_EQ (n, 0);
 }
@@ -406,12 +406,12 @@ TEST (JobQueue, OwnersTakeTurnsAndThePoolsJobsComeEveryOther)
   for (int i = 10; i < 13; i++)
     tps_worker_pool_submit (held.pool, append, &jobs[(size_t) i]);
   held.release_and_free ();
-  /* The pool's own jobs: 10, 11, 12; the modest owner's: 8, 9. The blocking job was the pool's, so
-   * an owner's is next. */
+  /* Jobs 10 to 12 are the pool's own, and jobs 8 and 9 belong to the modest owner. The first job to
+   * run, the blocking one, was the pool's, so an owner's job is next. */
   EXPECT_EQ (order, (std::vector<int> { 0, 10, 8, 11, 1, 12, 9, 2, 3, 4, 5, 6, 7 }));
 }
 
-/* Groups take turns first, then the queues of each group. */
+/* Groups take turns first. Within a group, its queues take turns. */
 TEST (JobQueue, AGroupOfManyQueuesHasNoMoreTurnsThanAGroupOfOne)
 {
   HeldPool held;
@@ -460,7 +460,7 @@ TEST (JobQueue, ChangesItsGroupWithItsNextTurn)
   for (int i = 10; i < 13; i++)
     tps_job_queue_submit (staying, append, nullptr, &jobs[(size_t) i]);
   tps_job_queue_set_group (moving, nullptr);
-  tps_job_group_unref (crowd); /* the queue keeps it until its turn */
+  tps_job_group_unref (crowd); /* the queue keeps the group until its next turn */
   held.release_and_free ();
   EXPECT_EQ (order, (std::vector<int> { 0, 10, 1, 11, 2, 12 }));
 }
@@ -500,7 +500,7 @@ TEST (JobQueue, CancelDropsWhatHasNotBegun)
   tps_job_queue_submit (closed, Fate::run, nullptr, &must);
   tps_job_queue_cancel (closed);
   tps_job_queue_cancel (closed);
-  tps_job_queue_submit (closed, Fate::run, Fate::cancel, &of_closed); /* too late */
+  tps_job_queue_submit (closed, Fate::run, Fate::cancel, &of_closed); /* after the cancellation */
   tps_job_queue_submit (closed, Fate::run, nullptr, &must);
   EXPECT_EQ (of_closed.n_cancelled, 0) << "called back by cancel()";
   held.release_and_free ();
@@ -544,7 +544,7 @@ TEST (JobQueue, OutlivesItsOwnerAndThePool)
   tps_job_queue_unref (queue);
 }
 
-/* Many threads submit to and cancel many queues; every job ends exactly once. */
+/* Many threads submit jobs to many queues and cancel them. Every job must end exactly once. */
 TEST (JobQueue, EveryJobRunsOrIsCancelledOnce)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);

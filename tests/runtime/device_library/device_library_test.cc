@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Loading of libtps_cuda.so with fake drivers and libraries, none of which uses a GPU. */
+/* Loads libtps_cuda.so with fake drivers and fake libraries, none of which uses a GPU. */
 
 #include "runtime/device/device_library.h"
 
@@ -33,7 +33,7 @@ protected:
     tps_loaded_library_clear (&loaded);
   }
 
-  // Returns the summary.
+  // Loads the library and returns the summary.
   std::string
   load (const std::string &driver, const std::vector<std::string> &libraries)
   {
@@ -145,7 +145,7 @@ TEST_F (DeviceLibrary, NoPlaceToLookMeansTurnedOff)
   expect_nothing ();
 }
 
-// In this process the environment turns the library off, with or without a GPU.
+// In this process, the environment disables the library, with or without a GPU.
 TEST (Devices, AMissingCudaDeviceIsRefusedWithTheReasonAndTheCpuIsThere)
 {
   GError *error = nullptr;

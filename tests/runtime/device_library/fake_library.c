@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fake libtps_cuda.so: FAKE_ABI, FAKE_VERSION, FAKE_OPS_BYTES, and FAKE_DEVICES devices. */
+/* A fake libtps_cuda.so. Its build defines FAKE_ABI, FAKE_VERSION, FAKE_OPS_BYTES and
+ * FAKE_DEVICES. */
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"

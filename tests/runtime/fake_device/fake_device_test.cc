@@ -90,7 +90,7 @@ TEST_F (FakeDevice, EventsAreReachedWhenTheirStreamIsWaitedForAndNoSooner)
   g_autoptr (TpsBuffer) host = ops->alloc_host (device, sizeof (float), nullptr);
   double ms = -1;
 
-  EXPECT_TRUE (ops->event_query (event)); /* not recorded */
+  EXPECT_TRUE (ops->event_query (event)); /* never recorded, so it counts as reached */
   ops->fill (stream, TPS_DTYPE_FLOAT32, data (host), 1, 1);
   ops->event_record (event, stream);
   ops->fill (stream, TPS_DTYPE_FLOAT32, data (host), 2, 1);
@@ -184,7 +184,7 @@ TEST_F (FakeDevice, ALostDeviceShowsWhereverSomethingMayFail)
   EXPECT_EQ (ops->stream_new (device, nullptr), nullptr);
   EXPECT_FALSE (ops->stream_check (stream, nullptr));
   tps_fake_device_set_lost (device, FALSE);
-  EXPECT_FALSE (ops->stream_sync (stream, nullptr)); /* stays bad */
+  EXPECT_FALSE (ops->stream_sync (stream, nullptr)); /* a stream that has failed stays failed */
   EXPECT_FALSE (ops->stream_check (stream, nullptr));
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The devices as a loadable library. */
+/* The fake devices as a loadable library. */
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/version.h"

@@ -23,7 +23,7 @@ namespace {
 constexpr int kPoison = 0xff;
 constexpr size_t kPage = 4096;
 
-/* The content of an exported buffer's handle; the exporter keeps the file open. */
+/* The content of an exported buffer's handle. The exporter keeps the file open. */
 struct Handle
 {
   int pid;
@@ -33,7 +33,7 @@ struct Handle
 std::map<uintptr_t, std::shared_ptr<Block>> &
 blocks ()
 {
-  static auto *all = new std::map<uintptr_t, std::shared_ptr<Block>>; /* outlives every thread */
+  static auto *all = new std::map<uintptr_t, std::shared_ptr<Block>>; /* never freed */
 
   return *all;
 }
@@ -60,7 +60,8 @@ map (int protection, int fd, size_t n_bytes)
   return address == MAP_FAILED ? nullptr : static_cast<uint8_t *> (address);
 }
 
-/* Takes over `fd` (-1: page-locked memory). */
+/* Takes over `fd`. -1 selects page-locked memory. Returns NULL if the system cannot map the
+ * memory. */
 TpsBuffer *
 add_block (TpsDevice *device, int fd, size_t n_bytes, bool is_exported)
 {
@@ -115,7 +116,7 @@ refuse_handle (const char *why, GError **error)
   return -1;
 }
 
-/* -1 and an error if there is none. */
+/* Opens the exporter's file. Returns -1 and sets the error if the handle is unusable. */
 int
 open_file (const Handle &handle, size_t n_bytes, GError **error)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of the devices: bytes that are mapped twice, without access at their public address, and
+/* Memory of the fake devices. Every byte is mapped twice: without access at its public address, and
  * with access at an internal address that operations use.
  *
- * Call all functions here with lock () held. */
+ * The caller of each function must hold lock(). */
 
 #pragma once
 
@@ -26,8 +26,8 @@ struct Block
   uint8_t *inside;
   size_t n_bytes;
   size_t n_mapped;
-  int fd;           /* of exported memory, else -1 */
-  int n_queued = 0; /* queued operations on it */
+  int fd;           /* of exported memory, otherwise -1 */
+  int n_queued = 0; /* queued operations on the block */
 
   ~Block ();
 };
@@ -42,18 +42,19 @@ struct Device
   size_t n_bytes;
 };
 
-/* The lock of the whole fake. */
+/* Returns the lock of the whole fake. */
 std::mutex &lock ();
 
-/* Ends the process. */
+/* Prints the message and aborts the process. */
 [[noreturn]] G_GNUC_PRINTF (1, 2) void die (const char *format, ...);
 
-/* NULL and an error if it fails, if a failure was requested, or if the device is lost. */
+/* Both return NULL and set the error on failure, for example if the device is lost. If
+ * `handle` is not NULL, allocate() exports the memory and fills the handle. */
 TpsBuffer *allocate (TpsDevice *device, size_t n_bytes, bool is_host, guint8 *handle,
                      GError **error);
 TpsBuffer *open_exported (TpsDevice *device, const guint8 *handle, size_t n_bytes, GError **error);
 
-/* The block that contains an address, or nullptr. */
+/* Returns the block that contains the address, or nullptr. */
 std::shared_ptr<Block> find_block (const void *address);
 
 bool check_lost (TpsDevice *device, GError **error); /* FALSE: the device is lost */

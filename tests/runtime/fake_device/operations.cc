@@ -312,8 +312,8 @@ l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat 
   call.enqueue ([=] (auto *cpu, auto *s) { cpu->l1_loss (s, l, to, from, wanted, n_elems); });
 }
 
-/* -- optimizers; the indices of rows are known only when the operation runs, so the bounds of the
- * table are not checked -- */
+/* -- optimizers: a row's index is known only when the operation runs, so the bounds of the table
+ * are not checked -- */
 
 void
 sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,

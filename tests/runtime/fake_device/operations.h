@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations that are queued, for the table of operations. */
+/* The fake's queued operations. */
 
 #pragma once
 
@@ -8,6 +8,7 @@
 
 namespace fake_device {
 
+/* Fills in the operations on elements, rows, layers and optimizers. */
 void fill_operations (TpsDeviceOps *ops);
 
 } // namespace fake_device

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is the queue of a stream. Events are points in lines, so that they outlive the stream.
- * A wait for a point runs the work of the line up to it, on the waiting thread, with the lock
- * held. */
+/* A line is the queue of a stream. An event refers to a point in a line, so that it outlives the
+ * stream. A wait for a point runs the work of the line up to this point, on the waiting thread,
+ * with the lock held. */
 
 #include "tests/runtime/fake_device/queue.h"
 
@@ -187,7 +187,7 @@ stream_wait_event (TpsStream *stream, TpsEvent *event)
 
   if (other == nullptr || other == line)
     return;
-  Line *waiting = line.get (); /* which owns the work */
+  Line *waiting = line.get (); /* a plain pointer, because the line owns this work */
   add (waiting,
        [waiting, other, number] {
          run_to (other.get (), number);
@@ -196,7 +196,8 @@ stream_wait_event (TpsStream *stream, TpsEvent *event)
        {});
 }
 
-/* Incomplete until the stream or the event is waited for. */
+/* If the event is pending, runs its work and returns FALSE, so that a caller that polls makes
+ * progress. */
 gboolean
 event_query (TpsEvent *event)
 {
@@ -240,7 +241,7 @@ events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
   return TRUE;
 }
 
-/* A stream of the CPU, to be used with the lock held. */
+/* Returns a stream of the CPU. The caller must hold the lock. */
 TpsStream *
 cpu_stream ()
 {

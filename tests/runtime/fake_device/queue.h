@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Streams that run their work only when it is waited for, and events. */
+/* Streams and events. A stream runs its work only when a thread waits for it. */
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace fake_device {
 
-/* Streams and events, for the table of operations. */
+/* Fills in the operations of streams and events. */
 void fill_queue_operations (TpsDeviceOps *ops);
 
-/* One operation on its way into a stream; holds the lock. */
+/* One operation that is being added to a stream. Holds the lock during its lifetime. */
 class Call
 {
 public:
@@ -22,8 +22,8 @@ public:
   {
   }
 
-  /* The accessible address of `n` elements of device memory or page-locked memory. If n is 0, there
-   * may be no memory. */
+  /* Returns the accessible address of `n` elements of device memory or page-locked memory. If `n`
+   * is 0, there may be no memory. */
   template <typename T>
   T *
   at (T *elements, size_t n)
@@ -41,14 +41,14 @@ public:
   {
     return find (bytes, n_bytes, false);
   }
-  /* The same, and any other host memory too. */
+  /* Like bytes_at(), but accepts any host memory too. */
   gpointer
   anywhere (gconstpointer bytes, size_t n_bytes)
   {
     return find (bytes, n_bytes, true);
   }
 
-  /* `work` on the CPU, whose operations are complete when they return. */
+  /* Queues `work`. It runs on the CPU, whose operations are complete when they return. */
   using Work = std::function<void (const TpsDeviceOps *cpu, TpsStream *stream)>;
   void enqueue (Work work);
 

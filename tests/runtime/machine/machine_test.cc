@@ -64,11 +64,11 @@ TEST (MachineCaches, BelongToACoreWithAllItsHyperthreads)
   TpsMachine machine = tree.Read (16);
   EXPECT_EQ (machine.l1_bytes, 32 * kKiB);
   EXPECT_EQ (machine.l2_bytes, 512 * kKiB);
-  EXPECT_EQ (machine.l3_bytes, 2 * kMiB); // of eight cores
+  EXPECT_EQ (machine.l3_bytes, 2 * kMiB); // 16 MiB, shared by eight cores
   EXPECT_EQ (machine.l3_cores, 8u);
 }
 
-// Twelve threads of six large cores, and eight small cores in two clusters.
+// A hybrid processor: twelve threads of six large cores, and eight small cores in two clusters.
 TEST (MachineCaches, AreTheSmallestOfAHybridProcessorWhereverTheProcessMayRun)
 {
   MachineTree tree;
@@ -168,7 +168,7 @@ TEST (MachineCaches, OfOneProcessorStandInForAnotherWithoutFiles)
   tree.AddProcessor (0, "garbage", UsualCaches ("none", "?", "48K", "1024K", "2048K"));
   TpsMachine machine = tree.Read (2);
   EXPECT_EQ (machine.origin, TPS_CACHES_FROM_KERNEL);
-  EXPECT_EQ (machine.l2_bytes, 1 * kMiB); // a list without sense stands for one core
+  EXPECT_EQ (machine.l2_bytes, 1 * kMiB); // an unreadable list counts as one core
   EXPECT_EQ (machine.l3_bytes, 2 * kMiB);
 }
 
@@ -207,7 +207,7 @@ TEST (MachineLines, HaveTheSizeThatTheKernelReportsIfItIsOne)
 struct QuotaCase
 {
   const char *text;
-  guint n_cores; // of 8
+  guint n_cores; // out of 8 processors
 };
 
 TEST (MachineCores, AreThoseOfTheQuotaRoundedUp)

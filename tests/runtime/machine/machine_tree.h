@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Files of /sys and /proc that describe a machine which is not there.
+// Files of /sys and /proc that describe an imaginary machine.
 
 #pragma once
 
@@ -14,13 +14,13 @@ namespace thriftps_test {
 constexpr gsize kKiB = 1024;
 constexpr gsize kMiB = 1024 * kKiB;
 
-// One cache of one processor, as its files say.
+// The files of one cache of one processor.
 struct CacheFiles
 {
   std::string level, type, size, shared_with;
 };
 
-// A tree that is removed with the object.
+// A file tree that is removed with the object.
 class MachineTree
 {
 public:
@@ -31,24 +31,25 @@ public:
 
   void Write (const std::string &file, const std::string &text);
 
-  // The list of processors, such as "0-1".
+  // Sets the list of processors, such as "0-1".
   void SetOnline (const std::string &list);
-  // The hyperthreads of processor `cpu`, and its caches index0, index1, ...
+  // Sets the hyperthreads of processor `cpu`, and its caches index0, index1, ...
   void AddProcessor (unsigned cpu, const std::string &siblings,
                      const std::vector<CacheFiles> &caches);
 
-  // /proc/cpuinfo, shortened, and the size of a cache line.
+  // Writes a short /proc/cpuinfo and the size of a cache line.
   void SetVendor (const std::string &vendor, const std::string &line_bytes = "64");
 
-  // The machine as a process with this affinity mask finds it. `library`: sizes by level, from 1,
-  // that the C library knows.
+  // Reads the machine as a process that may use `n_allowed` processors. `library` has the sizes
+  // that the C library reports for levels 1, 2, ...
   TpsMachine Read (guint n_allowed, const std::vector<gsize> &library = {});
 
 private:
   std::string path_;
 };
 
-// L1 instruction and data, unified L2 of one core each, and an L3 shared by `all`.
+// Returns L1 data and instruction caches and a unified L2 cache, shared by the processors `own`,
+// and an L3 cache shared by the processors `all`.
 std::vector<CacheFiles> UsualCaches (const std::string &own, const std::string &all,
                                      const std::string &l1, const std::string &l2,
                                      const std::string &l3);

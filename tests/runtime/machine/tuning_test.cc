@@ -46,7 +46,7 @@ IsPowerOfTwo (gsize number)
 
 // ---- vectors --------------------------------------------------------------------------------
 
-// The values of the machines on which the rules were measured.
+// Expects the values of the machines on which the rules were measured.
 void
 ExpectMeasuredValues (const TpsTuning &tuning)
 {
@@ -99,7 +99,7 @@ TEST (Tuning, HasTheMeasuredValuesOnAXeonWithTheCacheOfItsHost)
   EXPECT_EQ (tuning.stream_pages, 4u);
 }
 
-// Half of the second-level cache of the others; a wake-up takes as long.
+// The second-level cache is half as large as on the other machines, but a wake-up takes as long.
 TEST (Tuning, SharesNoSmallerWorkOnAZen3)
 {
   TpsTuning tuning = Derive (MachineOf (2, 32 * kKiB, 512 * kKiB, 4 * kMiB));
@@ -167,7 +167,7 @@ RandomMachine (std::mt19937_64 &dice)
                     dice () % 2 == 0 ? 0 : dice () % (TPS_MACHINE_MAX_L3_PER_CORE + 1));
 }
 
-// Code relies on these relations on every machine.
+// The code relies on these relations on every machine.
 TEST (Tuning, IsUsableOnAnyMachine)
 {
   std::mt19937_64 dice (3);
@@ -206,7 +206,8 @@ TEST (Tuning, IsUsableOnAnyMachine)
     }
 }
 
-// A machine with more of everything never gets a smaller value, except of products for one thread.
+// A machine with more of everything must not get a smaller value. `skinny_products` is an
+// exception.
 TEST (Tuning, GrowsWithTheMachine)
 {
   std::mt19937_64 dice (4);
@@ -227,7 +228,7 @@ TEST (Tuning, GrowsWithTheMachine)
     }
 }
 
-// Processes on one machine share memory that is laid out by this value.
+// Processes on one machine share memory whose layout depends on this value.
 TEST (Tuning, OfSharedMemoryDoesNotDependOnTheCoresOfAProcess)
 {
   TpsMachine machine = ReadXeon ();
@@ -245,7 +246,7 @@ BytesOf (const TpsTuningRow &row)
   return row.value << (strcmp (row.unit, "KiB") == 0 ? 10 : strcmp (row.unit, "MiB") == 0 ? 20 : 0);
 }
 
-// In the order of the fields, so that every field is listed once.
+// Checks the rows in the order of the fields, so that every field is listed once.
 TEST (TuningList, HasEveryValueOnce)
 {
   TpsTuning tuning = Derive (ReadEpyc ());

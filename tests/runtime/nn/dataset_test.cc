@@ -50,7 +50,7 @@ TEST (DummyData, UsesTheWholePoolAndNothingElse)
   EXPECT_EQ (dataset.target.shape.dims[0], 50);
   std::vector<int64_t> input = ints_of (dataset.input), target = ints_of (dataset.target);
   std::set<int64_t> ids (input.begin (), input.end ());
-  EXPECT_EQ (ids.size (), 80u); /* 2000 draws miss one of 80 ids once in 10^9 */
+  EXPECT_EQ (ids.size (), 80u); /* one of 80 ids is missing among 2000 draws once in 10^9 cases */
   EXPECT_GE (*ids.begin (), 0);
   EXPECT_LT (*ids.rbegin (), 100);
   EXPECT_GT (*ids.rbegin (), 79) << "the pool is a random choice, not the first ids";
@@ -59,7 +59,8 @@ TEST (DummyData, UsesTheWholePoolAndNothingElse)
     EXPECT_TRUE (c >= 0 && c < 100);
 }
 
-// The same on every platform: a change of these numbers would change the meaning of a seed.
+// The data must be the same on every platform: a change of these numbers would change the meaning
+// of a seed.
 TEST (DummyData, ASeedAlwaysGivesTheSameData)
 {
   g_auto (TpsDataset) one = {};

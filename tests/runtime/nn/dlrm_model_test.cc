@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The oracle is a plain computation in double precision, and its differences.
+// Compares the model with a plain computation in double precision and its finite differences.
 
 #include "runtime/nn/dlrm_model.h"
 
@@ -41,7 +41,7 @@ apply_layers (const std::vector<Vector> &parameters, size_t first, size_t n_laye
   return values;
 }
 
-// A model with inputs, all in double precision.
+// A model with its inputs, all in double precision.
 struct Oracle
 {
   std::vector<Vector> parameters;
@@ -79,7 +79,7 @@ struct Oracle
     return sum;
   }
 
-  // The derivative of the loss by *value, which belongs to this oracle.
+  // Returns the derivative of the loss with respect to *value, which must belong to this oracle.
   double
   differentiate (double *value) const
   {
@@ -97,7 +97,7 @@ struct Oracle
 
 class DlrmModel : public testing::Test
 {
-public: // for the callbacks of the model
+public: // public for the callbacks of the model
   void
   SetUp () override
   {
@@ -176,7 +176,7 @@ TEST_F (DlrmModel, GradientsAreTheDerivativesOfTheLoss)
   watch.features_ready = [] (gpointer data, gfloat *of_features, gsize rows) {
     auto *self = static_cast<DlrmModel *> (data);
 
-    EXPECT_TRUE (self->ready.empty ()); // the gradients of the parameters follow
+    EXPECT_TRUE (self->ready.empty ()); // the gradients of the parameters must follow later
     self->feature_gradient.assign (of_features, of_features + rows * N_VECTORS * DIM);
   };
   watch.passed = [] (gpointer data) {
@@ -193,7 +193,7 @@ TEST_F (DlrmModel, GradientsAreTheDerivativesOfTheLoss)
       [] (gpointer data, guint index) { static_cast<DlrmModel *> (data)->ready.push_back (index); },
       this);
   EXPECT_TRUE (has_passed);
-  for (size_t i = 0; i < ready.size (); i++) // each once, the last layer first
+  for (size_t i = 0; i < ready.size (); i++) // each parameter once, the last layer first
     EXPECT_EQ (ready[i], ready.size () - 1 - i);
   for (size_t p = 0; p < gradients.size (); p++)
     for (size_t i = 0; i < gradients[p].size (); i++)

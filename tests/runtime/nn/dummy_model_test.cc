@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* DummyModel: its refusals, its guarantees, its gradients by finite differences, and PyTorch's
- * numbers. Tolerance against PyTorch: 1e-5, relative above 1. */
+/* DummyModel: its refusals, its guarantees, its gradients against finite differences, and its
+ * results against PyTorch. The tolerance against PyTorch is 1e-5, relative above 1. */
 
 #include <cmath>
 
@@ -110,8 +110,8 @@ TEST (DummyModel, InitialParametersHaveTheDistributionsOfTheLayers)
     EXPECT_LE (std::fabs (x), 0.1f);
 }
 
-// The same for every trainer and platform: a change of these numbers would change the meaning of a
-// seed.
+// The parameters must be the same for every trainer and platform: a change of these numbers would
+// change the meaning of a seed.
 TEST (DummyModel, ASeedAlwaysGivesTheSameParameters)
 {
   BoundModel one ({ 20, 8, 8, 2, true }), other ({ 20, 8, 8, 2, false }),
@@ -207,7 +207,7 @@ TEST (DummyModel, SparseAndDenseGradientsAreTheSame)
   std::vector<int64_t> input;
 
   for (int64_t i = 0; i < 4 * 100; i++)
-    input.push_back (i * i % 17); /* many equal ids, which are summed by counting */
+    input.push_back (i * i % 17); /* many equal ids, whose rows are summed by counting */
   sparse.model->klass->init_parameters (sparse.model, 3);
   dense.model->klass->init_parameters (dense.model, 3);
   EXPECT_EQ (sparse.step ("cel", input, { 4, 100 }, { 0, 1, 2, 7 }),
@@ -229,8 +229,8 @@ TEST (DummyModel, ASmallerBatchAfterALargerOneGivesItsOwnResult)
     EXPECT_EQ (bound.gradient (i), fresh.gradient (i));
 }
 
-// The loss at values moved by ±h. Central differences in float are inexact, so the bound is loose;
-// a wrong gradient exceeds it by far.
+// Compares with central differences of the loss at ±h. In float they are inexact, so the bound is
+// loose. A wrong gradient would exceed it by far.
 TEST (DummyModel, GradientsMatchFiniteDifferences)
 {
   const std::vector<int64_t> input = { 1, 2, 3, 3, 0, 5, 6, 6, 6 }, dims = { 3, 3 },

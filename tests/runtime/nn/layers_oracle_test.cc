@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Single layers, losses and the optimizer as objects, against PyTorch; tolerance 1e-6, relative
+/* Single layers, losses and optimizer objects against PyTorch. The tolerance is 1e-6, relative
  * above 1. */
 
 #include <cmath>

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A DummyModel with storage of its own, as a DDP would bind it. */
+/* A DummyModel with its own storage, which it binds as a DDP does. */
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct DummySizes
   bool sparse;
 };
 
-GVariant *dummy_config (const DummySizes &sizes); // floating
+GVariant *dummy_config (const DummySizes &sizes); // a floating reference
 
 TpsTensor make_tensor (const std::vector<int64_t> &values, const std::vector<int64_t> &dims);
 
@@ -42,12 +42,12 @@ public:
     return values_[i];
   }
 
-  // Runs forward with this batch, and keeps the batch.
+  // Runs forward with this batch, and keeps the batch for backward.
   std::vector<float> forward (const std::vector<int64_t> &input, const std::vector<int64_t> &dims);
-  // Forward, criterion, backward; returns the loss.
+  // Runs forward, the criterion and backward; returns the loss.
   double step (const char *criterion, const std::vector<int64_t> &input,
                const std::vector<int64_t> &dims, const std::vector<int64_t> &target);
-  // Dense, even for a sparse parameter.
+  // Returns the gradient as a dense matrix, even for a sparse parameter.
   std::vector<float> gradient (size_t i);
 
   TpsModel *model;

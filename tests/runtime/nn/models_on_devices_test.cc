@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Models, losses and SGD on a fake device, against the same on the CPU. The host cannot access the
- * device's memory, and work runs only when it is waited for. The device computes like the CPU, so
- * the bits must be equal. */
+/* Models, losses and SGD on a fake device, compared with the CPU. The host cannot access the
+ * device's memory, and work runs only when a thread waits for it. The device computes like the CPU,
+ * so the bits must be equal. */
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ using Floats = std::vector<float>;
 struct Kind
 {
   const char *name, *klass, *config, *criterion;
-  // Columns of the input and classes; a float target has as many columns as there are classes.
+  // The numbers of input columns and of classes. A float target has as many columns as there are
+  // classes.
   int64_t n_columns, n_classes, n_ids; /* if n_ids is 0, the input is float */
 };
 
@@ -46,7 +47,7 @@ fake ()
   return tps_fake_device_get (0);
 }
 
-/* Device memory, filled and read from the host. */
+/* Device memory that the host fills and reads. */
 class Memory
 {
 public:
@@ -134,7 +135,7 @@ struct Outcome
 {
   double loss;
   std::vector<guint> ready;
-  std::vector<Floats> gradients; /* of sparse parameters the rows */
+  std::vector<Floats> gradients; /* for a sparse parameter, only its rows */
   std::vector<std::vector<int64_t>> ids;
   std::vector<Floats> values;
 
@@ -199,7 +200,7 @@ public:
     return all;
   }
 
-  // Forward and backward; FALSE and the error if one fails.
+  // Runs forward and backward. Returns FALSE and the error if one fails.
   gboolean
   pass (const Batch &batch, Outcome *outcome, GError **error)
   {
@@ -338,8 +339,8 @@ TEST_P (ModelsOnDevices, AllocateNothingOnceTheLargestBatchHasBeenSeen)
     }
 }
 
-/* Fails each allocation of the function once, one after the other. The function returns whether it
- * succeeded. */
+/* Calls the function repeatedly, and lets the n-th allocation fail in the n-th call, until no
+ * allocation fails. The function must return TRUE exactly if it succeeded. */
 void
 fail_each (const std::function<bool (GError **)> &what)
 {
@@ -434,7 +435,7 @@ INSTANTIATE_TEST_SUITE_P (Kinds, ModelsOnDevices, testing::ValuesIn (kinds),
                             return std::string (kind.param.name);
                           });
 
-/* Like a trainer that is still sending the previous gradient. */
+/* The holder acts like a trainer that is still sending the previous gradient. */
 TEST (SparseGradients, AreNotWrittenToAsLongAsSomebodyHoldsThem)
 {
   Training training (kinds[0], fake ());
@@ -463,7 +464,7 @@ TEST (SparseGradients, AreNotWrittenToAsLongAsSomebodyHoldsThem)
     }
 }
 
-/* Like a DDP, which releases a gradient when it has the next one. */
+/* The holder acts like a DDP, which releases a gradient when it has the next one. */
 TEST (SparseGradients, TakeTurnsInTwoBuffers)
 {
   Training training (kinds[0], fake ());

@@ -10,7 +10,7 @@
 
 namespace {
 
-// The known answers of Random123 (kat_vectors, philox4x32 10).
+// The published test vectors of Random123 (kat_vectors, philox4x32 10).
 TEST (Rng, PhiloxGivesItsPublishedVectors)
 {
   const struct
@@ -104,8 +104,8 @@ TEST (Rng, NormalsHaveTheirMoments)
   EXPECT_NEAR (n_far / (double) n, 0.05, 0.003);
 }
 
-// The path from the generator's words to a normal number, with the library's logarithm instead of
-// ours.
+// Repeats the computation from the generator's words to a normal number, with the library's
+// logarithm instead of the project's own.
 TEST (Rng, NormalsAgreeWithTheLibrarysLogarithm)
 {
   TpsRng ours, words;

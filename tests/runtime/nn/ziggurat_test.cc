@@ -29,8 +29,8 @@ normal_below (double x)
   return 0.5 * std::erfc (-x / std::sqrt (2.0));
 }
 
-// Kolmogorov-Smirnov: of samples of a million numbers from the distribution, one in 10^5 deviates
-// by more than 2.5 / 1000.
+// A Kolmogorov-Smirnov test. Among samples of a million numbers from the right distribution, one in
+// 10^5 deviates by more than 2.5 / 1000.
 TEST (Ziggurat, NumbersAreNormallyDistributed)
 {
   std::vector<float> values = draw (3, 0, N);
@@ -56,7 +56,7 @@ TEST (Ziggurat, MomentsAreThoseOfTheNormalDistribution)
   EXPECT_NEAR (moments[6], 15, 0.6);
 }
 
-// Beyond the last edge of a layer, 3.44: one number in 1737.
+// The tail begins at 3.44, the last edge of a layer. One number in 1737 lies beyond it.
 TEST (Ziggurat, TheTailIsThere)
 {
   std::vector<float> values = draw (5, 2, N);

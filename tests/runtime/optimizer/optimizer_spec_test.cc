@@ -79,7 +79,7 @@ resolves (TpsOptimizerSpec spec)
   return tps_optimizer_spec_resolve (&spec, "optimizer", nullptr);
 }
 
-/* The message of a refusal, which must leave the specification as it is. */
+/* Returns the message of the refusal, which must leave the specification unchanged. */
 std::string
 refusal (TpsOptimizerSpec spec)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64
- * (tests/oracle), and each formula in float, whose bits every version of the loops must produce. */
+/* Updates of rows. 100 random steps with duplicate ids are compared with PyTorch and with the
+ * formulas in float64 (tests/oracle). Each formula in float defines the bits that every version of
+ * the loops must produce. */
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
 
@@ -67,8 +68,8 @@ struct Table
 
 /* -- PyTorch -- */
 
-/* One step with the oracle's gradients, after adding up those of the same row. If `is_dense`, all
- * rows have gradients. */
+/* Takes one step with the oracle's gradients, after the sum of the gradients of each row. If
+ * `is_dense`, all rows have gradients. */
 void
 take_step (Table *table, size_t number, bool is_dense)
 {
@@ -113,7 +114,7 @@ expect_oracle (const std::string &name, TpsOptimizerSpec spec, bool is_dense = f
   EXPECT_EQ (n_compared, 3);
 }
 
-/* A factor of a case, as the float in the file. */
+/* Returns a factor of a case as the float in the oracle's file. */
 float
 factor (const std::string &name, size_t i)
 {
@@ -208,7 +209,7 @@ TEST (RowOptimizers, FtrlIsThePapers)
 
 /* -- bits -- */
 
-/* The formula for one value; `d` is the gradient with weight decay. */
+/* The formula for one value. `d` is the gradient, including weight decay. */
 using Formula =
     std::function<void (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)>;
 
@@ -288,7 +289,8 @@ update_by_formula (const TpsOptimizerStep &s, float *values, const Floats &gradi
       formulas[s.spec->kind](s, d[i], &values[i], state + i, dim);
 }
 
-/* With or without weight decay, and with every other option that selects another loop. */
+/* Returns a specification without weight decay, or one with weight decay and every other option
+ * that selects another loop. */
 TpsOptimizerSpec
 spec_variant (TpsOptimizerKind kind, bool is_plain)
 {

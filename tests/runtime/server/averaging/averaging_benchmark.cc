@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of a round without the network: two trainers push a gradient each, and both wait for the
- * average.
+/* Measures the cost of a round without the network: two trainers push one gradient each, and both
+ * wait for the average.
  *
  *   averaging_benchmark [MiB [rounds]]        default 25 MiB, 41 rounds
  *
- * GB/s counts the pushed bytes (2 gradients per round). The bound is memcpy of one gradient,
- * measured in between; it moves as many bytes as the minimum of one pass over the data. `cpu` is
- * the time of all threads in the round (p50), which a busy machine disturbs less. `wrong` counts
- * incorrect averages; if there are any, the exit code is 1. */
+ * GB/s counts the pushed bytes (2 gradients per round). The bound is the memcpy of one gradient,
+ * which is measured between rounds. It moves as many bytes as one pass over the data does at least.
+ * `cpu` is the p50 of the time of all threads in a round, which a busy machine disturbs less.
+ * `wrong` counts incorrect averages; if there are any, the exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct Case
 {
   const char *name;
   const char *kind;
-  int first;         /* trainer that pushes first */
+  int first;         /* the trainer that pushes first */
   bool is_staggered; /* the second gradient arrives after all work for the first is done */
   bool is_shared;    /* gradients are in memory that another process maps */
 };
@@ -84,7 +84,7 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref ((TpsBuffer *) buffer);
 }
 
-/* Makes its memory look like another process's. */
+/* Replaces the memory by a buffer that looks like a mapping of another process's memory. */
 void
 share (TpsTensor *tensor)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thousands of random histories against the naive server: trainers that are silent, slow, ahead,
- * behind, repeat calls or send wrong data, in any order; jobs that run at once or much later, in
- * any order. */
+/* Compares thousands of random histories with the naive server. Trainers are silent, slow, ahead or
+ * behind, repeat calls, or send wrong data, in any order. Jobs run at once or much later, in any
+ * order. */
 
 #include <random>
 
@@ -18,7 +18,7 @@ namespace {
 struct Mischief
 {
   bool lies = true; /* other bytes, other shapes, calls that may not wait, arguments out of range */
-  bool resets_at_once = true; /* otherwise jobs are run first */
+  bool resets_at_once = true; /* otherwise pending jobs run first */
   bool delays_jobs = false;
 };
 
@@ -55,7 +55,8 @@ public:
     return sim.n_completed;
   }
 
-  /* Invariants for any order of jobs: one reply per call, one average per round. */
+  /* Checks invariants that hold for any order of jobs: one reply per call, one average per
+   * round. */
   void
   check_invariants ()
   {
@@ -103,8 +104,8 @@ private:
     return chosen;
   }
 
-  /* Equal arguments give equal contributions, so repeats are exact. `variant` 0 is the correct
-   * one. */
+  /* Returns equal contributions for equal arguments, so that repeats are exact. `variant` 0 is the
+   * correct contribution. */
   Contribution
   make_contribution (int32_t trainer, int64_t batch, int32_t param_loc, uint64_t variant)
   {
@@ -212,7 +213,7 @@ private:
   Simulation::Options options;
   Simulation sim;
   NaiveServer naive;
-  std::vector<std::tuple<int, int64_t, int32_t>> rounds; /* of each call */
+  std::vector<std::tuple<int, int64_t, int32_t>> rounds; /* the round of each call */
   int epoch = 0;
 };
 
@@ -228,7 +229,7 @@ TEST (AveragingModel, AgreesWithTheNaiveServerAtEveryStep)
       history.run (120);
       n_completed += history.n_completed ();
     }
-  EXPECT_GT (n_completed, 1000); /* the comparison must cover more than errors */
+  EXPECT_GT (n_completed, 1000); /* The comparison must cover more than errors. */
 }
 
 TEST (AveragingModel, OrderAndDelayOfJobsChangeNothing)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of a round, one scenario each, with simulated time only. */
+/* The rules of a round, one scenario each, in simulated time. */
 
 #include "tests/runtime/server/averaging/simulation.h"
 
@@ -305,7 +305,8 @@ TEST (Averaging, DataWithWeightZeroIsLeftOut)
   EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 6 })));
 }
 
-/* Each is a valid FLOAT32 but their sum is not: the mean of 2 and 2 would be 0. */
+/* Each weight is a valid FLOAT32, but their sum is not. Without the refusal, the mean of 0.5 and
+ * 0.5 would be 0. */
 TEST (Averaging, WeightsWhoseSumIsBeyondFloatAreRefused)
 {
   Simulation sim (n_trainers (2));
@@ -343,7 +344,7 @@ TEST (Averaging, EndOfEverythingAnswersAllAndForgetsAll)
   expect_error (sim, reducing, TPS_ERROR_ABORTED, "the end of everything");
   sim.run_jobs ();
 
-  /* Batch 0 starts again, and the earlier round is a new one. */
+  /* Batch 0 starts again, and its rounds are new. */
   int first = sim.push (0, 0, 0, dense ({ 5 }));
   sim.push (1, 0, 0, dense ({ 7 }));
   sim.run_jobs ();
@@ -357,7 +358,7 @@ TEST (Averaging, CallsThatMayNotWaitAreTakenOnlyIfTheyNeedNot)
 
   expect_error (sim, sim.push (0, 3, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
                 "cannot wait");
-  int first = sim.push (0, 2, 0, dense ({ 1 })); /* this call does not start batch 3 */
+  int first = sim.push (0, 2, 0, dense ({ 1 })); /* must not start batch 3 */
   EXPECT_TRUE (sim.is_waiting (first));
   expect_error (sim, sim.push (0, 2, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
                 "cannot wait");

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums on devices: on the CPU through the table of operations, and on other devices if there are
- * any (tests/cuda). The bits are those of the definition on every device. */
+/* Sums on devices: on the CPU through its table of operations, and on other devices if there are
+ * any (tests/cuda). On every device, the bits must be those of the definition. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -45,7 +45,7 @@ alloc_far (TpsDevice *device, gsize n_bytes, GError **error)
   return tps_buffer_new_foreign (data, n_bytes, device, g_free, data);
 }
 
-/* The CPU, with memory that counts as memory of a device. */
+/* Returns the CPU as a device whose memory counts as device memory. */
 TpsDevice *
 far_device ()
 {
@@ -56,7 +56,7 @@ far_device ()
   return &device;
 }
 
-/* Devices whose memory the host cannot read. */
+/* Returns the devices whose memory the host must not access directly. */
 std::vector<TpsDevice *>
 far_devices ()
 {
@@ -83,7 +83,7 @@ move_there (TpsDevice *device, TpsGradient *gradient)
   tps_tensor_init_take (dense, &shape, buffer, 0);
 }
 
-/* An average, in any memory. */
+/* Reads an average that lies in any memory. */
 Average
 read_average (const TpsGradient &average)
 {
@@ -181,7 +181,7 @@ TEST (DeviceSum, SameBitsForEveryDeviceAndGrouping)
     }
 }
 
-/* Every subset of three trainers' gradients is on the device. */
+/* Tries each subset of three trainers' gradients in memory of the device. */
 TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
 {
   std::mt19937_64 dice (3);
@@ -280,7 +280,7 @@ TEST (DeviceSum, RoundsUnderWayDoNotShareMemory)
     }
 }
 
-/* A far device that refuses an allocation. */
+/* A far device that may refuse an allocation, and that counts its buffers. */
 bool refuses_next = false;
 int n_buffers = 0;
 
@@ -334,7 +334,7 @@ TEST (DeviceSum, IdleMemoryGivesWayIfTheDeviceHasNoMore)
 
 /* -- the server -- */
 
-/* The reply to one call, with a wait. */
+/* The reply to one call, for which a test may wait. */
 class Answer
 {
 public:
@@ -350,12 +350,12 @@ public:
     self->promise.set_value ();
   }
 
-  std::string text; /* empty: `average` */
+  std::string text; /* if empty, `average` is the reply */
   Average average;
   std::promise<void> promise;
 };
 
-/* Copies the elements to memory of `there`, if that is not NULL. */
+/* Copies the elements to memory of `there`, if that is not NULL, and pushes them. */
 void
 push (TpsParameterServer *server, gint32 trainer, gint32 param_loc, const Contribution &what,
       Answer *answer, TpsDevice *there = nullptr)
@@ -389,7 +389,7 @@ protected:
     tps_worker_pool_free (workers);
   }
 
-  /* A device with the CPU's functions, some of which a test replaces; outlives the server. */
+  /* A device with the CPU's functions. A test replaces some of them. It must outlive the server. */
   TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
   TpsDevice fake = { &ops, "fake:0" };
   TpsWorkerPool *workers = tps_worker_pool_new ("test", 2);
@@ -437,7 +437,7 @@ TEST_F (DeviceServer, TakesGradientsInMemoryOfItsDeviceAndRepeatsOfThem)
 
         start (device, 2);
         push (server, 0, 0, given[0], &answers[0], device);
-        push (server, 0, 0, given[0], &waiting); /* a repeat that uses the other path */
+        push (server, 0, 0, given[0], &waiting); /* a repeat that is sent from host memory */
         push (server, 1, 0, given[1], &answers[1], device);
         push (server, 1, 0, given[1], &late, device);
         push (server, 1, 0, dense ({ 1 }), &other, device);
@@ -469,7 +469,7 @@ TEST_F (DeviceServer, RefusesMemoryOfAnotherDevice)
                           "server averages in host memory");
 }
 
-/* The CPU's table, whose streams fail while `is_lost`. */
+/* If `is_lost`, the CPU's table fails when a thread waits for a stream. */
 gboolean is_lost;
 
 gboolean

@@ -32,7 +32,8 @@ decode (TpsDType dtype, const void *element)
     }
 }
 
-/* The value nearest to `value` among a 16-bit guess and its two neighbours; ties to even. */
+/* Returns the value nearest to `value` among a 16-bit guess and its two neighbours, with ties to
+ * even. */
 guint16
 nearest_half (TpsDType dtype, double value)
 {
@@ -75,9 +76,9 @@ encode (TpsDType dtype, double value, std::string *bytes)
     }
 }
 
-/* One operation in the sum's type. FLOAT32 operations use a double: products are exact there, and
- * the double rounding of sums and quotients is harmless, because a double has more than twice the
- * bits. */
+/* Rounds the result of one operation to the sum's type. FLOAT32 operations are computed in double.
+ * Products are exact there. The double rounding of sums and quotients is harmless, because a double
+ * has more than twice the bits. */
 double
 in_sum_type (TpsDType dtype, double value)
 {
@@ -118,10 +119,10 @@ shape_text (const TpsShape &shape)
   return text;
 }
 
-/* Rows by id; a dense contribution is one row. */
+/* Rows by id. A dense contribution is one row with id 0. */
 using RowMap = std::map<int64_t, std::vector<double>>;
 
-/* Duplicates of a trainer are added in their order before they are weighted. */
+/* Adds the duplicates of a trainer in their order, before they are weighted. */
 RowMap
 combine_rows (const Contribution &contribution)
 {

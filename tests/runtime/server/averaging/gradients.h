@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Contributions as plain C++ values, their averages, computed in the simplest way, and their
- * conversion to gradients. Shared by the tests of this folder. */
+/* Contributions as plain C++ values, their averages in the simplest computation, and their
+ * conversion to gradients. The tests of this folder share them. */
 
 #pragma once
 
@@ -15,14 +15,13 @@
 
 namespace averaging_test {
 
-/* Elements are stored as doubles that the dtype represents exactly, and converted to bits for a
- * gradient. */
+/* A contribution whose elements are doubles that the dtype represents exactly. */
 struct Contribution
 {
   TpsGradientKind kind = TPS_GRADIENT_NONE;
   TpsDType dtype = TPS_DTYPE_FLOAT32;
   double weight = 1;
-  std::vector<int64_t> shape; /* dense: of the tensor; sparse: rows, dim */
+  std::vector<int64_t> shape; /* dense: shape of the tensor; sparse: rows, dim */
   std::vector<int64_t> ids;   /* sparse */
   std::vector<double> values; /* row-major */
 };
@@ -49,19 +48,19 @@ Contribution sparse (std::vector<int64_t> ids, int64_t rows, int64_t dim,
                      TpsDType dtype = TPS_DTYPE_FLOAT32);
 Contribution no_data ();
 
-/* The nearest value that `dtype` represents. */
+/* Returns the nearest value that `dtype` represents. */
 double round_to (TpsDType dtype, double value);
 
-/* Owned by the caller. */
+/* The caller owns the result. */
 TpsGradient to_gradient (const Contribution &contribution);
 
 Average to_average (const TpsGradient &gradient);
 
-/* The contribution's own elements. */
+/* Returns the contribution's own elements as an average. */
 Average as_average (const Contribution &contribution);
 
-/* The definition of the average: in ascending trainer order, element by element. At least one
- * weight must be above 0. If `is_sum`, the division is omitted. */
+/* Computes the average from its definition: in ascending trainer order, element by element. At
+ * least one weight must be above 0. If `is_sum`, the division is omitted. */
 Average expected_average (const std::vector<Contribution> &by_trainer, bool is_sum = false);
 
 } // namespace averaging_test

@@ -47,7 +47,8 @@ NaiveServer::close (Round *round, int code)
   round->waiting.clear ();
 }
 
-/* Whether the round belongs to an older batch. */
+/* Returns TRUE if an older batch still accepts repeats: not every trainer has pushed in a newer
+ * batch, and the batch has an average or directly precedes the current batch. */
 bool
 NaiveServer::is_remembered (int64_t batch) const
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A second implementation of the rules of averaging, in the simplest way: it keeps everything,
- * recomputes everything, and its arithmetic takes no time. The state machine is compared with
- * it. */
+/* A second implementation of the rules of averaging, for a comparison with the state machine. It is
+ * as simple as possible: it keeps everything, recomputes everything, and its arithmetic takes no
+ * time. */
 
 #pragma once
 
@@ -32,8 +32,8 @@ public:
     return outcomes[(size_t) call];
   }
 
-  /* The trainers that were missing when the call was ended, in the format of the error message; ""
-   * if they are not relevant. */
+  /* Returns the trainers that were missing at the end of the call, in the format of the error
+   * message, or "" if they are not relevant. */
   const std::string &
   missing (int call) const
   {
@@ -52,7 +52,7 @@ private:
     std::map<int32_t, Contribution> by_trainer;
     std::vector<int> waiting;
     int64_t begin = 0;
-    int code = 0; /* the reason why it is closed */
+    int code = 0; /* the reason why the round is closed */
     std::string missing;
     bool is_complete = false;
     Average average;
@@ -69,7 +69,7 @@ private:
   Simulation::Options options;
   int64_t now = 0;
   std::map<int64_t, Batch> batches;
-  std::vector<int64_t> begun; /* the current batches, in the order in which they became current */
+  std::vector<int64_t> begun; /* the current batches so far, in order */
   std::vector<int64_t> newest;
   std::vector<Outcome> outcomes;
   std::vector<std::string> missing_texts;

@@ -16,17 +16,17 @@ namespace {
 
 using testing::ElementsAre;
 
-/* Refuses gradients that are not finite, counts trainer 1 twice, and halves averages; the average
- * of batch 9 fails. */
+/* This kind refuses gradients that are not finite, counts trainer 1 twice, and halves averages. The
+ * average of batch 9 fails. */
 struct State
 {
   guint n_trainers = 0;
   std::atomic<int> n_gradients { 0 };
   std::atomic<int> n_resets { 0 };
-  std::vector<int> records; /* under the server's lock */
+  std::vector<int> records; /* guarded by the server's lock */
 };
 
-State *state; /* of the last server */
+State *state; /* the state of the last server */
 int n_destroyed;
 
 gpointer

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with two workers, and replies with a wait. */
+/* A server with two workers, and replies for which a test may wait. */
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace averaging_test {
 
-/* The reply to one call, with a wait. */
+/* The reply to one call, for which a test may wait. */
 class Answer
 {
 public:

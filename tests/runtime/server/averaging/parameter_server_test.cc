@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: the guarantees of the state machine hold for calls from any thread. No
- * test measures time; waits for a deadline end when the server ends them. Run it under the thread
- * sanitizer too. */
+/* The server with threads. The guarantees of the state machine must hold for calls from any thread.
+ * No test measures time: a wait for a deadline ends when the server ends the call. Run these tests
+ * under the thread sanitizer too. */
 
 #include "runtime/server/averaging/parameter_server.h"
 
@@ -276,7 +276,7 @@ TEST_F (ParameterServerTest, RefusesWhatItCannotBe)
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
 }
 
-/* Pushes the next batch from the reply to the previous one. */
+/* Pushes the next batch from within the reply to the previous one. */
 struct Chain
 {
   TpsParameterServer *server;
@@ -313,8 +313,8 @@ TEST_F (ParameterServerTest, CallbacksMayCallBackAsOftenAsTheyLike)
   EXPECT_EQ (chain.n_answers, 20000);
 }
 
-/* A trainer on a thread of its own: several rounds of a batch in flight, and the next batch after
- * all replies. */
+/* Runs a trainer on its own thread. It has several rounds of a batch in flight, and starts the next
+ * batch after all replies. */
 void
 train (TpsParameterServer *server, gint32 trainer, int n_batches, int n_params,
        std::atomic<int> *n_wrong)
@@ -367,7 +367,8 @@ TEST_F (ParameterServerTest, FourTrainersAtOnce)
     }
 }
 
-/* Pushes that other threads may end at any time; each must be answered exactly once. */
+/* Pushes batches whose calls other threads may end at any time. Each call must be answered exactly
+ * once. */
 void
 disturb (TpsParameterServer *server, gint32 trainer, std::atomic<int> *n_answered)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bits: the same for every order of arrival and every grouping into folds, in place or not, and
- * equal to the definition. */
+/* The bits of an average. They must equal the definition for every order of arrival and every
+ * grouping into folds, in place or not. */
 
 #include "runtime/server/averaging/reduction.h"
 
@@ -25,7 +25,8 @@ using testing::HasSubstr;
 const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                               TPS_DTYPE_BFLOAT16 };
 
-/* Values of very different magnitudes, so that another order of additions changes the result. */
+/* Returns values of very different magnitudes, so that another order of additions changes the
+ * result. */
 std::vector<double>
 random_values (std::mt19937_64 *dice, size_t n, TpsDType dtype)
 {
@@ -38,7 +39,7 @@ random_values (std::mt19937_64 *dice, size_t n, TpsDType dtype)
   return values;
 }
 
-/* Some rows, in any order, some of them more than once. */
+/* Returns a gradient with some rows in any order, some of them repeatedly. */
 Contribution
 random_sparse (std::mt19937_64 *dice, int64_t rows, int64_t dim, double weight, TpsDType dtype)
 {
@@ -95,7 +96,7 @@ public:
   std::vector<TpsFoldItem *> pointers;
 };
 
-/* Folds groups of the given sizes, one after the other. */
+/* Folds groups of the given sizes, one group after the other. */
 Average
 fold_groups (const std::vector<Contribution> &contributions, const std::vector<size_t> &sizes,
              bool keeps_references)
@@ -233,8 +234,8 @@ TEST (Reduction, EdgesOfFloatingPoint)
 
   for (TpsDType dtype : FLOATING)
     {
-      /* The sum of -0 and -0 is -0: a sum that starts with 0 would lose the sign. Rows of a single
-       * trainer keep it too. */
+      /* The sum of -0 and -0 is -0. A sum that starts with 0 would lose the sign. The rows of a
+       * single trainer must keep it too. */
       std::vector<Contribution> given = { dense ({ -0.0, inf, 1, 0 }, 1, dtype),
                                           dense ({ -0.0, 1, -1, -0.0 }, 1, dtype) };
       EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));
@@ -271,7 +272,8 @@ TEST (Reduction, NoElementsAndScalars)
   EXPECT_TRUE (fold_groups ({ empty, empty }, { 2 }, true) == expected_average ({ empty, empty }));
 }
 
-/* Small gradients are charged with their messages, and an average may outlive a message. */
+/* A small gradient is charged as a part of its message, and the average may outlive this
+ * message. */
 TEST (Reduction, ASmallGradientDoesNotBecomeTheSum)
 {
   Items items ({ dense ({ 1, 2 }), dense ({ 3, 4 }) });

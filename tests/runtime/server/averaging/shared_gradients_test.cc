@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients in memory that another process maps: they are read in place, once, and released with
- * the round. */
+/* Gradients in memory that another process maps. They must be read in place, at most once, and
+ * released with the round. */
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@ using averaging_test::dense;
 using averaging_test::to_average;
 using averaging_test::to_gradient;
 
-/* Counts the gradients that are still held. */
+/* Lends gradients and counts those that are not yet returned. */
 class Memory
 {
 public:
-  /* Of one trainer. */
+  /* Returns the gradient of one trainer. */
   TpsGradient
   share (double value)
   {
@@ -58,7 +58,7 @@ private:
   }
 };
 
-/* Trainers of one round, whose jobs run on request of the test. */
+/* The trainers of one round. Their jobs run when the test requests it. */
 class SharedGradients : public testing::Test
 {
 protected:
@@ -91,7 +91,7 @@ protected:
     tps_buffer_pool_unref (shared_averages);
   }
 
-  /* Pushes, and runs the resulting jobs; returns their number. */
+  /* Pushes, runs the resulting jobs, and returns their number. */
   int
   push (guint ticket, gint32 trainer, TpsGradient gradient)
   {
@@ -127,7 +127,7 @@ TEST_F (SharedGradients, TheFirstIsNotCopiedButAddedToTheNext)
   EXPECT_EQ (push (0, 0, memory.share (1)), 0);
   EXPECT_EQ (memory.n_held, 1);
   EXPECT_EQ (push (1, 1, memory.share (10)), 1);
-  EXPECT_EQ (memory.n_held, 0); /* their sum is in our own memory */
+  EXPECT_EQ (memory.n_held, 0); /* the server's own memory has their sum */
   EXPECT_EQ (push (2, 2, memory.share (100)), 1);
   EXPECT_EQ (memory.n_held, 0);
   for (guint i = 0; i < N; i++)
@@ -153,7 +153,7 @@ TEST_F (SharedGradients, OthersHaveTheirAverageInOtherMemory)
 TEST_F (SharedGradients, ARepeatOfOneThatWaitsIsJudgedAtOnce)
 {
   EXPECT_EQ (push (0, 0, memory.share (1)), 0);
-  EXPECT_EQ (push (3, 0, memory.share (2)), 2); /* both are hashed */
+  EXPECT_EQ (push (3, 0, memory.share (2)), 2); /* two digests */
   ASSERT_NE (tickets[3].error, nullptr);
   EXPECT_EQ (tickets[3].error->code, TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (memory.n_held, 1);
@@ -164,7 +164,7 @@ TEST_F (SharedGradients, ARepeatOfOneThatWaitsIsJudgedAtOnce)
 
 TEST_F (SharedGradients, TheLastToComeAloneIsFoldedAtOnce)
 {
-  EXPECT_EQ (push (2, 2, memory.share (100)), 1); /* hashed, because it is added after the others */
+  EXPECT_EQ (push (2, 2, memory.share (100)), 1); /* hashed, because it is added last */
   EXPECT_EQ (push (1, 1, memory.share (10)), 1);
   EXPECT_EQ (push (0, 0, memory.share (1)), 1);
   EXPECT_EQ (memory.n_held, 0);

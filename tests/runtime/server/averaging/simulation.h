@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The averaging state machine with simulated time: calls are numbered, and jobs wait until the test
+/* The averaging state machine in simulated time. Calls are numbered, and jobs wait until the test
  * runs them. */
 
 #pragma once
@@ -21,7 +21,7 @@ constexpr int64_t SECOND = 1000000000;
 struct Outcome
 {
   int n_answers = 0;
-  int code = 0; /* 0 = an average, if answered */
+  int code = 0; /* once answered: 0 = an average */
   std::string message;
   std::optional<Average> average;
 };
@@ -44,13 +44,13 @@ public:
   explicit Simulation (const Options &options);
   ~Simulation ();
 
-  /* Returns the number of the call, whose outcome may be known already. */
+  /* Returns the number of the call, which may already be answered. */
   int push (int32_t trainer, int64_t batch, int32_t param_loc, const Contribution &contribution,
             bool may_wait = true, bool has_digest = false);
   void advance_time (int64_t ns);
   void end_all (int code);
 
-  /* Runs a pending job, which `pick` chooses. */
+  /* Runs one pending job, which `pick` selects. */
   void run_job (size_t pick);
   void run_jobs ();
 
