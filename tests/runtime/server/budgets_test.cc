@@ -21,7 +21,8 @@ TEST (BudgetsTest, DefaultsAreSharesOfTheMemory)
   EXPECT_EQ (tps_budget_get_max (budgets->tables), (gsize) (memory * 0.8));
 }
 
-// Code, threads and holes of the allocator do not become smaller in a small group.
+// Code, threads and fragmentation of the allocator take as much memory in a small memory limit as
+// in a large one.
 TEST (BudgetsTest, TheProcessLeavesMemoryThatNoBudgetCounts)
 {
   constexpr gsize kMib = 1 << 20;
@@ -53,8 +54,8 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
-/* When lasting state and large requests have used up their shares, calls that release or inspect
- * memory still find room. */
+/* Even if lasting state and large requests have used up their shares, calls that release or inspect
+ * memory must find room. */
 TEST (BudgetsTest, SmallRequestsAndRepliesFindRoomWhateverTheOthersHold)
 {
   constexpr gsize kMib = 1 << 20;

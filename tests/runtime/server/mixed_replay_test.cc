@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables and a model behind one sequencer, as in a server: their random commands share one order of
- * LSNs, and others that apply the records one by one must have the same bits. Run it with
- * --config=tsan too.
+/* Tables and a model behind one sequencer, as in a server. Their random commands share one order of
+ * LSNs. Other tables and another model that apply the records one by one must have the same bits.
+ * Run this test with --config=tsan too.
  *
- *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
+ *   SEEDS=1000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
 #include "tests/runtime/server/model/model_histories.h"
 #include "tests/runtime/server/tables/histories.h"
@@ -17,7 +17,7 @@ using updating_test::kShapes;
 
 struct Record
 {
-  std::unique_ptr<embedding_test::RecordedCommand> of_tables; /* or */
+  std::unique_ptr<embedding_test::RecordedCommand> of_tables; /* if NULL, of_model is set */
   std::unique_ptr<updating_test::Record> of_model;
 
   const TpsCommand *
@@ -34,7 +34,7 @@ is_of_model (const TpsCommand *command)
          || command->kind == TPS_COMMAND_RESET_MODEL;
 }
 
-/* The observer is called by one thread at a time. */
+/* Records all commands in the order of their LSNs. One thread at a time calls the observer. */
 class Order
 {
 public:
@@ -119,7 +119,7 @@ run_threads (Mixed *mixed, const Plan &plan, uint32_t seed, guint n_trainers)
     thread.join ();
 }
 
-/* Returns whether commands of both kinds followed each other. */
+/* Returns TRUE if the commands alternated between tables and the model at least twice. */
 bool
 replay_all (const Order &from, Mixed *to)
 {

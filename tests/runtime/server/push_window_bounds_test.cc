@@ -10,13 +10,13 @@ using namespace push_window_test;
 
 namespace {
 
-/* After the loss of its window, the earlier pushes of a client must not become new again. */
+/* After a client has lost its window, its earlier pushes must not become new again. */
 TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
 {
   push ("a", 1, 1);
   push ("b", 5, 2);
   push ("c", 1, 3);
-  EXPECT_EQ (begin ("a", 1), REPEAT); /* heard of */
+  EXPECT_EQ (begin ("a", 1), REPEAT); /* counts as activity of a */
   push ("d", 1, 4);
   EXPECT_EQ (begin ("a", 1), REPEAT);
   EXPECT_EQ (begin ("c", 1), REPEAT);
@@ -27,7 +27,7 @@ TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
   EXPECT_EQ (push ("b", 6, 5), NEW);
   EXPECT_EQ (begin ("b", 6), REPEAT);
   EXPECT_EQ (begin ("b", 5), STALE);
-  EXPECT_EQ (begin ("a", 1), STALE); /* the window of b has replaced it */
+  EXPECT_EQ (begin ("a", 1), STALE); /* b's new window has replaced a's */
 }
 
 TEST_F (SmallPushWindow, aPushThatFailsLeavesTheFloor)
@@ -65,7 +65,7 @@ TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
       now_ns += 10; /* floors of a to d at 30 to 60 */
     }
   now_ns = 1029;
-  EXPECT_EQ (begin ("b", 1), STALE); /* this counts as activity */
+  EXPECT_EQ (begin ("b", 1), STALE); /* counts as activity of b */
   EXPECT_EQ (begin ("h", 1), EXHAUSTED);
   now_ns = 1030;
   EXPECT_EQ (push ("h", 1, 1), NEW) << "a is forgotten";
@@ -94,7 +94,7 @@ TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
   for (gint64 sequence = 0; sequence < 6; sequence++)
     push ("b", sequence, 1);
   EXPECT_EQ (begin ("a", 0), REPEAT);
-  push ("c", 0, 1); /* one too many: b was active before a */
+  push ("c", 0, 1); /* one push too many; b was active before a */
   EXPECT_EQ (begin ("a", 5), REPEAT);
   EXPECT_EQ (begin ("c", 0), REPEAT);
   EXPECT_EQ (begin ("b", 5), STALE);
@@ -108,8 +108,8 @@ TEST_F (SmallPushWindow, theOneThatPushesIsKeptWhateverTheBound)
     ASSERT_EQ (begin ("a", sequence), REPEAT);
 }
 
-/* The attacks that made pushes new again: more names than windows, more pushes than are
- * remembered. */
+/* These attacks must not make a push new again: more names than windows, and more pushes than the
+ * window remembers. */
 TEST_F (PushWindow, sixtyFiveThousandOtherNamesDoNotMakeAPushNewAgain)
 {
   push ("victim", 7, 1);
@@ -171,7 +171,7 @@ TEST_F (BudgetedPushWindow, windowsBecomeFloorsAndThenNamesAreRefused)
     }
 }
 
-/* An existing client continues, with a window as large as the room allows. */
+/* A known client must be able to continue, with a window as large as the budget permits. */
 TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
 {
   int n = 0;
@@ -191,8 +191,8 @@ TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
     }
 }
 
-/* Another thread takes every byte that becomes free. A window must still become a floor, so it must
- * not release its charge in between. */
+/* Another thread takes every byte that becomes free. A window must still become a floor, so the
+ * window must not release its charge in between. */
 TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeWhatIsFree)
 {
   TpsBudget *process = tps_budget_new (nullptr, "process", 64 << 10);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Windows of pushes that tests operate directly, also with small limits. */
+/* Push windows that tests drive directly, also with small limits. */
 
 #pragma once
 
@@ -27,7 +27,7 @@ enum Verdict
 struct Ending
 {
   gint64 answer = 0;
-  int code = -1; /* of the error; -1 = none */
+  int code = -1; /* the error's code; -1 = success */
   int n_calls = 0;
 };
 
@@ -81,7 +81,7 @@ protected:
     return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
   }
 
-  /* Starts a push without a digest. */
+  /* Begins a push without a digest. */
   TpsPushVerdict
   begin_unknown (const std::string &client, gint64 sequence)
   {
@@ -113,7 +113,7 @@ protected:
     tps_push_window_fail (window, client.c_str (), sequence, error);
   }
 
-  /* A push that is applied at once. */
+  /* Begins a push and, if it is new, applies it at once. */
   Verdict
   push (const std::string &client, gint64 sequence, gint64 result)
   {
@@ -124,7 +124,8 @@ protected:
     return verdict;
   }
 
-  /* The same by the command `lsn`, to an object that the command `incarnation` created. */
+  /* Like push(), but the command `lsn` applies the push to an object that the command `incarnation`
+   * created. */
   Verdict
   push_to (gint64 incarnation, const std::string &client, gint64 sequence, gint64 lsn)
   {
@@ -140,7 +141,7 @@ protected:
   std::string message;
 };
 
-/* The clock of SmallPushWindow. */
+/* the clock of SmallPushWindow */
 inline gint64 now_ns;
 
 inline TpsPushWindowOptions

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Windows against a naive model, and with threads. */
+/* Push windows compared with a naive model, and with several threads. */
 
 #include <atomic>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 /* ---- against a naive model ------------------------------------------------------------------ */
 
-/* One client, as the header specifies it. */
+/* One client according to the specification in the header. */
 class Model
 {
 public:

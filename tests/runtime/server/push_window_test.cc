@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes that a window classifies as new, repeated, stale or duplicate; tables that are created
- * again. */
+/* The classification of pushes as new, repeated, stale or duplicate, also for tables that are
+ * created again. */
 
 #include "tests/runtime/server/push_window_fixture.h"
 
@@ -27,7 +27,7 @@ TEST_F (PushWindow, twoClientsOfOneNameAreOneAndNeitherGetsTheOthersAnswer)
   EXPECT_EQ (begin ("a", 5, 1), DUPLICATE);
   EXPECT_EQ (message, "push 5 of client a was already used for another request");
   EXPECT_EQ (begin ("a", 6), NEW);
-  EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first is still running */
+  EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first request is still running */
   end ("a", 6, 1);
 }
 
@@ -44,7 +44,7 @@ TEST_F (PushWindow, takesAnyOrderInsideTheWindowAndNothingBelow)
   EXPECT_EQ (begin ("a", 4990), REPEAT);
   EXPECT_EQ (answer, 3);
   push ("a", 5001, 4);
-  EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW + 1), STALE); /* although it was remembered */
+  EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW + 1), STALE); /* was remembered before */
 }
 
 TEST_F (PushWindow, remembersTheWholeWindowHoweverFarItMoves)
@@ -74,7 +74,7 @@ TEST_F (PushWindow, failedPushesAreNotRemembered)
 {
   EXPECT_EQ (begin ("a", 9000), NEW);
   fail ("a", 9000);
-  EXPECT_EQ (push ("a", 1, 11), NEW); /* failed pushes do not move the window either */
+  EXPECT_EQ (push ("a", 1, 11), NEW); /* a failed push must not move the window either */
   EXPECT_EQ (begin ("a", 9000, 2), NEW);
   end ("a", 9000, 90);
   EXPECT_EQ (begin ("a", 9000, 2), REPEAT);
@@ -170,7 +170,7 @@ TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindStillEnds)
 
 /* ---- incarnations --------------------------------------------------------------------------- */
 
-/* It was admitted after the others had ended, to an object that was created after them. */
+/* The push was admitted after the others had ended, to an object created after them. */
 TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindIsNotNewAgain)
 {
   EXPECT_EQ (begin ("a", 1), NEW);
@@ -191,7 +191,7 @@ TEST_F (PushWindow, aPushToWhatCameLaterIsNew)
   EXPECT_EQ (begin ("a", 5, 1, nullptr, 11), DUPLICATE);
 }
 
-/* A whole run again, with the same ids: all pushes are applied, once. */
+/* A whole run is repeated with the same ids on a new table. All its pushes must be applied once. */
 TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
 {
   gint64 lsn = 0;

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server whose system grants io_uring, refuses it, or refuses it later: the log and snapshots
- * hold the same state in every case, and each case can continue the directory of another one. The
- * test is linked so that its own function takes the place of io_uring_queue_init() (--wrap, see
+/* The system grants io_uring, refuses it, or refuses it later. In every case, the log and the
+ * snapshots must hold the same state, and each case must be able to continue the directory of
+ * another case. The linker replaces io_uring_queue_init() by the function below (--wrap, see
  * BUILD). */
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ extern "C" int __wrap_io_uring_queue_init (unsigned n_entries, struct io_uring *
 
 static std::atomic<int> refusal { 0 };  /* an errno value; 0: io_uring is granted */
 static std::atomic<int> n_grants { 0 }; /* rings that are granted before the refusals begin */
-static std::atomic<int> n_rings { 0 };  /* granted */
+static std::atomic<int> n_rings { 0 };  /* rings granted so far */
 
 extern "C" int
 __wrap_io_uring_queue_init (unsigned n_entries, struct io_uring *ring, unsigned flags)
@@ -45,7 +45,7 @@ struct Case
   const char *name;
   int refusal;
   int n_grants;
-  const char *writes; /* the choice */
+  const char *writes; /* the expected choice in the trace record */
   const char *reason;
 
   bool
@@ -60,9 +60,9 @@ const Case kCases[] = {
   { "eperm", EPERM, 0, "writes=pwrite", "Operation not permitted" },
   { "enosys", ENOSYS, 0, "writes=pwrite", "Function not implemented" },
   { "enomem", ENOMEM, 0, "writes=pwrite", "Cannot allocate memory" },
-  /* the probe succeeds, and no file gets a ring */
+  /* The probe succeeds, but no file gets a ring. */
   { "refusedToFiles", ENOMEM, 1, "writes=io_uring", "" },
-  /* the first file gets a ring, and the next segment does not */
+  /* The first file gets a ring, but the next segment does not. */
   { "refusedToTheNextFile", ENOMEM, 2, "writes=io_uring", "" },
 };
 
@@ -95,7 +95,7 @@ protected:
       GTEST_SKIP () << "io_uring is refused here: " << g_strerror (-code);
   }
 
-  /* Starts a server that chooses its disk by itself. */
+  /* Starts a server that chooses its disk itself. */
   std::unique_ptr<Server>
   start (const Case &chosen)
   {
@@ -113,7 +113,7 @@ protected:
     return server;
   }
 
-  /* Several segments of the log. */
+  /* Fills several segments of the log. */
   static void
   push (Server &server)
   {
@@ -149,7 +149,7 @@ TEST_P (DiskChoice, TheLogAndSnapshotsHoldTheState)
   EXPECT_EQ (Snapshot (*server, true).message, "");
   push (*server);
   server.reset ();
-  /* Every other case reads these files, and continues them. */
+  /* Each other case must read these files and continue them. */
   int n_pushes = 180;
   for (const Case &next : kCases)
     {

@@ -25,7 +25,7 @@ constexpr int64_t kRows = 64;
 constexpr int32_t kDim = 16;
 constexpr gint64 kSegmentBytes = 128 << 10;
 
-/* A server between its start and its end. */
+/* A server from its start to its end. */
 class Server
 {
 public:
@@ -76,7 +76,7 @@ public:
     tps_sequencer_free (sequencer);
   }
 
-  /* The error message, also of a directory that could not be opened. */
+  /* Returns the error message of the recovery, or of the attempt to open the directory. */
   std::string
   recover ()
   {
@@ -98,7 +98,7 @@ public:
     return status.phase;
   }
 
-  /* Bytes of the log. */
+  /* Returns the length of the log in bytes. */
   gint64
   n_written ()
   {
@@ -108,7 +108,7 @@ public:
     return status.n_bytes_done;
   }
 
-  /* The error's code. */
+  /* Returns the error's code, or 0. */
   int
   create (const std::string &name, TpsDurability durability = {})
   {
@@ -130,7 +130,7 @@ public:
     return { data, data + kDim };
   }
 
-  TpsDurable *durable; /* NULL: recover() returns the reason */
+  TpsDurable *durable; /* if NULL, recover() returns the reason */
   TpsWorkerPool *workers;
   TpsSequencer *sequencer;
   TpsTableStore *store;
@@ -140,7 +140,7 @@ private:
   std::string refusal_;
 };
 
-/* Pushes -1 to row 3 of a table, and to all other tables. */
+/* Pushes -1 to every value of one table. SGD with rate 1 then adds 1. */
 class Pushes
 {
 public:
@@ -229,7 +229,8 @@ all (int value)
   return Floats (kDim, static_cast<float> (value));
 }
 
-/* Requests a snapshot and waits for it; or waits for a call that ends with done(). */
+/* Requests a snapshot and waits for it. Default-constructed, it waits for any call that is given
+ * done(). */
 struct Snapshot
 {
   Snapshot () = default;

@@ -26,7 +26,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/* Files of the system; one disk at a time. */
+/* Files of the system, with faults on request. The flags are static, so only one such disk may
+ * exist at a time. */
 class FaultyDisk
 {
 public:
@@ -128,7 +129,7 @@ TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
     }
 }
 
-/* Restarts in between, from the log and from a snapshot, do not change the random bits. */
+/* Restarts, from the log and from a snapshot, must not change the random bits. */
 TEST_F (Durable, stochasticRoundingContinuesAfterARestart)
 {
   Spec spec = Spec ("noisy", kRows, kDim)
@@ -166,7 +167,8 @@ TEST_F (Durable, stochasticRoundingContinuesAfterARestart)
   EXPECT_TRUE (rows_of (server->store) == rows_of (other.get ()));
 }
 
-/* The push was within the limit at the time of its call. */
+/* The push was within the limit at the time of its call, so the recovery must not apply the new
+ * limit. */
 TEST_F (Durable, aLowerLimitOfCallsDoesNotStopTheRecovery)
 {
   const Ids ids { 3, 3 }, offsets { 0 };
@@ -217,7 +219,7 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   EXPECT_EQ (server->create ("emb"), 0);
   disk.is_full = true;
   while (pushes.get_code () == 0 && std::chrono::steady_clock::now () < deadline)
-    pushes.send (*server); /* those with an LSN wait for room */
+    pushes.send (*server); /* pushes that have an LSN wait for room */
   EXPECT_EQ (pushes.get_code (), TPS_ERROR_RESOURCE_EXHAUSTED) << pushes.message ();
   EXPECT_THAT (pushes.message (), HasSubstr ("no room"));
   server->row ("emb");
@@ -225,7 +227,7 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   disk.is_full = false;
   pushes.wait ();
   while (server->phase () != TPS_DURABLE_LIVE && std::chrono::steady_clock::now () < deadline)
-    /* the phase changes shortly after the pending records have been written */
+    /* The phase changes shortly after the pending records have been written. */
     std::this_thread::yield ();
   EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
   last.send (*server);
@@ -237,7 +239,8 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
   EXPECT_EQ (server->row ("emb"), expected);
 }
 
-/* Otherwise each query of the status would end the state, and each large push begin it. */
+/* Otherwise each query of the status would leave the phase FULL, and each large push would enter
+ * it. */
 TEST_F (Durable, aDiskIsFullWhileShortCommandsStillFit)
 {
   Pushes pushes ("emb");
@@ -253,7 +256,7 @@ TEST_F (Durable, aDiskIsFullWhileShortCommandsStillFit)
         pushes.wait ();
       }
     else
-      /* the log wants its next segment, and may be slow to find that there is no room for it */
+      /* The log needs its next segment. It may take time to find that there is no room for it. */
       std::this_thread::yield ();
   EXPECT_EQ (server->phase (), TPS_DURABLE_FULL);
   pushes.send (*server);
@@ -295,7 +298,7 @@ TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
   EXPECT_EQ (server->row ("emb"), all (1));
 }
 
-/* The last push has been answered, and its record is not on the disk. */
+/* The last push has been answered, but its record is not on the disk. */
 TEST_F (Durable, AFailedLastWriteIsReported)
 {
   Pushes pushes ("emb");
@@ -362,7 +365,8 @@ TEST_F (Durable, aTableOfNoDurabilityIsThereAsItBegan)
   EXPECT_GE (tps_sequencer_get_lsn (server->sequencer), 5);
 }
 
-/* Tables without a durability of their own use the mode that the server had at their creation. */
+/* A table without its own durability must keep the mode that the server had at the table's
+ * creation. */
 TEST_F (Durable, aTableKeepsTheDurabilityThatItWasMadeWith)
 {
   Pushes pushes ("emb");
@@ -393,8 +397,8 @@ TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
   tps_table_store_free (store);
 }
 
-/* The log is deleted up to the snapshot before the last one; push ids come from the snapshot and
- * from the log. */
+/* The log is deleted up to the last snapshot but one. Push ids come from the snapshot and from the
+ * log. */
 TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
 {
   Pushes pushes ("emb");
@@ -418,7 +422,7 @@ TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
     }
 }
 
-/* Reading the snapshot may take longer than the log. */
+/* Reading the snapshot may take longer than reading the log. */
 TEST_F (Durable, aRecoveryCountsTheBytesOfTheSnapshotAndOfTheLog)
 {
   Pushes pushes ("emb");

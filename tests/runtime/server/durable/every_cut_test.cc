@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A table and a model over a data directory, on a disk whose power is cut in the middle of every
- * operation in turn: of the log, of whole and of incremental snapshots, and of the recovery. The
+/* A table and a model over a data directory. The power is cut in the middle of every disk operation
+ * in turn: operations of the log, of whole and incremental snapshots, and of the recovery. The
  * table has durability commit. The model has the durability of the server, and the test runs with
  * each mode in turn:
  *
  *   commit    no acknowledged update is lost
- *   interval  no update is lost that the server reported as written, or that came before a flush
- *   none      no update is lost that came before a snapshot
+ *   interval  no update is lost that the server reported as written, or that preceded a flush
+ *   none      no update is lost that preceded a snapshot
  *
- * In every mode the model that is left is one of its versions, and lost updates can be sent again
- * under their ids. */
+ * In every mode, the recovered model must be one of its versions, and lost updates may be sent
+ * again under their ids. */
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ const Mode kModes[] = {
   { "none", TPS_DURABILITY_NONE, 0 },
 };
 
-/* A server's story: the values of each version of the model. Update s makes version s + 1. */
+/* The expected history: the values of each version of the model. Update s makes version s + 1. */
 class Story
 {
 public:
@@ -92,7 +92,8 @@ public:
     g_random_set_seed (seed);
   }
 
-  /* Works until the power is cut in the n-th operation; false: it was not. */
+  /* Works until the power is cut in the n-th operation. Returns FALSE if there are fewer
+   * operations. */
   bool
   work (uint64_t n)
   {
@@ -109,13 +110,14 @@ public:
           note_written ();
         }
     const bool was_cut = disk_.is_off ();
-    disk_.cut (); /* a server that ends in order would flush its log */
+    disk_.cut (); /* an orderly end of the server would flush its log */
     server_.reset ();
     disk_.restart ();
     return was_cut;
   }
 
-  /* Restarts; the power is cut in the n-th operation of the recovery. False: it was not. */
+  /* Restarts, and cuts the power in the n-th operation of the recovery. Returns FALSE if there are
+   * fewer operations. */
   bool
   recover_with_cut (uint64_t n)
   {
@@ -128,7 +130,8 @@ public:
     return was_cut;
   }
 
-  /* Restarts, checks the recovered state, sends the rest again, and checks that it stays. */
+  /* Restarts, checks the recovered state, sends the lost updates again, and checks that a second
+   * restart preserves the state. */
   void
   recover ()
   {
@@ -166,7 +169,7 @@ private:
     return why_.empty ();
   }
 
-  /* The table and the model, if the server does not have them. */
+  /* Creates the table and the model if the server does not have them. */
   bool
   create ()
   {
@@ -236,7 +239,7 @@ private:
       kept_ = std::max (kept_, version);
   }
 
-  /* The versions whose records the server reports as written. */
+  /* Notes the versions whose records the server reports as written. */
   void
   note_written ()
   {
@@ -290,8 +293,8 @@ private:
   std::string why_;
   bool has_table_ = false;
   int n_pushed_ = 0, n_acknowledged_ = 0;
-  gint64 version_ = 0;               /* the newest that was answered, 0 = no model */
-  gint64 n_sent_ = 0;                /* updates */
+  gint64 version_ = 0;               /* the newest acknowledged version, 0 = no model */
+  gint64 n_sent_ = 0;                /* the newest update that was sent */
   gint64 kept_ = 0;                  /* the newest version that must survive */
   std::map<gint64, gint64> written_; /* versions by the LSNs of their updates */
 };
@@ -300,8 +303,8 @@ class EveryCut : public testing::TestWithParam<Mode>
 {
 };
 
-/* The threads of the log make each run of the history a little different, and the number of its
- * operations varies by a few. The loop ends with a run that was not cut. */
+/* The threads of the log make each run of the history a little different, so the number of its
+ * operations varies by a few. The loop ends with the first run that is not cut. */
 TEST_P (EveryCut, LeavesWhatTheModePromises)
 {
   bool was_cut = true;

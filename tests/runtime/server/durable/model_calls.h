@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls of the model of a server in this process. */
+/* Calls that change the model of a server in this process. */
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace thriftps {
 
-/* Sends an update of the only trainer, and waits for its end. The model has one parameter. */
+/* Sends an update of the only trainer, and waits for the reply. The model has one parameter. */
 struct Update
 {
   Update (Server &server, gint64 sequence, const std::vector<float> &gradient)
@@ -55,7 +55,7 @@ struct Update
   updating_test::Values values;
 };
 
-/* Makes a model of one parameter; returns the error's code. */
+/* Creates a model of one parameter. Returns the error's code, or 0. */
 inline int
 init_model (Server &server, const std::vector<float> &values, const TpsOptimizerSpec &optimizer)
 {

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The times at which snapshots are written, the files that are deleted after them, and the state
- * after a power cut.
+/* The times of snapshots, the deletion of old files after a snapshot, and the state after a power
+ * cut.
  *
- *   SEEDS=10000 FIRST_SEED=1     power cuts, and the first one's seed (--test_env) */
+ *   SEEDS=10000 FIRST_SEED=1     number of power cuts, and the first seed (--test_env) */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,10 @@ namespace {
 
 constexpr gint64 kSecond = 1000000000;
 
-/* ---- when ------------------------------------------------------------------------------------ */
+/* ---- times of snapshots
+ * ------------------------------------------------------------------------ */
 
-/* A snapshot thread without a thread, with simulated times. */
+/* The state of a snapshot thread, with simulated time and without the thread itself. */
 class Due : public testing::Test
 {
 protected:
@@ -78,7 +79,7 @@ TEST_F (Due, byTimeAnIntervalAfterTheLastOneWasBegun)
   EXPECT_EQ (wake_ns, 10 * kSecond);
   EXPECT_TRUE (step (10 * kSecond));
   EXPECT_FALSE (step (20 * kSecond - 1));
-  tps_snapshot_thread_note (&thread, 15 * kSecond, 0); /* a requested one */
+  tps_snapshot_thread_note (&thread, 15 * kSecond, 0); /* a snapshot on request */
   EXPECT_FALSE (step (20 * kSecond));
   EXPECT_EQ (wake_ns, 25 * kSecond);
   EXPECT_TRUE (step (25 * kSecond));
@@ -159,7 +160,8 @@ TEST_F (Due, oneJobAtATime)
   EXPECT_FALSE (tps_snapshot_thread_submit (&thread, &job, nullptr));
 }
 
-/* ---- of a server ----------------------------------------------------------------------------- */
+/* ---- snapshots of a server
+ * ---------------------------------------------------------------------- */
 
 namespace {
 
@@ -184,7 +186,7 @@ number_of (const char *name, unsigned long otherwise)
 
 } // namespace
 
-/* Three snapshots are kept, and the log from the oldest of them on. */
+/* The server must keep three snapshots, and the log from the oldest of them on. */
 TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
 {
   SimulatedDisk disk (1);
@@ -210,7 +212,8 @@ TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
   EXPECT_GE (list (disk.get (), "data/log").front (), "00000000000000000003.log");
 }
 
-/* Without a request, as soon as the log has grown: the interval has always expired. */
+/* The interval of 1 ns has always expired, so a snapshot must be written as soon as the log has
+ * grown. */
 TEST (Snapshots, areWrittenByThemselves)
 {
   SimulatedDisk disk (1);
@@ -239,7 +242,8 @@ TEST (Snapshots, areWrittenByThemselves)
 
 namespace {
 
-/* A data directory "from" with a snapshot of two pushes, and one push more in its log. */
+/* Makes the data directory "from". It has a snapshot after two pushes, and a third push in its
+ * log. */
 void
 make_source (TpsDisk *disk)
 {
@@ -284,7 +288,7 @@ TEST (Copies, areWhereAnEmptyServerBegins)
     }
   for (const char *from : { "nowhere", static_cast<const char *> (nullptr), "from" })
     {
-      options.restore_from = from; /* not read, because there is a state */
+      options.restore_from = from; /* not read, because the server already has state */
       Server server (disk.get (), "from/copy", TPS_DURABILITY_COMMIT, options);
       ASSERT_EQ (server.recover (), "");
       EXPECT_EQ (server.row ("emb"), all (3));
@@ -305,7 +309,7 @@ TEST (Copies, thatAreNotThereAreNamed)
   EXPECT_THAT (error->message, testing::HasSubstr ("nowhere"));
 }
 
-/* Wherever the power fails, the server finally starts with the copy, and continues from there. */
+/* Wherever the power fails, the server must finally start with the copy and continue from there. */
 TEST (Copies, mayBeReadAgainAfterAPowerCut)
 {
   bool is_cut = true;
@@ -337,8 +341,7 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
 
 namespace {
 
-/* A server that may read below "imports", which contains a copy of a data directory: see
- * make_source(). */
+/* A server that may read below "from", the data directory of make_source(). */
 class Tables : public testing::Test
 {
 protected:
@@ -358,7 +361,7 @@ protected:
     ASSERT_EQ (server->recover (), "");
   }
 
-  /* The error message with its code. */
+  /* Returns the error message, or "". Sets `code`. */
   std::string
   restore (const std::vector<std::string> &paths, const std::vector<Spec> &specs = {},
            bool are_snapshots = true)
@@ -433,7 +436,7 @@ TEST_F (Tables, mayHaveAnotherShardAndDtype)
   EXPECT_EQ (*static_cast<const uint16_t *> (tps_tensor_data (&rows)), 0x4000) << "2.0";
 }
 
-/* Of a chain of increments, in the server's own directory. */
+/* The directory is the server's own, and its snapshots form a chain of increments. */
 TEST_F (Tables, ofIncrementsAreThoseOfTheLastOne)
 {
   options.import_folder = "data";
@@ -493,14 +496,14 @@ TEST_F (Tables, comeAllOrNone)
   EXPECT_EQ (server->row ("emb"), all (0));
 }
 
-/* A file whose header declares more bytes than all tables may take. */
+/* The header of the file declares more bytes than all tables may take. */
 TEST_F (Tables, takeNoMoreThanTheirBudget)
 {
   Spec spec = Spec ("big", 1, 1);
   std::string n_bytes (8, '\0');
   gsize held = tps_table_store_get_bytes (server->store);
 
-  n_bytes[3] = 5; /* 80 MiB, of which 16 times as much is charged */
+  n_bytes[3] = 5; /* 80 MiB, but 16 times as much is charged */
   TpsDiskFile *file = disk.get ()->open (disk.get (), "from/big.safetensors", TPS_DISK_CREATE,
                                          nullptr);
   disk.get ()->write (file, n_bytes.data (), 8, 0, TRUE, nullptr);
@@ -519,7 +522,7 @@ TEST_F (Tables, takeNoMoreThanTheirBudget)
   EXPECT_EQ (tps_table_store_get_bytes (server->store), held);
 }
 
-/* After a cut the table is either that of the snapshot or absent. */
+/* After a cut, the table must be the one of the snapshot, or be absent. */
 TEST (Restorations, mayBeCutAnywhere)
 {
   bool is_cut = true;
@@ -564,8 +567,8 @@ TEST (Restorations, mayBeCutAnywhere)
 
 namespace {
 
-/* Lives of a server. Each life except the last ends with a power cut in the middle of an operation:
- * of the log, of a snapshot, or of the deletion after it. */
+/* Several lives of one server. Each life except the last one ends with a power cut in the middle of
+ * an operation: of the log, of a snapshot, or of the deletion after it. */
 class Lives
 {
 public:
@@ -608,7 +611,7 @@ private:
       }
     n_acknowledged_ = n_now_ + pushes.n_applied ();
     n_sent_ = n_now_ + pushes.n_sent;
-    /* The power fails before the server ends. */
+    /* The power must fail before the orderly end of the server. */
     disk_.cut_after (1);
     tps_durable_stop (server.durable);
   }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The check and the truncation of a log without a server, and the program that runs them. */
+/* The check and the truncation of a log without a server, and the program that performs them. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 constexpr TpsLogOptions kOptions { .segment_bytes = 64 << 10, .max_staged_bytes = 32 << 10 };
 
-/* A log of `n` commands in groups of 4. */
+/* Writes a log of `n` commands in groups of 4. */
 void
 write_log (TpsDisk *disk, const char *path, gint64 n)
 {
@@ -60,7 +60,7 @@ TEST (LogCheck, AnyRecordMayBecomeTheLastOne)
       ASSERT_EQ (check (disk.get ()), 30);
       ASSERT_TRUE (tps_log_truncate (disk.get (), "log", last, &error)) << error->message;
       EXPECT_EQ (check (disk.get ()), last);
-      /* The server continues from there. */
+      /* A server must be able to continue from there. */
       TpsLogFound found {};
       TpsLog *log = tps_log_open_stepped (disk.get (), "log", &kOptions, &found, &error);
       ASSERT_NE (log, nullptr) << error->message;
@@ -123,7 +123,7 @@ protected:
     std::filesystem::remove_all (folder_);
   }
 
-  /* Returns the exit status; `out` and `err` have the output. */
+  /* Returns the exit status. Stores the output in `out` and `err`. */
   int
   run (const std::string &arguments)
   {

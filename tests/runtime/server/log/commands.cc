@@ -53,7 +53,7 @@ RandomCommand::~RandomCommand ()
     tps_table_spec_clear (&spec_);
 }
 
-/* A random number in [0, max]. */
+/* Returns a random number in [0, max]. */
 gint64
 RandomCommand::up_to (gint64 max)
 {
@@ -83,8 +83,8 @@ RandomCommand::id ()
   return result;
 }
 
-/* Random bytes, zeros, or zeros with a few bytes: sectors of zeros must not look like lost
- * sectors. */
+/* Returns random bytes, zeros, or zeros with a few other bytes. The log must not mistake sectors of
+ * zeros for lost sectors. */
 TpsTensor *
 RandomCommand::tensor (TpsDType dtype, std::vector<gint64> dims)
 {

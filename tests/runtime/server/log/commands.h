@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Commands of all kinds, generated from a seed, with the memory that they refer to. */
+/* Random commands of all kinds, generated from a seed, with the memory to which they refer. */
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace thriftps {
 class RandomCommand
 {
 public:
-  /* `max_bytes` is the approximate maximum of a tensor. */
+  /* `max_bytes` is the approximate maximum size of a tensor. */
   RandomCommand (uint32_t seed, gint64 lsn, TpsCommandKind kind, size_t max_bytes);
   ~RandomCommand ();
   RandomCommand (const RandomCommand &) = delete;
@@ -58,7 +58,7 @@ inline constexpr TpsCommandKind kAllKinds[] = { TPS_COMMAND_CREATE_TABLE, TPS_CO
                                                 TPS_COMMAND_INIT_MODEL,   TPS_COMMAND_UPDATE_MODEL,
                                                 TPS_COMMAND_RESET_MODEL,  TPS_COMMAND_ASSIGN_ROWS };
 
-/* The record of a command as bytes; commands with the same bytes are equal. */
+/* Returns the record of a command as bytes. Commands with the same bytes are equal. */
 std::string encode (const TpsCommand *command);
 
 } // namespace thriftps

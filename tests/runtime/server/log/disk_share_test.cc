@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The turns of background writes, with a simulated clock. */
+/* The turns of background writes, in simulated time. */
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ TEST_F (DiskShare, ASlowDiskRestsAsLongAsItWrote)
   EXPECT_EQ (try_at (85), 0);
 }
 
-/* A snapshot of many small tables is mostly small writes and syncs. */
+/* A snapshot of many small tables consists mostly of small writes and syncs. */
 TEST_F (DiskShare, SmallWritesRestLongOnlyAfterManyBytes)
 {
   gint64 now = 0;

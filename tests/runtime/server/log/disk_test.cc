@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The real disks, with one suite for all of them, and the log with its threads on them. */
+/* The real disks, in one suite for all of them, and the log with its threads on each. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
 }
 
-/* A FIFO without a writer would block its reader for ever. */
+/* Opening a FIFO without a writer would block for ever. */
 TEST_P (DiskTest, OnlyRegularFilesAreOpened)
 {
   ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
@@ -142,7 +142,7 @@ TEST_P (DiskTest, OnlyRegularFilesAreOpened)
       }
 }
 
-/* Large files, whose space is released in steps. */
+/* The files are large, so that their space is released in steps. */
 TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
 {
   constexpr gint64 kBytes = (40 << 20) + TPS_DISK_BLOCK;
@@ -165,7 +165,7 @@ TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
 }
 
-/* As many threads as the disk allows. */
+/* Uses as many threads as the disk allows. */
 TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
 {
   constexpr gint64 kBlocks = 64;
@@ -218,7 +218,8 @@ TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)
   disk_->close (lock);
 }
 
-/* With both threads: every append ends once, in order, and is found again. */
+/* With both threads of the log, every append must end once and in order, and its record must be
+ * found again. */
 TEST_P (DiskTest, TheLogWithItsThreads)
 {
   constexpr gint64 kCommands = 400;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A peer chooses the number of parts of a command. The record of a command that has taken effect
- * must not fail, so its encoding takes no memory. */
+ * must not fail, so its encoding must not allocate memory. */
 
 #include <gtest/gtest.h>
 

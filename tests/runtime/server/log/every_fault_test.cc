@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A few histories of a log, each repeated with a fault at every place of it in turn: the power is
+/* A few histories of a log. Each history runs once for each possible place of a fault: the power is
  * cut in the middle of every operation that changes the disk, and every write and every sync fails.
- * After each cut, the recovery is also cut at every operation of its own. recovery_test chooses
- * these places at random. */
+ * After each cut, the recovery is also cut at each of its own operations. recovery_test chooses
+ * such places at random. */
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ enum class Do
   append,
   flush,
   step,   /* the writer takes up to `n` steps */
-  remove, /* the segments that only have records before the newest durable one */
+  remove, /* deletes segments whose records all precede the newest durable one */
   reopen, /* the process ends and starts again */
 };
 
@@ -41,7 +41,8 @@ struct Event
 
 using Script = std::vector<Event>;
 
-/* The same for every run of a history: it does not depend on the behaviour of the disk. */
+/* Returns the events of a history. They do not depend on the behaviour of the disk, so they are the
+ * same for every run. */
 Script
 write_script (uint32_t seed)
 {
@@ -62,7 +63,7 @@ write_script (uint32_t seed)
                                  : Do::reopen;
       event.durability = kDurabilities[random () % 4];
       event.kind = kAllKinds[random () % G_N_ELEMENTS (kAllKinds)];
-      /* Some are longer than a stage, and some are longer than a segment. */
+      /* Some commands are longer than a stage, and some are longer than a segment. */
       event.max_bytes = random () % 6 == 0 ? (random () % 3 == 0 ? 100000 : 40000) : 3000;
       event.n = static_cast<int> (1 + random () % 8);
       script.push_back (event);
@@ -70,11 +71,12 @@ write_script (uint32_t seed)
   return script;
 }
 
-/* The place of a fault, counted from 1 from the beginning of the history; 0 = there is none. */
+/* The place of a fault. The numbers count from 1 at the beginning of the history; 0 = no such
+ * fault. */
 struct Fault
 {
-  uint64_t cut = 0;          /* the operation in which the power is cut */
-  uint64_t recovery_cut = 0; /* the same in the recovery after that cut */
+  uint64_t cut = 0;          /* the operation during which the power is cut */
+  uint64_t recovery_cut = 0; /* the same, in the recovery after that cut */
   uint64_t failed_sync = 0;
   uint64_t failed_write = 0;
 };
@@ -96,7 +98,7 @@ public:
     g_random_set_seed (seed);
   }
 
-  /* Runs the history up to the fault, and checks the log after it. */
+  /* Runs the history up to the fault, and then checks the log. */
   void
   run ()
   {
@@ -119,7 +121,7 @@ public:
     continue_and_check ();
   }
 
-  /* The numbers of the history, without the recovery. */
+  /* The operations, writes and syncs of the history, without the recovery. */
   uint64_t
   n_operations () const
   {
@@ -232,9 +234,9 @@ private:
            || (fault_.failed_write > 0 && disk_.get_writes () >= fault_.failed_write);
   }
 
-  /* Ends the process and starts another one, but not after the fault: recover() must then follow,
-   * because it reads the medium. Here the simulated disk would show unsynced bytes of its cache,
-   * which the direct files of the log bypass. */
+  /* Ends the process and starts another one. After a fault, it only ends the process: recover()
+   * must follow, because it reads the medium. Here, the simulated disk would show unsynced bytes of
+   * its cache, which the direct files of the log bypass. */
   void
   reopen ()
   {
@@ -267,7 +269,7 @@ private:
       }
   }
 
-  /* A cut of the recovery is followed by another one, which is not cut. */
+  /* If the power is cut during the recovery, another recovery follows, which is not cut. */
   void
   recover ()
   {
@@ -286,7 +288,8 @@ private:
     check ();
   }
 
-  /* The log is a prefix of the commands, with all that were acknowledged and not deleted. */
+  /* The log must be a prefix of the commands, and must include every acknowledged command that was
+   * not deleted. */
   void
   check ()
   {
@@ -306,11 +309,11 @@ private:
                      == appended_[lsn])
             << "LSN " << lsn;
       }
-    last_ = found_.last_lsn; /* the others are lost */
+    last_ = found_.last_lsn; /* the later commands are lost */
     acknowledged_ = std::max (acknowledged_, last_);
   }
 
-  /* The log takes further commands, and keeps them. */
+  /* The log must accept further commands and keep them. */
   void
   continue_and_check ()
   {
@@ -356,7 +359,7 @@ protected:
     n_writes_ = whole.n_writes ();
   }
 
-  /* Runs a history with a fault. Returns whether all checks have passed. */
+  /* Runs a history with a fault. Returns TRUE if all checks have passed. */
   bool
   run (const Fault &fault, const std::function<void (const FaultRun &)> &look = nullptr)
   {
@@ -400,8 +403,8 @@ TEST_P (EveryFault, ACutAnywhereLeavesAPrefixWithAllThatWasAcknowledged)
   RecordProperty ("recovery_cuts", static_cast<int> (n_recovery_cuts));
 }
 
-/* Whether the disk has the bytes after a failure is not known, so commands that were not
- * acknowledged may be there. */
+/* After a failure, the disk may or may not have the bytes, so the log may contain commands that
+ * were not acknowledged. */
 TEST_P (EveryFault, AFailedSyncOrWriteLosesNothingThatWasAcknowledged)
 {
   ASSERT_GT (n_syncs_, 5u);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log as a stream for followers, on the simulated disk. The tests run the steps of the log. */
+/* The log as a stream for followers, on the simulated disk. The test runs the steps of the log
+ * itself. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ struct Answer
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
-  int code = 0; /* a TpsErrorCode */
+  int code = 0; /* a TpsErrorCode, or 0 */
   bool may_retry = false;
   std::string message;
   std::string records;
@@ -131,7 +132,7 @@ protected:
     tps_log_feed_free (feed_);
   }
 
-  /* The command is not durable before take_all_steps(). */
+  /* Appends a command. It becomes durable in take_all_steps(). */
   void
   append (size_t max_bytes = 100, TpsCommandKind kind = TPS_COMMAND_DROP_TABLE,
           TpsDurability durability = TPS_DURABILITY_COMMIT)
@@ -152,7 +153,7 @@ protected:
 
     values_.resize (std::max (values_.size (), static_cast<size_t> (n_bytes / 4)), 1);
     append ();
-    /* The record is not encoded before the next step. */
+    /* The log encodes the record in its next step, so the command may still change here. */
     TpsCommand *command = &commands_.back ()->record;
     command->kind = TPS_COMMAND_APPLY_ROWS;
     command->n_tables = 1;
@@ -185,7 +186,7 @@ protected:
     return answers_.back ();
   }
 
-  /* The records must be those of the commands from `lsn` on. */
+  /* Expects the records of the commands from `lsn` on. */
   void
   expect_records (const Answer &answer, gint64 lsn)
   {
@@ -250,7 +251,7 @@ TEST_F (LogFeed, isBoundedButGivesOneRecord)
   EXPECT_EQ (one.next_lsn, 8);
 }
 
-/* Longer than the maximum of one read. */
+/* The record is longer than the maximum of one read. */
 TEST_F (LogFeed, aLongRecordComesAlone)
 {
   append ();
@@ -367,7 +368,8 @@ TEST_F (LogFeed, followersShareReads)
   EXPECT_LE (n_disk_reads - before, 2u) << "one follower reads, the others are given the same";
 }
 
-/* Small groups before a record are not read one by one, and records that were read are cached. */
+/* The feed must not read small groups before a record one by one, and must cache the records that
+ * it has read. */
 TEST_F (LogFeed, findsAPlaceWithFewReads)
 {
   unsigned before;
@@ -384,7 +386,7 @@ TEST_F (LogFeed, findsAPlaceWithFewReads)
   EXPECT_EQ (n_disk_reads, before);
 }
 
-/* Followers at random places, with random limits, while the log grows over many segments. */
+/* Followers read at random places, with random limits, while the log grows over many segments. */
 TEST_F (LogFeed, everyFollowerGetsEveryRecordOnce)
 {
   constexpr int kFollowers = 7; /* more than the number of cached places */

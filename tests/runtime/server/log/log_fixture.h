@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared parts of tests of the log: appends whose results are recorded, and a reader of the whole
+/* Helpers for tests of the log: appends whose results are recorded, and a reader of the whole
  * log. */
 
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace thriftps {
 
-/* Counts the appends that have ended. Must outlive them. */
+/* Records the ends of appends. It must outlive the appends. */
 class Ends
 {
 public:
@@ -43,7 +43,7 @@ public:
     changed_.wait (lock, [&] { return lsns.size () >= n; });
   }
 
-  std::vector<gint64> lsns; /* negative for an error */
+  std::vector<gint64> lsns; /* negative if the append failed */
   std::string message;      /* of the last error */
 
 private:
@@ -60,7 +60,7 @@ take_all_steps (TpsLog *log, gint64 now_ns = 1)
     ;
 }
 
-/* The LSNs that a cursor reads from `lsn` on; negative for holes. */
+/* Returns the LSNs that the cursor reads. The LSN of a hole is negative. */
 inline std::vector<gint64>
 read_lsns (TpsLogCursor *cursor)
 {

@@ -16,7 +16,7 @@
 namespace thriftps {
 namespace {
 
-/* A record that was decoded from a copy of some bytes. */
+/* A record decoded from a copy of some bytes. */
 class Decoded
 {
 public:
@@ -63,7 +63,8 @@ TEST (LogRecord, AllKindsComeBackAsTheyWere)
       }
 }
 
-/* Fields that a comparison of encodings would miss if both sides omitted them. */
+/* Checks fields that a comparison of encodings would miss if the encoder and the decoder omitted
+ * them. */
 TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
 {
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
@@ -162,7 +163,8 @@ TEST (LogRecord, AnyFlippedBitIsNoticed)
     }
 }
 
-/* Valid checksums with other contents, as from another program. */
+/* The checksums are valid, but the contents differ, as if another program had written the
+ * record. */
 TEST (LogRecord, FieldsThatDoNotFitAreRefused)
 {
   for (TpsCommandKind kind : kAllKinds)
@@ -178,12 +180,12 @@ TEST (LogRecord, FieldsThatDoNotFitAreRefused)
           changed[at] = static_cast<char> (changed[at] + 0x7f);
           guint32 crc = tps_crc32c (0, data + TPS_LOG_RECORD_HEADER,
                                     changed.size () - TPS_LOG_RECORD_HEADER);
-          std::memcpy (data + 24, &crc, 4); /* FORMAT.md: body_crc, header_crc */
+          std::memcpy (data + 24, &crc, 4); /* see FORMAT.md: body_crc, header_crc */
           std::memset (data + 4, 0, 4);
           crc = tps_crc32c (0, data, TPS_LOG_RECORD_HEADER);
           std::memcpy (data + 4, &crc, 4);
           Decoded decoded (changed);
-          if (decoded.is_fine) /* another valid value, so it must be possible to encode it again */
+          if (decoded.is_fine) /* A valid changed value must be encodable again. */
             encode (&decoded.decoder.command);
         }
     }

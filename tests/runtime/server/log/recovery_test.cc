@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* For every behaviour of the disk, the log after a crash must be a prefix of the appended commands
- * that includes every acknowledged one. Otherwise opening or reading it must fail with an error
- * that names the damage. SEEDS=100000 runs more histories. */
+ * that includes every acknowledged command. Otherwise, opening or reading it must fail with an
+ * error that names the damage. SEEDS=100000 runs more histories. */
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ get_env (const char *name, uint32_t otherwise)
   return text != nullptr ? static_cast<uint32_t> (strtoul (text, nullptr, 10)) : otherwise;
 }
 
-/* The events of all runs; every kind must have occurred. */
+/* Counts the events of all runs. Every kind must occur. */
 std::map<std::string, int> seen;
 
 class History
@@ -95,7 +95,7 @@ private:
     TpsDurability durability = kDurabilities[random_ () % 4];
     TpsCommandKind kind = random_ () % 2 == 0 ? TPS_COMMAND_APPLY_ROWS
                                               : kAllKinds[random_ () % G_N_ELEMENTS (kAllKinds)];
-    /* Some are longer than a stage, and some are longer than a segment. */
+    /* Some commands are longer than a stage, and some are longer than a segment. */
     size_t max_bytes = random_ () % 8 == 0 ? (random_ () % 8 == 0 ? 150000 : 40000) : 3000;
     gint64 lsn = ++last_;
     auto *waiting = new Waiting {
@@ -141,7 +141,8 @@ private:
       }
   }
 
-  /* FALSE: the log can no longer be read, and the error is as required. */
+  /* Runs one life of the server. Returns FALSE if the log is damaged and the error names the
+   * damage. */
   bool
   live (int life)
   {
@@ -150,7 +151,7 @@ private:
                             .first_lsn = kept_ };
     TpsLogFound found {};
     g_autoptr (GError) error = nullptr;
-    /* The first start and recoveries are also cut. */
+    /* The power may also be cut during the first start and during a recovery. */
     bool is_cut_early = random_ () % 4 == 0;
 
     if (is_cut_early)
@@ -237,7 +238,7 @@ private:
     return refuse (error);
   }
 
-  /* Records that are not needed any more. The segment with the last one stays. */
+  /* Deletes records that are no longer needed. The segment with the last record stays. */
   void
   delete_some ()
   {

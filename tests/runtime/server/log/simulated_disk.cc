@@ -133,7 +133,8 @@ fail (GError **error, TpsErrorCode code, const char *operation, const std::strin
   return false;
 }
 
-/* Call it before every change. FALSE: the power is off, possibly from this call on. */
+/* The caller must call this before every change. Returns FALSE if the power is off, possibly since
+ * this call. */
 bool
 SimulatedDisk::step (GError **error, const char *operation, const std::string &path)
 {
@@ -155,7 +156,7 @@ SimulatedDisk::write_sector (Inode *inode, size_t sector)
                std::min (kSector, inode->data.size () - begin));
 }
 
-/* A random part of the unsynced data reaches the medium. */
+/* Lets a random part of the unsynced data reach the medium. */
 void
 SimulatedDisk::keep_some (Inode *inode)
 {
@@ -165,7 +166,7 @@ SimulatedDisk::keep_some (Inode *inode)
   for (size_t sector : inode->dirty)
     if (chance (probability))
       write_sector (inode, sector);
-  /* The size is separate metadata. */
+  /* The size is separate metadata, so it may survive without the data, or be lost without it. */
   inode->durable.resize (chance (0.5) ? inode->data.size () : durable_size, '\0');
 }
 
@@ -206,7 +207,7 @@ SimulatedDisk::flip_bit (const std::string &suffix)
     return "";
   const std::string &path = paths[random_ () % paths.size ()];
   Inode *inode = names_[path].get ();
-  /* Mostly in used bytes. */
+  /* Prefers bytes that are in use. */
   size_t n_used = inode->data.find_last_not_of ('\0') + 1;
   size_t n_range = chance (0.9) && n_used > 0 ? n_used : inode->data.size ();
   size_t at = random_ () % n_range;
@@ -402,7 +403,8 @@ SimulatedDisk::make_functions ()
                 && n_bytes % TPS_DISK_BLOCK == 0 && offset % TPS_DISK_BLOCK == 0);
     if (self->is_off_)
       return self->step (error, "write", file->path);
-    /* The write that the power cut interrupts has reached the cache: a part of it may remain. */
+    /* The write that the power cut interrupts has reached the cache, so a part of it may
+     * survive. */
     is_on = self->step (error, "write", file->path);
     if (inode->data.size () < begin + n_bytes)
       inode->data.resize (begin + n_bytes, '\0');

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory that fails like real ones, with faults chosen by a seed.
+/* A disk in memory that fails like real disks. A seed chooses the faults.
  *
- * Data that was written and not synced is in a cache. A power cut keeps a random part of it:
- * sectors of 512 bytes one by one, file sizes, and names of folders that were not synced. A failed
- * sync also keeps a random part and drops the rest, so that a second sync succeeds without it, as
- * on Linux.
+ * Written data stays in a cache until a sync. A power cut keeps a random part of it, separately for
+ * sectors of 512 bytes, file sizes, and names in folders that were not synced. A failed sync also
+ * keeps a random part and drops the rest. As on Linux, a second sync then succeeds without the
+ * dropped data.
  *
  * Thread: any, except for the functions that access the contents of files. */
 
@@ -34,17 +34,18 @@ public:
 
   TpsDisk *get ();
 
-  /* The power fails in the middle of the n-th changing operation from now; all later operations
+  /* Lets the power fail in the middle of the n-th changing operation from now. All later operations
    * fail. */
   void cut_after (uint64_t n_operations);
-  /* The power fails now. */
+  /* Lets the power fail now. */
   void cut ();
-  /* The n-th sync or write from now fails with EIO. */
+  /* Let the n-th sync or write from now fail with EIO. */
   void fail_sync (uint64_t n);
   void fail_write (uint64_t n);
-  /* The total space of all files. */
+  /* Limits the total space of all files. */
   void set_capacity (uint64_t n_bytes);
-  /* Runs inside each preallocate() from now on. Not while other threads use the disk. */
+  /* Sets a function that runs inside each preallocate() from now on. Must not be called while other
+   * threads use the disk. */
   void
   set_during_preallocate (std::function<void ()> function)
   {
@@ -52,20 +53,21 @@ public:
   }
 
   bool is_off () const;
-  /* The numbers so far of changing operations, and of the writes and syncs of files among them. */
+  /* Return the number of changing operations so far, and the numbers of writes and syncs of files
+   * among them. */
   uint64_t get_operations () const;
   uint64_t get_writes () const;
   uint64_t get_syncs () const;
 
-  /* Cuts the power if it is on, drops unsynced data, and starts again: no file is open, and no lock
-   * is held. */
+  /* Cuts the power if it is on, drops unsynced data, and restarts the disk. Afterwards no file is
+   * open, and no lock is held. */
   void restart ();
 
   /* Flips a bit on the medium, in a file whose name ends with `suffix`. Returns the file's name, or
    * an empty string if there is no such file. */
   std::string flip_bit (const std::string &suffix);
 
-  /* The contents of a file as the system sees it; for tests that damage it directly. */
+  /* Return or remove a file as the system sees it, for tests that damage it directly. */
   std::string &get_file (const std::string &path);
   bool has_file (const std::string &path) const;
   void remove_file (const std::string &path);
@@ -79,7 +81,7 @@ private:
   };
   struct Disk;
   struct File;
-  /* An operation on names that has not reached the medium yet; a NULL inode removes the name. */
+  /* A change of names that has not reached the medium yet. A NULL inode removes the name. */
   struct NameChange
   {
     std::vector<std::pair<std::string, std::shared_ptr<Inode>>> names;
@@ -92,7 +94,7 @@ private:
   void write_sector (Inode *inode, size_t sector);
   bool sync_inode (Inode *inode, const std::string &path, GError **error);
   void change (NameChange change);
-  /* Folders exist as long as they contain files; an empty one may be removed. */
+  /* A folder exists while it contains files. The system may remove an empty folder. */
   bool has_files_in (const std::string &folder) const;
   static void apply (Names *names, const NameChange &change);
   uint64_t get_used () const;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log step by step, on the simulated disk. */
+/* The log on the simulated disk, step by step. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ protected:
     tps_log_flush (log_, Ends::done, &ends_);
   }
 
-  /* Opens the log, which must be refused; returns the message. */
+  /* Opens the log, which must be refused, and returns the error message. */
   std::string
   refusal ()
   {
@@ -102,7 +102,7 @@ protected:
     return disk_.get_file (std::string ("log/") + name);
   }
 
-  /* LSNs 1 to 3, each in a group of its own, at 4096, 8192 and 12288. */
+  /* Writes LSNs 1 to 3, each in its own group, at 4096, 8192 and 12288. */
   void
   write_three ()
   {
@@ -125,7 +125,8 @@ protected:
   gint64 lsn_ = 0;
 };
 
-/* ---- when appends end ------------------------------------------------------------------------ */
+/* ---- ends of appends
+ * ---------------------------------------------------------------------------- */
 
 TEST_F (LogTest, EachDurabilityEndsInItsTime)
 {
@@ -154,7 +155,7 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
   EXPECT_EQ (wake_ns, G_MAXINT64);
 }
 
-/* So the order of the LSNs stays, whatever is queued, full or failed. */
+/* The order of the LSNs must not change if a stage is full or a write has failed. */
 TEST_F (LogTest, AHoleThatCannotBeStagedIsQueued)
 {
   ASSERT_TRUE (open ());
@@ -194,7 +195,7 @@ TEST_F (LogTest, AFlushMakesDurableWhatWasAppendedBefore)
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
 }
 
-/* Group commit: commands that are queued together share blocks and one sync. */
+/* Group commit: commands that are queued together must share blocks and one sync. */
 TEST_F (LogTest, QueuedCommandsShareOneWrite)
 {
   uint64_t n_before;
@@ -215,7 +216,7 @@ TEST_F (LogTest, APushTakesLittleMoreThanItsBytes)
   options_.segment_bytes = 1 << 20;
   options_.max_staged_bytes = 2 << 20;
   ASSERT_TRUE (open ());
-  append_rows (2000 * 64 * sizeof (float) / 2); /* the fixture's largest */
+  append_rows (2000 * 64 * sizeof (float) / 2); /* as large as the largest push of the fixture */
   take_all_steps (log_);
   EXPECT_LT (static_cast<double> (tps_log_get_written_bytes (log_)), 1.1 * 256000);
 }
@@ -284,7 +285,8 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   for (int i = 0; i < 3; i++)
     append_rows (11000);
   take_all_steps (log_, 7);
-  /* More than half of the segment is used, so the log tried and failed to create the next one. */
+  /* More than half of the segment is used, so the log has already tried and failed to create the
+   * next segment. */
   EXPECT_EQ (ends_.lsns.size (), 3u);
   EXPECT_TRUE (tps_log_may_append (log_, 1000, nullptr)) << "there is room in this one";
   append_rows (11000);
@@ -294,7 +296,7 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   EXPECT_EQ (tps_error_get_retry_after_ms (error_), 1000);
   EXPECT_THAT (error_->message, HasSubstr ("No space left on device"));
 
-  /* Commands that already have an LSN wait. */
+  /* Commands that already have an LSN must wait. */
   append_rows (11000);
   append_rows (11000);
   take_all_steps (log_, 7);
@@ -309,7 +311,7 @@ TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
   EXPECT_TRUE (tps_log_may_append (log_, 10000, nullptr));
 }
 
-/* Reserving a segment's room takes long on a busy disk. */
+/* The reservation of a segment's space takes long on a busy disk. */
 TEST_F (LogTest, GroupsAreWrittenWhileTheNextSegmentIsMade)
 {
   gint64 wake_ns;
@@ -379,7 +381,8 @@ TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
   EXPECT_THAT (ends_.message, HasSubstr ("No space left"));
 }
 
-/* The last command that had ended without waiting for the disk is of INTERVAL. */
+/* Command 4 (INTERVAL) has been answered before its sync, which fails. Command 5 (NONE) has no
+ * promise. */
 TEST_F (LogTest, CloseReportsAFailedLastSync)
 {
   ASSERT_TRUE (open ());
@@ -402,7 +405,7 @@ TEST_F (LogTest, CloseReportsAFailedLastSync)
   EXPECT_EQ (error_->code, TPS_ERROR_INTERNAL);
 }
 
-/* The failure came before the close, and no later append noticed it. */
+/* The sync fails before the close, and no later append reports the failure. */
 TEST_F (LogTest, CloseReportsAnEarlierFailure)
 {
   ASSERT_TRUE (open ());
@@ -433,7 +436,7 @@ TEST_F (LogTest, CloseReportsADiskThatStaysFull)
   EXPECT_EQ (error_->code, TPS_ERROR_RESOURCE_EXHAUSTED);
 }
 
-/* Callers of COMMIT receive the error themselves, and those of NONE were promised nothing. */
+/* A caller with COMMIT receives the error itself. A caller with NONE was promised nothing. */
 TEST_F (LogTest, CloseSucceedsIfNothingThatWasPromisedIsLost)
 {
   ASSERT_TRUE (open ());
@@ -463,7 +466,7 @@ TEST_F (LogTest, DamageIsNamedWithFileOffsetAndLsn)
   EXPECT_TRUE (open ()) << error_->message;
 }
 
-/* Lost sectors that were synced, as a later group proves. */
+/* A later group proves that the lost sectors had been synced. */
 TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
 {
   write_three ();
@@ -602,7 +605,7 @@ TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
       append_rows (11000);
       take_all_steps (log_);
     }
-  /* A segment has 5. */
+  /* A segment has 5 records. */
   ASSERT_TRUE (tps_log_delete_before (log_, 12, nullptr));
   EXPECT_EQ (tps_log_get_first_lsn (log_), 11);
   EXPECT_FALSE (disk_.has_file ("log/00000000000000000002.log"));
@@ -627,7 +630,7 @@ TEST_F (LogTest, TheSizeIsThatOfTheSegmentsWithRecords)
   tps_log_get_size (log_, &n_segments, &n_bytes);
   EXPECT_EQ (n_segments, 0u);
   EXPECT_EQ (n_bytes, 0);
-  for (int i = 0; i < 12; i++) /* a segment has 5 */
+  for (int i = 0; i < 12; i++) /* a segment has 5 records */
     {
       append_rows (11000);
       take_all_steps (log_);
@@ -649,7 +652,7 @@ TEST_F (LogTest, TheSizeIsThatOfTheSegmentsWithRecords)
   EXPECT_EQ (n_bytes, n_bytes_before);
 }
 
-/* Tensors of a model may be held longer than the record. */
+/* A holder may keep the tensors of a model longer than the record. */
 TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
 {
   ASSERT_TRUE (open ());

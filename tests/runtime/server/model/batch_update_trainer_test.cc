@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trainers of a model on a server in the same process: they agree, compute the bits of the
- * definition, name missing trainers, and can be cancelled. */
+/* Trainers of a model on a server in the same process. They must agree, compute the bits of the
+ * definition, name missing trainers, and be cancellable. */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr gint64 SECOND_NS = 1000000000;
 
-/* A client that calls the server directly. Cancelled pending calls end with a reset of the
+/* A client that calls the server directly. A cancelled pending call ends with a reset of the
  * server. */
 struct LocalModel
 {
@@ -96,7 +96,8 @@ local_free (TpsModelClient *base)
   delete reinterpret_cast<LocalModel *> (base);
 }
 
-/* There is memory after the first calls; it changes later, and may be missing in between. */
+/* Returns memory after the first two calls. Later the memory changes, and sometimes there is
+ * none. */
 TpsBuffer *
 local_get_memory (TpsModelClient *base, gsize n_bytes, TpsBuffer *current)
 {
@@ -223,7 +224,7 @@ protected:
     return error == nullptr ? "" : error->message;
   }
 
-  /* Waits for the end of the pass; returns its status. */
+  /* Waits for the end of the pass and returns its status. */
   void
   wait (guint rank, TpsTrainStatus *status)
   {
@@ -243,7 +244,7 @@ protected:
   std::vector<TpsTrainer *> trainers_;
 };
 
-/* The expected parameters of the trainers: the same layer and draws, and the definition of an
+/* Computes the expected parameters with the same layer, the same draws, and the definition of an
  * update. */
 Values
 expected_values (const Job &job)
@@ -433,8 +434,8 @@ TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
   TpsTrainStatus status = {};
   static std::atomic<bool> told_of_first;
 
-  /* This test is one of two trainers. It is alone in the first update, so the other one comes too
-   * late for it. */
+  /* The test itself is one of two trainers. It takes part alone in the first update, so the real
+   * trainer is late for this update. */
   told_of_first = false;
   options_.n_trainers = 2;
   options_.min_trainers = 1;
@@ -471,7 +472,7 @@ TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
       << (status.error != nullptr ? status.error->message : "");
   EXPECT_EQ (status.steps_done, 4);
   g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
-  EXPECT_EQ (model->version, 5); /* one of ours, three of the trainer's four */
+  EXPECT_EQ (model->version, 5); /* 1 + one update of the test + three of the trainer's four */
   tps_train_status_clear (&status);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The versions that trainers may request again. */
+/* Old versions of the model that trainers may still request. */
 
 #include "runtime/server/model/kept_versions.h"
 
@@ -82,7 +82,7 @@ TEST_F (KeptVersions, holdsAtMostSoMany)
     }
   EXPECT_EQ (tps_kept_versions_find (&many, 2), nullptr);
   EXPECT_NE (tps_kept_versions_find (&many, 101), nullptr);
-  for (gint32 trainer = 0; trainer < 100; trainer++) /* their versions have been dropped already */
+  for (gint32 trainer = 0; trainer < 100; trainer++) /* their versions are dropped already */
     {
       g_autoptr (TpsModelVersion) model = tps_model_version_new (200 + trainer, 0);
 
@@ -97,7 +97,7 @@ TEST_F (KeptVersions, aResetForgetsAll)
   tps_kept_versions_reset (&versions_, 4, dropped_);
   EXPECT_FALSE (has (2));
   EXPECT_EQ (dropped_->len, 1u);
-  add (2, { 0 }); /* version numbers start again */
+  add (2, { 0 }); /* version numbers start again after a reset */
   EXPECT_TRUE (has (2));
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Histories: random pushes and resets of several threads on one model, and the records that its
- * observer received. */
+/* Histories: random pushes and resets from several threads on one model, and the records that the
+ * observer of the model received. */
 
 #pragma once
 
@@ -29,7 +29,7 @@ number_of (const char *variable, unsigned long otherwise)
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
 
-/* A record with the memory that it refers to. */
+/* A record with the memory to which it refers. */
 class Record
 {
 public:
@@ -126,7 +126,8 @@ struct Answer
   gint64 version = 0;
 };
 
-/* If the sequencer is `shared`, its observer must store the records. */
+/* A server that records its commands. If the sequencer is `shared`, the observer of that sequencer
+ * must store the records. */
 class Server
 {
 public:
@@ -166,7 +167,7 @@ public:
                                  static_cast<guint> (parameters.size ()), &optimizer, nullptr);
   }
 
-  /* Returns the error's code, and in `version` the version of the reply. */
+  /* Returns the error's code, or 0. Returns the version of the reply in `version`. */
   int
   push (gint32 trainer, const Values &values, const char *client, gint64 sequence,
         gint64 *version = nullptr)
@@ -188,7 +189,7 @@ public:
     return answer.code;
   }
 
-  /* Version and bits; the version is 0 if there is no model. */
+  /* Returns the version and the values. The version is 0 if there is no model. */
   std::pair<gint64, Values>
   model ()
   {

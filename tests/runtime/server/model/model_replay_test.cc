@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model is a function of its commands in LSN order. Random pushes and resets from many threads
- * are recorded, and another server that applies the records one by one must have the same bits. Run
- * it with --config=tsan too.
+/* The model is a function of its commands in LSN order. The test records random pushes and resets
+ * from many threads. Another server that applies the records one by one must have the same bits.
+ * Run this test with --config=tsan too.
  *
- *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
+ *   SEEDS=1000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
 #include "tests/runtime/server/model/model_histories.h"
 
@@ -39,7 +39,7 @@ run_history (uint32_t seed)
     thread.join ();
   replay (server, other);
   ASSERT_TRUE (server.model () == other.model ());
-  for (int i = 0; i < 2; i++) /* depends on the optimizer's state */
+  for (int i = 0; i < 2; i++) /* the result depends on the optimizer's state */
     {
       Values probe = draw_values (kShapes, &random);
 
@@ -61,7 +61,7 @@ TEST (ModelReplay, HasTheSameBits)
     }
 }
 
-/* A push that was applied before is not applied again after a replay. */
+/* A push that was applied before must not be applied again after a replay. */
 TEST (ModelReplay, RemembersPushIds)
 {
   Server server (1), other (1);
@@ -78,7 +78,7 @@ TEST (ModelReplay, RemembersPushIds)
   EXPECT_EQ (other.model ().first, 2);
 }
 
-/* Ids belong to a model: a new model has its own. */
+/* Push ids belong to a model, so a new model starts without any. */
 TEST (ModelReplay, ANewModelHasItsOwnIds)
 {
   Server server (1);

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: the guarantees of the state machine hold for calls from any thread. No
- * test measures time; waits for a deadline end when the server ends them. Run it under the thread
- * sanitizer too. */
+/* The server with threads. The guarantees of the state machine must hold for calls from any thread.
+ * No test measures time: a wait for a deadline ends when the server ends the call. Run these tests
+ * under the thread sanitizer too. */
 
 #include "runtime/server/model/model_server.h"
 
@@ -26,7 +26,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/* The reply to one call, with a wait. */
+/* The reply to one call, for which a test may wait. */
 class Answer
 {
 public:
@@ -92,11 +92,11 @@ struct Push
   const char *client = nullptr;
   gint64 sequence = 0;
   gint64 version = 0;
-  const std::atomic<bool> *connection = nullptr; /* whether it is open */
+  const std::atomic<bool> *connection = nullptr; /* TRUE while it is open */
 };
 
 const Shapes SMALL = { { 3, 2 }, { 3 } };
-const Shapes LARGE = { { 300, 1000 }, { 1000 } }; /* large enough for workers, in blocks */
+const Shapes LARGE = { { 300, 1000 }, { 1000 } }; /* large enough for workers, in several blocks */
 
 class ModelServer : public testing::Test
 {
@@ -133,8 +133,8 @@ protected:
     spec.momentum = 0.9;
     tps_model_server_init_model (server_, parameters.data (),
                                  static_cast<guint> (parameters.size ()), &spec, &error);
-    EXPECT_EQ (parameters[0].name, nullptr); /* taken in every case */
-    if (shapes_ != shapes)                   /* other threads may read it */
+    EXPECT_EQ (parameters[0].name, nullptr); /* taken even if the call fails */
+    if (shapes_ != shapes) /* no needless write, because other threads may read it */
       shapes_ = shapes;
     return error == nullptr ? 0 : error->code;
   }
@@ -277,8 +277,7 @@ TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
   EXPECT_EQ (later.code, 0) << later.message;
   EXPECT_EQ (later.version, 2);
   EXPECT_EQ (later.values, a.values);
-  for (int round = 0; round < 2;
-       round++) /* the model continues from there; the first reply is the last one of trainer 0 */
+  for (int round = 0; round < 2; round++) /* later updates replace the version of the first reply */
     {
       Answer *waiting[] = { &push ({ 0, gradient }), &push ({ 1, gradient }),
                             &push ({ 2, gradient }) };
@@ -371,7 +370,7 @@ TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
                ElementsAre ("info update_incomplete version=1 trainers=3 arrived=2 lost=0"));
 }
 
-/* A server with a quorum of 2, whose deadline is never reached. */
+/* A server with a quorum of 2 and a deadline that no test reaches. */
 class ModelServerWithQuorum : public ModelServer
 {
 protected:
@@ -407,7 +406,7 @@ TEST_F (ModelServerWithQuorum, appliesItWhenTheOthersAreLost)
   Answer &first = push_over (1, 1);
   push_over (2, 2);
   EXPECT_EQ (first.wait ().version, 2);
-  /* Trainer 2 may have a connection for each call. */
+  /* Trainer 2 may use another connection for each call. */
   close (2);
   Answer &second = push_over (0, 0);
   push_over (1, 1);
@@ -423,7 +422,7 @@ TEST_F (ModelServerWithQuorum, appliesItWhenTheOthersAreLost)
   close (3);
   push_over (1, 4);
   EXPECT_EQ (push_over (0, 0).wait ().version, 5);
-  /* Trainer 1 waits for the answer when its connection closes. */
+  /* Trainer 1 waits for its reply when its connection closes. */
   push_over (1, 4);
   close (4);
   EXPECT_EQ (push_over (0, 0).wait ().version, 6);
@@ -441,7 +440,7 @@ TEST_F (ModelServerWithQuorum, findsALostTrainerByTheRepeatOfItsPush)
   push_over (0, 0);
   Answer &second = push_over (2, 2);
   EXPECT_EQ (second.count (), 0) << "trainer 1 was not waited for";
-  /* It is lost again, and repeats a push that was applied. */
+  /* Trainer 1 is lost again. Its repeat of a push that was applied proves that it is back. */
   push_over (1, 3, "c", 8);
   EXPECT_EQ (second.wait ().version, 3);
   push_over (1, 3, "c", 9);
@@ -466,7 +465,7 @@ TEST_F (ModelServerWithQuorum, doesNotLoseTrainersByPushesThatItRefuses)
     EXPECT_EQ (push ({ 1, wrong, nullptr, 0, 0, &connections_[1] }).wait ().code,
                TPS_ERROR_INVALID_ARGUMENT);
   shapes_ = SMALL;
-  close (1); /* somebody else's */
+  close (1); /* no trainer owns this connection */
   push_over (0, 0);
   Answer &first = push_over (2, 2);
   EXPECT_EQ (first.count (), 0);
@@ -477,7 +476,7 @@ TEST_F (ModelServerWithQuorum, doesNotLoseTrainersByPushesThatItRefuses)
 TEST_F (ModelServerWithQuorum, losesATrainerWhoseConnectionClosedBeforeItsPush)
 {
   close (1);
-  push_over (1, 1); /* decoded by a worker meanwhile */
+  push_over (1, 1); /* the connection closed while a worker decoded the push */
   push_over (2, 2);
   EXPECT_EQ (push_over (0, 0).wait ().version, 2) << "its contribution counts";
   push_over (2, 2);
@@ -522,7 +521,7 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
       }
   });
   threads[3].join ();
-  /* Trainers may now wait for one that is ahead of them; more resets end their calls. */
+  /* A trainer may now wait for another that is ahead of it. Further resets end such calls. */
   std::atomic<bool> over { false };
   std::thread resetter ([&] {
     while (!over)
@@ -566,7 +565,7 @@ TEST_F (ModelServer, whatMayNotWaitIsRefused)
 
 TEST_F (ModelServer, observersAreToldInOrder)
 {
-  static std::vector<std::string> told; /* written by one replying thread at a time */
+  static std::vector<std::string> told; /* one replying thread writes it at a time */
 
   told.clear ();
   options_.n_trainers = 2;

@@ -40,7 +40,7 @@ to_tensors (const Shapes &shapes, const Values &values)
   return tensors;
 }
 
-/* Named p0, p1, … */
+/* Names the parameters p0, p1, … */
 inline std::vector<TpsNamedTensor>
 to_parameters (const Shapes &shapes, const Values &values)
 {
@@ -85,7 +85,7 @@ draw_values (const Shapes &shapes, std::mt19937 *random)
   return values;
 }
 
-/* A naive server of SGD with momentum: one parameter list, float by float. */
+/* A naive implementation of SGD with momentum, value by value. */
 class NaiveModel
 {
 public:
@@ -96,7 +96,7 @@ public:
       std::fill (parameter.begin (), parameter.end (), 0.0f);
   }
 
-  /* `gradients`: those of the participating trainers, in trainer order. */
+  /* `gradients` has one entry per participating trainer, in trainer order. */
   void
   update (const std::vector<Values> &gradients)
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Three trainers and four updates: layer, loss, mean and optimizer together must agree with
- * PyTorch's. */
+/* Three trainers and four updates. Layer, loss, mean and optimizer together must agree with
+ * PyTorch. */
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr guint N_TRAINERS = 3;
 constexpr guint N_STEPS = 4;
 constexpr double TOLERANCE = 1e-6;
 
-/* The gradients of the layer for one input, with targets of zero. */
+/* Returns the gradients of the layer for one input, with targets of zero. */
 Values
 gradients_of (TpsModel *layer, const TpsModelVersion *version, const oracle::Tensor &input,
               double *loss)

@@ -87,7 +87,7 @@ Simulation::go_in (TpsUpdateTicket *ticket)
     after (&output);
 }
 
-/* Like the server, but at once. */
+/* Compares digests like the server, but without delay. */
 void
 Simulation::compare (TpsUpdatingOutput *output)
 {
@@ -112,7 +112,7 @@ Simulation::after (TpsUpdatingOutput *output)
     n_before.push_back (output->n_before);
   for (TpsUpdateTicket *ticket = output->answered, *next; ticket != nullptr; ticket = next)
     {
-      /* The ticket is the first member. */
+      /* `ticket` is the first member of Call. */
       Outcome *outcome = &reinterpret_cast<Call *> (ticket)->outcome;
 
       next = ticket->next;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The updating state machine with simulated time: calls are numbered, and an update waits until the
- * test completes it. */
+/* The updating state machine in simulated time. Calls are numbered, and an update stays pending
+ * until the test completes it. */
 
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr int64_t SECOND = 1000000000;
 struct Outcome
 {
   int n_answers = 0;
-  int code = 0; /* 0 = the model, if answered */
+  int code = 0; /* once answered: 0 = the model */
   int64_t version = 0;
   std::string message;
 };
@@ -33,7 +33,7 @@ public:
     unsigned max_staleness = 0;
     bool updates_at_once = true;
     bool has_model = true;
-    bool hashes_late = false; /* tickets arrive without digests, like large ones */
+    bool hashes_late = false; /* tickets arrive without digests, as large ones do */
   };
 
   explicit Simulation (const Options &options);
@@ -48,7 +48,7 @@ public:
   void end_all (int code);
   void set_model ();
 
-  /* Completes the pending update; it fails if `code` is set. */
+  /* Completes the pending update, or fails it with `code`. */
   void finish_update (int code = 0);
 
   bool
@@ -67,10 +67,10 @@ public:
     return calls_.at (static_cast<size_t> (call)).outcome;
   }
 
-  /* The trainers of each started update, with their values. */
+  /* For each started update: its trainers and their values. */
   std::vector<std::vector<std::pair<int, float>>> updates;
   std::vector<unsigned> n_before; /* as reported to observers */
-  int n_compared = 0;             /* tickets that could not be distinguished from another at once */
+  int n_compared = 0;             /* tickets whose classification needed a digest */
 
 private:
   struct Call

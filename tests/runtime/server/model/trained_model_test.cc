@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of an update: bits, blocks, and unchanged old versions. */
+/* The arithmetic of an update: its bits, its blocks, and old versions, which must not change. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -129,7 +129,7 @@ TEST_F (TrainedModel, hasTheBitsOfTheDefinitionForAnyOrderOfBlocks)
     {
       std::vector<Values> gradients;
 
-      for (unsigned t = 0; t <= step; t++) /* one trainer, then two, … */
+      for (unsigned t = 0; t <= step; t++) /* one trainer, then two, and so on */
         gradients.push_back (draw_values (shapes, &random));
       update (gradients, &random);
       naive.update (gradients);
@@ -169,7 +169,7 @@ TEST_F (TrainedModel, rowwiseOptimizersSeeTheRowsOfAMatrix)
     }
 }
 
-/* A peer chooses the length of a row. */
+/* A peer chooses the length of a row, so the row's mean must be charged. */
 TEST_F (TrainedModel, meansOfLongRowsAreChargedBeforeTheUpdate)
 {
   const gint64 dim = 1 << 20;
@@ -267,7 +267,7 @@ TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
   EXPECT_FALSE (began_the_same (shapes, { { 1, 2 }, { 3, 4, 6 } }, sgd (0.1, 0.9)));
   EXPECT_FALSE (began_the_same ({ { 2 }, { 3, 1 } }, values, sgd (0.1, 0.9)));
   EXPECT_FALSE (began_the_same ({ { 2 } }, { { 1, 2 } }, sgd (0.1, 0.9)));
-  update ({ values }, &random); /* later updates do not matter */
+  update ({ values }, &random); /* later updates must not matter */
   EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
 }
 

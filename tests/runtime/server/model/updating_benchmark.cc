@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The cost of an update without the network: trainers push a gradient each, and all wait for the
- * new model.
+/* Measures the cost of an update without the network: the trainers push one gradient each, and all
+ * wait for the new model.
  *
  *   updating_benchmark [MiB [rounds [trainers]]]        default 16 MiB, 41 rounds, 3 trainers
  *
- * The bound is memcpy of one model, measured before and after; an update reads a gradient per
- * trainer and the old model, and writes the new one. `cpu` is the time of all threads in the round
- * (p50), which a busy machine disturbs less. `wrong` counts incorrect models; if there are any, the
- * exit code is 1. */
+ * The bound is the memcpy of one model, measured before and after the rounds. An update reads one
+ * gradient per trainer and the old model, and writes the new model. `cpu` is the p50 of the time of
+ * all threads in a round, which a busy machine disturbs less. `wrong` counts incorrect models; if
+ * there are any, the exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ public:
     Answers *self = (Answers *) user_data;
     std::lock_guard<std::mutex> guard (self->lock);
 
-    /* With learning rate 1 and mean gradient 1, each version is one less than the previous one; the
-     * first is 0. */
+    /* With learning rate 1 and mean gradient 1, each version is one less than its predecessor.
+     * Version 1 is 0. */
     if (error != NULL
         || *(const gfloat *) tps_tensor_data (&model->parameters[0].tensor)
                != (gfloat) (1 - model->version))
@@ -67,7 +67,7 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref ((TpsBuffer *) buffer);
 }
 
-/* A tensor in memory that looks like another process's. */
+/* Returns a tensor whose memory looks like a mapping of another process's memory. */
 TpsTensor
 make_tensor (gint64 n_elems, gfloat value)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random histories against a model of the rules alone: the members of the round, and the result of
+/* Compares random histories with a model of the rules: the members of the round, and the result of
  * each call. */
 
 #include <map>
@@ -26,7 +26,7 @@ public:
     min_ = options.min_trainers > 0 ? options.min_trainers : options.n_trainers;
   }
 
-  /* The immediate reply to a call; -1 = it waits. */
+  /* Returns the immediate reply to a call; -1 = the call waits. */
   int
   push (int call, int trainer, float value, int64_t version)
   {
@@ -129,7 +129,7 @@ run_history (unsigned seed)
           naive.advance (ns);
           continue;
         }
-      int trainer = static_cast<int> (random () % (options.n_trainers + 1)); /* one too many */
+      int trainer = static_cast<int> (random () % (options.n_trainers + 1)); /* one id too many */
       float value = static_cast<float> (random () % 2);
       int64_t version = random () % 2 == 0
                             ? 0

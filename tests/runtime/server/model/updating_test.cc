@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of updating, one by one, under simulated time. */
+/* The rules of updating, one scenario each, in simulated time. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -151,12 +151,12 @@ TEST (Updating, aQuorumDoesNotWaitForLostTrainers)
   Simulation sim (options);
 
   sim.lose (1);
-  int a = sim.push (0, 1), b = sim.push (2, 3); /* lost before the round */
+  int a = sim.push (0, 1), b = sim.push (2, 3); /* trainer 1 was lost before the round */
   EXPECT_EQ (sim.outcome (a).version, 2);
   EXPECT_EQ (sim.outcome (b).version, 2);
   int c = sim.push (1, 5), d = sim.push (0, 7); /* trainer 1 is back */
   EXPECT_EQ (sim.outcome (c).n_answers, 0);
-  sim.lose (2); /* lost in the round */
+  sim.lose (2); /* trainer 2 is lost during the round */
   EXPECT_EQ (sim.outcome (c).version, 3);
   EXPECT_EQ (sim.outcome (d).version, 3);
   EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3)),
@@ -178,7 +178,7 @@ TEST (Updating, lostTrainersAreNotEnoughForAQuorum)
   EXPECT_EQ (sim.outcome (a).version, 2);
 }
 
-/* Its contribution counts, but the others may still come. */
+/* Its contribution must count, but the round must still wait for the others. */
 TEST (Updating, aTrainerThatIsLostAfterItsPushTakesPart)
 {
   Simulation::Options options;
@@ -288,7 +288,7 @@ TEST (Updating, theNextRoundOpensWhileAnUpdateIsComputedAndEndsAfterIt)
   sim.push (1, 1);
   sim.advance_time (30 * SECOND);
   int late = sim.push (2, 5);
-  sim.advance_time (40 * SECOND); /* its deadline expires meanwhile */
+  sim.advance_time (40 * SECOND); /* the deadline of the late call's round expires meanwhile */
   EXPECT_EQ (sim.outcome (late).n_answers, 0);
   sim.finish_update ();
   EXPECT_EQ (sim.outcome (late).code, TPS_ERROR_ABORTED);
@@ -366,7 +366,7 @@ TEST (Updating, aResetEndsWhatWaitsEvenBehindAnUpdateAndForgetsTheModel)
   EXPECT_EQ (sim.outcome (next).code, TPS_ERROR_ABORTED);
   EXPECT_EQ (sim.version (), 0);
   sim.set_model ();
-  sim.finish_update (); /* of the model that was replaced */
+  sim.finish_update (); /* the update of the replaced model */
   EXPECT_EQ (sim.version (), 1);
   EXPECT_EQ (sim.outcome (a).n_answers, 1);
   sim.push (0, 1);

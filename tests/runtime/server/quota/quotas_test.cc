@@ -53,7 +53,8 @@ struct QuotasTest : testing::Test
     tps_quotas_set_limits (quotas, &entry, 1);
   }
 
-  /* The limit that refused a call of `n_bytes`; "" = the call was admitted and is still running. */
+  /* Returns the limit that refused a call of `n_bytes`. "" = the call was admitted and is still
+   * running. */
   std::string
   begin (TpsTenant *tenant, gsize n_bytes = 100)
   {
@@ -128,7 +129,8 @@ TEST_F (QuotasTest, CallsAreLimitedAndTheRefusalSaysWhenToComeBack)
 
 /* ---- times that callers know ----------------------------------------------------------------- */
 
-/* With the system's clock. A time in the future is later than any that the tenant reads. */
+/* These tests use the system's clock. A time in the future is later than any time that the tenant
+ * reads. */
 struct TimesOfCallers : testing::Test
 {
   TimesOfCallers ()
@@ -148,7 +150,7 @@ struct TimesOfCallers : testing::Test
     tps_quotas_unref (quotas);
   }
 
-  /* The delay that a refused call is given; 0 = it was admitted. */
+  /* Returns the suggested delay in ms if the call is refused; 0 = the call was admitted. */
   gint
   begin (gint64 now_ns)
   {
@@ -181,7 +183,8 @@ TEST_F (TimesOfCallers, AreUsedInsteadOfTheClock)
   EXPECT_EQ (begin (future_ns + 2 * second), 0);
 }
 
-/* The tokens of the last ten seconds are there, though not at the time of the arrival. */
+/* The tokens of the last ten seconds are available, although they were not at the time of the
+ * arrival. */
 TEST_F (TimesOfCallers, RefuseNoCallThatConformsNow)
 {
   gint64 arrived_ns = tps_clock_now_ns () - 10 * second;
@@ -211,7 +214,7 @@ TEST_F (QuotasTest, AClockOfTestsReplacesTimesOfCallers)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* Each caller that returns at its turn is admitted, so no caller is refused twice. */
+/* Each caller that returns at its turn must be admitted, so that no caller is refused twice. */
 TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
 {
   std::multimap<gint64, int> turns;
@@ -235,7 +238,7 @@ TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
   EXPECT_EQ (clock_ns, 1000 * second + 8 * second / 10);
 }
 
-/* Callers that never return delay others by a second at most. */
+/* A caller that never returns must delay others by at most a second. */
 TEST_F (QuotasTest, TurnsEndSoon)
 {
   TpsTenantLimits limits = {};
@@ -329,7 +332,7 @@ TEST_F (QuotasTest, TablesAreLimitedByTheirTenant)
   limits.table_bytes = 300;
   set_limits ("a", limits);
   budget = tps_tenant_get_table_quota (tps_quotas_find (quotas, "a"));
-  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* of a table that exists at a restart */
+  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* a table from before a restart */
   tps_quotas_enforce_table_bytes (quotas);
   EXPECT_FALSE (tps_budget_charge (budget, 1, &error));
   EXPECT_NE (strstr (error->message, "tables of tenant a"), nullptr);
@@ -387,7 +390,7 @@ TEST_F (QuotasTest, TheNumberOfTenantsWithoutAnEntryIsBounded)
   EXPECT_STREQ (g_array_index (list, TpsTenantStatus, 4).name, "e");
 }
 
-/* The samples of a reading, as exporters print them. */
+/* Returns the samples of a reading, as exporters print them. */
 std::map<std::string, gint64>
 samples_of (TpsCounters *counters)
 {
@@ -442,8 +445,8 @@ TEST_F (QuotasTest, TenantsAreAmongTheMetrics)
   EXPECT_TRUE (samples_of (counters).empty ());
 }
 
-/* Threads start and end calls while others replace the limits: no call is lost, and a limit that is
- * always present is never exceeded. */
+/* Threads start and end calls while others replace the limits. No call may be lost, and no call may
+ * exceed a limit that is always present. */
 TEST_F (QuotasTest, LimitsMayBeReplacedWhileCallsAreDecided)
 {
   constexpr guint n_calls = 20000;

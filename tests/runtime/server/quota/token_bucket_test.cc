@@ -15,7 +15,7 @@ namespace {
 constexpr gint64 second = 1000000000;
 constexpr gint64 year = 365 * 24 * 3600 * second;
 
-/* The textbook's bucket: a level that grows with time up to the burst. */
+/* The usual definition of a token bucket: a level that grows with time up to the burst. */
 class Model
 {
 public:
@@ -32,7 +32,8 @@ public:
     return level;
   }
 
-  /* The missing tokens for a charge of `n`; at most 0 = it conforms. */
+  /* Returns the number of tokens that a charge of `n` lacks. If the result is not above 0, the
+   * charge conforms. */
   double
   get_lack (double n, gint64 now_ns)
   {
@@ -156,7 +157,7 @@ TEST (TokenBucket, AChangeOfTheRateKeepsWhatTheBucketLacks)
   EXPECT_EQ (tps_token_bucket_get_level (&bucket, &slow, year), 100);
 }
 
-/* Limits may bring another clock, which is some milliseconds late. */
+/* A change of the limits may use another clock, which may be some milliseconds late. */
 TEST (TokenBucket, AFullBucketStaysFullWithAnotherClock)
 {
   TpsTokenRate none = tps_token_rate (0, 0);
@@ -167,8 +168,8 @@ TEST (TokenBucket, AFullBucketStaysFullWithAnotherClock)
   EXPECT_TRUE (take (&bucket, &slow, 10, year - second / 250)) << "needs a full bucket";
 }
 
-/* One random sequence of charges, in the bucket and in the model. They may disagree only about
- * charges that conform within the rounding error. */
+/* Applies one random sequence of charges to the bucket and to the model. Their verdicts may differ
+ * only if a charge conforms within the rounding error. */
 void
 compare_with_model (guint64 per_s, guint64 burst, std::mt19937_64 &random)
 {
@@ -219,7 +220,7 @@ TEST (TokenBucket, AgreesWithAModelOverRandomSequences)
     compare_with_model (1 + random () % (i % 2 == 0 ? 20 : 100000), 1 + random () % 1000, random);
 }
 
-/* N threads whose clocks differ by up to a millisecond. */
+/* Several threads whose clocks differ by up to a millisecond. */
 TEST (TokenBucket, ThreadsTogetherGetNoMoreThanRateAndBurst)
 {
   constexpr guint n_threads = 4;
