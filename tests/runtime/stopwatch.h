@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Measurements for the benchmarks without the network, and the bound to which they are compared. */
+/* Measurements for the benchmarks without the network, and memcpy as the bound for comparison. */
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 #include <time.h>
 
-/* The times of equal rounds. */
+/* The times of several equal rounds. */
 struct Times
 {
   std::vector<double> wall_ms;
-  std::vector<double> cpu_ms; /* of all threads */
+  std::vector<double> cpu_ms; /* the processor time of all threads */
 
   void
   sort ()
@@ -24,7 +24,7 @@ struct Times
   }
 };
 
-/* Starts at its construction. */
+/* A stopwatch that starts at its construction. */
 class Stopwatch
 {
 public:
@@ -49,7 +49,7 @@ private:
   double cpu_ms_ = read_ms (CLOCK_PROCESS_CPUTIME_ID);
 };
 
-/* The times of copying `n_elems` floats from memory to memory. */
+/* Measures copies of `n_elems` floats from memory to memory. */
 inline Times
 time_memcpy (size_t n_elems, int n_rounds)
 {

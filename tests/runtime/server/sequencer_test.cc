@@ -19,7 +19,7 @@ namespace {
 
 using Lsns = std::vector<gint64>;
 
-/* A command of some queues. Its run() calls `body`. */
+/* A command that takes its turn in some queues. Its run() calls `body`. */
 class Command
 {
 public:
@@ -48,7 +48,7 @@ public:
 
   TpsCommand record {};
   int n_ended = 0;
-  int code = 0; /* of the error that it ended with */
+  int code = 0; /* the code of the error with which it ended */
 
 private:
   struct Both
@@ -103,14 +103,14 @@ protected:
 
   TpsSequencer *sequencer = nullptr;
   Lsns observed;
-  bool keeps = false; /* whether it keeps the records */
+  bool keeps = false; /* TRUE: the observer keeps the records */
   std::vector<TpsOrdered *> kept;
   TpsTurnQueue a {}, b {};
 };
 
 } // namespace
 
-/* A command that is admitted while another one has the turn runs after it. */
+/* A command that is admitted while another command has the turn must run after it. */
 TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
 {
   Lsns ran;
@@ -129,8 +129,8 @@ TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
   EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
 }
 
-/* A second command runs concurrently with the first. A third one waits until the first has ended,
- * even if the second ends before. */
+/* A second command may run concurrently with the first. A third command must wait until the first
+ * has ended, even if the second ends earlier. */
 TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
 {
   Lsns ran;
@@ -260,8 +260,8 @@ TEST_F (Sequencer, aClosedObjectRefusesWhatComesAfter)
   EXPECT_EQ (b.first, nullptr);
 }
 
-/* Records become complete out of order. The observer receives them in order, and no request ends
- * before its record. */
+/* Records become complete out of order. The observer must receive them in order, and no request may
+ * end before its record is observed. */
 TEST_F (Sequencer, theObserverSeesCommandsInOrder)
 {
   Command other ({ &b });
@@ -278,8 +278,8 @@ TEST_F (Sequencer, theObserverSeesCommandsInOrder)
   EXPECT_EQ (first.n_ended, 1);
 }
 
-/* An observer that writes to a disk: the next command of the object takes effect meanwhile, and no
- * request is answered before its record is released. */
+/* The observer keeps a record while it writes to a disk. Meanwhile the next command of the object
+ * takes effect. No request may be answered before its record is released. */
 TEST_F (Sequencer, theObserverMayKeepARecord)
 {
   g_autoptr (GError) lost = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "no disk");
@@ -325,7 +325,7 @@ TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)
   EXPECT_EQ (observed.size (), 200001u);
 }
 
-/* An I/O thread must not end the commands of others without bound. */
+/* An I/O thread must not observe and end an unlimited number of other threads' commands. */
 TEST_F (Sequencer, aWorkerObservesWhenThereIsAlwaysMore)
 {
   constexpr int n_commands = 1000;
@@ -345,7 +345,7 @@ TEST_F (Sequencer, aWorkerObservesWhenThereIsAlwaysMore)
     auto *self = static_cast<Observer *> (user_data);
 
     self->n_observed[std::this_thread::get_id ()]++;
-    if (++self->n < n_commands) /* there is another one before this one has been observed */
+    if (++self->n < n_commands) /* the next one, before this one is observed */
       tps_sequencer_run (self->sequencer, self->commands[self->n]->get ());
     tps_ordered_release (ordered, nullptr);
     if (self->n == n_commands)
@@ -362,13 +362,13 @@ TEST_F (Sequencer, aWorkerObservesWhenThereIsAlwaysMore)
     EXPECT_EQ (command->n_ended, 1);
 }
 
-/* Threads use three objects: the commands of each object have ascending LSNs, and the observer
- * receives all. */
+/* Threads use three objects. The commands of each object must have ascending LSNs, and the observer
+ * must receive all commands. */
 TEST_F (Sequencer, threadsKeepTheOrder)
 {
   constexpr size_t n_threads = 4, n_commands = 3000;
   TpsTurnQueue queues[3] {};
-  gint64 last[3] = { 0, 0, 0 }; /* guarded by the turns */
+  gint64 last[3] = { 0, 0, 0 }; /* guarded by the turns of the queues */
   std::vector<std::unique_ptr<Command>> commands;
   std::vector<std::thread> threads;
 

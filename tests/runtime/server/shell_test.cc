@@ -50,14 +50,14 @@ public:
     std::unique_lock<std::mutex> guard (lock_);
     changed_.wait (guard, [&] { return n_expired_ >= n; });
   }
-  // If it is set, each expiry sets the next deadline.
+  // If a period is set, each expiry sets the next deadline.
   void
   SetPeriod (gint64 period_ns)
   {
     std::lock_guard<std::mutex> guard (lock_);
     period_ns_ = period_ns;
   }
-  // While the lock is held, expiries wait.
+  // Expiries wait while the caller has this lock.
   std::unique_lock<std::mutex>
   Hold ()
   {
@@ -139,7 +139,7 @@ TEST (Shell, TakesAnEarlierDeadlineAndKeepsItAgainstALaterOne)
   EXPECT_GE (tps_clock_now_ns (), soon_ns);
 }
 
-// The drain must not wait for a timer of an hour.
+// The drain must not wait for a timer that is due in an hour.
 TEST (Shell, DrainsAtOnceWhenItsTimerIsFar)
 {
   Service service;
@@ -200,7 +200,8 @@ TEST (Shell, DrainWaitsForJobs)
   drain.join ();
 }
 
-// Many threads set deadlines while expiries run: none is lost, and the service may end at any time.
+// Many threads set deadlines while expiries run. No deadline may be lost, and the service may end
+// at any time.
 TEST (Shell, SurvivesDeadlinesFromEverywhere)
 {
   for (int round = 0; round < 20; round++)

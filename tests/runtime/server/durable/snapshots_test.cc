@@ -25,8 +25,7 @@ namespace {
 
 constexpr gint64 kSecond = 1000000000;
 
-/* ---- times of snapshots
- * ------------------------------------------------------------------------ */
+/* ---- times of snapshots ---------------------------------------------------------------------- */
 
 /* The state of a snapshot thread, with simulated time and without the thread itself. */
 class Due : public testing::Test
@@ -160,8 +159,7 @@ TEST_F (Due, oneJobAtATime)
   EXPECT_FALSE (tps_snapshot_thread_submit (&thread, &job, nullptr));
 }
 
-/* ---- snapshots of a server
- * ---------------------------------------------------------------------- */
+/* ---- snapshots of a server ------------------------------------------------------------------- */
 
 namespace {
 

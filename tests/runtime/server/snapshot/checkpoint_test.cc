@@ -12,7 +12,7 @@ using namespace snapshot_test;
 
 namespace {
 
-/* NumPy and safetensors read a table's file; skipped without NumPy. */
+/* NumPy and safetensors must be able to read a table's file. The test is skipped without NumPy. */
 TEST (Files, AreReadByOthers)
 {
   g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
@@ -43,7 +43,7 @@ TEST (Files, AreReadByOthers)
   EXPECT_EQ (status, 0);
 }
 
-/* Three shards, each with a server of its own, on a real disk. */
+/* Three shards on a real disk, each with its own server. */
 class Checkpoints : public testing::Test
 {
 protected:
@@ -85,15 +85,15 @@ protected:
   {
     Floats values;
 
-    for (int64_t id : ids) /* the same for a row in every shard */
+    for (int64_t id : ids) /* a row gets the same values in every shard */
       for (int32_t column = 0; column < kDim; column++)
         values.push_back (static_cast<float> (id % 13 + column));
     EXPECT_TRUE (
         tps_table_store_apply_rows (server.store, "emb", view (ids), view (values, kDim), nullptr));
   }
 
-  /* Writes a whole snapshot and an increment. Returns the folder of the increment, or with
-   * `is_whole` that of an equal whole snapshot. */
+  /* Writes a whole snapshot and then an increment. If `is_whole`, the second snapshot is whole too
+   * and has the same contents. Returns the folder of the second snapshot. */
   std::string
   write_shard (const TpsShard &shard, bool is_whole)
   {
@@ -121,7 +121,7 @@ protected:
     return path + "/" + info.name;
   }
 
-  /* Runs a foreign reader; returns its exit status. */
+  /* Runs a reader written in Python, and returns its exit status. */
   int
   read (const std::string &checkpoint, const std::string &kind)
   {
@@ -137,7 +137,7 @@ protected:
   int n_shards = 0;
 };
 
-/* Files of all shards in one folder, with distinct names. */
+/* The files of all shards lie in one folder, with distinct names. */
 TEST_F (Checkpoints, OfShardsAreReadByOthers)
 {
   for (const char *kind : { "range", "hash" })
@@ -157,7 +157,7 @@ TEST_F (Checkpoints, OfShardsAreReadByOthers)
     }
 }
 
-/* Chains of hash shards become one table, in order. */
+/* Chains of increments of several hash shards become one table, in the order of the rows. */
 TEST_F (Checkpoints, AreExportedInOrder)
 {
   std::vector<std::string> paths;

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Folders of snapshots: which snapshots are kept, which are refused, and errors that name the
- * file. */
+/* Folders of snapshots: kept snapshots, refused snapshots, and errors that name the file. */
 
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -26,7 +25,7 @@ protected:
     server.probe ("emb", { 1, 2, 3 }, 4);
   }
 
-  /* The result of a restoration into a new store. */
+  /* Returns the error of a restoration into a new store, or "". */
   std::string
   restored ()
   {
@@ -89,7 +88,7 @@ TEST_F (Folders, LoseIncompleteSnapshots)
   EXPECT_EQ (write (options, &info), "RESOURCE_EXHAUSTED write: no space left");
   disk.writes_left = -1;
   ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
-  EXPECT_EQ (info.lsn, 1); /* the one before is whole */
+  EXPECT_EQ (info.lsn, 1); /* the previous snapshot is complete */
   EXPECT_EQ (restored (), "");
   push ();
   ASSERT_EQ (write (options, &info), "");
@@ -113,8 +112,8 @@ TEST_F (Folders, KeepSnapshotsWhoseManifestCannotBeOpened)
   EXPECT_EQ (restored (), "");
 }
 
-/* NFS and FUSE keep a deleted file under such a name if the power fails before it is closed. The
- * folder of its snapshot would never become empty. */
+/* NFS and FUSE keep a deleted file under such a name if the power fails before the file is closed.
+ * With this file, the folder of the snapshot would never become empty. */
 TEST_F (Folders, LoseDeletedFilesThatAFileSystemKeeps)
 {
   TpsDisk *base = disk.get ();
@@ -141,8 +140,8 @@ TEST_F (Folders, WaitForTheLog)
   EXPECT_STREQ (info.name, "");
 }
 
-/* A command has been admitted but not completed, so the log has not received it. A flush of the log
- * does not include it. */
+/* A command has been admitted but is not complete, so the log has not received it, and a flush of
+ * the log does not include it. */
 TEST_F (Folders, WaitForCommandsThatAreUnderWay)
 {
   struct Late
@@ -170,7 +169,7 @@ TEST_F (Folders, WaitForCommandsThatAreUnderWay)
 
     if (++self->n_asked == 1)
       tps_sequencer_admit (self->sequencer, &self->ordered, nullptr);
-    if (self->n_asked == self->n_pieces + 1) /* all files are written */
+    if (self->n_asked == self->n_pieces + 1) /* all files are written by then */
       tps_sequencer_finish (self->sequencer, &self->ordered);
     return FALSE;
   };
@@ -193,7 +192,7 @@ TEST_F (Folders, MayBeCancelled)
   EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
 }
 
-/* Damages every seventh byte of each file; all damage must be detected. */
+/* Damages every seventh byte of each file. The restoration must detect all damage. */
 TEST_F (Folders, NoticeDamage)
 {
   ASSERT_EQ (write (options, &info), "");
@@ -237,8 +236,8 @@ TEST_F (Folders, NameWhatIsWrong)
              "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
 }
 
-/* Direct writes, removed folders, and lengths that are not multiples of blocks, on a real file
- * system. */
+/* Uses a real file system: direct writes, removed folders, and lengths that are not multiples of
+ * blocks. */
 TEST_F (Folders, MayBeOnARealDisk)
 {
   g_autoptr (TpsDisk) real = tps_disk_new_posix ();

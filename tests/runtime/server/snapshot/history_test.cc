@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots in progress. The central property: a snapshot that was written while commands took
- * effect, followed by the records after its LSN, gives the bits of the server that continued.
+/* Snapshots while commands take effect. The central property: such a snapshot, followed by the
+ * records after its LSN, gives the bits of the server that continued.
  *
- *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
+ *   SEEDS=10000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
 #include "tests/runtime/server/log/simulated_disk.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
@@ -14,15 +14,15 @@ namespace {
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-/* Commands of a history that take effect between two pieces of the snapshot, on the thread that
- * writes it. */
+/* Executes commands of a history between two pieces of the snapshot, on the thread that writes the
+ * snapshot. */
 struct Between
 {
   Caller *caller;
   Random random;
 };
 
-int n_increments; /* of all histories */
+int n_increments; /* the number of increments in all histories */
 
 void
 run_history (uint64_t seed)
@@ -80,14 +80,14 @@ struct Kept
   TpsOptimizerKind kind;
   const char *device;
   bool is_host_memory;
-  TpsDType dtype = TPS_DTYPE_FLOAT32; /* of other types, rows are rounded stochastically */
+  TpsDType dtype = TPS_DTYPE_FLOAT32; /* rows of other types are rounded stochastically */
 };
 
 class Pieces : public testing::TestWithParam<Kept>
 {
 };
 
-/* Several pieces of one table, with pushes between them. */
+/* One table consists of several pieces, with pushes between them. */
 TEST_P (Pieces, OfATableAreOfDifferentTimes)
 {
   constexpr int64_t n_rows = 30000;
@@ -125,7 +125,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
         EXPECT_TRUE (tps_table_store_apply_rows (self->server->store, "emb", view (ids),
                                                  view (values, dim), nullptr));
       }
-    else /* the current maxima, which may differ from those in the snapshot */
+    else /* a push to the current maxima, which may differ from those in the snapshot */
       {
         Query query { "emb", ids, {}, TPS_POOLING_MAX };
 
@@ -152,7 +152,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   EXPECT_STREQ (specs.specs[0].place.device, GetParam ().device);
 }
 
-/* A device records whether any row has changed, but not which rows. */
+/* A device records whether any row has changed, but not which rows have. */
 TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
 {
   MemoryDisk disk;
@@ -196,8 +196,8 @@ INSTANTIATE_TEST_SUITE_P (
                      Kept { TPS_OPTIMIZER_ROWWISE_ADAGRAD, "fake:0", false, TPS_DTYPE_BFLOAT16 },
                      Kept { TPS_OPTIMIZER_SGD, "fake:0", true, TPS_DTYPE_FLOAT16 }));
 
-/* The same with threads; the end of the log is the last record that the observer has received. Run
- * it with --config=tsan too. */
+/* The same with threads. The log ends with the last record that the observer has received. Run this
+ * test with --config=tsan too. */
 TEST (Histories, HaveTheSameBitsUnderThreads)
 {
   MemoryDisk disk;
@@ -241,8 +241,9 @@ TEST (Histories, HaveTheSameBitsUnderThreads)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup
- * end on the same thread. No piece takes longer than a fraction of a millisecond. */
+/* After each piece that was read under a lock, the lock must be free: a push of all rows and a
+ * lookup must end on the same thread. A piece must be so small that it takes a fraction of a
+ * millisecond. */
 TEST (Locks, AreHeldForPieces)
 {
   constexpr int64_t kRows = 100000;
@@ -261,7 +262,7 @@ TEST (Locks, AreHeldForPieces)
   gsize row_bytes = kDim * 4 * 3 + 8;
 
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  for (int i = 0; i < 1500; i++) /* ids of clients */
+  for (int i = 0; i < 1500; i++) /* fills the window of push ids */
     {
       TpsPushRequest request {};
       TpsPushDigest digest {};
@@ -302,8 +303,8 @@ TEST (Locks, AreHeldForPieces)
 
 /* ---- power cuts ------------------------------------------------------------------------------ */
 
-/* The power fails in the middle of a disk operation. Afterwards there is a complete snapshot: the
- * last one that was written, or its predecessor. (The log is assumed to be available.) */
+/* Cuts the power in the middle of a disk operation. Afterwards there must be a complete snapshot:
+ * the last one that was written, or its predecessor. The log is assumed to be available. */
 void
 cut_power (uint32_t seed)
 {
@@ -341,7 +342,7 @@ cut_power (uint32_t seed)
   std::string problem = restore (others, &found);
   if (found.name[0] == '\0')
     {
-      ASSERT_EQ (written, -1) << problem; /* only the first one may be lost */
+      ASSERT_EQ (written, -1) << problem; /* only the first snapshot may be lost */
       return;
     }
   ASSERT_EQ (problem, "");

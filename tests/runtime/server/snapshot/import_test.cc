@@ -26,8 +26,8 @@ import_into (Server &server, MemoryDisk &disk, const std::vector<std::string> &p
   return tps_table_import (&import, &spec.value, &error) ? "" : describe (error);
 }
 
-/* Three hash shards become a whole table, a range and two other hash shards: rows and states of
- * each id are preserved. */
+/* Imports three hash shards into a whole table, a range and two other hash shards. The rows and
+ * states of each id must be preserved. */
 TEST (Import, IntoOtherShards)
 {
   constexpr int64_t n_rows = 1001;
@@ -76,7 +76,7 @@ TEST (Import, IntoOtherShards)
       ASSERT_EQ (import_into (server, disk, paths, into), "");
       EXPECT_EQ (tps_sequencer_get_lsn (server.sequencer), 1);
       EXPECT_TRUE (server.rows_of ("emb", ids) == reference.rows_of ("emb", ids));
-      server.probe ("emb", ids, dim); /* depends on the states */
+      server.probe ("emb", ids, dim); /* the result depends on the states */
       EXPECT_TRUE (server.rows_of ("emb", ids) == twice.rows_of ("emb", ids));
     }
   paths.pop_back ();
@@ -85,7 +85,7 @@ TEST (Import, IntoOtherShards)
                testing::HasSubstr ("is not in any of the files"));
 }
 
-/* Adam's second step needs moments and the number of steps of the first one. */
+/* Adam's second step needs the moments and the number of steps of the first step. */
 TEST (Import, KeepsStates)
 {
   MemoryDisk disk;
@@ -175,7 +175,8 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
       }
 }
 
-/* False numbers and names in headers: accepted or refused, with no memory charged in the end. */
+/* Damages numbers and names in headers. An import may succeed or be refused, but must not leave
+ * memory charged. */
 TEST (Import, BelievesNoHeader)
 {
   MemoryDisk disk;
@@ -219,7 +220,7 @@ TEST (Import, BelievesNoHeader)
   EXPECT_EQ (import_into (server, disk, paths, spec), "ALREADY_EXISTS table emb already exists");
 }
 
-/* As written by torch.distributed.checkpoint: a part of a tensor, with its offset. */
+/* The files are like those of torch.distributed.checkpoint: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
   MemoryDisk disk;

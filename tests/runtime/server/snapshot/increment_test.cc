@@ -38,7 +38,7 @@ protected:
                                              view (values, kDims[table]), nullptr));
   }
 
-  /* Every `step`-th row, starting with a random one. */
+  /* Pushes to every `step`-th row, from a random row on. */
   void
   push_some (int table, size_t step)
   {
@@ -76,7 +76,7 @@ protected:
 
 constexpr int32_t Increments::kDims[];
 
-/* Rows at both ends, in runs and alone, in more than one piece. */
+/* Changes rows at both ends, in runs and alone, in more than one piece. */
 TEST_P (Increments, HoldWhatHasChanged)
 {
   uint64_t n_whole;
@@ -160,7 +160,8 @@ TEST_P (Chains, AreNotMadeWhereFilesHaveOneName)
   compare_restored ();
 }
 
-/* Other programs recognise files by their extension, and must not take old rows for the table. */
+/* Other programs recognise files by their extension. They must not mistake an increment for the
+ * whole table. */
 TEST_P (Chains, DoNotLookLikeWholeTables)
 {
   ASSERT_EQ (write (options, &info), "");

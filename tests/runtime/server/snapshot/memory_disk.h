@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory whose files a test may inspect and damage. It enforces the alignment of direct
+/* A disk in memory whose files a test may inspect and damage. It checks the alignment of direct
  * reads and writes. */
 
 #pragma once
@@ -68,7 +68,7 @@ public:
   bool has_links = true;
   std::string unreadable;    /* file that open() fails for, as without free descriptors */
   int writes_left = -1;      /* until the disk is full; -1 = never */
-  size_t n_direct_bytes = 0; /* that were read */
+  size_t n_direct_bytes = 0; /* bytes read directly */
 
 private:
   struct Slots

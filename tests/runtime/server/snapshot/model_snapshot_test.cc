@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the model of a batch-updating server, followed by the later records, give the bits
- * of the server that continued.
+/* A snapshot of the model of a batch-updating server, followed by the later records, must give the
+ * bits of the server that continued.
  *
- *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
+ *   SEEDS=1000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
 #include <atomic>
 
@@ -46,7 +46,7 @@ write (MemoryDisk &disk, Server &server, TpsSnapshotInfo *info)
   ASSERT_TRUE (tps_snapshot_write (&options, info, &error)) << text_of (error);
 }
 
-/* Applies the newest snapshot, and the records after it. */
+/* Restores the newest snapshot and applies the later records. */
 void
 restore_and_replay (MemoryDisk &disk, const Server &from, Server &to)
 {
@@ -92,7 +92,7 @@ run_history (uint32_t seed)
   ASSERT_FALSE (testing::Test::HasFailure ());
   restore_and_replay (disk, server, other);
   ASSERT_TRUE (server.model () == other.model ());
-  for (int i = 0; i < 2; i++) /* depends on the optimizer's state */
+  for (int i = 0; i < 2; i++) /* the result depends on the optimizer's state */
     {
       Values probe = draw_values (kShapes, &random);
 
@@ -114,7 +114,7 @@ TEST (ModelSnapshot, HasTheSameBits)
     }
 }
 
-/* Its version is the reply to a repeated push. */
+/* The reply to a repeated push must have the version of the first reply. */
 TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
 {
   MemoryDisk disk;
@@ -129,7 +129,7 @@ TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
   ASSERT_EQ (server.push (1, gradients, "d", 1), 0);
   write (disk, server, &info);
   EXPECT_TRUE (info.has_model);
-  server.records.clear (); /* the log may be cut */
+  server.records.clear (); /* as if the log had been deleted up to the snapshot */
   restore_and_replay (disk, server, other);
   EXPECT_EQ (other.push (0, gradients, "c", 7, &version), 0);
   EXPECT_EQ (version, 2);
@@ -137,7 +137,7 @@ TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
   EXPECT_EQ (other.model ().first, 3);
 }
 
-/* While a snapshot reads the state, updates work on a copy. */
+/* While a snapshot reads the state, updates must use a copy of it. */
 TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
 {
   MemoryDisk disk;
@@ -175,7 +175,7 @@ TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
   EXPECT_TRUE (server.model () == other.model ());
 }
 
-/* Names of parameters need not be valid keys of the format. */
+/* The name of a parameter may be an invalid key in the file's format. */
 TEST (ModelSnapshot, KeepsAnyName)
 {
   MemoryDisk disk;
@@ -202,7 +202,7 @@ TEST (ModelSnapshot, KeepsAnyName)
   tps_model_version_unref (model);
 }
 
-/* A snapshot waits for commands whose records are not kept yet, unless its caller cancels it. */
+/* A snapshot waits for commands whose records are not durable yet, unless its caller cancels it. */
 TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
 {
   struct Log
@@ -251,7 +251,7 @@ TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
   int n_asked = 0;
   options.user_data = &n_asked;
   options.is_cancelled = [] (gpointer data) -> gboolean {
-    return ++*static_cast<int *> (data) > 10; /* more pieces than there are */
+    return ++*static_cast<int *> (data) > 10; /* more calls than there are pieces */
   };
   EXPECT_FALSE (tps_snapshot_write (&options, &info, &error));
   EXPECT_EQ (text_of (error), "the snapshot was cancelled");

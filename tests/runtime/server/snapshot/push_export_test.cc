@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Push ids in snapshots: the export of a push window, and a window built from its records. */
+/* Push ids in snapshots: the export of a push window, and the window that is built from the
+ * exported records. */
 
 #include "runtime/server/push_export.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
@@ -18,8 +19,8 @@ digest_of (gint64 sequence)
   return digest;
 }
 
-/* A window of few clients, so that windows become floors and floors become windows again; one push
- * at a time. */
+/* A window of few clients, so that windows become floors and floors become windows again. One push
+ * runs at a time. */
 class Window
 {
 public:
@@ -59,8 +60,8 @@ public:
   TpsPushWindow *window;
 };
 
-/* Ids that were used before the start of the export are never new for a window built from its
- * records. */
+/* An id that was used before the start of the export must never be new in a window that is built
+ * from the exported records. */
 TEST (PushIds, AreNeverNewAgain)
 {
   for (uint64_t seed = 1; seed <= number_of ("SEEDS", 300); seed++)
@@ -83,7 +84,7 @@ TEST (PushIds, AreNeverNewAgain)
       for (size_t i = 0; i < 20 + random () % 300; i++)
         used.push_back (push ());
       tps_push_export_begin (from.window);
-      if (random () % 2 == 0) /* cancelled in the middle */
+      if (random () % 2 == 0) /* an export that is cancelled halfway */
         {
           tps_push_export_some (from.window, records);
           g_byte_array_set_size (records, 0);
@@ -102,7 +103,7 @@ TEST (PushIds, AreNeverNewAgain)
     }
 }
 
-/* Remembered pushes are exported with their replies, also in many pieces. */
+/* Remembered pushes must be exported with their replies, also if the export has many pieces. */
 TEST (PushIds, KeepTheirAnswers)
 {
   Window from (2000), to (2000);
@@ -147,7 +148,7 @@ TEST (PushIds, RefuseWhatIsNoRecord)
   tps_push_export_begin (from.window);
   ASSERT_TRUE (tps_push_export_some (from.window, records));
   ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len - 1, &n_used));
-  EXPECT_EQ (n_used, 0u); /* the rest may follow */
+  EXPECT_EQ (n_used, 0u); /* an incomplete record: the rest may follow */
   records->data[0] = 7;
   EXPECT_FALSE (tps_push_export_read (to.window, records->data, records->len, &n_used));
   EXPECT_EQ (to.ask ("client", 1), TPS_PUSH_NEW);

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr gint64 kBlock = TPS_DISK_BLOCK;
 
-/* Bytes that depend on their position. */
+/* Returns bytes that depend on their position. */
 std::string
 make_bytes (size_t n)
 {
@@ -58,7 +58,7 @@ protected:
   TpsDiskFile *file = nullptr;
 };
 
-/* More blocks than fit into memory, and pieces with arbitrary ends. */
+/* The file has more blocks than fit into the memory, and is read in pieces with arbitrary ends. */
 TEST_F (ReadAhead, GivesTheBytesOfTheFile)
 {
   const std::string bytes = make_bytes (19 * TPS_READ_AHEAD_BYTES + 3 * kBlock);
@@ -103,7 +103,7 @@ TEST_F (ReadAhead, NamesTheEndOfAShorterFile)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The memory may be written meanwhile, has arbitrary bounds, and keeps its contents. */
+/* The memory has arbitrary bounds, may be written meanwhile, and must keep its contents. */
 TEST (Populate, ChangesNothing)
 {
   std::string memory ((100 << 20) + 12345, '\0'), expected = memory;
@@ -132,7 +132,7 @@ struct Part
   size_t n_bytes;
 };
 
-/* Only the first one starts at a block. */
+/* Only the first tensor starts at the beginning of a block. */
 constexpr Part kParts[] = { { "small", 5000 }, { "large", (20 << 20) + 77 }, { "last", 9 << 20 } };
 
 class LargeTensors : public testing::Test
@@ -161,7 +161,7 @@ protected:
     ASSERT_TRUE (tps_safetensors_writer_finish (file, nullptr, nullptr, nullptr));
   }
 
-  /* Reads in pieces of `n_piece` bytes. */
+  /* Reads a tensor in pieces of `n_piece` bytes, and checks its bytes. */
   bool
   Read (TpsSafetensorsReader *file, guint number, size_t n_piece, GError **error)
   {
@@ -189,7 +189,7 @@ TEST_F (LargeTensors, AreReadPastThePageCache)
   Write (memory_.get (), "f");
   g_autoptr (TpsSafetensorsReader) file = tps_safetensors_reader_new (memory_.get (), "f", nullptr);
   for (size_t n_piece : { size_t { 1 } << 20, size_t { 3333333 } })
-    for (guint i : { 0u, 1u, 2u, 1u, 1u }) /* also repeatedly */
+    for (guint i : { 0u, 1u, 2u, 1u, 1u }) /* some tensors repeatedly */
       EXPECT_TRUE (Read (file, i, n_piece, nullptr));
   EXPECT_GE (memory_.n_direct_bytes, 2 * (3 * (20 << 20) + (9 << 20)) - 10 * TPS_DISK_BLOCK);
 }
@@ -223,7 +223,7 @@ TEST_F (LargeTensors, MustBeWhole)
   ASSERT_NE (damaged, nullptr);
   EXPECT_THAT (damaged->message, HasSubstr ("f: tensor large at offset "));
   EXPECT_TRUE (Read (file, 2, 1 << 20, nullptr));
-  memory_.files["f"]->resize (12 << 20); /* while it is open */
+  memory_.files["f"]->resize (12 << 20); /* the file is open meanwhile */
   EXPECT_FALSE (Read (file, 1, 1 << 20, &cut));
   ASSERT_NE (cut, nullptr);
   EXPECT_STREQ (cut->message, "f: the file ends at offset 12582912");

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of idle tables: every optimizer, dtype and kind of shard is restored bit by bit. */
+/* Snapshots of idle tables. They must restore every optimizer, dtype and kind of shard bit by
+ * bit. */
 
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -12,7 +13,7 @@ class RoundTrips : public testing::TestWithParam<RoundTrip>
 {
 };
 
-/* Sizes that are not multiples of blocks, more than one piece, all kinds of shards. */
+/* Tries sizes that are not multiples of blocks, more than one piece, and all kinds of shards. */
 TEST_P (RoundTrips, AreExact)
 {
   const TpsShard shards[] = { whole (5000), range_shard (15000, 1, 3), hash_shard (9999, 1, 2) };
@@ -66,8 +67,8 @@ TEST_P (RoundTrips, AreExact)
     }
 }
 
-/* The rounding and its seed are kept. For NEAREST, a manifest has no member, like manifests from
- * before there were other roundings. */
+/* The rounding and its seed must be preserved. For NEAREST, the manifest has no rounding member, so
+ * that it equals manifests from before other roundings existed. */
 TEST (RoundTrip, KeepsTheRoundingOfRows)
 {
   MemoryDisk disk;
@@ -93,7 +94,7 @@ TEST (RoundTrip, KeepsTheRoundingOfRows)
   EXPECT_EQ (specs.specs[1].rounding, TPS_ROUNDING_NEAREST);
 }
 
-/* Rows that a device has updated lie in the file as those of the host. */
+/* Rows that a device has updated must be in the file as if the host had updated them. */
 TEST (RoundTrip, OfADeviceIsThatOfTheHost)
 {
   for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared parts of snapshot tests: writing, restoring, and comparing servers. */
+/* Helpers for snapshot tests: writing, restoring, and comparing servers. */
 
 #pragma once
 
@@ -44,7 +44,7 @@ restore (const TpsSnapshotOptions &options, TpsSnapshotInfo *info)
   return ok ? "" : describe (error);
 }
 
-/* Applies the records after the snapshot. */
+/* Applies the records after the snapshot of `lsn`. */
 inline void
 replay_rest (const Server &from, Server &to, gint64 lsn)
 {
@@ -60,7 +60,7 @@ replay_rest (const Server &from, Server &to, gint64 lsn)
     }
 }
 
-/* The verdict of a window on a push that it may know; the window is unchanged. */
+/* Returns the verdict of a window on a push that it may know. Does not change the window. */
 inline TpsPushVerdict
 ask (TpsPushWindow *window, const TpsCommandId &id, gint64 incarnation = 0)
 {
@@ -78,7 +78,7 @@ ask (TpsPushWindow *window, const TpsCommandId &id, gint64 incarnation = 0)
   return verdict;
 }
 
-/* Every id that was ever used must get the same verdict on both servers. */
+/* Expects the same verdict from both servers for every id that was ever used. */
 inline void
 compare_ids (const Server &one, const Server &other)
 {

@@ -18,8 +18,7 @@ const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
                                    TPS_OPTIMIZER_FTRL };
 const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
 
-/* A FLOAT32 table that is updated with the functions of runtime/device/cpu, one row after the
- * other. */
+/* A FLOAT32 table that the functions of runtime/device/cpu update row by row. */
 class Reference
 {
 public:
@@ -151,13 +150,13 @@ TEST (Apply, BagsAreOneStepOfTheOptimizer)
       }
 }
 
-/* Numbers of contributions on both sides of the size from which threads share a row. */
+/* Tries numbers of contributions on both sides of the threshold from which threads share a row. */
 TEST (Apply, HotRowsHaveTheSameBitsWithAnyNumberOfThreads)
 {
   constexpr int64_t rows = 300;
   const size_t lengths[] = { 2047, 2048, 2049, 1, 33, 3072, 9000 };
 
-  for (int32_t dim : { 64, 600 }) /* with fewer elements one thread makes the whole step */
+  for (int32_t dim : { 64, 600 }) /* with fewer elements, one thread would do the whole step */
     for (bool weighted : { false, true })
       {
         std::mt19937_64 random (4);
@@ -189,7 +188,7 @@ TEST (Apply, HotRowsHaveTheSameBitsWithAnyNumberOfThreads)
       }
 }
 
-/* Each shard gets the ids that it holds, in their order. */
+/* Each shard receives the ids that it holds, in their order. */
 TEST (Apply, ShardsUpdateToTheBitsOfTheWholeTable)
 {
   constexpr int64_t rows = 61, dim = 5;
@@ -261,7 +260,7 @@ TEST (Apply, ShardsUpdateToTheBitsOfTheWholeTable)
         }
 }
 
-/* MEAN and MAX, with each bag in one shard. */
+/* Tests MEAN and MAX. Each bag has ids of one shard only. */
 TEST (Apply, BagsWithinAShardUpdateToTheBitsOfTheWholeTable)
 {
   constexpr int64_t rows = 64, dim = 5;
@@ -321,8 +320,8 @@ TEST (Apply, SharedWithWorkersGivesTheSameBits)
     }
 }
 
-/* Several gradients of one table are one step, with contributions in the order of the list;
- * gradients of two tables are one step each. */
+/* Several gradients of one table must be one step, with contributions in the order of the list.
+ * Gradients of two tables must be one step each. */
 TEST (Apply, OneStepForEachTableThatIsNamed)
 {
   constexpr int64_t rows = 20, dim = 4;
@@ -365,7 +364,7 @@ TEST (Apply, OneStepForEachTableThatIsNamed)
   EXPECT_TRUE (same_rows (store.dump ("other", rows), other_reference.values));
 }
 
-/* Adam's correction depends on the number of steps. */
+/* Adam's correction depends on the number of steps, so an empty step must count. */
 TEST (Apply, AStepWithoutRowsCounts)
 {
   constexpr int64_t rows = 4, dim = 2;
@@ -383,7 +382,7 @@ TEST (Apply, AStepWithoutRowsCounts)
   EXPECT_TRUE (same_rows (store.dump ("emb", rows), reference.values));
 }
 
-/* Converted, updated with FLOAT32 state, rounded once. */
+/* A row must be converted, updated with FLOAT32 state, and rounded once. */
 TEST (Apply, HalfPrecisionRowsAreRoundedOnce)
 {
   constexpr int64_t rows = 10, dim = 5;
@@ -421,7 +420,7 @@ TEST (Apply, HalfPrecisionRowsAreRoundedOnce)
 TEST (Apply, RowGradientsMayBeOfTheTablesType)
 {
   Store store;
-  std::vector<guint16> halves { 0x3f80, 0x4000 }; /* 1, 2 */
+  std::vector<guint16> halves { 0x3f80, 0x4000 }; /* 1 and 2 as BFLOAT16 */
   Ids ids { 2, 2 };
   TpsTensorView values {};
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Assigned rows, and the LSNs of their last changes: against a naive table, and with threads. */
+/* Assigned rows, and the LSNs of their last changes, compared with a naive table, and with
+ * threads. */
 
 #include <atomic>
 #include <map>
@@ -18,7 +19,7 @@ constexpr int32_t kDim = 3;
 struct Row
 {
   Floats values = Floats (kDim);
-  int64_t lsn = 1; /* of the table's creation */
+  int64_t lsn = 1; /* the LSN of the table's creation */
 };
 
 class Assign : public testing::Test
@@ -109,8 +110,8 @@ protected:
 
 } // namespace
 
-/* Random pushes and assignments, with old and new LSNs: a row that has changed since then keeps its
- * value. */
+/* Random pushes and assignments with old and new LSNs. A row that has changed after the LSN of an
+ * assignment must keep its value. */
 TEST_F (Assign, KeepsTheNewest)
 {
   for (unsigned seed = 1; seed <= 20; seed++)
@@ -156,7 +157,7 @@ TEST_F (Assign, KeepsTheNewest)
     }
 }
 
-/* A change between a read and the write of the same values is never lost. */
+/* A change between a read of a row and an assignment of its values must never be lost. */
 TEST_F (Assign, LosesNoPushOfAnotherThread)
 {
   constexpr int kPushes = 2000;
@@ -171,7 +172,7 @@ TEST_F (Assign, LosesNoPushOfAnotherThread)
       Row row = read ({ 5 })[5];
       Floats changed = row.values;
 
-      changed[1] += 0.5f; /* not the column that counts the pushes */
+      changed[1] += 0.5f; /* column 0 counts the pushes, so it stays unchanged */
       EXPECT_EQ (assign ({ 5 }, changed, row.lsn), "");
     }
   while (!is_over && !HasFailure ());
@@ -221,7 +222,7 @@ TEST_F (Assign, TheLastOfTwoCountsAndStateStays)
 
 TEST_F (Assign, RowsOfHalfFloatsTakeBoth)
 {
-  const std::string half ("\x00\x3c\x00\x3c\x00\x3c", 2 * kDim); /* 1 */
+  const std::string half ("\x00\x3c\x00\x3c\x00\x3c", 2 * kDim); /* 1 in FLOAT16 */
   const Ids ids = { 4 };
   const Floats values (kDim, 1);
   TpsTablePush request;

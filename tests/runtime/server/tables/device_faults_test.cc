@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices that have no memory left, fail once, or are lost; also with threads, and with
- * --config=tsan. */
+/* Tables on devices that run out of memory, fail once, or are lost; also with threads. Run these
+ * tests with --config=tsan too. */
 
 #include <atomic>
 #include <memory>
@@ -131,7 +131,7 @@ TEST_F (DeviceFaults, ALostDeviceTakesItsTablesAndNoOthers)
   ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
   ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
   ASSERT_EQ (store->create (on_host.on ("cpu")), "");
-  EXPECT_EQ (store->pooled (lost), Floats (4, 0.0f)); /* allocates the memory of later calls */
+  EXPECT_EQ (store->pooled (lost), Floats (4, 0.0f)); /* allocates the memory for later calls */
   tps_fake_device_set_lost (device, TRUE);
   for (int i = 0; i < 3; i++)
     {
@@ -155,7 +155,7 @@ TEST_F (DeviceFaults, ALostDeviceTakesItsTablesAndNoOthers)
   EXPECT_EQ (store->drop ("emb"), "");
 }
 
-/* As after a failure from which CUDA recovers. */
+/* Like a failure from which CUDA recovers. */
 TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
 {
   Query query { "emb", { 1 }, { 0 }, TPS_POOLING_MAX };
@@ -168,14 +168,14 @@ TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
       EXPECT_NE (store->lookup ({ query, query }, nullptr), "");
       EXPECT_NE (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
       tps_fake_device_set_lost (device, FALSE);
-      store->lookup ({ query }, nullptr); /* may still use the old stream */
+      store->lookup ({ query }, nullptr); /* may still use the failed stream */
       EXPECT_EQ (store->pooled (query), Floats (4, -1.0f));
     }
   EXPECT_EQ (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
   EXPECT_EQ (store->pooled (query), Floats (4, -2.0f));
 }
 
-/* Of two tables, one uses the stream that the device's failure has left behind. */
+/* The failure of a device has left a failed stream behind, which one of two tables uses. */
 TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
 {
   Query good { "good", { 1 }, { 0 } }, bad { "bad", { 1 }, { 0 } };
@@ -184,7 +184,7 @@ TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
 
   ASSERT_EQ (store->create (flat_table ("good", 10, 4)), "");
   ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
-  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* allocates the memory of later calls */
+  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* allocates the memory for later calls */
   tps_fake_device_set_lost (tps_fake_device_get (1), TRUE);
   EXPECT_NE (store->lookup ({ bad }, nullptr), "");
   tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
@@ -195,7 +195,7 @@ TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
   EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
 }
 
-/* Device 1 is lost after the host has found no failure, and before its work is done. */
+/* Device 1 is lost after the host has checked it and before its work is done. */
 TEST_F (DeviceFaults, ADeviceLostWhileItAddsUpLeavesTheTablesOfOthersUnchanged)
 {
   static const TpsDeviceOps *real = device->ops;
@@ -216,13 +216,14 @@ TEST_F (DeviceFaults, ADeviceLostWhileItAddsUpLeavesTheTablesOfOthersUnchanged)
   device->ops = real;
   tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
   EXPECT_EQ (store->pooled (good), Floats (4, 0.0f));
-  store->lookup ({ bad }, nullptr); /* may still use the old stream */
+  store->lookup ({ bad }, nullptr); /* may still use the failed stream */
   EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4), "");
   EXPECT_EQ (store->pooled (good), Floats (4, -1.0f));
   EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
 }
 
-/* c: copy, p: pool, b: sums of gradients, u: optimizer; w: a wait for an event, s: for a stream. */
+/* Records the calls as letters: c = copy, p = pool, b = sum of gradients, u = optimizer, w = wait
+ * for an event, s = wait for a stream. */
 TEST_F (DeviceFaults, APushWaitsForEachTableOnceAtItsEnd)
 {
   static const TpsDeviceOps *real = device->ops;
@@ -284,7 +285,7 @@ TEST_F (DeviceFaults, APushWaitsForEachTableOnceAtItsEnd)
     }
 }
 
-/* A table's stream that runs ahead of all others, as far as it need not wait. */
+/* The stream of the table runs ahead of all others whenever it need not wait for them. */
 TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
 {
   static const TpsDeviceOps *real = device->ops;
@@ -344,7 +345,7 @@ TEST_F (DeviceFaults, ReadersNeverSeeHalfAnUpdate)
   EXPECT_EQ (n_torn, 0);
 }
 
-/* Sums of small integers are exact in any order, so a missing update is detected. */
+/* Sums of small integers are exact in any order, so a missing update is detectable. */
 TEST_F (DeviceFaults, NoUpdateIsLost)
 {
   constexpr int n_writers = 4, n_steps = 50;

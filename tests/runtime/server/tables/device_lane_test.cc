@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The memory of lanes on a device: charges of the host's, and the end of the device's. */
+/* The memory of lanes on a device: the charges of host memory, and exhausted device memory. */
 
 #include "runtime/server/tables/device/device_lane.h"
 

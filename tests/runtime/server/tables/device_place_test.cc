@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Results of lookups in a place of the caller: the bits of results in memory of the store, and the
- * cases in which results stay there. On a strict fake device, and in host memory. */
+/* Results of lookups in a place that the caller provides, on a strict fake device and in host
+ * memory. Their bits must equal those of results in the store's own memory. In some cases, a result
+ * must stay in the store's memory. */
 
 #include <algorithm>
 #include <cmath>
@@ -162,7 +163,7 @@ protected:
     return take (&rows);
   }
 
-  /* All tables have the same rows. */
+  /* Returns the result of the table on the CPU. All tables have the same rows. */
   Floats
   expected (Query query)
   {
@@ -272,7 +273,7 @@ TEST_F (DevicePlace, WithoutResultsOnTheDeviceThePlaceIsInHostMemory)
   EXPECT_EQ (rows ("cpu", single.indices), (Result { false, expected (single) }));
 }
 
-/* More than one pass of device_lookup.c: 300,000 bags of 16 offsets and ids. */
+/* The lookup needs more than one pass of device_lookup.c: 300,000 bags. */
 TEST_F (DevicePlace, LargeResultsAreWrittenInSeveralPasses)
 {
   std::mt19937_64 random (8);

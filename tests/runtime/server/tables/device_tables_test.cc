@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices against the same tables on the host: the same bits after every step. The
- * devices are the CPU through its table of operations, a strict fake device, and those of this
- * machine (tests/cuda). */
+/* Tables on devices, compared with the same tables on the host. Their bits must be equal after
+ * every step. The devices are the CPU through its table of operations, a strict fake device, and
+ * the devices of this machine (tests/cuda). */
 
 #include <cmath>
 #include <cstring>
@@ -31,7 +31,7 @@ const Type types[] = { { TPS_DTYPE_FLOAT32, TPS_ROUNDING_NEAREST },
                        { TPS_DTYPE_BFLOAT16, TPS_ROUNDING_NEAREST },
                        { TPS_DTYPE_BFLOAT16, TPS_ROUNDING_STOCHASTIC } };
 
-/* "fake:0", "fake:1", and "ops" for the CPU's. */
+/* Finds "fake:0" and "fake:1", and "ops", which is the CPU through its table of operations. */
 TpsDevice *
 find_device (const gchar *name, GError **error)
 {
@@ -50,7 +50,7 @@ struct Place
 
 const Place fake_place { "fake:0", false };
 
-/* Including those of this machine. */
+/* Returns the fake places and those on the devices of this machine. */
 std::vector<Place>
 all_places ()
 {
@@ -87,7 +87,7 @@ same_bits (const std::vector<Floats> &a, const std::vector<Floats> &b)
   return true;
 }
 
-/* Two stores that get the same calls. */
+/* Two stores that receive the same calls. */
 class Twins
 {
 public:
@@ -103,7 +103,7 @@ public:
     ASSERT_EQ (device.create (Spec (spec).on (place.device, place.is_host_memory)), "");
   }
 
-  /* Several gradients, some for the same tables. */
+  /* Pushes several gradients, some of them to the same table. */
   void
   push_bags (std::mt19937_64 &random, const std::vector<std::string> &names, int64_t rows,
              size_t dim)
@@ -183,7 +183,7 @@ TEST (DeviceTables, HaveTheBitsOfTheHostsForEveryOptimizer)
         }
 }
 
-/* Gradients of rows may have the type of the table. */
+/* A gradient of rows may have the type of the table. */
 TEST (DeviceTables, TakeGradientsOfTheirType)
 {
   constexpr int64_t rows = 20;
@@ -235,7 +235,7 @@ TEST (DeviceTables, PoolRandomBagsAsTheHostDoes)
                 { random_query (random, "emb", 50, 20, 30, pooling,
                                 pooling == TPS_POOLING_SUM && round % 2 == 1) });
         twins.expect_same_bags ({ { "emb", {}, {} }, { "emb", {}, { 0, 0 } } });
-        for (TpsPooling pooling : poolings) /* each index a bag */
+        for (TpsPooling pooling : poolings) /* each index is a bag of its own */
           twins.expect_same_bags ({ { "emb", { 7, 1, 7, 49, 0 }, { 0, 1, 2, 3, 4 }, pooling } });
         twins.expect_same_bags (
             { { "emb", { 3, 4, 3 }, { 0, 1, 2 }, TPS_POOLING_SUM, { 0.5f, -1.5f, 3.0f } } });
@@ -243,7 +243,7 @@ TEST (DeviceTables, PoolRandomBagsAsTheHostDoes)
       }
 }
 
-/* Contributions to a row are added in the order of the list, for any mix of poolings. */
+/* Contributions to a row must be added in the order of the list, for any mix of poolings. */
 TEST (DeviceTables, SeveralGradientsOfATableAreOneStep)
 {
   constexpr int64_t rows = 9;
@@ -335,7 +335,7 @@ TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
   for (const Place &place : places)
     for (int kind = TPS_INITIALIZER_ZEROS; kind <= TPS_INITIALIZER_NORMAL; kind++)
       {
-        /* Several blocks, some of them in flight. */
+        /* Enough rows for several blocks, some of which are in flight at the same time. */
         int64_t rows = kind == TPS_INITIALIZER_UNIFORM && !place.is_host_memory ? 64000 : 300;
         Twins twins (2);
         Spec spec ("emb", rows, 33);
@@ -348,7 +348,8 @@ TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
       }
 }
 
-/* More than one step can process: many bags, and one bag that alone is larger. */
+/* Each lookup exceeds one step of the device: one has many bags, and another has a bag that is too
+ * large by itself. */
 TEST (DeviceTables, AnswerLookupsOfAnySize)
 {
   constexpr int64_t rows = 1000;
@@ -366,7 +367,7 @@ TEST (DeviceTables, AnswerLookupsOfAnySize)
   Query few { "thin", { 1, 2, 3 }, { 0, 2 } };
   twins.expect_same_bags ({ few, many, few, long_one, few });
 
-  /* Rows themselves: several passes, and outputs that are copied one by one. */
+  /* Lookups of rows: several passes, and outputs that are copied one by one. */
   for (size_t n : { size_t { 100 }, size_t { 50000 } })
     {
       Ids ids = random_ids (random, n, rows);
@@ -430,8 +431,8 @@ TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
   EXPECT_GE (tps_table_store_get_bytes (store.get ()), 160u);
 }
 
-/* A tenant's limit counts its tables on devices as well as those in host memory. Memory of devices
- * is not charged to the host's budget of tables, but page-locked memory of the host is. */
+/* A tenant's limit counts its tables on devices as well as its tables in host memory. Device memory
+ * is not charged to the host's budget of tables, but page-locked host memory is. */
 TEST (DeviceTables, AreChargedToTheirTenants)
 {
   g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
@@ -513,7 +514,7 @@ TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu", true)),
              "INVALID_ARGUMENT spec.host_memory: requires a named device other than the CPU, "
              "spec.device is \"cpu\"");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), ""); /* the name is free */
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), ""); /* the name is still free */
 }
 
 TEST (DeviceTables, CallsOnThemAreNotForThreadsThatMayNotWait)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Histories: random commands of several threads on the tables of one store, and the records that
- * its observer received. */
+/* Histories: random commands from several threads on the tables of one store, and the records that
+ * the observer of the store received. */
 
 #pragma once
 
@@ -41,8 +41,8 @@ number_of (const char *variable, unsigned long otherwise)
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
 
-/* Whether small pushes and lookups are cut into parts for several threads from now on, as large
- * ones are. No thread may use a store meanwhile. */
+/* If `cuts`, small pushes and lookups are cut into parts for several threads from now on, as large
+ * ones are. No thread may use a store during the call. */
 inline void
 cut_small_calls (bool cuts)
 {
@@ -58,7 +58,7 @@ cut_small_calls (bool cuts)
   __atomic_store_n (&tps_tuning_chosen, cuts ? &small : usual, __ATOMIC_RELEASE);
 }
 
-/* Values whose sums depend on the order. */
+/* Returns values whose sum depends on the order of the additions. */
 inline Floats
 rough_floats (Random &random, size_t n)
 {
@@ -69,8 +69,8 @@ rough_floats (Random &random, size_t n)
   return values;
 }
 
-/* Within a history every name has one dim and one shard, so that most pushes fit; everything else
- * varies. */
+/* The tables of a history. Every name has one dim and one shard, so that most pushes fit.
+ * Everything else varies. */
 class Plan
 {
 public:
@@ -117,7 +117,7 @@ public:
     return spec;
   }
 
-  /* A random row; two rows are hot. */
+  /* Returns a random row. Two rows are hot. */
   int64_t
   draw_row (Random &random, const std::string &name)
   {
@@ -157,8 +157,8 @@ private:
   bool has_devices_;
 };
 
-/* A store, its sequencer and the records that its observer received. If the sequencer is `shared`,
- * its observer must store the records. */
+/* A store, its sequencer, and the records that its observer received. If the sequencer is `shared`,
+ * the observer of that sequencer must store the records. */
 class Server
 {
 public:
@@ -220,7 +220,7 @@ public:
            + (state != nullptr ? std::string (state, n_bytes) : "");
   }
 
-  /* Changes every row depending on its state. */
+  /* Changes every row by a value that depends on its state. */
   void
   probe (const std::string &name, const Ids &ids, int32_t dim)
   {
@@ -233,7 +233,7 @@ public:
   TpsWorkerPool *workers;
   TpsSequencer *sequencer;
   TpsTableStore *store;
-  std::vector<std::unique_ptr<RecordedCommand>> records; /* one at a time */
+  std::vector<std::unique_ptr<RecordedCommand>> records; /* the observer adds one at a time */
 
 private:
   TpsSequencer *
@@ -253,8 +253,8 @@ private:
   bool owns_sequencer_;
 };
 
-/* The calls of one thread. Errors that other threads cause are expected: unknown tables, other
- * sizes. */
+/* The calls of one thread. Other threads may cause errors, which are expected: unknown tables,
+ * other sizes. */
 class Caller
 {
 public:
@@ -319,7 +319,7 @@ private:
       tps_tensor_clear (&output);
   }
 
-  /* Sometimes twice, like a client that has received no reply. */
+  /* Sometimes sends the push twice, like a client that has received no reply. */
   void
   push (TpsTablePush *push)
   {

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A push whose ids are all the same, on the CPU.
+/* Measures a push on the CPU whose ids are all the same.
  *
  *   hot_push_benchmark [ids [rounds]]        default 100,000 ids, 21 rounds
  *
- * A table adds up the gradients as a tree, with one and two threads. The limit is a serial chain:
- * one thread that adds the same rows one after the other and does nothing else. `cpu` is the time
- * of all threads (p50). `wrong` counts incorrect rows; if there are any, the exit code is 1. */
+ * A table adds up the gradients as a tree, with one and two threads. The bound is a serial chain:
+ * one thread that only adds the same rows one after the other. `cpu` is the p50 of the time of all
+ * threads. `wrong` counts incorrect rows; if there are any, the exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ print (const char *name, int64_t dim, Times times, int n_wrong)
   n_wrong_in_all += n_wrong;
 }
 
-/* Gradients of 1 and a rate of 1: the sum is exact in every order. */
+/* With gradients of 1 and a learning rate of 1, the sum is exact in every order. */
 void
 time_pushes (unsigned n_workers, const Ids &ids, const Floats &gradients, int64_t dim, int n_rounds)
 {
@@ -44,7 +44,7 @@ time_pushes (unsigned n_workers, const Ids &ids, const Floats &gradients, int64_
   n_wrong += store.create (
                  Spec ("emb", rows, (int32_t) dim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1))
              != "";
-  for (int i = -1; i < n_rounds; i++) /* the first one is not measured */
+  for (int i = -1; i < n_rounds; i++) /* the first push is not measured */
     {
       Times first;
       Stopwatch watch;

@@ -20,7 +20,7 @@ same_bits (const Floats &a, const Floats &b)
 const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
 const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
 
-/* The rows of table "emb", read once. */
+/* The rows of table "emb", read at the construction. */
 class Rows
 {
 public:
@@ -66,7 +66,7 @@ TEST (Lookup, PoolsRandomBagsAsANaiveLoopDoes)
       }
 }
 
-/* More rows than the staging area holds, alone and among small bags. */
+/* A bag may have more rows than the staging area, alone or among small bags. */
 TEST (Lookup, PoolsBagsOfAnyLength)
 {
   std::mt19937_64 random (2);
@@ -174,7 +174,7 @@ TEST (Lookup, MaximumTakesNanAndTheFirstOfEquals)
   Store store;
   float nan = std::numeric_limits<float>::quiet_NaN ();
 
-  /* SGD with learning rate 1 turns a gradient into the row. */
+  /* With SGD at rate 1, a row is the negated gradient. */
   ASSERT_EQ (store.create (Spec ("emb", 4, 2).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
   ASSERT_EQ (store.apply_rows ("emb", { 0, 1, 2 }, { -1, -2, -3, nan, -5, -1 }, 2), "");
   Floats pooled = store.pooled (Query { "emb", { 0, 2, 1, 2 }, { 0 }, TPS_POOLING_MAX });
@@ -201,7 +201,7 @@ TEST (Lookup, RowsComeAsTheyAreStored)
     }
 }
 
-/* 1024 rows of 256 floats are one MiB. */
+/* 1024 rows of 256 floats have 1 MiB, a third of the limit. */
 TEST (Lookup, AnswersThatNobodyLetGoOfAreBounded)
 {
   TpsTableStoreOptions options {};

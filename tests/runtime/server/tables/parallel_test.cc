@@ -24,7 +24,8 @@ count (gpointer user_data, gsize part)
   static_cast<Counts *> (user_data)->n_runs[part]++;
 }
 
-/* The worker's first part submits a job; its next part records whether the job has run. */
+/* The worker's first part submits a job. The worker's next part records whether the job has already
+ * run. */
 struct Turns
 {
   TpsWorkerPool *pool;
@@ -81,7 +82,8 @@ TEST (Parallel, OtherJobsHaveTheirTurnBetweenParts)
 
   tps_parallel_run (pool, 100000, take_turns, &turns);
   EXPECT_TRUE (turns.job_ran);
-  /* The caller may have taken all remaining parts before the worker returned. */
+  /* If the caller took all remaining parts before the worker returned, the worker had only one
+   * part. */
   EXPECT_TRUE (turns.job_ran_between || turns.n_parts_of_worker < 2);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A command that an observer received, with everything that its record refers to. */
+/* A command that an observer received, with all the memory to which its record refers. */
 
 #pragma once
 
@@ -60,7 +60,7 @@ private:
     size_t n_bytes = tps_shape_n_bytes (&view.shape);
 
     bytes.emplace_back (data, data + n_bytes);
-    bytes.back ().resize (n_bytes + 8); /* never without data */
+    bytes.back ().resize (n_bytes + 8); /* never empty, so that data() is not NULL */
     view.data = bytes.back ().data ();
     return view;
   }

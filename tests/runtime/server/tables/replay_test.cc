@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state of tables is a function of their commands in LSN order. Random commands from many
- * threads are recorded, and another store that applies the records one by one must have the same
- * bits in all rows and states. Run it with --config=tsan too.
+/* The state of tables is a function of their commands in LSN order. The test records random
+ * commands from many threads. Another store that applies the records one by one must have the same
+ * bits in all rows and states. Run this test with --config=tsan too.
  *
- *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env) */
+ *   SEEDS=10000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
 #include "tests/runtime/server/tables/histories.h"
 
@@ -56,7 +56,7 @@ TEST (Replay, HasTheSameBits)
     }
 }
 
-/* A record contains the rows of the maxima, so a replay does not search for them. */
+/* A record contains the rows of the maxima, so a replay must not search for them. */
 TEST (Replay, TakesTheMaximaOfTheRecord)
 {
   Server server (0), other (0);
@@ -70,7 +70,7 @@ TEST (Replay, TakesTheMaximaOfTheRecord)
   ASSERT_TRUE (tps_table_store_apply_bags (server.store, &push, 1, nullptr));
   ASSERT_TRUE (tps_table_store_replay (other.store, &server.records[0]->command, nullptr));
   ASSERT_TRUE (tps_table_store_apply_rows (other.store, "emb", view (Ids { 0 }), view (ahead, 2),
-                                           nullptr)); /* row 1 is the larger one now */
+                                           nullptr)); /* now row 1 is larger */
   ASSERT_TRUE (tps_table_store_replay (other.store, &server.records[1]->command, nullptr));
   EXPECT_EQ (to_floats (other.rows_of ("emb", { 0, 1 }), TPS_DTYPE_FLOAT32),
              (Floats { -101, -101, 0, 0 }));
@@ -95,7 +95,7 @@ TEST (Replay, RefusesMaximaThatAreNoSlots)
   EXPECT_STREQ (error->message, "maxima[0][1]: slot 2 is not in [-1, 2) of table emb");
 }
 
-/* A push whose device fails has an LSN, and a record that lists the omitted parts. */
+/* A push whose device fails still has an LSN. Its record must list the omitted parts. */
 TEST (Replay, LeavesOutWhatAFailedDeviceLeftOut)
 {
   Server server (0), other (0);
@@ -122,7 +122,7 @@ TEST (Replay, LeavesOutWhatAFailedDeviceLeftOut)
   tps_fake_device_set_lost (tps_fake_device_get (0), TRUE);
   EXPECT_FALSE (tps_table_store_push_and_wait (server.store, &request, nullptr));
   tps_fake_device_set_lost (tps_fake_device_get (0), FALSE);
-  tps_table_store_push_and_wait (server.store, &request, nullptr); /* may use the old stream */
+  tps_table_store_push_and_wait (server.store, &request, nullptr); /* may use the failed stream */
   EXPECT_TRUE (tps_table_store_push_and_wait (server.store, &request, nullptr));
   check_lsns (server);
   ASSERT_GE (server.records.size (), 5u);

@@ -97,7 +97,7 @@ TEST (Sharding, EachRowLiesInOneShardInASlotOfItsOwn)
         }
 }
 
-/* Adjacent ids, and ids of one residue class, must not gather in one shard. */
+/* Adjacent ids, and ids of one residue class, must not accumulate in one shard. */
 TEST (Sharding, HashSpreadsRegularIds)
 {
   constexpr int64_t rows = 1 << 20;

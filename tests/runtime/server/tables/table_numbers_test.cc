@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The counters of each table: they count work that had an effect, once, until the table is
- * dropped. */
+/* The counters of each table. They must count work that had an effect, exactly once, until the
+ * table is dropped. */
 
 #include <set>
 
@@ -126,7 +126,7 @@ TEST_F (TableNumbers, EndWithTheTable)
     }
 }
 
-/* Of requests whose arrival is known, and that succeed. */
+/* A table must time each request that succeeds and whose arrival is known. */
 TEST_F (TableNumbers, TimeRequests)
 {
   const gint64 hour_ns = G_GINT64_CONSTANT (3600) * 1000 * 1000 * 1000;
@@ -207,7 +207,7 @@ TEST_F (TableNumbers, OfATableNamedOtherAreItsOwn)
   EXPECT_NE (store_.create (Spec (TPS_OTHER_VALUES, 1, 1).zeros ()), "") << "not a name";
 }
 
-/* Peers choose the names: tables beyond the limit share series, whose gauges are sums. */
+/* Peers choose the names. Tables beyond the limit must share series, whose gauges are sums. */
 TEST_F (TableNumbers, OfManyTablesHaveABound)
 {
   const int n_tables = TPS_FAMILY_MAX_SERIES + 20;

@@ -88,7 +88,7 @@ TEST (TableSpec, TheSeedOfZerosIsKeptForStochasticRounding)
     }
 }
 
-/* The number is a function of the row, however the table is divided by range or by hash. */
+/* The number of a row must not depend on the division of the table, by range or by hash. */
 TEST (TableSpec, NumbersOfRowsAreThoseOfTheSlots)
 {
   for (const TpsShard &shard : { whole (30), range_shard (30, 1, 3), hash_shard (30, 1, 4) })
@@ -279,7 +279,7 @@ TEST (Initializer, NormalWithBoundsIsDrawnAgain)
   EXPECT_GT (squares / 20000, 0.5);
 }
 
-/* No draw reaches this value. */
+/* No random draw lies between these bounds, so the nearer bound is the value. */
 TEST (Initializer, NormalFarFromItsBoundsIsMovedToTheNearerOne)
 {
   Spec spec = Spec ("emb", 10, 4).normal (1);

@@ -7,7 +7,7 @@
 /* Declared in runtime/server/tables/table_calls.h, which is private to that folder. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 
-/* NULL if the device is lost. */
+/* Returns NULL if the device is lost. */
 static gpointer
 dup_device_state (TpsTable *table)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* State that no call returns: the optimizer state of a table in host memory. */
+/* Access to state that no public call returns. */
 
 #pragma once
 
@@ -8,12 +8,12 @@
 
 G_BEGIN_DECLS
 
-/* A copy of the state, to be freed with g_free(), and the number of steps. NULL with 0 bytes if
- * there is none, or if it is on a device. */
+/* Returns a copy of the optimizer state, which the caller must free with g_free(), and the number
+ * of steps. Returns NULL if the table has no state (0 bytes) or if its device is lost. */
 gpointer tps_test_dup_table_state (TpsTableStore *store, const gchar *table, gsize *n_bytes,
                                    gint64 *n_steps);
 
-/* The window of the store's push ids, borrowed. */
+/* Returns the window of the store's push ids. The store owns it. */
 TpsPushWindow *tps_test_get_pushes (TpsTableStore *store);
 
 G_END_DECLS

@@ -16,7 +16,7 @@ using namespace embedding_test;
 
 namespace {
 
-/* The error of a call whose second query must fail. */
+/* Returns the error of a call whose second query must fail. */
 std::string
 lookup_error (Store &store, const Query &query)
 {
@@ -43,9 +43,9 @@ check (const TpsBagQuery &query)
   return describe (error);
 }
 
-/* Returns the resident memory of the process in bytes. First gives memory that earlier tests have
- * freed back to the system; otherwise this could happen during a test, or a test could use it
- * again. */
+/* Returns the resident memory of the process in bytes. First returns memory that earlier tests have
+ * freed to the system. Otherwise a test could reuse it, or the allocator could return it during the
+ * test. */
 size_t
 resident_bytes ()
 {
@@ -57,7 +57,7 @@ resident_bytes ()
   return resident * static_cast<size_t> (sysconf (_SC_PAGESIZE));
 }
 
-/* The overhead of a table beyond its rows and their state must be small. */
+/* Returns TRUE if the overhead beyond the rows and their state is small. */
 bool
 is_about (size_t bytes, size_t payload)
 {
@@ -155,7 +155,7 @@ TEST (TableStore, BadSpecificationsAreRefused)
 
 TEST (TableStore, TheBoundHoldsForAllTablesTogether)
 {
-  constexpr int64_t kib = 256; /* rows of one column */
+  constexpr int64_t kib = 256; /* rows of one FLOAT32 column in a KiB */
   Store store (0, 100 << 10);
   std::string said;
 
@@ -171,9 +171,9 @@ TEST (TableStore, TheBoundHoldsForAllTablesTogether)
   EXPECT_EQ (tps_table_store_get_max_bytes (store.get ()), 100u << 10);
 }
 
-/* A tenant's tables count against its limit and against the limit of all tables. A limit applies to
- * new tables only: tables of a data directory are restored, even if the limit has been lowered. A
- * refusal does not suggest a retry, because tables do not go away by themselves. */
+/* A tenant's tables count against its own limit and the limit of all tables. A limit applies only
+ * to new tables: tables of a data directory must be restored even if the limit was lowered. A
+ * refusal must not suggest a retry, because no table goes away by itself. */
 TEST (TableStore, TablesAreChargedToTheirTenants)
 {
   g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
@@ -224,7 +224,8 @@ TEST (TableStore, FullTablesAreNotWaitedFor)
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
 }
 
-/* Tables of one cell each, up to the limit: the overhead of a table counts as well. */
+/* Creates tables of one cell each up to the limit, which must count the overhead of a table as
+ * well. */
 TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
 {
   constexpr size_t max_bytes = 8 << 20;
@@ -241,7 +242,7 @@ TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
 #endif
 }
 
-/* More than the system can map: no charge must remain. */
+/* The table is larger than the system can map. No charge may remain. */
 TEST (TableStore, NoMemoryIsAnErrorOfThisRequest)
 {
   Store store (0, G_MAXSIZE);
@@ -265,7 +266,7 @@ TEST (TableStore, TheDefaultBoundIsWithinTheMemoryOfTheMachine)
              tps_table_store_get_default_max_bytes ());
 }
 
-/* At most the touched rows and their state, and a tenth more. */
+/* The memory must not exceed the touched rows and their state by more than a tenth. */
 TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
 {
   constexpr int64_t rows = 400000;

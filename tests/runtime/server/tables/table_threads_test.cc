@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables with several threads; run each test under the thread sanitizer too. */
+/* Tables used by several threads. Run these tests under the thread sanitizer too. */
 
 #include <atomic>
 #include <thread>
@@ -13,7 +13,8 @@ namespace {
 
 const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
 
-/* All values of a row of this table are equal, and every update preserves that. */
+/* Returns the specification of a table in which all values of a row are equal. Every update
+ * preserves this. */
 Spec
 flat_table (int64_t rows, int32_t dim, TpsDType dtype)
 {
@@ -31,8 +32,8 @@ is_flat (const Floats &values, size_t dim)
 
 } // namespace
 
-/* Few rows, so that readers and writers collide; rows in words of 8, 4 and 2 bytes, and some so
- * long that updates are often interrupted. */
+/* The table has few rows, so that readers and writers collide. The rows consist of words of 8, 4
+ * and 2 bytes. Some are so long that updates are often interrupted. */
 TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
 {
   for (TpsDType dtype : dtypes)
@@ -76,7 +77,7 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
       }
 }
 
-/* Sums of small integers are exact in any order, so a missing update is detected. */
+/* Sums of small integers are exact in any order, so a missing update is detectable. */
 TEST (TableThreads, NoUpdateIsLost)
 {
   constexpr int n_writers = 4, n_steps = 200;
@@ -101,7 +102,7 @@ TEST (TableThreads, NoUpdateIsLost)
   EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
 }
 
-/* Pooling with a concurrent writer uses another path than without; the bits are the same. */
+/* Pooling uses another path if there is a concurrent writer. The bits must be the same. */
 TEST (TableThreads, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
 {
   constexpr int64_t rows = 200;
@@ -175,7 +176,7 @@ TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
 }
 
-/* One thread creates the table and all succeed; the limit has room for one. */
+/* One thread creates the table, but all calls must succeed. The limit has room for one table. */
 TEST (TableThreads, OneNameIsMadeOnce)
 {
   Spec spec = Spec ("emb", 20000, 16).normal (1);
@@ -207,7 +208,8 @@ TEST (TableThreads, OfTwoSpecificationsOneWins)
   EXPECT_EQ (said[said[0] == ""].find ("ALREADY_EXISTS table emb"), 0u);
 }
 
-/* Calls on the pool's only thread share their work with it. */
+/* The pool's only thread makes calls that use helpers from the same pool. They must not wait for a
+ * helper. */
 TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
 {
   struct Job
@@ -235,7 +237,7 @@ TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
         mine->is_done = true;
       },
       &job);
-  tps_worker_pool_free (pool); /* ends the job first */
+  tps_worker_pool_free (pool); /* waits for the end of the job */
   EXPECT_TRUE (job.is_done && job.ok);
   tps_table_store_free (job.store);
 }

@@ -23,7 +23,7 @@ TpsTensorView view (const Ids &values);
 TpsTensorView view (const Floats &values);              // [n]
 TpsTensorView view (const Floats &values, int64_t dim); // [n, dim]
 
-/* A specification under construction: spec.value is the runtime's. */
+/* A specification under construction. `value` is the runtime's specification. */
 class Spec
 {
 public:
@@ -56,7 +56,7 @@ struct Query
   TpsPooling pooling = TPS_POOLING_SUM;
   Floats weights = {};
 
-  TpsBagQuery get () const; // borrows
+  TpsBagQuery get () const; // the result borrows this object's memory
   size_t
   n_bags () const
   {
@@ -74,29 +74,32 @@ struct Query
   }
 };
 
-/* Up to `max_bags` bags of up to `max_count` ids each, some empty, with many repeats. */
+/* Returns up to `max_bags` bags of up to `max_count` ids each. Some bags are empty, and many ids
+ * repeat. */
 Query random_query (std::mt19937_64 &random, const std::string &table, int64_t rows,
                     size_t max_bags, size_t max_count, TpsPooling pooling, bool weighted);
 
-/* A table of normal numbers whose optimizer has decay, and momentum if it supports that. */
+/* Returns a table of normal numbers whose optimizer has decay, and momentum if it supports that. */
 Spec spec_of (const std::string &name, int64_t rows, int32_t dim, TpsOptimizerKind kind);
 
-/* Multiples of 1/256 in [-4, 4], which sum without rounding. */
+/* Returns multiples of 1/256 in [-4, 4], whose sums need no rounding. */
 Floats random_floats (std::mt19937_64 &random, size_t n);
 
-/* The expected bits of a lookup, computed row by row. `row` returns a row as FLOAT32. */
+/* Computes the expected bits of a lookup, row by row. `row` returns a row as FLOAT32. */
 Floats naive_pool (const Query &query, size_t dim, const std::function<Floats (int64_t)> &row);
 
-/* The result of a call: "" or its code and message. */
+/* Returns the result of a call: "", or the code and message of the error. */
 std::string describe (GError *error); // frees it
 
-/* The function with which a store finds devices, and the default place of tables ("": the CPU). */
+/* The function with which a store finds devices, and the default device of tables ("": the CPU). */
 struct Devices
 {
   TpsDevice *(*find) (const gchar *name, GError **error);
   std::string default_name = "";
 };
 
+/* A table store with its workers. Its calls return errors as text, so that a test can expect
+ * them. */
 class Store
 {
 public:
@@ -117,9 +120,9 @@ public:
   std::string apply_bags (const std::vector<Query> &queries, const std::vector<Floats> &gradients,
                           int64_t dim);
 
-  /* All rows of a whole table. */
+  /* Returns all rows of a whole table as bytes. */
   std::string dump (const std::string &table, int64_t rows);
-  /* One row as FLOAT32. */
+  /* Returns one row as FLOAT32. */
   Floats row (const std::string &table, TpsDType dtype, int64_t id);
   Floats pooled (const Query &query); // fails the test if the lookup fails
 
@@ -136,7 +139,7 @@ private:
   TpsTableStore *store_;
 };
 
-/* Converts `bytes` of `dtype`. */
+/* Converts `bytes`, elements of `dtype`, to FLOAT32. */
 Floats to_floats (const std::string &bytes, TpsDType dtype);
 
 } // namespace embedding_test

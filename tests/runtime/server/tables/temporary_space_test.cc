@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups and pushes that need more temporary space than the server can provide: they must be
- * refused, and the process must not abort. */
+/* Lookups and pushes that need more temporary space than the server can provide. They must be
+ * refused, and must not abort the process. */
 
 #include "runtime/base/error.h"
 #include "tests/runtime/server/tables/tables.h"
@@ -29,8 +29,8 @@ protected:
 
 } // namespace
 
-/* One row of 2^29 columns, whose staging took 38 GB. The system does not allocate memory for zeros
- * until they are touched. */
+/* The row has 2^29 columns, and its staging would need 38 GB. The system does not allocate memory
+ * for the zeros of the table until they are touched. */
 TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
 {
   Query query { "wide", { 0 }, { 0 } };
@@ -65,10 +65,10 @@ TEST_F (TemporarySpace, WideRowsThatFitHaveTheBitsOfNarrowOnes)
       }
 }
 
-/* A small message can name a wide row so often that a worker would read for a minute. */
+/* Even a small message can name a wide row so often that a worker would read for a minute. */
 TEST (RowBytesOfACall, AreLimited)
 {
-  constexpr int32_t dim = 1 << 10; /* a row has 4 KiB */
+  constexpr int32_t dim = 1 << 10; /* a row of 4 KiB */
   TpsTableStoreOptions options {};
   options.max_row_bytes_of_call = size_t { 1 } << 20;
   Store store { options };
@@ -95,8 +95,8 @@ TEST (RowBytesOfACall, AreLimited)
              0u);
 }
 
-/* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only
- * their cells are stored. */
+/* With 64 KiB of ids, dense rows for the maxima would need 8 Ki x 16 Ki x 4 bytes = 512 MiB. Only
+ * the cells of the maxima are stored. */
 TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
 {
   constexpr size_t dim = 1 << 14;
@@ -112,7 +112,7 @@ TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
   before = store.pooled (query);
   EXPECT_EQ (store.apply_bags ({ query }, { Floats (dim, 1000.0f) }, dim), "");
   after = store.pooled (query);
-  for (size_t d = 0; d < dim; d++) /* except for cells of two rows */
+  for (size_t d = 0; d < dim; d++) /* all but the cells whose maximum occurs in two rows */
     n_less += after[d] < before[d];
   EXPECT_GT (n_less, dim - dim / 100);
 }
@@ -133,7 +133,7 @@ TEST_F (TemporarySpace, AMaxPushWithoutRoomIsRefusedAndChangesNothing)
   EXPECT_EQ (store.dump ("emb", 2), before);
 }
 
-/* The working space of an update: a few rows of the table's width. */
+/* The working space of an update has a few rows of the table's width. */
 TEST_F (TemporarySpace, AnUpdateOfAVeryWideRowIsRefused)
 {
   constexpr int32_t dim = 1 << 23;
@@ -170,7 +170,7 @@ TEST_F (TemporarySpace, WideRowsAreUpdatedAsNarrowOnes)
     }
 }
 
-/* Many queries at a time cost more than their bytes. */
+/* The server's memory for many tiny queries exceeds their bytes in the message. */
 TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
 {
   Query query { "emb", { 0 }, { 0 } };
@@ -189,7 +189,7 @@ TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
     tps_tensor_clear (&output);
 }
 
-/* A refused push releases its room. */
+/* A refused push must release its temporary space. */
 TEST_F (TemporarySpace, TheRoomComesBack)
 {
   Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MAX };
