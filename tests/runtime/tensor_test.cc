@@ -64,7 +64,7 @@ TEST (Shape, RefusesWhatIsNoShape)
   EXPECT_EQ (shape_error (1, { G_MAXINT64 / 4 }), "");
 }
 
-// For any dimensions: either refused, or the exact product, which fits.
+// For any dimensions, a shape is either refused or has the exact product, which fits.
 TEST (Shape, NeverOverflows)
 {
   std::mt19937_64 random (3);

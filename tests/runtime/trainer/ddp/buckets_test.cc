@@ -96,7 +96,7 @@ TEST (Buckets, SizeZeroGivesEachParameterItsOwnBucket)
 
 TEST (Buckets, ABucketClosesOnlyWhenItHasReachedItsSize)
 {
-  /* 1 MiB = 262144 elements: with one less the bucket stays open. */
+  /* 1 MiB has 262144 elements. With one element less, the bucket stays open. */
   Layout below ({ { "a", { 1 }, false }, { "b", { 262143 }, false } }, 1, 1);
   Layout reached ({ { "a", { 1 }, false }, { "b", { 262144 }, false } }, 1, 1);
 
@@ -106,9 +106,10 @@ TEST (Buckets, ABucketClosesOnlyWhenItHasReachedItsSize)
 
 TEST (Buckets, AreNumberedAsTheBackwardPassCompletesThem)
 {
-  /* The sparse bucket closes while a dense one is open around it, and is complete first. */
+  /* The sparse bucket closes while the dense bucket around it is open, so the sparse one is
+   * complete first. */
   Layout around ({ { "a", { 4 }, false }, { "e", { 4, 2 }, true }, { "b", { 4 }, false } }, 1, 25);
-  /* The sparse bucket closes at once, the dense one closes only at the end, but is complete
+  /* The sparse bucket closes at once. The dense bucket closes only at the end, but is complete
    * first. */
   Layout after ({ { "e", { 4, 2 }, true }, { "a", { 4 }, false }, { "b", { 4 }, false } }, 1, 25);
 

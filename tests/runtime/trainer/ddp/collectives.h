@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Process groups whose ranks are threads of the test, and the results of their collectives. */
+/* Process groups whose ranks are threads of the test, and functions that wait for collectives. */
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "runtime/trainer/ports/process_group.h"
 
-/* Creates groups of `n_ranks`, one on each thread; returns all of them. */
+/* Creates a group of `n_ranks` ranks, each on its own thread, and returns all ranks. */
 std::vector<TpsProcessGroup *> join_groups (const char *backend, guint n_ranks,
                                             gint64 timeout_ns = G_GINT64_CONSTANT (60000000000),
                                             bool shares_memory = true);
@@ -22,16 +22,16 @@ join_gloo_groups (guint n_ranks, gint64 timeout_ns = G_GINT64_CONSTANT (60000000
   return join_groups ("gloo", n_ranks, timeout_ns, shares_memory);
 }
 
-/* Frees each on a thread of its own, because each waits for the others. */
+/* Frees each rank on its own thread, because each rank waits for the others. */
 void free_groups (const std::vector<TpsProcessGroup *> &groups);
 
-/* The end of a collective. */
+/* Waits for the end of a collective. */
 class Waiter
 {
 public:
   static void done (gpointer user_data, const GError *error);
 
-  /* Empty, or the error's code and text. */
+  /* Returns "", or the code and text of the error. */
   std::string
   wait ()
   {
@@ -42,5 +42,5 @@ private:
   std::promise<std::string> promise_;
 };
 
-/* Returns the result of wait(). */
+/* Runs an all-reduce and returns the result of wait(). */
 std::string all_reduce (TpsProcessGroup *group, gpointer data, gsize n_elems);

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes with compressed gradients: the same bits with all hooks, and the loss of
- * accuracy. */
+/* Whole passes with compressed gradients: equal bits with all hooks, and the loss of accuracy. */
 
 #include <cmath>
 #include <map>
@@ -28,7 +27,7 @@ class CompressedPasses : public testing::TestWithParam<guint>
 
 TEST_P (CompressedPasses, AllHooksGiveAllTrainersTheSameBits)
 {
-  /* 5 batches: with 2 and 3 trainers some take part without data. */
+  /* With 5 batches, some of 2 or 3 trainers take part without data. */
   for (const char *reduce : { "mean", "sum" })
     {
       Fleet fleet (GetParam (), 2, 20 * SECOND_NS,
@@ -84,7 +83,7 @@ TEST_P (CompressedPasses, EveryPassBeginsWithoutWhatTheLastOneKept)
 
 INSTANTIATE_TEST_SUITE_P (Counts, CompressedPasses, testing::Values (1u, 2u, 3u));
 
-/* Trainers that do not agree */
+/* Trainers with different options */
 
 TEST (Compress, GroupsRefuseTrainersThatCompressInAnotherWay)
 {
@@ -127,8 +126,8 @@ TEST (Compress, AnUnknownOneIsRefusedBeforeThePass)
       "INVALID_ARGUMENT: compress: unknown compression \"zip\"; known: none, fp16, bf16, topk");
 }
 
-/* Accuracy: a model with a known optimum. Each of its rows of 16 values pulls towards a target. The
- * first rows have large useless gradients, whose sign changes with every step. */
+/* Accuracy. The model has a known optimum: each of its rows of 16 values is pulled towards a
+ * target. The first rows have large useless gradients whose sign changes in every step. */
 
 constexpr gint64 ROWS = 64, NOISY_ROWS = 4, WIDTH = 16;
 constexpr float NOISE = 2;
@@ -183,7 +182,7 @@ pull_check_batch (TpsModel *, const TpsTrainBatch *, GError **)
   return TRUE;
 }
 
-/* The classes are ignored. */
+/* Ignores the input. */
 gboolean
 pull_forward (TpsModel *model, TpsTensorView, TpsTensorView *output, GError **)
 {
@@ -205,7 +204,7 @@ pull_backward (TpsModel *model, const gfloat *, TpsGradientReady ready, gpointer
   ready (user_data, 0);
 }
 
-/* Half the mean square of the remaining distance, at the last step of trainer 0. */
+/* Half of the mean square of the remaining distance, in the last step of trainer 0. */
 double last_loss;
 
 gboolean
@@ -224,7 +223,7 @@ measuring_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *ba
   return TRUE;
 }
 
-/* "topk" that drops the values that it did not send. */
+/* A variant of "topk" that drops the values that it has not sent. */
 struct Forgetful
 {
   TpsCompressor base;
@@ -328,13 +327,13 @@ TEST (Accuracy, IsNearlyThatWithoutCompressionAndErrorFeedbackIsWhy)
       EXPECT_LT (loss_with (&fleet, hook, "none"), START * 1e-5);
       EXPECT_LT (loss_with (&fleet, hook, "fp16"), START * 1e-5);
       EXPECT_LT (loss_with (&fleet, hook, "bf16"), START * 1e-5);
-      /* Four rows of 64 per step, as many as the noise could fill. */
+      /* topk sends four of 64 rows per step, and four rows have noise. */
       EXPECT_LT (loss_with (&fleet, hook, "topk:0.0625"), START * 0.01) << hook;
       EXPECT_GT (loss_with (&fleet, hook, "forgetful:0.0625"), START * 0.99) << hook;
     }
 }
 
-/* 32 ids, each with a class of its own among 16 for its trainer. */
+/* There are 32 ids. For each trainer, each id has its own class among 16. */
 TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
 {
   std::map<std::string, double> losses;
@@ -378,8 +377,8 @@ TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
 }
 
 /* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen. With
- * two trainers each of these steps is exact except the rounding and the addition, and so are
- * ours. */
+ * two trainers, all these steps are exact except the rounding and the addition. The same holds for
+ * this project's steps, so the bits must be equal. */
 TEST (Compress, OfTwoTrainersHasTheBitsOfPyTorchsHooks)
 {
   const oracle::Vectors &oracle = oracle::vectors ();

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/* One trainer with a fake model behind a fake exchange. */
+/* A trainer with a fake model and a fake exchange. */
 class Trainee
 {
 public:
@@ -50,7 +50,7 @@ public:
     context.state->klass->free (context.state);
   }
 
-  /* Empty, or the error's code and text. */
+  /* Returns "", or the code and text of the error. */
   std::string
   backward ()
   {
@@ -131,7 +131,7 @@ TEST (Ddp, CallsHooksInBucketOrderWhateverTheOrderOfGradients)
 
 TEST (Ddp, SendsABucketAsItLiesToItsOwnerUnderItsBatchNumber)
 {
-  Trainee t (THREE, 1, 1); /* weight and bias together, then the embedding */
+  Trainee t (THREE, 1, 1); /* one bucket for weight and bias, and one for the embedding */
 
   t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
     FakeExchange::Call call = exchange->call (index);
@@ -249,7 +249,7 @@ TEST (Ddp, RefusesAnAverageThatDoesNotFit)
       } },
     { "sparse FLOAT32 [5, 2]", 2,
       [] (TpsGradient *g) {
-        gint64 id = 5; /* outside */
+        gint64 id = 5; /* outside the matrix */
 
         g->kind = TPS_GRADIENT_SPARSE;
         g->rows = 5;
@@ -288,14 +288,14 @@ n_bytes_of (const TpsGradient *gradient)
   return tps_shape_n_bytes (&gradient->indices.shape) + tps_shape_n_bytes (&gradient->values.shape);
 }
 
-/* The bytes sent in a step, for a matrix of 1000 x 8 and a row of two values with its id. */
+/* Counts the bytes of a step with a matrix of 1000 x 8, and with a row of two values and its id. */
 TEST (Ddp, CompressionSendsFewerBytes)
 {
   const std::pair<const char *, size_t> expected[] = {
     { "none", 8000 * 4 + 16 },
     { "fp16", 8000 * 2 + 12 },
     { "bf16", 8000 * 2 + 12 },
-    { "topk:0.01", 5 * (8 + 16 * 4) + 16 }, /* of 500 blocks */
+    { "topk:0.01", 5 * (8 + 16 * 4) + 16 }, /* 5 of 500 blocks */
   };
 
   for (const auto &[compress, n_bytes] : expected)
@@ -369,7 +369,7 @@ TEST (Ddp, RefusesAnAverageThatIsNotCompressedAsItWas)
       "FLOAT32 [3, 16]" },
     { "topk:0.5",
       [] (TpsGradient *g) {
-        gint64 id = 3; /* outside */
+        gint64 id = 3; /* outside the matrix */
 
         g->kind = TPS_GRADIENT_SPARSE;
         g->rows = 3;
@@ -447,11 +447,11 @@ TEST (Ddp, WhereServersAverageEverybodyThatIsAFailure)
 
 TEST (Ddp, GradientsAreWrittenToTheMemoryThatTheExchangeHas)
 {
-  Trainee t (THREE, 1, 1); /* weight and bias together, then the embedding */
+  Trainee t (THREE, 1, 1); /* one bucket for weight and bias, and one for the embedding */
   g_autoptr (TpsBuffer) one = tps_buffer_new (40);
   g_autoptr (TpsBuffer) other = tps_buffer_new (40);
   TpsBuffer *offered[] = { nullptr, one, nullptr, other };
-  TpsBuffer *used[] = { nullptr, one, one, other }; /* NULL: memory of the DDP */
+  TpsBuffer *used[] = { nullptr, one, one, other }; /* NULL: the DDP's own memory */
   float step = 0;
 
   t.model.gradient_of = [&] (guint i, gint64 j) {
@@ -474,8 +474,8 @@ TEST (Ddp, GradientsAreWrittenToTheMemoryThatTheExchangeHas)
         auto sent = static_cast<const float *> (tps_tensor_data (&gradient->dense));
 
         EXPECT_EQ (expected != nullptr ? expected : gradient->dense.buffer, gradient->dense.buffer);
-        EXPECT_EQ (sent[0], 100 * step + 20); /* of the bias */
-        EXPECT_EQ (sent[8], 100 * step + 15); /* of the weight */
+        EXPECT_EQ (sent[0], 100 * step + 20); /* the bias */
+        EXPECT_EQ (sent[8], 100 * step + 15); /* the weight */
       }
     exchange->answer_with_own_gradient (index);
   };

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A DDP with buckets in device memory: the arguments of its hooks, and the times of their calls. */
+/* A DDP with buckets in device memory: the arguments of its hooks, and the order of their calls. */
 
 #include "runtime/trainer/ddp/ddp.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/* A trainer's model, its DDP and one batch, on a device. */
+/* The model of a trainer, its DDP and one batch, on a device. */
 class Trainee
 {
 public:
@@ -70,7 +70,7 @@ public:
   Trainee (const Trainee &) = delete;
   Trainee &operator= (const Trainee &) = delete;
 
-  /* Forward, backward, a step along the averages. */
+  /* Runs forward and backward, and subtracts the averages from the parameters. */
   void
   step ()
   {
@@ -125,7 +125,8 @@ private:
   TpsBuffer *loss_, *gradient_;
 };
 
-/* The parameters after the same steps on the CPU, with gradients as averages. */
+/* Returns the digest of the parameters after the same steps on the CPU, with the gradients as
+ * averages. */
 std::string
 digest_on_cpu (int n_steps)
 {
@@ -139,7 +140,7 @@ digest_on_cpu (int n_steps)
   return plain.digest ();
 }
 
-/* The action of a test's hook on a call. */
+/* The action that a test's hook takes on a call. */
 std::function<void (const TpsHookContext *, TpsBucketCall *)> reduce_func;
 TpsHookReach reach;
 
@@ -157,7 +158,7 @@ get_reach (const TpsHookContext *, const TpsBucketCall *)
 
 const TpsHook OWN_HOOK = { "own_hook", 0, reduce, get_reach };
 
-/* Uses the gradient as the average. */
+/* Ends the call with the gradient as the average. */
 void
 finish_with_own (TpsBucketCall *call)
 {
@@ -184,7 +185,7 @@ TEST (DeviceDdp, AHookThatReachesTheStreamIsCalledBeforeTheDeviceHasDoneAnything
     order.push_back (call->index);
     EXPECT_TRUE (is_on (call, t.device));
     EXPECT_EQ (call->stream->device, t.device);
-    /* The work is still pending: this device works only when it is waited for. */
+    /* The work is still pending, because this device works only when a thread waits for it. */
     EXPECT_FALSE (t.device->ops->event_query (call->ready));
     EXPECT_TRUE (t.device->ops->event_sync (call->ready, nullptr));
     finish_with_own (call);
@@ -203,7 +204,7 @@ TEST (DeviceDdp, AHookThatReachesTheDeviceGetsWhatIsComplete)
   reduce_func = [&] (const TpsHookContext *, TpsBucketCall *call) {
     EXPECT_TRUE (is_on (call, t.device));
     EXPECT_EQ (call->ready, nullptr);
-    EXPECT_NE (std::this_thread::get_id (), training); /* which continues meanwhile */
+    EXPECT_NE (std::this_thread::get_id (), training); /* the training thread continues meanwhile */
     finish_with_own (call);
   };
   for (int i = 0; i < 3; i++)
@@ -229,12 +230,12 @@ TEST (DeviceDdp, OtherHooksGetACopyThatTheDeviceNeedNotStage)
   for (const std::vector<gpointer> &places : seen)
     {
       ASSERT_EQ (places.size (), 2u);
-      EXPECT_EQ (places[0], places[1]); /* kept from step to step */
+      EXPECT_EQ (places[0], places[1]); /* the same memory in every step */
     }
   EXPECT_EQ (t.digest (), digest_on_cpu (2));
 }
 
-/* Like an exchange whose servers share the device's memory. */
+/* Acts like an exchange whose servers 1 and up share the device's memory. */
 gboolean
 takes_device (TpsExchange *, guint server, TpsDevice *)
 {
@@ -256,7 +257,7 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
     EXPECT_EQ (device == t.device, exchange->call (index).server != 0);
     if (device != t.device)
       exchange->answer_with_own_gradient (index);
-    else if (index % 2 == 0) /* memory of the exchange, which expects its release */
+    else if (index % 2 == 0) /* device memory of the exchange, which must be released */
       {
         TpsStream *stream = device->ops->stream_new (device, nullptr);
         gsize n_bytes = tps_shape_n_bytes (&gradient->dense.shape);
@@ -289,7 +290,8 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
   EXPECT_EQ (t.digest (), digest_on_cpu (3));
 }
 
-/* Memory that a step's averages hold is released before the next gradient of the bucket is sent. */
+/* The memory of a step's average must be released before the next gradient of the bucket is
+ * sent. */
 TEST (DeviceDdp, AveragesInMemoryOfOthersAreLetGoOfBeforeTheNextAreAskedFor)
 {
   Trainee t (&OWN_HOOK);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Passes on failing devices: the pass fails, the process does not, and no memory remains. */
+/* Passes on failing devices. The pass must fail, but the process must continue, and no memory may
+ * leak. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using testing::StartsWith;
 
 const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
 
-/* The library's device, which is built from the same parts as this test. */
+/* Returns the library's device, which is built from the same sources as this test. */
 TpsDevice *
 device ()
 {
@@ -34,7 +35,7 @@ on_one_device ()
   return task;
 }
 
-/* Loses the device in the middle of trainer 0's second epoch. */
+/* Loses the device in the second epoch of trainer 0. */
 gboolean
 losing_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch, GError **error)
 {
@@ -64,7 +65,7 @@ TEST (DeviceFaults, ALostDeviceFailsItsPassesAndNothingElse)
       EXPECT_THAT (fleet.wait (1), StartsWith ("FAILED: ")) << hook;
       EXPECT_THAT (fleet.start (task, 0), StartsWith ("DEVICE_LOST: cuda:0")) << hook;
 
-      /* The CPU and other devices continue, and this one after it has recovered. */
+      /* The CPU and other devices must continue, and so must this device after its recovery. */
       task.iteration_step = "basic_iteration_step";
       task.timeout_ns = 20 * SECOND_NS;
       task.devices = { "cpu", "cuda:1" };
@@ -128,7 +129,7 @@ TEST (DeviceFaults, AnyAllocationMayFail)
   EXPECT_GT (n_failed, 20u);
 }
 
-/* After the first epoch a step allocates nothing. */
+/* Expects that a step allocates nothing after the first epoch. */
 gboolean
 counting_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch, GError **error)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes of trainers that compute on devices of the library that the environment names; host
- * code cannot access their memory. DEVICE_BACKENDS lists the process groups for them.
- * DEVICE_BITS=cpu means that they compute the bits of the CPU. */
+/* Whole passes of trainers that compute on devices of the library that the environment names. Host
+ * code cannot access the memory of these devices. DEVICE_BACKENDS lists the process groups for
+ * them. DEVICE_BITS=cpu means that the devices compute the same bits as the CPU. */
 
 #include "runtime/trainer/pass/trainer.h"
 
@@ -52,7 +52,7 @@ class DevicePasses : public testing::TestWithParam<guint>
 
 TEST_P (DevicePasses, AllHooksAndGroupsGiveTheSameBits)
 {
-  /* 5 batches: with 2 and 3 trainers some take part without data. */
+  /* With 5 batches, some of 2 or 3 trainers take part without data. */
   for (bool sparse : { true, false })
     {
       Fleet fleet (GetParam (), 2);

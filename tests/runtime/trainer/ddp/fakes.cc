@@ -151,7 +151,7 @@ FakeExchange::cancel (TpsExchange *exchange)
 void
 FakeExchange::free (TpsExchange *exchange)
 {
-  cancel (exchange); /* the object belongs to the test */
+  cancel (exchange); /* does not free it, because the test owns the object */
 }
 
 TpsBuffer *
@@ -294,7 +294,7 @@ FakeModel::init_parameters (TpsModel *model, gint64 seed)
                                       + 0.25f * static_cast<float> (j % 7);
 }
 
-/* A new gradient of a sparse parameter; owned by the caller. */
+/* Returns a new gradient of a sparse parameter. The caller owns it. */
 TpsGradient
 FakeModel::make_rows (guint index)
 {

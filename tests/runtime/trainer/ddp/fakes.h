@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Fakes at the edges of runtime/trainer: a store and servers in memory, and a model with trivial
- * computations. */
+/* Fakes for the interfaces of runtime/trainer: a store and servers in memory, and a model with
+ * trivial computations. */
 
 #pragma once
 
@@ -18,15 +18,16 @@
 #include "runtime/trainer/ports/store.h"
 #include "runtime/nn/model.h"
 
-/* The shared part of the stores of several ranks. */
+/* The state that the stores of several ranks share. */
 class MemoryStore
 {
 public:
-  /* A handle of the runtime's type; free it through its table. This object must outlive it. */
+  /* Returns a store of the runtime's type, which the caller must free through its table. This
+   * object must outlive it. */
   TpsStore *open ();
 
   void put (const std::string &key, const std::string &value);
-  /* False at the deadline. */
+  /* Waits for a value. Returns FALSE at the deadline. */
   bool get (const std::string &key, gint64 deadline_ns, std::string *value);
   void remove (const std::string &prefix);
   size_t n_keys ();
@@ -37,8 +38,9 @@ private:
   std::map<std::string, std::string> values_;
 };
 
-/* An exchange with scripted replies. `on_call` is called for each gradient and replies through
- * `answer`, at once, later, or never; cancel() answers open calls with ABORTED. */
+/* An exchange with scripted replies. It calls `on_call` for each gradient. The function replies
+ * through an answer_with function at once, later, or never. cancel() answers the open calls with
+ * ABORTED. */
 class FakeExchange
 {
 public:
@@ -62,9 +64,9 @@ public:
     return &base_.exchange;
   }
 
-  /* Runs on the calling thread, without a lock. */
+  /* Runs on the calling thread without a lock. The second argument is the number of the call. */
   std::function<void (FakeExchange *, size_t)> on_call;
-  /* The memory for a bucket of the server; by default there is none. */
+  /* Returns memory for a bucket of the server. By default, it returns none. */
   std::function<TpsBuffer *(guint server, gsize n_bytes, TpsBuffer *current)> get_memory_of =
       [] (guint, gsize, TpsBuffer *) -> TpsBuffer * { return nullptr; };
 
@@ -101,8 +103,8 @@ private:
   bool is_cancelled_ = false;
 };
 
-/* A model of parameters only: backward fills gradients with `gradient_of` and reports them in
- * reverse order. */
+/* A model that has only parameters. Its backward fills gradients with `gradient_of` and reports
+ * them in reverse order. */
 class FakeModel
 {
 public:
@@ -125,20 +127,21 @@ public:
     return &base_.model;
   }
 
-  /* Value of element `element` of parameter `index`; for sparse ones of the row's element. */
+  /* Returns element `element` of the gradient of parameter `index`. For a sparse parameter,
+   * `element` counts within a row. */
   std::function<float (guint index, gint64 element)> gradient_of = [] (guint, gint64) {
     return 1.0f;
   };
-  /* Ids of a sparse parameter in this step. */
+  /* Returns the ids of a sparse parameter in this step. */
   std::function<std::vector<gint64> (guint index)> ids_of = [] (guint) {
     return std::vector<gint64> { 0 };
   };
-  /* Called before a parameter's gradient is computed. */
+  /* Runs before the gradient of a parameter is computed. */
   std::function<void (guint index)> before = [] (guint) {};
-  /* The order in which backward computes and reports gradients; if it is empty, in reverse
-   * order. */
+  /* The order in which backward computes and reports gradients. If it is empty, the order is
+   * reverse. */
   std::vector<guint> order;
-  /* Parameters that backward does not report. */
+  /* Returns TRUE for a parameter that backward must not report. */
   std::function<bool (guint index)> is_forgotten = [] (guint) { return false; };
 
 private:
@@ -158,8 +161,8 @@ private:
   std::vector<TpsParameter> parameters_;
 };
 
-/* The layers of the original DummyModel in full size. */
+/* Returns the layers of the original DummyModel in full size. */
 std::vector<FakeModel::Parameter> dummy_model_parameters (bool is_sparse);
 
-/* Runs `body` (rank) on a thread for each rank and waits for all. */
+/* Runs `body` (rank) on one thread per rank, and waits for all threads. */
 void run_ranks (guint n_ranks, const std::function<void (guint)> &body);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes in this process: trainers on threads, averaging servers and a store in memory. */
+/* Whole passes in this process: trainers on threads, averaging servers, and a store in memory. */
 
 #pragma once
 
@@ -18,14 +18,14 @@
 
 constexpr gint64 SECOND_NS = G_GINT64_CONSTANT (1000000000);
 
-/* Arguments of DummyModel; owned by the caller. */
+/* Returns arguments of DummyModel. The caller owns them. */
 GVariant *model_config (bool sparse, gint64 rows = 40, gint64 width = 16, gint64 layers = 3);
 
-/* Input and target by position; owned by the caller. */
+/* Returns a batch whose ids and targets are functions of their position. The caller owns it. */
 TpsTrainBatch make_batch (gint64 n, gint64 length, const std::function<gint64 (gint64)> &id,
                           const std::function<gint64 (gint64)> &target);
 
-/* The options of a run; each trainer's plan is made from it. */
+/* The options of a run, from which the plan of each trainer is made. */
 struct Task
 {
   std::string pass_name = "pass-1";
@@ -35,7 +35,7 @@ struct Task
   const char *reduce = "mean";
   const char *compress = "none";
   const char *backend = "gloo";
-  std::vector<std::string> devices; /* by rank; empty: the CPU */
+  std::vector<std::string> devices; /* one per rank; if empty, the CPU */
   bool sparse = true;
   guint n_batches = 5;
   guint epochs = 2;
@@ -44,7 +44,7 @@ struct Task
   gint64 timeout_ns = 20 * SECOND_NS;
 };
 
-/* Trainers of one process, their servers and their rendezvous. */
+/* The trainers of one process, their servers and their rendezvous. */
 class Fleet
 {
 public:
@@ -115,7 +115,7 @@ public:
     plan->seed = 42;
     plan->first_bucket_mib = plan->bucket_cap_mib = task.bucket_mib;
     plan->piece_bytes = task.piece_bytes;
-    plan->learning_rate = 10; /* the gradient of a double softmax is almost zero */
+    plan->learning_rate = 10; /* large, because the gradient of a double softmax is almost zero */
     plan->rpc_timeout_ns = task.timeout_ns;
     plan->steps_per_epoch = (task.n_batches + n_trainers () - 1) / n_trainers ();
     for (guint b = rank; b < task.n_batches; b += n_trainers ())
@@ -138,7 +138,7 @@ public:
     *field = g_strdup (value);
   }
 
-  /* Empty, or the error. */
+  /* Returns "" if the pass has started, or the error. */
   std::string
   start (const Task &task, guint rank)
   {
@@ -148,7 +148,7 @@ public:
     return text_of (error);
   }
 
-  /* Starts all trainers and waits for them; the servers are reset before. */
+  /* Resets the servers, starts all trainers, and waits for them. */
   void
   run (const Task &task)
   {
@@ -159,7 +159,7 @@ public:
       wait (r);
   }
 
-  /* Waits for the end of the trainer's pass; returns "SUCCEEDED", "CANCELLED", or "FAILED: " and
+  /* Waits for the end of the trainer's pass. Returns "SUCCEEDED", "CANCELLED", or "FAILED: " and
    * the error. */
   std::string
   wait (guint rank)
@@ -190,7 +190,7 @@ public:
     servers_.reset ();
   }
 
-  /* Of a pass that succeeded. */
+  /* Returns the digest of the trainer's pass, which must have succeeded. */
   std::string
   digest (guint rank)
   {
@@ -203,7 +203,7 @@ public:
     return std::string (reinterpret_cast<char *> (status.parameters_digest), 16);
   }
 
-  /* Runs a pass that succeeds; returns its digest, in which all trainers must agree. */
+  /* Runs a pass, which must succeed. Returns its digest, on which all trainers must agree. */
   std::string
   digest_of_run (const Task &task, const std::string &what = "")
   {
@@ -224,7 +224,7 @@ public:
     return store_.n_keys ();
   }
 
-  /* The number of samples of a metric. */
+  /* Returns the number of samples of a metric. */
   gint64
   count (guint rank, const std::string &type_and_name)
   {
@@ -243,7 +243,7 @@ public:
     return n;
   }
 
-  /* If it is set, connecting fails with this error. */
+  /* If it is not empty, each connection fails with this error. */
   std::string connect_error;
 
 private:

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gloo as in installed programs: in a library that is loaded when a group is created. */
+/* Gloo as in installed programs: in a library that is loaded when the first group is created. */
 
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 const char library[] = "plugin/package/libtps_gloo.so";
 const char gloo[] = "/libgloo.so.";
 
-/* Whether a file is mapped whose path contains `name`. */
+/* Returns TRUE if a file whose path contains `name` is mapped. */
 bool
 is_mapped (const std::string &name)
 {
@@ -30,7 +30,7 @@ is_mapped (const std::string &name)
   return false;
 }
 
-/* Exit code 0: a group of two is refused, and the message contains `word`. */
+/* Exits with code 0 if a group of two is refused and the message contains `word`. */
 [[noreturn]] void
 exit_refused (const char *path, const char *word)
 {
@@ -50,7 +50,7 @@ exit_refused (const char *path, const char *word)
              : 1);
 }
 
-/* Each in a process of its own, because a process searches for the library only once. */
+/* Each case runs in its own process, because a process searches for the library only once. */
 TEST (GlooLibrary, IsNamedWithTheReasonWhereItCannotBeLoaded)
 {
   EXPECT_EXIT (exit_refused ("/nowhere/libtps_gloo.so", "/nowhere/libtps_gloo.so: cannot open"),

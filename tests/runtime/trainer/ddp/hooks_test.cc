@@ -16,14 +16,14 @@ namespace {
 
 using testing::ElementsAre;
 
-/* A dense bucket of as many elements as the rank has values. */
+/* Returns a sparse parameter and a dense one of `n_dense` elements. */
 std::vector<FakeModel::Parameter>
 make_model (size_t n_dense)
 {
   return { { "embedding", { 6, 2 }, true }, { "weight", { (gint64) n_dense }, false } };
 }
 
-/* The inputs and results of a rank. */
+/* The inputs and the results of a rank. */
 struct Rank
 {
   bool has_data = true;
@@ -35,7 +35,7 @@ struct Rank
   std::vector<float> reduced;
   std::vector<gint64> reduced_ids;
   std::vector<float> reduced_rows;
-  bool is_in_group_memory = false; /* the dense average */
+  bool is_in_group_memory = false; /* where the dense average lies */
   std::set<std::string> metrics;   /* "type,name" */
 };
 
@@ -88,7 +88,7 @@ copy_metrics (TpsMetrics *metrics, Rank *rank)
   g_ptr_array_unref (summaries);
 }
 
-/* One step of one rank. */
+/* Runs one step of one rank. */
 void
 step (Rank *rank, TpsProcessGroup *group, const char *hook, bool delivers_sum)
 {
@@ -168,7 +168,7 @@ TEST (AllReduce, DeliversTheMeanOfAllRanksToAllRanks)
     }
 }
 
-/* Large ones; a small one is copied. */
+/* A large bucket must lie in memory of the group. A small bucket is copied. */
 TEST (AllReduce, BucketsLieInMemoryOfTheGroup)
 {
   for (const char *hook : { "allreduce_hook", "hybrid_hook", "sparse_rpc_hook" })
@@ -225,7 +225,7 @@ TEST (AllReduce, NobodyWithDataIsAnError)
 
 TEST (AllReduce, AddsInRankOrderSoThatTheBitsAreThoseOfTheServer)
 {
-  /* (1e8 + -1e8) + 1 is 1, 1e8 + (-1e8 + 1) is 0. */
+  /* In rank order, (1e8 + -1e8) + 1 is 1. In another order, 1e8 + (-1e8 + 1) is 0. */
   std::vector<Rank> ranks = { rank_of ({ 1e8f, 1, 1, 1 }, { 0 }, 1e8f),
                               rank_of ({ -1e8f, 1, 1, 1 }, { 0 }, -1e8f),
                               rank_of ({ 1, 1, 1, 1 }, { 0 }, 1) };
@@ -243,7 +243,7 @@ TEST (AllReduce, ARankWithAnotherMatrixIsRefusedByAll)
   std::vector<Rank> ranks = { rank_of ({ 1, 2, 3, 4 }, { 0, 7 }, 2.0f),
                               rank_of ({ 3, 4, 5, 6 }, { 1 }, 4.0f) };
 
-  step_all (&ranks); /* id 7 of 6 rows */
+  step_all (&ranks); /* id 7 exceeds the 6 rows */
   for (const Rank &rank : ranks)
     EXPECT_EQ (
         rank.error,

@@ -11,10 +11,11 @@ namespace {
 
 class LocalExchange;
 
-/* One call. Both the server and cancel() may try to answer it; the first one succeeds. */
+/* One call. Both the server and cancel() may try to answer it, and only the first attempt
+ * succeeds. */
 struct LocalCall
 {
-  TpsExchangeDone done; /* under the exchange's mutex; NULL after the reply */
+  TpsExchangeDone done; /* guarded by the exchange's mutex; NULL after the reply */
   gpointer user_data;
   LocalExchange *exchange;
 };
@@ -47,7 +48,7 @@ private:
     return reinterpret_cast<Base *> (exchange)->self;
   }
 
-  /* As over a wire: the server gets a copy of the elements. */
+  /* Copies the elements, as a network would. */
   static void
   copy (TpsGradient *to, const TpsGradient *from)
   {
@@ -140,7 +141,7 @@ private:
     g_error_free (error);
   }
 
-  /* Servers may still hold cancelled calls, so the object lives as long as its family. */
+  /* Servers may still hold cancelled calls, so the object lives until the LocalServers end. */
   static void
   free (TpsExchange *exchange)
   {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Averaging servers in this process, and exchanges that connect trainers to them directly. */
+/* Averaging servers in this process, and exchanges that connect trainers to them without a
+ * network. */
 
 #pragma once
 
@@ -20,13 +21,13 @@ public:
   LocalServers (const LocalServers &) = delete;
   LocalServers &operator= (const LocalServers &) = delete;
 
-  /* An exchange for `trainer`; free it through its table. */
+  /* Returns an exchange for `trainer`, which the caller must free through its table. */
   TpsExchange *open (guint trainer);
 
   void reset ();
 
 private:
-  struct Family; /* all exchanges */
+  struct Family; /* owns all exchanges */
 
   TpsWorkerPool *workers_;
   std::vector<TpsParameterServer *> servers_;

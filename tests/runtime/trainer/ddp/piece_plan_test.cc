@@ -89,7 +89,7 @@ TEST (PiecePlan, ServersHaveTheSameBytesExceptForOnePiece)
       EXPECT_LE (*std::max_element (bytes.begin (), bytes.end ())
                      - *std::min_element (bytes.begin (), bytes.end ()),
                  512 << 10);
-      /* Neighbours use different links. */
+      /* Adjacent pieces must use different servers, and so different links. */
       EXPECT_NE (plan->pieces[20].server, plan->pieces[21].server);
     }
 }

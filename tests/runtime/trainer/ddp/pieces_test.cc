@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Buckets that travel in pieces: the bits are those of whole buckets, and the failure of one piece
- * is that of its bucket. */
+/* Buckets that are sent in pieces. The bits must be those of whole buckets, and the failure of one
+ * piece must fail its bucket. */
 
 #include <algorithm>
 #include <random>
@@ -23,7 +23,7 @@ class PiecePasses : public testing::TestWithParam<guint>
 
 TEST_P (PiecePasses, GiveTheBitsOfWholeBuckets)
 {
-  /* 5 batches: with 2 and 3 trainers some take part without data. */
+  /* With 5 batches, some of 2 or 3 trainers take part without data. */
   for (const char *reduce : { "mean", "sum" })
     for (guint n_servers : { 1u, 3u })
       {
@@ -53,7 +53,7 @@ TEST_P (PiecePasses, GiveTheBitsOfWholeBuckets)
 
 INSTANTIATE_TEST_SUITE_P (Counts, PiecePasses, testing::Values (1u, 2u, 3u));
 
-/* The first round has another shape for the second trainer that comes. */
+/* In the first round, the second trainer sends another shape. */
 TEST (Pieces, TrainersWithOtherPiecesAreRefused)
 {
   Fleet fleet (2, 1, 5 * SECOND_NS);
@@ -104,7 +104,7 @@ bytes_of (const TpsTensor *tensor)
   return std::string (static_cast<const char *> (tps_tensor_data (tensor)), n_bytes);
 }
 
-/* Pieces of [0, n) with random borders, some of them empty. */
+/* Divides [0, n) into pieces with random borders. Some pieces are empty. */
 std::vector<TpsPiece>
 random_pieces (std::mt19937 *dice, gint64 n)
 {
@@ -119,7 +119,7 @@ random_pieces (std::mt19937 *dice, gint64 n)
   return pieces;
 }
 
-/* Cutting and joining gives the same gradient. */
+/* Cuts and joins a gradient, and expects the same gradient. */
 void
 check_round_trip (TpsGradient *gradient, TpsBucketCall call, const std::vector<TpsPiece> &pieces,
                   std::mt19937 *dice)
@@ -224,7 +224,7 @@ public:
     context.state->klass->free (context.state);
   }
 
-  /* Empty, or the error's code and text. */
+  /* Returns "", or the code and text of the error. */
   std::string
   backward ()
   {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Plans that tps_trainer_train() refuses before anything runs. */
+/* Plans that tps_trainer_train() must refuse before anything runs. */
 
 #include "runtime/trainer/pass/train_plan.h"
 

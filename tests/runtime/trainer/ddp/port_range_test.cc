@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups with a fixed range of ports, for firewalls. */
+/* Groups with a fixed range of ports, as firewalls require. */
 
 #include "runtime/trainer/ports/process_group.h"
 
@@ -23,8 +23,8 @@ namespace {
 constexpr guint N_RANKS = 3;
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (60000000000);
 
-/* The first of `n` consecutive free ports. The search begins at a random place, so that tests that
- * run at the same time seldom find the same ports. */
+/* Returns the first of `n` consecutive free ports. The search begins at a random place, so that
+ * concurrent tests seldom find the same ports. */
 guint16
 find_free_ports (guint n)
 {
@@ -73,8 +73,8 @@ join (MemoryStore *shared, guint rank, guint16 first, guint16 last, GError **err
   return group;
 }
 
-/* The ports in the addresses that a rank has put into the store: Gloo writes them one after the
- * other, each with a socket address at its start. */
+/* Returns the ports in the addresses that a rank has put into the store. Gloo writes the addresses
+ * one after the other. Each begins with a socket address. */
 std::set<guint16>
 ports_of (MemoryStore *shared, guint rank)
 {

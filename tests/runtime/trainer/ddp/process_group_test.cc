@@ -85,8 +85,8 @@ TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
   free_groups (groups);
 }
 
-/* The averaging server's arithmetic: product and sum rounded to float, one division, one
- * rounding. */
+/* Repeats the averaging server's arithmetic: product and sum are rounded to float, followed by one
+ * division and one rounding. */
 std::vector<guint16>
 expected_average (TpsDType dtype, const std::vector<std::vector<guint16>> &data,
                   const std::vector<double> &weights, double divisor)
@@ -129,7 +129,7 @@ TEST_P (GlooRanks, AverageOfHalfFloatsHasTheBitsOfTheServer)
           std::vector<double> weights (n_ranks, 1.0);
           double sum;
 
-          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* no weight, or a double one */
+          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* a weight of 0, 2 or 1 */
           sum = std::accumulate (weights.begin (), weights.end (), 0.0);
           for (guint r = 0; r < n_ranks; r++)
             for (size_t i = 0; i < n; i++)
@@ -228,10 +228,10 @@ TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
 INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
 
 constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (20000000000);
-/* Where a rank is silent until the timeout, which is also that for joining. */
+/* The timeout of tests in which a rank stays silent. It also limits the creation of the group. */
 constexpr gint64 SILENCE_NS = G_GINT64_CONSTANT (4000000000);
 
-/* Whether sums use memory that the ranks share, or sockets. */
+/* The parameter is TRUE if sums use memory that the ranks share, and FALSE if they use sockets. */
 class Sums : public testing::TestWithParam<bool>
 {
 };
@@ -265,7 +265,8 @@ TEST_P (Sums, AreAddedInRankOrderOverManyChunksAndRounds)
     }
 }
 
-/* Memory of the group exists if its ranks share memory; results are the same in all memory. */
+/* Memory of the group exists only if its ranks share memory. The results must be the same in any
+ * memory. */
 TEST_P (Sums, AveragesOfFloatsAreTheSameInMemoryOfTheGroup)
 {
   constexpr size_t N = 200003;
@@ -363,7 +364,7 @@ TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
   EXPECT_EQ (error.find ("GROUP_BROKEN"), 0u) << error;
   EXPECT_NE (error.find ("rank 1"), std::string::npos) << error;
 
-  /* The group stays broken. */
+  /* The group must stay broken. */
   EXPECT_EQ (all_reduce (groups[0], &data), error);
   groups[0]->ops->free (groups[0]);
 }
@@ -506,7 +507,7 @@ TEST (ProcessGroup, OneRankNeedsNoBackendAndNoStore)
   group->ops->free (group);
 }
 
-/* The data are in memory that cannot be written. */
+/* The data are in read-only memory, so a write would crash. */
 TEST (ProcessGroup, OneRankDoesNotWriteAnAverageOfWeight1)
 {
   static const float DATA[] = { 1, 2, 3 };

@@ -42,7 +42,8 @@ struct SumFree
   }
 };
 
-/* Arenas of ranks that are threads of this process; each has mapped the parts of all. */
+/* Returns the arenas of ranks that are threads of this process. Each arena has mapped the parts of
+ * all ranks. */
 std::vector<TpsRankArena *>
 make_arenas (guint size)
 {
@@ -59,7 +60,7 @@ make_arenas (guint size)
   return arenas;
 }
 
-/* Ranks that are threads of this process, each with a mapping of its own. */
+/* Returns ranks that are threads of this process. Each rank has its own mapping. */
 std::vector<std::unique_ptr<TpsSharedSum, SumFree>>
 make_ranks (guint size, bool have_arena = true)
 {
@@ -88,8 +89,8 @@ element (guint rank, size_t i)
   return std::sin (static_cast<float> (i) * 0.37f + static_cast<float> (rank) * 1.7f) * 1000.0f;
 }
 
-/* Returns memory for `n` floats: of the arena if `placed` and if there are enough floats, otherwise
- * of the heap. */
+/* Returns memory for `n` floats. The memory is in the arena if `placed` and if `n` is large enough,
+ * otherwise in the heap. */
 TpsBuffer *
 get_floats (TpsSharedSum *shared, size_t n, bool placed)
 {
@@ -99,7 +100,7 @@ get_floats (TpsSharedSum *shared, size_t n, bool placed)
   return memory != nullptr ? memory : tps_buffer_new (n * sizeof (float));
 }
 
-/* The result is the same in all kinds of memory. */
+/* Checks a sum. The result must be the same in all kinds of memory. */
 void
 check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed = false)
 {
@@ -120,8 +121,8 @@ check_sum (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed =
       << n << " elements, rank " << rank << " of " << size;
 }
 
-/* Checks a weighted mean of floats: rank 1 has weight 0, and the last of more than two ranks has
- * weight 3. */
+/* Checks a weighted mean of floats. Rank 1 has weight 0. If there are more than two ranks, the last
+ * one has weight 3. */
 void
 check_average_of_floats (TpsSharedSum *shared, guint rank, guint size, size_t n, bool placed)
 {
@@ -148,8 +149,8 @@ check_average_of_floats (TpsSharedSum *shared, guint rank, guint size, size_t n,
     }
 }
 
-/* The mean of the ranks' numbers + 1, where the last rank counts twice: small integers, so
- * exact. */
+/* Checks the mean of the numbers rank + 1, in which the last rank counts twice. The numbers are
+ * small integers, so the sum is exact. */
 void
 check_average (TpsSharedSum *shared, guint rank, guint size, size_t n)
 {
@@ -185,7 +186,7 @@ TEST (SharedSum, SumsAndAveragesOfAllSizesFollowEachOther)
     }
 }
 
-/* Sums in place, through slots, and in both kinds of memory, in one sequence. */
+/* Runs sums in place, through slots, and in both kinds of memory, in one sequence. */
 TEST (SharedSum, DataInMemoryOfTheRanksAreReducedInPlaceWithTheSameBits)
 {
   for (guint size : { 2u, 3u, 5u })
@@ -241,7 +242,7 @@ TEST (SharedSum, AnImpossiblePlaceIsRefused)
 
   run_ranks (2, [&] (guint rank) {
     g_autoptr (TpsBuffer) data = get_floats (ranks[rank].get (), N, true);
-    /* One byte into a float: on rank 1, the place is no place of floats. */
+    /* On rank 1, the place is one byte inside a float, so it is misaligned. */
     gfloat *floats = reinterpret_cast<gfloat *> (tps_buffer_get_data (data) + (rank == 1 ? 1 : 0));
     GError *error = nullptr;
 
@@ -298,8 +299,8 @@ TEST_F (Arena, PlacesOutsideOfAPartAreNone)
   EXPECT_EQ (tps_rank_arena_take (arenas[0], TPS_RANK_ARENA_PART_BYTES), nullptr);
 }
 
-/* Against a model: no two buffers overlap. Freed memory returns to the system, so new buffers are
- * zeros. */
+/* Compares the arena with a model. No two buffers may overlap. Freed memory returns to the system,
+ * so a new buffer must be zero. */
 TEST_F (Arena, BuffersDoNotOverlap)
 {
   struct Held
@@ -355,7 +356,7 @@ TEST_F (Arena, ABufferMayOutliveIt)
 
 constexpr size_t DYING_ELEMS = 4 * CHUNK_ELEMS;
 
-/* Sums until the first error; returns it. Every sum is checked until then. */
+/* Runs and checks sums until the first error, and returns this error. */
 GError *
 sum_in_place_until_an_error (TpsSharedSum *shared, guint rank)
 {
@@ -372,7 +373,8 @@ sum_in_place_until_an_error (TpsSharedSum *shared, guint rank)
     }
 }
 
-/* Sums as rank 1 until an alarm ends the process. Writes a byte when it has joined. */
+/* Runs sums as rank 1 until an alarm ends the process. Writes a byte to `joined` after it has
+ * joined. */
 [[noreturn]] void
 sum_until_an_alarm (const TpsRankFileAddress *address, TpsRankArena *arena, gint64 alarm_us,
                     int joined)
@@ -387,7 +389,7 @@ sum_until_an_alarm (const TpsRankFileAddress *address, TpsRankArena *arena, gint
   _exit (1);
 }
 
-/* The process ends anywhere: before a call, between its meetings, or in a range. */
+/* The process may end anywhere: before a call, between the meetings of a call, or in a range. */
 TEST (SharedSum, ARankThatDiesWhileDataAreReducedInPlaceIsNamed)
 {
   for (gint64 alarm_us = 500; alarm_us < 20000; alarm_us += 1700)
@@ -421,8 +423,8 @@ TEST (SharedSum, ARankThatDiesWhileDataAreReducedInPlaceIsNamed)
 
 /* -- limits -- */
 
-/* Creates an arena in a child process with this limit. Returns the status of the process: 0 if
- * there is no arena. */
+/* Creates an arena in a child process with this limit. Returns the exit status of the process,
+ * which is 0 if the creation is refused. */
 int
 make_arena_under_limit (decltype (RLIMIT_AS) resource, rlim_t limit)
 {
@@ -442,7 +444,8 @@ make_arena_under_limit (decltype (RLIMIT_AS) resource, rlim_t limit)
   return status;
 }
 
-/* The system would end a process whose file exceeds the limit. Parts could use up the addresses. */
+/* The system would end a process whose file exceeds the limit of file sizes. With a limit of
+ * addresses, the parts of the arena could use all of them. */
 TEST (ArenaLimits, ThereIsNoArenaUnderALimitOfFileSizesOrOfAddresses)
 {
   EXPECT_EQ (make_arena_under_limit (RLIMIT_FSIZE, rlim_t (1) << 30), 0);
@@ -481,7 +484,7 @@ TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
   EXPECT_EQ (tps_rank_memory_open (&address, 1, 2, 100), nullptr);
 }
 
-/* With vm.memfd_noexec, the system seals every new file against execution. */
+/* With vm.memfd_noexec, the system itself seals every new file against execution. */
 TEST (RankFile, IsOpenedWithASealOfTheSystem)
 {
   constexpr unsigned NOEXEC_SEAL = 8; /* MFD_NOEXEC_SEAL, since Linux 6.3 */
@@ -502,7 +505,7 @@ TEST (RankFile, IsOpenedWithASealOfTheSystem)
   close (fd);
 }
 
-/* Opens it as rank 1 in a child process, which ends at once and is not reaped. */
+/* Opens the memory as rank 1 in a child process. The child ends at once and is not reaped. */
 pid_t
 make_zombie (const TpsRankFileAddress *address)
 {

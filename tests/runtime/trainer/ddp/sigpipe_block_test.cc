@@ -30,7 +30,7 @@ write_to_nobody ()
   close (fds[1]);
 }
 
-/* The signal does not end the process, neither while it is blocked nor afterwards. */
+/* The signal must not end the process, neither while it is blocked nor afterwards. */
 TEST (SigpipeBlock, WhatCameMeanwhileDoesNotComeLater)
 {
   for (int i = 0; i < 3; i++)

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
 
-/* The digest of all trainers after one pass, which must agree. */
+/* Runs one pass. Returns the digest, on which all trainers must agree. */
 std::string
 digest_of_run (Fleet *fleet, const Task &task)
 {
@@ -36,7 +36,7 @@ class Trainers : public testing::TestWithParam<guint>
 
 TEST_P (Trainers, AllHooksGiveTheSameBits)
 {
-  /* 5 batches: with 2 and 3 trainers some take part without data. */
+  /* With 5 batches, some of 2 or 3 trainers take part without data. */
   for (bool sparse : { true, false })
     {
       std::map<std::string, std::string> digests;
@@ -102,7 +102,7 @@ TEST (Trainer, StepsMetricsAndProgressCountWhatWasDone)
   Fleet fleet (3);
   Task task;
 
-  task.n_batches = 4; /* 2, 1 and 1 */
+  task.n_batches = 4; /* 2 for trainer 0, 1 for each other trainer */
   fleet.run (task);
   for (guint r = 0; r < 3; r++)
     {
@@ -138,7 +138,7 @@ TEST (Trainer, IsIdleBeforeTheFirstPass)
   Fleet fleet (1);
   g_auto (TpsTrainStatus) status = {};
 
-  tps_trainer_cancel (fleet.trainer (0)); /* harmless without a running pass */
+  tps_trainer_cancel (fleet.trainer (0)); /* no pass is running, so this must have no effect */
   tps_trainer_get_status (fleet.trainer (0), &status);
   EXPECT_EQ (status.state, TPS_TRAIN_IDLE);
   EXPECT_STREQ (status.pass_name, "");
@@ -165,7 +165,7 @@ TEST (Trainer, OnePassAtATime)
 {
   Fleet fleet (2);
 
-  EXPECT_EQ (fleet.start (Task (), 0), ""); /* waits for trainer 1 */
+  EXPECT_EQ (fleet.start (Task (), 0), ""); /* the pass waits for trainer 1 */
   EXPECT_EQ (fleet.start (Task (), 0), "ALREADY_EXISTS: pass pass-1 is still running");
   EXPECT_EQ (fleet.start (Task (), 1), "");
   EXPECT_EQ (fleet.wait (0), "SUCCEEDED");
@@ -181,7 +181,7 @@ TEST (Trainer, ADeadTrainerIsNamedAtTheDeadlineAndTheNextPassWorks)
   EXPECT_EQ (fleet.start (task, 0), "");
   std::string end = fleet.wait (0);
   EXPECT_THAT (end, HasSubstr ("FAILED: DEADLINE_EXCEEDED"));
-  EXPECT_THAT (end, HasSubstr ("1")); /* the missing trainer */
+  EXPECT_THAT (end, HasSubstr ("1")); /* the rank of the missing trainer */
 
   task.timeout_ns = 20 * SECOND_NS;
   task.hook = "allreduce_hook";
@@ -213,7 +213,7 @@ TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
 
       tps_trainer_get_status (fleet.trainer (0), &status);
       EXPECT_EQ (status.state, TPS_TRAIN_RUNNING);
-      if (status.heartbeat == last) /* between two phases; must not last */
+      if (status.heartbeat == last) /* normal between two phases, but must not last */
         i--;
       last = status.heartbeat;
     }
@@ -238,7 +238,7 @@ TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
     }
 }
 
-/* Cancels trainer 1 from within its second step. */
+/* A step that cancels trainer 1 from within its second epoch. */
 TpsTrainer *cancelled_trainer;
 
 gboolean
@@ -284,7 +284,7 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   digest_of_run (&fleet, Task ());
 }
 
-/* The caller must clear the status. */
+/* Returns the status at the end of the pass. The caller must clear it. */
 TpsTrainStatus
 wait_for_end (TpsTrainer *trainer)
 {
@@ -300,8 +300,8 @@ wait_for_end (TpsTrainer *trainer)
   return status;
 }
 
-/* Gradients that other trainers would receive unencrypted must not leave a process that requires
- * encryption. */
+/* Other trainers would receive gradients without encryption. They must not leave a process that
+ * requires encryption. */
 TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
 {
   Fleet fleet (2);
@@ -321,7 +321,8 @@ TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
   EXPECT_THAT (capture.WaitFor ("pass_failed"), HasSubstr ("rank=0 cancelled=false reason="));
 }
 
-/* Where the default pool belongs to others, the pass itself charges its model. */
+/* If the links have a budget, a pass must charge its model to this budget, not to the budget of the
+ * default pool. */
 TEST (Trainer, ChargesItsModelToTheBudgetOfItsLinks)
 {
   Fleet fleet (1);
@@ -356,9 +357,9 @@ TEST (Trainer, MayBeFreedWhileItsPassRuns)
     }
 }
 
-/* Parts that a program adds, and the oracle */
+/* Parts of a pass that a program adds, and the oracle */
 
-/* Like basic_iteration_step, followed by a copy of the parameters. */
+/* A step that runs basic_iteration_step and then copies the parameters. */
 std::map<guint, std::map<std::string, std::vector<float>>> kept_parameters;
 std::mutex kept_mutex;
 
@@ -380,7 +381,7 @@ keeping_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batc
   return TRUE;
 }
 
-/* Like basic_ddp_model, with the oracle's parameters at the start. */
+/* Runs basic_ddp_model, and then sets the oracle's initial parameters. */
 gboolean
 oracle_ddp_model (TpsPass *pass, GError **error)
 {
@@ -453,7 +454,7 @@ TEST (Trainer, TwoTrainersTrainAsPyTorchDoesWithEveryHook)
     }
 }
 
-/* A foreign trainer class that uses the recording helpers. */
+/* A trainer class of a program that uses the recording helpers. */
 gboolean
 own_trainer_check (const TpsTrainPlan *, GError **)
 {

@@ -31,11 +31,11 @@ constexpr float LEARNING_RATE = 0.05f;
 
 /* -- parts of a pass that the tests add -- */
 
-/* Parameters of the trainers of the last run with "RememberingTrainer", by name. */
+/* The parameters of the trainers of the last run with "RememberingTrainer", by name. */
 std::mutex remembered_lock;
 std::map<std::string, std::vector<float>> remembered;
 
-/* Fills the parameters with the values of the vectors. */
+/* Makes a model whose parameters have the values of the oracle's vectors. */
 gboolean
 create_scattered (TpsPass *pass, GError **error)
 {
@@ -103,11 +103,11 @@ struct Task
   gint64 num_embeddings = 30;
   guint epochs = 2;
   guint batches = 3;
-  std::string arguments; /* ", 'task': <'learnable'>" */
+  std::string arguments; /* for example ", 'task': <'learnable'>" */
   std::string model = "HybridModel";
   std::string maker = "basic_ddp_model";
   double table_bound = 0.5;
-  std::string device = "cpu"; /* "cuda": a fake that computes like the CPU */
+  std::string device = "cpu"; /* "cuda": a fake device that computes like the CPU */
 };
 
 std::string
@@ -163,7 +163,7 @@ public:
       tps_metrics_unref (metrics);
   }
 
-  /* Empty, or the error. */
+  /* Returns "" if the pass has started, or the error. */
   std::string
   start (guint rank)
   {
@@ -174,7 +174,7 @@ public:
     return std::string (tps_error_code_name (error->code)) + ": " + error->message;
   }
 
-  /* "SUCCEEDED", "CANCELLED", or the error. */
+  /* Returns "SUCCEEDED", "CANCELLED", or the error. */
   std::string
   wait (guint rank)
   {
@@ -229,9 +229,9 @@ public:
   }
 
   LocalTables tables;
-  TpsDevice *other_device = nullptr; /* of results, instead of the trainer's */
+  TpsDevice *other_device = nullptr; /* of results; if NULL, the trainer's device */
 
-  /* The loss of the trainer of the last wait(). */
+  /* The results of the trainer of the last wait(). */
   double loss = 0;
   gint64 samples = 0, epoch_samples = 0;
   std::string digest;
@@ -367,7 +367,7 @@ TEST_P (DdpRpcTrainerOnDevices, TableBesideTableIsTheSameAsOneWideTable)
   wide.device = narrow.device = GetParam ();
   wide.n_tables = 1;
   wide.dim = 512;
-  wide.table_bound = narrow.table_bound = 0; /* rows of zeros are the same in any shards */
+  wide.table_bound = narrow.table_bound = 0; /* rows of zeros do not depend on the shards */
   Fleet one (wide), two (narrow);
   EXPECT_EQ (one.run (), "SUCCEEDED");
   EXPECT_EQ (two.run (), "SUCCEEDED");
@@ -447,14 +447,14 @@ fake_devices ()
       tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
 }
 
-/* A run with the results of these tables on the device. */
+/* The results of a run in which results of some tables lie on the device. */
 struct Outcome
 {
   std::string digest;
   double loss;
   std::vector<float> table;
   size_t n_on_device;
-  std::vector<gsize> n_bytes; /* of the device, at each push */
+  std::vector<gsize> n_bytes; /* allocated on the device at each push */
 };
 
 Outcome
@@ -599,8 +599,8 @@ TEST (DdpRpcTrainer, ReleasesTheOthersWhenOneFails)
   Fleet fleet (Task (), 2);
   size_t n_pushes = 0;
 
-  /* The source of the push does not matter: the other trainer waits in the all-reduce of the next
-   * step, or at the end. */
+  /* It does not matter which trainer's push fails: the other trainer waits in the all-reduce of the
+   * next step, or at the end. */
   fleet.tables.failure = [&n_pushes] (size_t, bool is_push) {
     return is_push && ++n_pushes == 2 ? "out of ink" : "";
   };
@@ -668,7 +668,7 @@ TEST (DdpRpcTrainer, RefusesWhatItCannotTrain)
       Fleet fleet (task.dim > 4096 ? small : task);
       if (task.dim > 4096)
         {
-          /* Only the rule, without a table of that size. */
+          /* Checks only the rule, without a table of that size. */
           gint64 rows;
           g_autoptr (GError) error = nullptr;
 

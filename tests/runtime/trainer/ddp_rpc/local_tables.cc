@@ -116,7 +116,7 @@ LocalTables::look_up_for (const Client *client, const TpsBagQuery &query)
   return there;
 }
 
-/* Duplicates of a row are first added to one gradient, as everywhere. */
+/* First adds up the gradients of a row's duplicates, as every table does. */
 void
 LocalTables::apply (const TpsBagGradient &gradient)
 {

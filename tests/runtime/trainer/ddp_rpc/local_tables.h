@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD, as simple as
- * possible. Real stores and servers have tests of their own. Tests decide which calls fail or stay
- * open. */
+/* Embedding tables in memory behind the trainers' interface. They are as simple as possible: sums
+ * of rows, and plain SGD. Real stores and servers have their own tests. A test decides which calls
+ * fail or stay open. */
 
 #pragma once
 
@@ -29,6 +29,7 @@ public:
   {
   }
 
+  /* Adds a table of scatter()'s values with this number and bound. */
   void add (const std::string &name, gint64 rows, gint64 dim, gint64 scatter_number, double bound);
 
   const std::vector<float> &
@@ -37,8 +38,8 @@ public:
     return tables_[name].values;
   }
 
-  /* A client of the runtime's type. This object must outlive it. `device`: for results of the
-   * tables in `on_device`; NULL = all results lie in host memory. */
+  /* Returns a client of the runtime's type. This object must outlive it. Results of the tables in
+   * `on_device` lie in memory of `device`. If `device` is NULL, all results lie in host memory. */
   TpsTableClient *open (TpsDevice *device = nullptr);
 
   /* The tables whose results lie in memory of the client's device, and the number of such results
@@ -52,8 +53,8 @@ public:
   std::vector<guint> lookups;
   size_t n_pushes = 0;
 
-  /* Called for each call, with its number and whether it is a push. If the result is not empty, the
-   * call fails with it. */
+  /* Is called for each call, with its number and TRUE for a push. If the result is not empty, the
+   * call fails with this error. */
   std::function<std::string (size_t call, bool is_push)> failure = [] (size_t, bool) {
     return std::string ();
   };
@@ -66,7 +67,7 @@ private:
     TpsTableClient base;
     LocalTables *self;
     TpsDevice *device;
-    std::function<void ()> end_held; /* under the lock; ends the held call with ABORTED */
+    std::function<void ()> end_held; /* called under the lock; ends the open call with ABORTED */
     bool is_cancelled = false;
   };
 
@@ -79,7 +80,8 @@ private:
   static void free_client (TpsTableClient *client);
   static const TpsTableClientOps ops;
 
-  /* The error of the call, "" = none. If it returns true, the call stays open and `end` ends it. */
+  /* Begins a call. Sets `error` to the error of the call ("" = none). If it returns TRUE, the call
+   * stays open until `end` ends it. */
   bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
               std::string *error);
   TpsTensor look_up (const TpsBagQuery &query);

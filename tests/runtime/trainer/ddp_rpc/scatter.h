@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same values as in tests/oracle/make_vectors.py (scatter), and its numbers for the objects
- * that they fill. */
+/* The values of scatter() in tests/oracle/make_vectors.py, and the numbers of the objects that it
+ * fills. */
 
 #pragma once
 
@@ -11,7 +11,7 @@
 constexpr int64_t SCATTER_INPUT = 100;
 constexpr int64_t SCATTER_OUTPUT_GRADIENT = 101;
 constexpr int64_t SCATTER_FIRST_TABLE = 200;
-constexpr int64_t SAMPLE_OF_PARAMETERS = 97; /* every 97th element is in the vectors */
+constexpr int64_t SAMPLE_OF_PARAMETERS = 97; /* every 97th element is in the oracle's vectors */
 constexpr int64_t SAMPLE_OF_TABLES = 29;
 constexpr int64_t SAMPLE_OF_INPUTS = 13;
 constexpr double PARAMETER_BOUND = 0.08;
@@ -38,7 +38,7 @@ scatter (int64_t count, int64_t number, double bound)
   return values;
 }
 
-/* Every `stride`th value. */
+/* Returns every `stride`th value. */
 inline std::vector<float>
 sample (const float *values, int64_t count, int64_t stride)
 {

@@ -12,14 +12,14 @@
 
 namespace tps_test {
 
-/* One table in one step. */
+/* The bags and gradients of one table in one step. */
 struct RandomBags
 {
   std::vector<gint64> ids, offsets;
-  std::vector<float> gradients; /* [bags, dim + 1]: the vectors have gaps */
+  std::vector<float> gradients; /* [bags, dim + 1], so that the vectors have gaps */
   gsize dim;
 
-  /* Ids are often equal; bags and steps may be empty. */
+  /* Many ids are equal. Some bags are empty, and some steps have no bags. */
   RandomBags (std::mt19937 &dice, gint64 rows, gsize the_dim) : dim (the_dim)
   {
     std::uniform_real_distribution<float> draw (-1, 1);
@@ -61,7 +61,7 @@ struct RandomBags
     return query;
   }
 
-  /* Without the gaps. */
+  /* Returns the gradients without the gaps. */
   std::vector<float>
   get_dense_gradients () const
   {

@@ -53,7 +53,7 @@ protected:
 
 TEST_F (StepRows, PoolsRowsOfDifferentIds)
 {
-  const gfloat values[] = { 1, 10, 2, 20, 3, 30 }; // of ids 4, 5 and 9
+  const gfloat values[] = { 1, 10, 2, 20, 3, 30 }; // rows 4, 5 and 9
   gfloat pooled[9];
 
   set_bags ({ 9, 4, 9, 5 }, { 0, 3, 3 });
@@ -113,7 +113,7 @@ TEST_F (StepRows, GradientsAreAddedUpById)
 {
   gfloat gradients[] = { 1, 10, 2, 20, 4, 40 };
 
-  set_bags ({ 3, 7, 3, 3 }, { 0, 2, 3 }); // bags: 3 and 7; 3; 3
+  set_bags ({ 3, 7, 3, 3 }, { 0, 2, 3 }); // three bags: (3, 7), (3) and (3)
   tps_step_rows_add_up (&rows, { gradients, 2 });
   EXPECT_EQ (std::vector<gfloat> (rows.sums, rows.sums + 4),
              std::vector<gfloat> ({ 7, 70, 1, 10 }));

@@ -128,7 +128,7 @@ StoreClient::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
     });
 }
 
-/* Calls that are held never end by themselves. */
+/* Held calls never end by themselves, so a cancel must end them. */
 void
 StoreClient::cancel (TpsTableClient *client)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A table client on a store of this process. */
+/* A table client that calls a store in this process. */
 
 #pragma once
 
@@ -19,17 +19,18 @@
 
 namespace tps_test {
 
-/* Creates FLOAT32 tables "t0", "t1", … */
+/* Creates FLOAT32 tables "t0", "t1", … with these dims. */
 void create_tables (TpsTableStore *store, gint64 rows, const std::vector<gsize> &dims,
                     TpsInitializerKind initializer, const TpsOptimizerSpec &optimizer);
 
+/* A table client. `mode` decides when its calls end. */
 class StoreClient
 {
 public:
   enum class Mode
   {
-    AT_ONCE, /* calls end inside their function */
-    THREADS, /* each call runs on a thread of its own; pushes take effect in their order */
+    AT_ONCE, /* each call ends before its function returns */
+    THREADS, /* each call runs on its own thread; pushes take effect in order */
     HELD,    /* pushes wait for release_push(); lookups end at once */
   };
 
@@ -43,12 +44,12 @@ public:
   {
     return &client_.base;
   }
-  /* Applies the oldest push that is held. */
+  /* Applies the oldest held push. */
   void release_push ();
 
-  std::function<void ()> before_push; /* if set, each push in THREADS begins with it */
-  TpsDevice *device = nullptr;        /* if set, results lie in its memory, undefined */
-  std::string push_error;             /* set: all later pushes fail with it */
+  std::function<void ()> before_push; /* if set, runs at the start of each push in THREADS */
+  TpsDevice *device = nullptr;        /* if set, results lie in its memory, with undefined values */
+  std::string push_error;             /* if set, all later pushes fail with it */
   std::vector<guint> lookups, pushes; /* the number of queries of each call */
   gsize n_ids_looked_up = 0, n_ids_pushed = 0;
 

@@ -69,7 +69,7 @@ make_steps (StoreClient *client, const std::vector<gsize> &dims, guint max_stale
 class Exactness : public testing::TestWithParam<TpsOptimizerKind>
 {
 protected:
-  /* Compares one step with direct calls to `oracle`. */
+  /* Compares the results of one step with direct calls to `oracle`. */
   void
   check_step (TpsTableStore *oracle, const std::vector<RandomBags> &bags,
               const std::vector<std::vector<float>> &pooled)
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P (Optimizers, Exactness,
                           testing::Values (TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ROWWISE_ADAGRAD,
                                            TPS_OPTIMIZER_ADAM));
 
-/* -- one table whose rows count the pushes that named them -- */
+/* -- one table whose rows count their pushes -- */
 
 class Counting : public testing::Test
 {
@@ -169,7 +169,7 @@ protected:
     g_clear_pointer (&steps, tps_table_steps_free);
   }
 
-  /* Bags of one id each. */
+  /* Prefetches bags of one id each. */
   bool
   prefetch (const std::vector<gint64> &ids, GError **error = nullptr)
   {
@@ -221,7 +221,7 @@ TEST_F (Counting, OnlyRowsThatAPushChangedAreFetchedAgain)
   start (Mode::AT_ONCE, 0);
   prefetch ({ 1, 2, 3 });
   EXPECT_EQ (take (), Values ({ 0, 0, 0 }));
-  prefetch ({ 5, 3, 9, 3 }); // before the push, which changes row 3
+  prefetch ({ 5, 3, 9, 3 }); // before the push that changes row 3
   push ();
   EXPECT_EQ (take (), Values ({ 0, 1, 0, 1 }));
   EXPECT_EQ (tps_table_steps_get_counts (steps).n_refreshed, 1u);
@@ -243,7 +243,7 @@ TEST_F (Counting, AnIdTravelsOnceInACall)
   EXPECT_EQ (client->n_ids_looked_up, 2u);
   EXPECT_EQ (client->n_ids_pushed, 2u);
   prefetch ({ 4, 6 });
-  EXPECT_EQ (take (), Values ({ 4, 1 })); // the gradients were added up
+  EXPECT_EQ (take (), Values ({ 4, 1 })); // the push added up the gradients of each id
   EXPECT_EQ (tps_table_steps_get_counts (steps).n_ids, 7u);
   EXPECT_EQ (tps_table_steps_get_counts (steps).n_fetched, 4u);
 }
@@ -256,7 +256,7 @@ TEST_F (Counting, RowsLackAtMostTheBoundOfPushes)
   prefetch ({ 1 });
   for (size_t k = 0; k < N_STEPS; k++)
     {
-      if (k > BOUND) // take() would wait for this push for ever
+      if (k > BOUND) // otherwise take() would wait for this push for ever
         client->release_push ();
       EXPECT_EQ (take (), Values ({ static_cast<float> (k > BOUND ? k - BOUND : 0) })) << k;
       prefetch ({ 1 });
@@ -296,11 +296,11 @@ TEST_F (Counting, ChangesOfOthersAreFetchedAgain)
   TpsTensorView values = { { TPS_DTYPE_FLOAT32, 2, { 1, 1 } }, gradient };
 
   start (Mode::AT_ONCE, 0);
-  tps_table_steps_note_changes (steps, 0, changed, 3); // no step is prefetched
+  tps_table_steps_note_changes (steps, 0, changed, 3); // no effect, because no step is prefetched
   prefetch ({ 2, 3 });
   ASSERT_TRUE (tps_table_store_apply_rows (store.get (), "t0", indices, values, nullptr));
   tps_table_steps_note_changes (steps, 0, changed, 3);
-  tps_table_steps_note_changes (steps, 0, changed, 3); // has no further effect
+  tps_table_steps_note_changes (steps, 0, changed, 3); // no further effect
   EXPECT_EQ (take (), Values ({ 1, 0 }));
   EXPECT_EQ (tps_table_steps_get_counts (steps).n_refreshed, 1u);
 }
@@ -458,7 +458,7 @@ TEST (TableSteps, TheReleaseWaitsForPushesInFlight)
                         {} };
   g_auto (TpsTensor) row = {};
 
-  /* So that the release begins before the push takes effect. */
+  /* The delay lets tps_table_steps_free() begin before the push takes effect. */
   client.before_push = [] { std::this_thread::sleep_for (std::chrono::milliseconds (200)); };
   ASSERT_TRUE (tps_table_steps_prefetch (steps, &bags, nullptr));
   ASSERT_TRUE (tps_table_steps_take (steps, &vectors, nullptr));

@@ -30,7 +30,7 @@ choose (const std::vector<float> &values, size_t n_wanted)
   return chosen;
 }
 
-/* Blocks with one nonzero value each, in their middle. */
+/* Returns blocks that have one nonzero value each, at index 5. */
 std::vector<float>
 blocks_of (const std::vector<float> &sizes)
 {
@@ -89,7 +89,7 @@ TEST (BlockChoice, LeavesTheSmallestNormThatSoManyBlocksCanLeave)
       std::vector<double> squares (n_blocks);
       std::vector<size_t> order (n_blocks);
 
-      /* Small integers, so squares are exact and many are equal. */
+      /* The values are small integers, so the squares are exact and many of them are equal. */
       for (size_t i = 0; i < n_elems; i++)
         {
           values[i] = static_cast<float> (static_cast<int> (rng () % 3) - 1);

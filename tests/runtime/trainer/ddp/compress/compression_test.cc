@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr size_t BLOCK = TPS_TOP_K_BLOCK;
 
-/* A bucket with its compressor, as a DDP stores them. */
+/* A bucket with its compressor, as a DDP stores both. */
 class Bucket
 {
 public:
@@ -34,7 +34,7 @@ public:
     begin (compression);
   }
 
-  /* A sparse one. */
+  /* Makes a sparse bucket. */
   Bucket (const char *compression, gint64 rows, gint64 dim)
   {
     call.is_sparse = TRUE;
@@ -87,7 +87,7 @@ public:
     compressor_->klass->encode (compressor_, &call);
   }
 
-  /* The average of the only trainer, so the result equals the compressed gradient. */
+  /* Decodes the average of the only trainer, which equals the compressed gradient. */
   TpsGradient
   decode ()
   {
@@ -288,7 +288,7 @@ TEST (TopK, WhatIsSentAndWhatIsKeptIsWhatWasKeptAndTheGradientToTheBit)
               {
                 float all = kept[i] + gradient[i];
 
-                /* A block is sent as a whole or not at all. */
+                /* A block must be sent as a whole or not at all. */
                 ASSERT_TRUE (sent[i] == all || sent[i] == 0) << text << " " << n << " " << i;
                 kept[i] = all - sent[i];
                 ASSERT_EQ (sent[i] + kept[i], all);
@@ -324,7 +324,8 @@ TEST (TopK, EveryGradientGetsThereInTheEnd)
   Bucket bucket ("topk:0.25", 4 * BLOCK);
   std::vector<float> gradient (4 * BLOCK), received (4 * BLOCK);
 
-  /* One block is much larger than the others at every step. */
+  /* One block is much larger than the others in every step, and still the others must be sent some
+   * time. */
   for (size_t i = 0; i < gradient.size (); i++)
     gradient[i] = i < BLOCK ? 8 : 1;
   for (int step = 0; step < 40; step++)
