@@ -42,6 +42,8 @@ struct Average
 };
 
 Contribution dense (std::vector<double> values, double weight = 1,
+                    /* Return a contribution of a trainer with these elements. no_data() has no
+                     * elements and weight 0. */
                     TpsDType dtype = TPS_DTYPE_FLOAT32);
 Contribution sparse (std::vector<int64_t> ids, int64_t rows, int64_t dim,
                      std::vector<double> values, double weight = 1,
@@ -55,6 +57,7 @@ double round_to (TpsDType dtype, double value);
 TpsGradient to_gradient (const Contribution &contribution);
 
 Average to_average (const TpsGradient &gradient);
+/* Returns the gradient's elements as an average. The elements must lie in host memory. */
 
 /* Returns the contribution's own elements as an average. */
 Average as_average (const Contribution &contribution);
