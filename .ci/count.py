@@ -51,7 +51,8 @@ def count_test(result):
     if not counts:
         counts[PASSED if passed else FAILED] = 1
     elif not passed and not counts[FAILED]:
-        # All its cases passed, but the program did not: a leak at the end, a crash in a destructor.
+        # All cases passed, but the program failed, for example through a leak or a crash in a
+        # destructor.
         counts[FAILED] = 1
     return counts
 
@@ -61,7 +62,7 @@ def read_events(path):
         for line in lines:
             try:
                 yield json.loads(line)
-            except ValueError:  # Bazel was stopped while it wrote.
+            except ValueError:  # Bazel was stopped while it wrote this line.
                 return
 
 
@@ -80,7 +81,7 @@ def count_run(path):
             key = identity["testResult"]
             tests[key["label"], key.get("run"), key.get("shard")] = count_test(event["testResult"])
         elif event.get("aborted", {}).get("reason") == "SKIPPED":
-            # target_compatible_with
+            # The test is incompatible with this configuration (target_compatible_with).
             label = identity.get("targetCompleted", {}).get("label", "")
             left_out.update([label] if label.endswith("_test") else [])
         elif "targetCompleted" in identity and not event.get("completed", {}).get("success"):

@@ -31,8 +31,8 @@ is_wanted () {
   [ ${#wanted[@]} = 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
 }
 
-# run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME, if it is wanted. A failure
-# does not end the script.
+# run_tests NAME ARGUMENT...: if the run is wanted, executes one `./bazelw test` and counts its
+# results under NAME. A failure does not end the script.
 run_tests () {
   local name=$1
   is_wanted "$name" || return 0
@@ -42,11 +42,12 @@ run_tests () {
   ./bazelw test --keep_going --noshow_progress --noshow_loading_progress --color=no \
     --build_event_json_file="$counts/$name.events" "$@" ||
     echo "== $name: exit code $?"
-  # At once: the next run overwrites the XML files of this one.
+  # Must be done now, because the next run overwrites the XML files of this one.
   /usr/bin/python3 .ci/count.py run "$counts/$name.events" "$counts/$name.json"
 }
 
-# Prints the counts, last of all `N passed, N failed[, N skipped]`; its exit code is the script's.
+# Prints the counts, and as the last line `N passed, N failed[, N skipped]`. The exit status is that
+# of the whole script.
 print_counts () {
   if [ ! -x /usr/bin/python3 ]; then
     echo 'there is no /usr/bin/python3: ./bazelw could not install it'

@@ -1,8 +1,8 @@
-// Elements of the page. Text is always set as text: names of tables and of principals come from
-// peers and may hold markup.
+// Elements of the page. Text is always set as text and never as HTML: names of tables and of
+// principals come from peers and may contain markup.
 
-// Makes an element. `properties` are attributes, and besides: `text`, `on` (listeners by event),
-// `class`. An attribute that is false or null is left out; true is an empty one.
+// Makes an element. `properties` are attributes, except for `text`, `on` (listeners by event) and
+// `class`. An attribute that is false or null is omitted. An attribute that is true is empty.
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -20,14 +20,14 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-// Changes the text only if it differs, so that an idle page does no layout.
+// Changes the text only if it differs, so that an idle page causes no layout.
 export function setText(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;
   }
 }
 
-// Tells users of screen readers, once, without moving the focus.
+// Announces a text once to screen readers, without moving the focus.
 export function announce(text) {
   setText(document.getElementById("announcer"), text);
 }

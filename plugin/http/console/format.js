@@ -1,4 +1,4 @@
-// Numbers as text: three significant digits, thousands with commas, units always said.
+// Numbers as text: three significant digits, thousands separated by commas, always with units.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const clock = new Intl.DateTimeFormat("en-GB", {
@@ -16,7 +16,7 @@ function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-// Three significant digits of a value below 1,000: 0.12, 1.23, 12.3, 123.
+// Formats a value below 1,000 with three significant digits: 0.12, 1.23, 12.3, 123.
 function threeDigits(value) {
   const size = Math.abs(value);
   if (size < 9.995) {
@@ -34,17 +34,17 @@ function scaled(value, units, factor) {
   return { value, unit };
 }
 
-// A count that is exact: 1,234,567.
+// Formats an exact count: 1,234,567.
 export function formatCount(value) {
   return isNumber(value) ? whole.format(value) : NONE;
 }
 
-// "1 stream", "2 streams".
+// Formats a number with its noun: "1 stream", "2 streams".
 export function formatPlural(value, noun) {
   return `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-// A number that need not be exact: 812, 1.23 k, 45.6 M.
+// Formats a number that need not be exact: 812, 1.23 k, 45.6 M.
 export function formatNumber(value) {
   if (!isNumber(value)) {
     return NONE;
@@ -75,7 +75,7 @@ export function formatByteRate(value) {
   return isNumber(value) ? `${formatBytes(value)}/s` : NONE;
 }
 
-// Milliseconds as µs, ms or s.
+// Formats milliseconds as µs, ms or s.
 export function formatMs(value) {
   if (!isNumber(value)) {
     return NONE;
@@ -89,7 +89,7 @@ export function formatMs(value) {
   return Math.abs(value) < 999.5 ? `${threeDigits(value)} ms` : formatSeconds(value / 1000);
 }
 
-// A duration as a person says it: 1.25 s, 30 s, 3 min 20 s, 5 h 12 min, 12 d 4 h.
+// Formats a duration in words: 1.25 s, 30 s, 3 min 20 s, 5 h 12 min, 12 d 4 h.
 export function formatSeconds(value) {
   if (!isNumber(value)) {
     return NONE;
@@ -104,12 +104,12 @@ export function formatSeconds(value) {
     + `${Math.floor((seconds % large) / small)} ${smallUnit}`;
 }
 
-// As an axis says it: without digits after the point that are 0.
+// Formats a number for an axis: without trailing zeros after the point.
 export function formatTick(text) {
   return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 }
 
-// The number and the unit of a text of this module: ["1.23", "MiB/s"].
+// Splits a text of this module into number and unit: ["1.23", "MiB/s"].
 export function splitUnit(text) {
   const at = text.search(/[^\d.,–-]/);
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at).trim()];
@@ -126,7 +126,7 @@ export function formatPercent(share) {
   return `${percent >= 9.95 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
 }
 
-// Times are those of the reader's zone; `time_s` counts from 1970.
+// These functions use the reader's time zone. `time_s` counts from 1970.
 export function formatClock(time_s) {
   return isNumber(time_s) ? clock.format(time_s * 1000) : NONE;
 }
@@ -147,7 +147,7 @@ export function formatText(value) {
   return value === null || value === undefined || value === "" ? NONE : String(value);
 }
 
-// "5, 7, 12" of many numbers; at most `n_most` of them.
+// Formats at most `n_most` of many numbers: "5, 7, 12".
 export function formatList(values, n_most, n_all = values.length) {
   const shown = values.slice(0, n_most).join(", ");
   return n_all > Math.min(values.length, n_most)

@@ -15,7 +15,7 @@ import { serverView } from "./views/server.js";
 import { slowCallsView } from "./views/slow_calls.js";
 import { tablesView } from "./views/tables.js";
 
-// `make (context, scope)` returns the element; the scope is closed when the view is left.
+// `make (context, scope)` returns the element. The scope is closed when the user leaves the view.
 const VIEWS = [
   { id: "overview", title: "Overview", make: overviewView },
   { id: "methods", title: "Methods", make: methodsView },

@@ -8,7 +8,7 @@ const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 20;
 
-// Where the figures go. `data` is that of sumSteps().
+// Returns the area of the figures. `data` is the result of sumSteps().
 export function layOut(width, height, data) {
   const { steps, step_s, begin_s } = data;
   const plot = {
@@ -64,7 +64,8 @@ export function drawGrid(context, plot, scale, format, colour) {
   }
 }
 
-// Marks steps without samples after the first one: the connection was lost, or the server paused.
+// Marks steps without samples after the first step with samples: the connection was lost, or the
+// server paused.
 export function drawMissing(context, plot, steps, colour) {
   const first = steps.findIndex((step) => step !== null);
   if (first < 0) {

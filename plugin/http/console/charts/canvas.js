@@ -1,9 +1,11 @@
-// A canvas that is as sharp as the screen and drawn at most once a frame, while it is seen.
+// A canvas with the resolution of the screen. It is drawn at most once per frame, and only while it
+// is visible.
 
 import { h } from "../dom.js";
 
-// Calls `draw (context, width, height, colour)` when the size or the theme changes, and after the
-// function `ask` that is returned. `colour ("name")` is that of --name. `properties`: those of h().
+// Calls `draw (context, width, height, colour)` when the size or the theme changes, and after each
+// call of the returned function `ask`. `colour ("name")` returns the CSS variable --name.
+// `properties` are passed to h().
 export function makeCanvas(scope, properties, draw) {
   const element = h("canvas", { class: "plot", ...properties });
   let isAsked = false;

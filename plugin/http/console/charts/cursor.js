@@ -1,5 +1,5 @@
-// The moment that charts point at: one for all charts of a view. It is a time and not a place, so
-// it stays on its figures while time goes on.
+// The time at which the charts of a view show their figures, one for all charts. It is a time and
+// not a position, so it stays at its figures while newer samples arrive.
 
 export class Cursor {
   time_s = null;
@@ -19,7 +19,7 @@ export class Cursor {
     return () => this.#listeners.delete(listener);
   }
 
-  // The step of sumSteps() that it is in, null if there is none.
+  // Returns the step of sumSteps() that contains the time, or null if there is none.
   stepOf(data) {
     if (this.time_s === null) {
       return null;

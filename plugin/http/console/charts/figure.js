@@ -1,5 +1,5 @@
-// A chart as a figure: a title, the values at the cursor or the newest ones, the drawing, and the
-// same figures as a table. The drawing takes the focus: arrow keys move the cursor.
+// A chart as a figure: a title, the values at the cursor or the newest values, the drawing, and the
+// same figures as a table. The drawing can have the focus. Then arrow keys move the cursor.
 
 import { h, setText } from "../dom.js";
 import { formatClock } from "../format.js";
@@ -8,7 +8,7 @@ import { makeCanvas } from "./canvas.js";
 
 const N_TABLE_ROWS = 30;
 
-// The values of one step beside the title.
+// Makes the values of one step, which appear beside the title.
 function makeReadings(readings) {
   const time = h("span", { class: "reading-time" });
   const values = readings.map(() => h("span", { class: "reading-value", text: "–" }));
@@ -35,16 +35,17 @@ function makeTable(title, readings, { steps, step_s }) {
       ...readings.map(({ text }) => h("td", { class: "number", text: text(step) }))))));
 }
 
-// Where a key moves the cursor from the step `at`, null if it does not.
+// Returns the step to which a key moves the cursor from step `at`, or null if the key does not move
+// it.
 function stepOfKey(key, at, n_steps) {
   const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, PageUp: at - 10, PageDown: at + 10,
                   Home: 0, End: n_steps - 1 };
   return key in steps ? Math.min(Math.max(steps[key], 0), n_steps - 1) : null;
 }
 
-// `readings`: [{name, mark, text (step)}], the text about a step; `mark` is the class of its sign.
-// `draw (context, plot, data, colour, at)` draws; `at` is the step of the cursor or null.
-// Returns {element, update (data)}; `data` is that of sumSteps().
+// `readings`: [{name, mark, text (step)}]. `text` returns the text about a step, and `mark` is the
+// class of its sign. `draw (context, plot, data, colour, at)` draws. `at` is the step of the
+// cursor, or null. Returns {element, update (data)}. `data` is the result of sumSteps().
 export function makeFigure(scope, cursor, { title, note, readings, draw, extra }) {
   let data = null;
   let plot = null;

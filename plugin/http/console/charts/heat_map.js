@@ -1,4 +1,4 @@
-// How many calls took how long, over time: a column for each step, a row for each bucket.
+// The distribution of latencies over time: one column per step, one row per bucket.
 
 import { h } from "../dom.js";
 import { formatMs } from "../format.js";
@@ -8,7 +8,7 @@ import { quantileMs } from "../server/histogram.js";
 
 const N_SHADES = 6;
 
-// Buckets from the first to the last that has calls, with one more on each side.
+// Returns the buckets from the first to the last with calls, and one more on each side.
 function rangeOf(steps, n_buckets) {
   let [first, last] = [n_buckets, -1];
   for (const step of steps) {
@@ -28,7 +28,8 @@ function highestRate(steps) {
     step?.latency ? Math.max(...step.latency) / step.seconds : 0));
 }
 
-// The place of a latency between the lower edge of the first bucket and the upper of the last.
+// Returns a scale of latencies from the lower edge of the first bucket to the upper edge of the
+// last.
 function bucketScale(bounds_us, { first, last }) {
   const bound = (i) => bounds_us[Math.min(i, bounds_us.length - 1)] / 1000;
   const low = Math.log(first > 0 ? bound(first - 1) : bound(0) / 2);
@@ -50,7 +51,7 @@ function makeLegend() {
     h("span", { class: "note", text: "many" }));
 }
 
-// `bounds ()` gives the bounds of the buckets in µs.
+// `bounds ()` returns the bounds of the buckets in µs.
 export function makeHeatMap(scope, cursor, { title, bounds }) {
   const text = (share) => (step) => formatMs(quantileMs(step.latency, bounds(), share));
 

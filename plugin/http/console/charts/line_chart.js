@@ -1,11 +1,11 @@
-// Lines over time.
+// A chart of lines over time.
 
 import { makeFigure } from "./figure.js";
 import { drawCursor, drawGrid, drawMissing, drawTimes } from "./axes.js";
 import { linearScale, logScale } from "./scale.js";
 
-// `lines`: [{name, value (step), colour, dash, isFilled}]; a value may be null.
-// `scale`: "linear", "count" or "bytes", all from 0, or "log".
+// `lines`: [{name, value (step), colour, dash, isFilled}]. A value may be null. `scale`: "linear",
+// "count" or "bytes", all of which start at 0, or "log".
 export function makeLineChart(scope, cursor, { title, note, lines, format, scale = "linear" }) {
   function scaleOf(steps) {
     const values = lines.flatMap(({ value }) => steps.map((step) => step && value(step)))
@@ -25,7 +25,7 @@ export function makeLineChart(scope, cursor, { title, note, lines, format, scale
     });
   }
 
-  // The path of a line; a point between gaps becomes a short stroke.
+  // Traces a line. A point between gaps becomes a short stroke.
   function trace(context, all) {
     let isOpen = false;
     all.forEach((point, i) => {
@@ -41,7 +41,7 @@ export function makeLineChart(scope, cursor, { title, note, lines, format, scale
     });
   }
 
-  // One area for each run of points without a gap.
+  // Fills one area for each run of points without a gap.
   function fillBelow(context, all, plot) {
     context.globalAlpha = 0.12;
     context.beginPath();

@@ -1,7 +1,7 @@
-// From figures to pixels, and the values that an axis names.
+// The conversion from figures to pixels, and the ticks of an axis.
 
-// Steps of 1, 2 or 5 times a power of ten up to `highest`; for "bytes" powers of two. Steps of
-// "bytes" and of "count" are at least 1.
+// Returns a scale from 0 with steps of 1, 2 or 5 times a power of ten up to `highest`. The steps of
+// "bytes" are powers of two. Steps of "bytes" and of "count" are at least 1.
 export function linearScale(highest, kind) {
   const isBytes = kind === "bytes";
   const top = Math.max(highest, kind === "linear" ? 0 : 4) || 1;
@@ -17,7 +17,8 @@ export function linearScale(highest, kind) {
   return { ticks, place: (value) => value / end };
 }
 
-// From `lowest` to `highest`, both above 0, in powers of ten; ticks are the powers.
+// Returns a logarithmic scale from `lowest` to `highest`, both above 0. The ticks are powers of
+// ten.
 export function logScale(lowest, highest) {
   const low = Math.floor(Math.log10(lowest) * 2) / 2;
   const high = Math.max(Math.ceil(Math.log10(highest) * 2) / 2, low + 1);
@@ -33,7 +34,7 @@ export function logScale(lowest, highest) {
 
 const TIME_STEPS_S = [10, 15, 30, 60, 120, 300, 600, 900];
 
-// Times to name between both, at multiples of a round step: at most `n_most`.
+// Returns at most `n_most` times between both, at multiples of a round step.
 export function timeTicks(begin_s, end_s, n_most) {
   const step = TIME_STEPS_S.find((each) => (end_s - begin_s) / each <= n_most) ?? 1800;
   const ticks = [];

@@ -1,5 +1,5 @@
-// A table of many rows: sorted, filtered, and drawn where it is seen. Arrow keys go from row to
-// row, and Enter shows everything about a row.
+// A table of many rows, which the user can sort and filter. Only visible rows are drawn. Arrow keys
+// move from row to row, and Enter shows everything about a row.
 
 import { h, setText } from "../dom.js";
 import { formatCount, formatPlural } from "../format.js";
@@ -66,7 +66,7 @@ export function makeGrid(scope, { label, columns, key, sortBy, noun, empty, deta
     change();
   }
 
-  // New rows, another order or another filter.
+  // Applies new rows, another order or another filter.
   function change() {
     shown = sortRows(filterRows(rows, all_columns, filter.value), sorted, isDescending, key);
     headers.forEach((header, i) => {

@@ -1,11 +1,12 @@
-// The rows of a grid that are seen. Rows outside of that part are two empty rows of their height,
-// so that a thousand rows cost as much as forty; aria-rowindex says where a row stands.
+// The visible rows of a grid. Two empty rows replace the rows above and below them, and have their
+// heights, so that a thousand rows cost as much as forty. aria-rowindex has the position of a row.
 //
-// One row is active: it has the Tab key, and keeps it when rows are sorted or change.
+// One row is active: it receives the focus from the Tab key, and stays active when rows are sorted
+// or changed.
 
 import { h, setText } from "../dom.js";
 
-const N_MARGIN = 8;  // rows drawn above and below those that are seen
+const N_MARGIN = 8;  // additional rows above and below the visible rows
 
 export class RowWindow {
   #columns;
@@ -15,11 +16,11 @@ export class RowWindow {
   #body;
   #rows = [];
   #activeKey = null;
-  // One cell, because a colspan would count columns that are not shown.
+  // Has one cell, because a colspan would also count hidden columns.
   #above = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td"));
   #below = this.#above.cloneNode(true);
 
-  // `scroller` holds `table`, whose only body it fills.
+  // `scroller` contains `table`, whose only body this object fills.
   constructor(scope, { columns, key, scroller, table }) {
     this.#columns = columns;
     this.#key = key;
@@ -39,7 +40,7 @@ export class RowWindow {
     this.#draw();
   }
 
-  // Which row an element is in; undefined if in none.
+  // Returns the number of the row that contains an element, or undefined.
   rowAt(element) {
     return element.closest("tr")?.at;
   }
@@ -48,7 +49,7 @@ export class RowWindow {
     return Math.max(Math.floor(this.#scroller.clientHeight / this.#height) - 2, 1);
   }
 
-  // Moves the focus to a row, and scrolls to it if it is not seen.
+  // Moves the focus to a row, and scrolls to it if it is not visible.
   goTo(at) {
     const to = Math.min(Math.max(at, 0), this.#rows.length - 1);
     const top = to * this.#height;
@@ -106,7 +107,8 @@ export class RowWindow {
     }
   }
 
-  // Returns the active row, null if it is not among them.
+  // Fills the elements with rows [begin, end). Returns the element of the active row, or null if it
+  // is not among them.
   #fillRows(begin, end) {
     let active = null;
     for (let at = begin; at < end; at += 1) {
@@ -114,7 +116,7 @@ export class RowWindow {
       this.#fillRow(element, at);
       active = element.tabIndex === 0 ? element : active;
     }
-    // The Tab key needs a row that it can go to, wherever the active one is.
+    // If the active row is not visible, the Tab key needs another row.
     if (active === null && end > begin) {
       this.#body.rows[1].tabIndex = 0;
     }

@@ -1,6 +1,6 @@
-// Filtering and sorting of a grid's rows.
+// The filtering and sorting of a grid's rows.
 
-// Rows whose searched text holds all words of `filter`, whatever their case.
+// Returns the rows whose searched text contains all words of `filter`, in upper or lower case.
 export function filterRows(rows, columns, filter) {
   const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== "");
   if (words.length === 0) {
@@ -26,8 +26,8 @@ function isMissing(value) {
   return value === null || value === undefined || Number.isNaN(value);
 }
 
-// Sorted by the value of a column; rows without one come last either way. Rows of equal values keep
-// the order of their keys, so that a list that is read again does not move.
+// Returns the rows sorted by the value of a column. Rows without a value always come last. Rows
+// with equal values are in the order of their keys, so that a refreshed list does not move.
 export function sortRows(rows, column, isDescending, keyOf) {
   const sign = isDescending ? -1 : 1;
   return rows.map((row) => ({ row, value: column.value(row), key: keyOf(row) }))

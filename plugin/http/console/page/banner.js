@@ -1,5 +1,5 @@
-// Tells that the server is gone, since when, and when the next attempt comes; or that it wants a
-// token. Empty while all is well.
+// Reports that the connection to the server is lost, since when, and when the next attempt comes,
+// or that the server requires a token. It is empty while the connection is up.
 
 import { h, setText } from "../dom.js";
 import { formatClock, formatSeconds } from "../format.js";
@@ -12,7 +12,7 @@ export function runBanner(link) {
   let shown = null;
   let shown_error = null;
   let timer = null;
-  // Screen readers skip the seconds, which change all the time.
+  // Screen readers must skip the seconds, which change all the time.
   const seconds = h("span", { class: "note", "aria-hidden": "true" });
 
   function showLost() {
@@ -42,7 +42,7 @@ export function runBanner(link) {
       tick();
       timer = setInterval(tick, 1000);
     }
-    // A form in which a token is being typed must not be made anew.
+    // A form into which the user may be typing a token must not be replaced.
     if (what === shown && (what !== "denied" || link.error === shown_error)) {
       return;
     }

@@ -1,9 +1,10 @@
-// A level between 0 and its limit, as a bar. Text beside it says the same.
+// A bar that shows a level between 0 and its limit. Text beside it has the same information.
 
 import { h } from "../dom.js";
 import { formatPercent } from "../format.js";
 
-// 0.75 of the limit and more is a warning, 0.9 and more is bad; levels without limit are neither.
+// From 0.75 of the limit on, a level is a warning. From 0.9 on, it is bad. A level without a limit
+// is neither.
 export function gradeOf(share) {
   if (share >= 0.9) {
     return "bad";
@@ -11,7 +12,7 @@ export function gradeOf(share) {
   return share >= 0.75 ? "warning" : "good";
 }
 
-// Makes a bar; setBar (bar, used, limit, peak) sets it. `limit` may be null.
+// Makes a bar. setBar (bar, used, limit, peak) sets it. `limit` may be null.
 export function makeBar(label) {
   return h("span", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0,
                      "aria-valuemax": 100 },

@@ -1,8 +1,8 @@
-// A list of names with a value each. Values change in place, so that a selection stays.
+// A list of names with one value each. Values change in place, so that the user's selection stays.
 
 import { h, setText } from "../dom.js";
 
-// Returns {element, update (facts)}; `facts`: [[name, text]].
+// Returns {element, update (facts)}. `facts`: [[name, text]].
 export function makeFacts() {
   const element = h("dl", { class: "facts" });
   return {

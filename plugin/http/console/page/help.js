@@ -1,4 +1,4 @@
-// The keys of the page, and a switch that turns single letters off for users who dictate.
+// The keys of the page, and a switch that disables single letters for users who dictate.
 
 import { h } from "../dom.js";
 
@@ -8,7 +8,7 @@ let areLettersOn = true;
 try {
   areLettersOn = localStorage.getItem(KEY) !== "off";
 } catch {
-  // Storage may be switched off.
+  // The browser may forbid storage.
 }
 
 export function usesLetters() {
@@ -20,7 +20,7 @@ function useLetters(isOn) {
   try {
     localStorage.setItem(KEY, isOn ? "on" : "off");
   } catch {
-    // It holds until the page is closed, then.
+    // Without storage, the choice holds until the page is closed.
   }
 }
 

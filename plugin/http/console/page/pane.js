@@ -3,7 +3,7 @@
 import { h, setText } from "../dom.js";
 import { formatClock } from "../format.js";
 
-// Returns {element, tell (answer, error)}: `tell` shows the content once there is an answer.
+// Returns {element, tell (answer, error)}. `tell` shows the content when there is an answer.
 export function makePane(title, { note = "", fills = false, tools = [] } = {}, ...content) {
   const message = h("p", { class: "placeholder", text: "Loading", role: "status" });
   const stale = h("p", { class: "stale", role: "status", hidden: true });

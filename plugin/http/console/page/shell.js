@@ -1,4 +1,4 @@
-// The page around the views: the bar, the list of views, keys, and the view that the URL names.
+// The page around the views: the bar, the list of views, the keys, and the view that the URL names.
 
 import { announce, h, isTyping, setText } from "../dom.js";
 import { formatSeconds } from "../format.js";
@@ -79,7 +79,7 @@ function runKeys(actions, views) {
   });
 }
 
-// `context` is given to each view: {history, link, cursor, pause}.
+// `context` is passed to each view: {history, link, cursor, pause}.
 export function runShell(views, context) {
   const main = document.getElementById("main");
   const mark = makeNavigation(views);

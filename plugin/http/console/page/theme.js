@@ -1,4 +1,4 @@
-// Light or dark: the choice of the system, or of the user, which the browser remembers.
+// The theme, light or dark. The system or the user chooses it, and the browser stores the choice.
 
 import { announce, h, setText } from "../dom.js";
 
@@ -9,7 +9,7 @@ function stored() {
   try {
     return localStorage.getItem(KEY) ?? "system";
   } catch {
-    return "system";  // storage may be switched off
+    return "system";  // the browser may forbid storage
   }
 }
 
@@ -17,7 +17,7 @@ function store(choice) {
   try {
     localStorage.setItem(KEY, choice);
   } catch {
-    // It holds until the page is closed, then.
+    // Without storage, the choice holds until the page is closed.
   }
 }
 
@@ -32,7 +32,7 @@ function apply() {
   document.dispatchEvent(new Event("themechange"));
 }
 
-// Returns the button, and a function that goes to the next theme.
+// Returns the button, and a function that selects the next theme.
 export function makeThemeSwitch() {
   const name = h("span", { class: "value", text: `: ${current}` });
   const button = h("button", { type: "button", class: "button quiet", on: { click: next } },

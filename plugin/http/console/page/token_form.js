@@ -1,4 +1,4 @@
-// A field for the token, for a server that wants one.
+// A field for the token, for a server that requires one.
 
 import { h } from "../dom.js";
 import { hasToken } from "../server/request.js";

@@ -1,10 +1,11 @@
-// Server-sent events over fetch. EventSource cannot send the token, nor tell why it was refused.
+// Server-sent events over fetch. EventSource can neither send the token nor report the reason of a
+// refusal.
 
 import { request, RequestError } from "./request.js";
 
 const MAX_EVENT = 4 << 20;
 
-// Takes text in pieces and gives events: {event, data}. Pieces may end anywhere.
+// Parses text in pieces into events: {event, data}. Pieces may end anywhere.
 export class EventParser {
   #rest = "";
   #event = "";
@@ -42,8 +43,8 @@ export class EventParser {
   }
 }
 
-// Calls `onEvent` for each event until the stream ends, which is an error: the server's streams
-// have no end. Throws RequestError, or that of `signal`.
+// Calls `onEvent` for each event until the stream ends. The end is an error, because the server's
+// streams have no end. Throws RequestError, or the error of `signal`.
 export async function readEvents(path, signal, onEvent) {
   const response = await request(path, "text/event-stream", signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,6 +1,7 @@
-// Counts by latency: counts[i] are calls of at most bounds_us[i], the last element all others.
+// Counts by latency: counts[i] is the number of calls of at most bounds_us[i], and the last element
+// counts all others.
 
-// The sum of both; either may be null.
+// Returns the sum of both. Either may be null.
 export function mergeCounts(sum, counts) {
   if (!counts) {
     return sum;
@@ -12,8 +13,8 @@ export function totalCount(counts) {
   return counts ? counts.reduce((sum, count) => sum + count, 0) : 0;
 }
 
-// The latency in ms that `share` of the calls did not exceed, null without calls. Within a bucket
-// calls are taken to be spread evenly over its logarithm.
+// Returns the latency in ms that `share` of the calls did not exceed, or null without calls. Within
+// a bucket, calls are assumed to be evenly distributed over its logarithm.
 export function quantileMs(counts, bounds_us, share) {
   const rank = share * totalCount(counts);
   if (rank === 0) {

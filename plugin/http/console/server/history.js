@@ -1,9 +1,9 @@
-// Samples of the last hour, and sums of them over steps of time.
+// Samples of the last hour, and their sums over steps of time.
 
 import { mergeCounts } from "./histogram.js";
 
 const N_SAMPLES = 3600;
-const N_WITH_LISTS = 61;  // newest samples that keep their methods and tables
+const N_WITH_LISTS = 61;  // newest samples, which keep their methods and tables
 
 export class History {
   hello = null;
@@ -41,7 +41,7 @@ export class History {
     return () => this.#listeners.delete(listener);
   }
 
-  // The newest samples that lie within `seconds` of the last one.
+  // Returns the newest samples, which lie within `seconds` of the last one.
   newest(seconds) {
     const from = (this.last?.time_s ?? 0) - seconds;
     let first = this.samples.length;
@@ -58,7 +58,8 @@ export class History {
   }
 }
 
-// Memory that clients make the server hold: the budget that all others are part of comes first.
+// Returns the memory that clients make the server hold. The first budget is the parent of all
+// others.
 export function heldBytes(sample) {
   return Object.values(sample.budgets)[0] ?? null;
 }
@@ -84,9 +85,9 @@ function addSample(step, sample) {
   step.durability = sample.durability;
 }
 
-// Sums over steps of `step_s`, the last of which holds the last sample: an array of `n_steps`, with
-// null where there is no sample. Steps begin at multiples of their length, so that a step does not
-// change any more once it has passed.
+// Returns sums over `n_steps` steps of `step_s` seconds, or null for a step without a sample. The
+// last step contains the last sample. Steps begin at multiples of their length, so that a step does
+// not change after its end.
 export function sumSteps(history, n_steps, step_s) {
   const steps = new Array(n_steps).fill(null);
   const last = Math.floor((history.last?.time_s ?? 0) / step_s);
@@ -97,7 +98,7 @@ export function sumSteps(history, n_steps, step_s) {
       steps[at] ??= emptyStep(begin_s);
       addSample(steps[at], sample);
     }
-    // Samples are not exactly a second apart, so one may cover the end of an empty step.
+    // Samples are not exactly a second apart, so this one may cover the end of an empty step.
     if (at > 0 && steps[at - 1] === null && sample.time_s - sample.interval_s < begin_s) {
       steps[at - 1] = emptyStep(begin_s - step_s);
       addSample(steps[at - 1], sample);

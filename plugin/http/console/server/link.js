@@ -1,20 +1,20 @@
 // The stream of samples, and the known state of the server.
 //
-//   connecting -> live -> lost -> live ...    lost: tries again by itself, 1 s to 15 s apart
-//   any -> denied                             until a token is given
+//   connecting -> live -> lost -> live ...    lost: new attempts follow, 1 s to 15 s apart
+//   any -> denied                             until the user enters a token
 //
-// A page that was left may stay in the browser's memory, for its button "back". It must not hold a
-// connection there: browsers open six to a server.
+// When the user leaves the page, the browser may keep it in memory for its button "back". There it
+// must not hold a connection, because browsers open at most six to a server.
 
 import { RequestError, setToken } from "./request.js";
 import { readEvents } from "./event_stream.js";
 
 const DELAYS_S = [1, 2, 4, 8, 15];
-const SILENCE_MS = 6000;  // a sample comes every second
+const SILENCE_MS = 6000;  // a sample arrives every second
 
 export class Link {
   state = "connecting";
-  since_ms = Date.now();      // of the state
+  since_ms = Date.now();      // start of the state
   next_attempt_ms = null;     // while lost, between two attempts
   error = null;               // RequestError, while lost or denied
   #listeners = new Set();
@@ -26,18 +26,18 @@ export class Link {
   #shown = Promise.resolve();
   #events = {};
 
-  // `events`: functions by name, called with the data of hello and sample.
+  // `events` are functions by name, which are called with the data of hello and sample.
   constructor(events) {
     this.#events = events;
   }
 
-  // `listener` is called after each change; returns a function that ends that.
+  // Calls `listener` after each change. Returns a function that ends these calls.
   subscribe(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  // Never returns.
+  // Runs for ever.
   async run() {
     for (;;) {
       await this.#shown;
@@ -55,18 +55,18 @@ export class Link {
     }
   }
 
-  // Tries at once, if the link is waiting.
+  // If the link is waiting, tries again at once.
   retry() {
     this.#wake?.();
   }
 
-  // Begins the stream anew, with this token.
+  // Restarts the stream with this token.
   useToken(text) {
     setToken(text);
     this.#restart();
   }
 
-  // Ends the stream until resume() is called.
+  // Ends the stream until a call of resume().
   suspend() {
     this.#shown = new Promise((resolve) => {
       this.resume = resolve;

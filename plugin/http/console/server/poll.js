@@ -1,4 +1,4 @@
-// Answers that a view asks for again and again, while the page is seen and the server is there.
+// Repeated requests of a view, while the page is visible and the server is reachable.
 
 export class Scope {
   #cleanups = [];
@@ -21,7 +21,7 @@ export class Scope {
   }
 }
 
-// Calls `show (history)` now and after each sample, but not while the page is hidden or paused.
+// Calls `show (history)` now and after each sample, unless the page is hidden or paused.
 export function onSample({ history, pause }, scope, show) {
   function showLast() {
     if (!document.hidden && !pause.isOn && history.last) {
@@ -35,13 +35,14 @@ export function onSample({ history, pause }, scope, show) {
 }
 
 // Calls `load (signal)` every `seconds` until the scope is closed, and `show (value, error)` after
-// each: `error` is null, or why `value` is still that of the last success (null before the first).
+// each call. `error` is null after a success. After a failure, `value` is that of the last success
+// (null before the first).
 export function poll({ link, pause }, scope, seconds, load, show) {
   const controller = new AbortController();
   let timer = null;
   let isLoading = false;
   let last = null;
-  let delay_s = Math.min(seconds, 1);  // rates need a second answer: it comes soon
+  let delay_s = Math.min(seconds, 1);  // rates need a second answer soon
 
   async function loadOnce() {
     clearTimeout(timer);

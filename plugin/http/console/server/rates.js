@@ -1,4 +1,4 @@
-// Rates of counts that grow, from one answer to the next.
+// Rates of growing counts, from one answer to the next.
 
 export class Rates {
   #fields;
@@ -6,14 +6,14 @@ export class Rates {
   #before = new Map();
   #before_s = null;
 
-  // `key (row)` tells rows apart; `fields` are the names of the counts.
+  // `key (row)` identifies a row. `fields` are the names of the counts.
   constructor(key, fields) {
     this.#key = key;
     this.#fields = fields;
   }
 
-  // Gives each row `rates`: by field, per second since the answer before. It is null for a row that
-  // is new or not counted, and for all rows of the first answer.
+  // Adds `rates` to each row: by field, per second since the previous answer. `rates` is null for a
+  // new row, for a row without counts, and for all rows of the first answer.
   update(rows, time_s) {
     const elapsed_s = this.#before_s === null ? 0 : time_s - this.#before_s;
     const now = new Map();

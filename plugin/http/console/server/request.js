@@ -1,5 +1,5 @@
-// Requests to the server that has sent the page. The token lives in this module's memory alone: it
-// is in no storage, no cookie and no URL, and is gone when the page is closed.
+// Requests to the server that has sent the page. The token exists only in the memory of this
+// module: it is in no storage, no cookie and no URL, and disappears when the page is closed.
 
 let token = null;
 
@@ -31,8 +31,8 @@ async function messageOf(response) {
   }
 }
 
-// Returns the response of a GET; its body is not read yet. Throws RequestError, also for an answer
-// that is no success.
+// Returns the response to a GET, whose body is not read yet. Throws RequestError, also for an
+// answer without success.
 export async function request(path, accept, signal) {
   const headers = { Accept: accept };
   if (token !== null) {
@@ -69,8 +69,8 @@ export async function getJson(path, signal) {
 
 const N_PAGES = 20;
 
-// All pages of a list, as one answer: that of the first page, with the entries of all. A list that
-// is longer than N_PAGES pages is cut there, and `next` says so.
+// Returns all pages of a list as one answer: the first page, with the entries of all pages. A
+// longer list is cut after N_PAGES pages, and then has `next`.
 export async function getPages(path, key, signal) {
   const answer = await getJson(path, signal);
   let { next } = answer;

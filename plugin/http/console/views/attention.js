@@ -1,4 +1,4 @@
-// Conditions that need attention, in words, each with a link to the view that has more.
+// Conditions that need attention, in words. Each has a link to the view with more information.
 
 import { announce, h, setText } from "../dom.js";
 import { formatCount, formatPercent, formatSeconds } from "../format.js";
@@ -75,7 +75,7 @@ export function makeAttention() {
     return all.length > 0 ? all : [["good", "Nothing needs attention.", null]];
   }
 
-  // Changes items in place: one of them may have the focus.
+  // Changes items in place, because one of them may have the focus.
   function show() {
     const newest = notes();
     while (list.children.length < newest.length) {

@@ -23,7 +23,7 @@ const PHASES = {
 };
 const GRADES = { live: "good", recovering: "warning" };
 
-// Gives each step the rates since the step before.
+// Adds to each step the rates since the previous step.
 function addRates(data) {
   data.steps.forEach((step, i) => {
     const [now, before] = [step?.durability, data.steps[i - 1]?.durability];

@@ -1,4 +1,4 @@
-// Budgets of memory and quotas of tenants: how much of each is used.
+// Budgets of memory and quotas of tenants, and the used part of each.
 
 import { h, setText } from "../dom.js";
 import { formatBytes, formatCount, formatNumber, formatPercent } from "../format.js";
@@ -64,7 +64,7 @@ function fillLevel(cell, row) {
   setText(cell.lastChild, row.max > 0 ? formatPercent(row.used / row.max) : "–");
 }
 
-// Kinds that count bytes say so in their name.
+// The name of a kind that counts bytes contains "bytes".
 function formatQuota(value, kind) {
   return value !== null && kind.includes("bytes") ? formatBytes(value) : formatNumber(value);
 }

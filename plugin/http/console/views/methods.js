@@ -1,4 +1,4 @@
-// Calls by method, of the last minute.
+// Calls of the last minute by method.
 
 import { h, setText } from "../dom.js";
 import { formatCount, formatMs, formatPercent, formatRate } from "../format.js";
@@ -26,7 +26,7 @@ function addMethod(all, method, isRecent) {
   all.set(method.name, row);
 }
 
-// Rows by method, of the samples of the last minute.
+// Returns the rows by method, from the samples of the last minute.
 function rowsOf(history) {
   const all = new Map();
   const recent_s = history.last.time_s - RECENT_S;

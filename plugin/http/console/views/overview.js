@@ -1,4 +1,5 @@
-// The state of the server: the figures of the last seconds, conditions that need attention, the hour.
+// The state of the server: figures of the last seconds, conditions that need attention, and the
+// last hour.
 
 import { makeHeatMap } from "../charts/heat_map.js";
 import { makeLineChart } from "../charts/line_chart.js";
@@ -17,7 +18,7 @@ const SPANS = [
 ];
 const RECENT_S = 10;
 
-let span = SPANS[0];  // stays when the view is left
+let span = SPANS[0];  // stays when the user leaves the view
 
 function makeTile(name, hint) {
   const value = h("span", { text: "–" });

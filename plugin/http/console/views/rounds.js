@@ -1,4 +1,4 @@
-// Rounds of averages and of the model: which trainers are missing, and since when.
+// Rounds of averages and of the model: missing trainers, and the age of each round.
 
 import { h, setText } from "../dom.js";
 import { formatCount, formatList, formatPlural, formatSeconds } from "../format.js";
@@ -42,7 +42,7 @@ const COLUMNS = [
     width: "6.5rem", level: 2 },
 ];
 
-// Open rounds of averages and of the model alike.
+// Returns the open rounds of averages and of the model.
 function rowsOf({ averaging, model }) {
   const rows = (averaging?.rounds ?? []).map((round) => ({
     ...round, trainers: averaging.trainers,

@@ -1,4 +1,4 @@
-// The slowest calls, and the phases in which their time went.
+// The slowest calls, and the time that each of their phases took.
 
 import { h, setText } from "../dom.js";
 import { formatClock, formatDay, formatMs, formatText } from "../format.js";
@@ -19,7 +19,7 @@ function phasesText({ phases }) {
   return PHASES.map(({ name }) => `${name} ${formatMs(phases[`${name}_ms`])}`).join(", ");
 }
 
-// Bars one after the other, each as long as its phase, on a scale from 0 to `longest_ms`.
+// Draws consecutive bars, each as long as its phase, on a scale from 0 to `longest_ms`.
 function fillWaterfall(element, call, longest_ms) {
   if (!element.firstChild) {
     element.append(h("span", { class: "waterfall", role: "img" }, ...PHASES.map(({ name }) =>
@@ -44,7 +44,7 @@ function makeLegend() {
       h("span", { text: name }))));
 }
 
-// The phases of one call, one row each.
+// Makes a table of the phases of one call, one row each.
 function makePhases(call) {
   const all_ms = Math.max(call.duration_ms, 0.001);
   let begin_ms = 0;
