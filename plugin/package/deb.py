@@ -19,7 +19,7 @@ import sys
 import tempfile
 import zipfile
 
-# Patterns of paths: the first match determines the package.
+# Patterns of paths. The first match determines the package.
 PLACES = (
     ("python3-thriftps", r"/dist-packages/"),
     ("thriftps-gloo", r"/thriftps/libtps_gloo\.so$"),

@@ -20,7 +20,7 @@ def find_ours(headers):
     files = {}
     for header in headers:
         if header.startswith("bazel-out/"):
-            continue  # generated: not a public header
+            continue  # generated, so not a public header
         path = re.sub(r"^external/[^/]+/", "", header)
         if OURS.match(path):
             files[path] = header

@@ -39,7 +39,8 @@ def parse(arguments):
     parser.add_argument("--uninstall", action="store_true", help="remove the installed files")
     options = parser.parse_args(arguments)
     if not os.path.isabs(options.prefix):
-        # Bazel starts this program in another folder.
+        # Bazel starts this program in another folder, so a relative prefix refers to the caller's
+        # folder.
         options.prefix = os.path.join(
             os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd()), options.prefix
         )
@@ -88,7 +89,7 @@ def fill_in(data, folders):
 def write(path, member, data):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
-        os.unlink(path)  # programs that use the old library keep it
+        os.unlink(path)  # unlinked first, so that running programs keep the old library
     if member.issym():
         os.symlink(member.linkname, path)
         return

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 LIST = "plugin/package/debian/libthriftps0.symbols"
-NODE = "THRIFTPS_0"  # goes with the SONAME
+NODE = "THRIFTPS_0"  # changes together with the SONAME
 SYMBOL = re.compile(r"^ (\w+)@(\w+) (\S+)$")
 DECLARATION = re.compile(r"^/\* (\S+):\d+:N[CF] \*/ extern .*?\b(tps_\w+) \(", re.MULTILINE)
 DATA = re.compile(r"^(?:G_\w+ )?extern [^;(]*?\b(tps_\w+)(?:\[[^\]]*\])?;", re.MULTILINE)

@@ -14,7 +14,7 @@ import junit
 
 COMPARE = os.path.abspath(os.environ["COMPARE"])
 
-# Writes the figures in the file next to it, one value for each earlier run; logs its path and its
+# Writes one of the values in the file beside it, the next one in each run. Logs its path and its
 # flags.
 BENCHMARK = """#!%s
 import json, os, sys
@@ -158,7 +158,7 @@ class Compare(TestCase):
         self.assertEqual(result.returncode, 2, result)
         self.assertIn("failed in old: //bench:fake --log=%s: fake: --op: no such flag" % self.log,
                       result.stdout)
-        self.assertEqual(len(self.runs()), 1)  # not tried again, and not on the other side
+        self.assertEqual(len(self.runs()), 1)  # not tried again, and not run on the other side
         shutil.rmtree(re.search(r"outputs are in (\S+)", result.stderr).group(1))
 
     def test_progress_has_an_estimate_when_nobody_watches(self):
@@ -256,7 +256,7 @@ class Commits(TestCase):
         for commit in os.listdir(self.path("cache")):
             with open(self.path("cache", commit, "bazel.log"), encoding="utf-8") as log:
                 self.assertEqual(log.read(), "build -c opt //bench:fake\nshutdown\n")
-        # reuses both builds
+        # The second comparison reuses both builds.
         self.assertEqual(self.compare_commits(sides=("HEAD~1", "HEAD")).returncode, 1)
 
     def test_clean_leaves_no_checkout(self):

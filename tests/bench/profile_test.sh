@@ -1,7 +1,8 @@
 #!/bin/bash
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 #
-# bench/profile.sh knows its hot paths and refuses others, and bench/PROFILES.md mentions each.
+# bench/profile.sh must know its hot paths and refuse others, and bench/PROFILES.md must mention
+# each path.
 
 set -euo pipefail
 script=$1

@@ -1,11 +1,11 @@
 #!/bin/bash
-# parameter_server with servers and trainers on devices: whole worlds of processes on a fake CUDA
-# (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY) whose memory is inaccessible to host code.
+# parameter_server with servers and trainers on devices. Whole worlds of processes run on a fake
+# CUDA (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY) whose memory is inaccessible to host code.
 set -u
 program=$1
 failed=0
 
-# Prints a hash of the final model.
+# Runs a world and prints a hash of the final model.
 run () {  # DESCRIPTION FLAG...
   local description=$1 said
   shift
@@ -25,7 +25,8 @@ same 'more servers than devices' "$plain" \
   "$(run 'more servers than devices' --nserver=0 --ncudaserver=3 --server=AverageBatchParameterServer)"
 same 'half floats' "$half" "$(run 'half floats on a device' --nserver=0 --ncudaserver=1 --compress=bf16)"
 
-# Matrix products on a device differ in bits from the CPU's, so only runs on devices are compared.
+# The bits of matrix products on a device differ from the CPU's, so only runs on devices are
+# compared.
 trainers=$(run 'trainers on devices' --nserver=1 --ntrainer=0 --ncudatrainer=2)
 same 'trainers and a server on devices' "$trainers" \
   "$(run 'trainers and a server on devices' --nserver=0 --ncudaserver=1 --ntrainer=0 --ncudatrainer=2)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the program; exit code 3 means that the test is skipped.
+# Runs the program. If its exit code is 3, the test is skipped.
 set -u
 said=$("$1")
 status=$?

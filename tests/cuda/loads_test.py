@@ -70,7 +70,8 @@ def plain_names(kernels):
     return [re.sub(r"\(anonymous namespace\)::|tps::", "", name) for name in named]
 
 
-# The wide loads in flight that each kernel must have. A thread of `each` handles two items.
+# The number of wide loads that each kernel must have in flight. A thread of `each` handles two
+# items.
 IN_FLIGHT = [
     (r"\bAdd<\w+, 4>", 4),
     (r"\bScale<\w+, \w+, 4>", 2),
@@ -91,7 +92,7 @@ IN_FLIGHT = [
     (r"\bRowwiseAdagrad<4,", 4),
 ]
 
-# Kernels that read half floats four at a time.
+# Kernels that read half floats in groups of four.
 HALVES = (r"\b(Add|Scale|ScaleAdd|Cast|Divide|Gather|Pool|Max)<[^<>]*\bB?Float16\b[^<>]*, 4>"
           r"|\bUpdateRows<\d, 4, .*\bB?Float16\b|\bRowwiseAdagrad<4, .*\bB?Float16\b")
 
@@ -135,7 +136,7 @@ class Loads(unittest.TestCase):
                     self.assertGreaterEqual(most_in_flight(lines), wanted)
 
     def test_optimizers_read_the_places_of_all_rows_before_values(self):
-        # The number of rows, and the indices of two.
+        # Besides the values, these load the number of rows and the indices of two rows.
         for name, lines in self.matching(r"\b(UpdateRows<\d, 4,|RowwiseAdagrad<4,)"):
             with self.subTest(name):
                 self.assertGreaterEqual(places_before_values(lines), 3)

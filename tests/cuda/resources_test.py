@@ -56,9 +56,9 @@ def rows_of(paths):
                 yield (source,) + row
 
 
-# The kernels are tuned for sm_90, where none may spill. Other generations may keep two registers on
-# the stack, in any number of places, around the subroutine that divides 64-bit numbers. Only arrays
-# of more than 2^32 elements use this subroutine.
+# The kernels are tuned for sm_90, where no kernel may spill. For other generations, a kernel may
+# keep two registers on the stack around the subroutine that divides 64-bit numbers. This may happen
+# in any number of places, because only arrays of more than 2^32 elements use the subroutine.
 MAX_SPILLED_BYTES_OF_SM_90 = 0
 MAX_STACK_BYTES_ELSEWHERE = 8
 
@@ -70,7 +70,8 @@ def spills_too_much(row):
     return stack > MAX_STACK_BYTES_ELSEWHERE
 
 
-# Four blocks of 256 threads on a processor, which has 65,536 registers; elsewhere three.
+# A multiprocessor with 65,536 registers must hold four blocks of 256 threads. On other generations,
+# three blocks are enough.
 MAX_REGISTERS = {"sm_90": 64}
 MAX_REGISTERS_ELSEWHERE = 80
 

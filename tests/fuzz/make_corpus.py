@@ -33,7 +33,7 @@ def average(gradient):
     return [(1, (I32, 0)), (2, (I64, 5)), (3, (I32, 1)), (4, (STRUCT, gradient))]
 
 
-# write_value() writes text; bytes of tensors are ASCII here, which is as good.
+# write_value() writes text, so the bytes of tensors are ASCII here, which serves as well.
 FLOATS = "abcdefgh"
 DENSE = (1, tensor(1, [2], FLOATS))
 SPARSE = (2, (STRUCT, [(1, tensor(6, [1], "\0" * 8)), (2, tensor(1, [1, 2], FLOATS)),

@@ -3,7 +3,7 @@
 
 import struct
 
-# Flags of an input, kinds of operations, types of records (tls_fuzz.c).
+# The flags of an input, the kinds of operations, and the types of records (tls_fuzz.c).
 CLIENT, OLD = 1, 2
 RAW, HELLO, OPEN, DAMAGED = (stage << 2 for stage in range(4))
 SEAL, AS_IS, SEND, READING, END = range(5)
@@ -27,7 +27,7 @@ def key_updates(request, n):
     return handshake(24, bytes([request])) * n
 
 
-# The acts of a peer, client or server, once it can encrypt.
+# Actions of a peer, client or server, after the handshake.
 TLS_OPEN = {
     "data": sealed(DATA, b"bytes") + op(SEND, b"answer") + sealed(DATA, b"x" * 5000) + op(END),
     "many_records": sealed(DATA, b"x") * 40,
@@ -56,7 +56,7 @@ TLS_OPEN = {
     "end": op(SEND, b"x" * 20000) + op(END),
 }
 
-# In the middle of a handshake, with the keys of the handshake.
+# Actions in the middle of a handshake, with the keys of the handshake.
 TLS_HELLO = {
     "data": sealed(DATA, b"early"),
     "empty_certificate": handshake(11, b"\0\0\0\0"),
@@ -83,7 +83,7 @@ TLS_RAW = {
     "end": op(AS_IS, b"\x16") + op(END),
 }
 
-# Changes of a handshake: offset and XOR, then the following bytes.
+# Damaged handshakes: offset and XOR, then the following bytes.
 TLS_DAMAGED = {
     "none": op(AS_IS) + sealed(DATA, b"bytes"),
     "type": op(AS_IS, b"\0\0\1"),

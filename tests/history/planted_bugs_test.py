@@ -15,7 +15,7 @@ import unittest
 
 PLANTED, NORMAL, SERVER, TABLE = (os.environ[name]
                                   for name in ("PLANTED", "NORMAL", "SERVER", "TABLE"))
-BUGS = os.environ.get("BUGS", "").split()  # the names of some bugs; by default all
+BUGS = os.environ.get("BUGS", "").split()  # the names of some bugs; if empty, all bugs
 SEEDS = int(os.environ.get("SEEDS", "2000"))
 FOUND = re.compile(r"seed (\d+), (\d+) operations: ([a-z-]+): (.*)")
 ROW = re.compile(r"^\| `([a-z-]+)` \|(.*)$", re.MULTILINE)

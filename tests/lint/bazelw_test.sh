@@ -1,11 +1,11 @@
 #!/bin/bash
-# ./bazelw requires only the packages that its arguments need.
+# ./bazelw must require only the packages that its arguments need.
 set -euo pipefail
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
-# A system without any installed package.
+# Simulates a system without any installed package.
 printf '#!/bin/sh\nexit 1\n' > "$empty/dpkg-query"
 chmod +x "$empty/dpkg-query"
 

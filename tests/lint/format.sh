@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks our C and C++ files against .clang-format; --fix formats them instead.
+# Checks the project's C and C++ files against .clang-format. With --fix, formats them instead.
 #
 #   tests/lint/format.sh [--fix] [FILE...]      default: all files of the tree
 set -euo pipefail
@@ -12,7 +12,7 @@ else
 fi
 
 if [ $# -eq 0 ]; then
-  # In Bazel's runfiles this script is a link to the one in the checkout.
+  # In Bazel's runfiles, this script is a link to the script in the checkout.
   cd "$(dirname "$(readlink -f "$0")")/../.."
   folders=()
   for folder in runtime plugin cuda bench tests third_party; do

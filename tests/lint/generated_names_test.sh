@@ -1,6 +1,6 @@
 #!/bin/bash
-# A host may have an enum or a service with the same name as ours. The output of
-# thrift_c_glib_library must not define a global symbol outside its namespace.
+# A host may have an enum or a service with the same name as one of ThriftPS. Therefore the output
+# of thrift_c_glib_library must not define a global symbol outside its namespace.
 set -euo pipefail
 
 found_any=

@@ -35,7 +35,7 @@ SOCKET = (r"<sys/(socket|un|epoll|sendfile)\.h|<netinet/|<arpa/|<netdb\.h|<net/|
 CUDA = r"<cuda|<cublas|<nccl|<cub/|<thrust/"
 TESTS = r'"tests/|<gtest/|<gmock/'
 
-# Folder: (forbidden includes, reason), matched against the include as it is written.
+# Folder: (forbidden includes, reason). The includes are matched as they are written.
 LAW = {
     "runtime": (
         (r'"(plugin|bench|cuda)/', "runtime/ is below everything"),
@@ -71,8 +71,8 @@ LAW = {
     "thrift": ((r"", "thrift/ holds no hand-written C"),),
 }
 
-# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not
-# include each other.
+# The lowest layer is first. A folder may include only folders of lower layers, not folders of its
+# own layer.
 LAYERS = (
     "runtime/machine",
     "runtime/base",
@@ -129,12 +129,12 @@ LAYERS = (
 )
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders.split()}
 
-# Packages whose targets, or some of them, may be public.
+# Packages in which targets may be public.
 PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/net/tls",
                    "plugin/python", "cuda", "thrift", "third_party")
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
-# Folders whose files still call each other in cycles. This list must only become shorter.
+# Folders whose files still include each other in cycles. This list must only become shorter.
 FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
@@ -158,7 +158,8 @@ OWN_LOCKS = ("runtime", "plugin", "cuda")
 
 WRITES_FIELD = re.compile(r"\btps_writer_field \(")
 PRODUCT = ("runtime", "plugin", "cuda", "bench")
-# The writer itself, the descriptors' encoder, and the protocol of generated code.
+# The writer itself, the encoder of descriptors, and the protocol of generated code may write
+# fields.
 FIELD_WRITERS = ("plugin/frame/writer.h", "plugin/frame/writer_values.c",
                  "plugin/wire/descriptor.h", "plugin/host/protocol.c")
 
@@ -255,8 +256,8 @@ def find_violations(path, text, exists):
                 yield where, "includes %s: %s" % (name, wrong)
         if opening == "<" and folder_of(name) in FOLDERS and exists(name):
             yield where, "includes <%s>: ours are included with quotes" % name
-        # Tests and peers also include headers that Thrift generates for C++, whose names have no
-        # folder.
+        # Tests and peers also include headers that Thrift generates for C++. The names of these
+        # headers have no folder.
         if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
                 and folder not in ("tests", "bench", "third_party"):
             yield where, \
@@ -267,7 +268,7 @@ def find_violations(path, text, exists):
         yield path, "must include its own header first: %s" % header
 
     if folder in OWN_LOCKS:
-        # Comments stay as empty lines, so that line numbers are correct.
+        # Comments become empty lines, so that line numbers stay correct.
         code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
         for match in GLIB_LOCKS.finditer(code):
             yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 #
-# A row of a table of methods (TpsMethod) without a right must not compile.
+# A row of a table of methods (TpsMethod) must not compile without a right.
 
 set -eu
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
-# Compiles a table with this row, as the tree's own files are compiled.
+# Compiles a table with this row, with the options of the tree's own files.
 compile() {
   LC_ALL=C gcc -x c -std=c11 -Wall -Werror -fsyntax-only -I. \
     $(pkg-config --cflags glib-2.0) - <<TABLE

@@ -33,7 +33,7 @@ BANNED = {
     r"by and by": "gradually",
 }
 PATTERN = re.compile(r"\b(%s)\b" % "|".join(BANNED), re.IGNORECASE)
-# Texts of others, and this list.
+# Foreign texts, and this list.
 EXEMPT = ("LICENSE", "tests/lint/text.py", "third_party/cuda/")
 
 
@@ -47,7 +47,7 @@ def has_to_be_long(path, line, in_block):
         return in_block or line.startswith(("|", "    ")) or "](" in line or "<!--" in line
     if '"' in line or "http" in line:
         return True
-    # A shell command, or a method of a contract, is one line.
+    # A shell command must be on one line, and so must a method of a contract.
     return path.endswith((".sh", ".bzl", "BUILD", ".thrift")) \
         and not line.lstrip().startswith(("#", "//"))
 

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Runs clang-tidy (.clang-tidy) over our C files. Prints its findings; exits with 1 if there are
-# any.
+# Runs clang-tidy (.clang-tidy) over the project's C files. Prints the findings, and exits with 1 if
+# there are any.
 #
-#   tests/lint/tidy.sh [--checks=CHECKS] [FILE...]      default: every .c of the tree
+#   tests/lint/tidy.sh [--checks=CHECKS] [FILE...]      default: every .c file of the tree
 #
 # CHECKS narrows .clang-tidy: --checks=-clang-analyzer-* omits the path-sensitive checks, which take
 # nine tenths of the time.
 #
-# The compiler's flags are listed by hand: those of third_party/tps.bzl that change the meaning of
-# the code.
+# The flags of the compiler are listed by hand. They are those flags of third_party/tps.bzl that
+# change the meaning of the code.
 set -euo pipefail
 
 options=(--quiet)

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 STEPS = 3
 TRAINERS = 2
-ROW_STEPS = 100  # of the optimizers of rows
+ROW_STEPS = 100  # for the optimizers of rows
 
 
 def emit(name, tensor):

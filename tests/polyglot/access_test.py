@@ -32,8 +32,8 @@ from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId
 READ, PUSH, ADMIN = 1, 2, 4
 ANY, OPEN = READ | PUSH | ADMIN, 8
 
-# The right that each method requires. A method that is missing here fails the test, so that new
-# methods are added.
+# The right that each method requires. If a method is missing here, the test fails, so that each new
+# method must be added.
 RIGHTS = {
     "Chunks": dict(
         begin_transfer=ANY, put_chunk=ANY, run_transfer=ANY, get_chunk=ANY, end_transfer=ANY),
@@ -237,7 +237,7 @@ class Matrix(AccessTest):
             name = "%s:%s" % (service, method)
             wanted = expected(rights, anonymous, RIGHTS[service][method])
             self.check_cell(wire.call(name), wanted, name, rights)
-            if service == "ParameterServer":  # the default: connections need not multiplex
+            if service == "ParameterServer":  # the default service: connections need not multiplex
                 self.check_cell(wire.call(method), wanted, method, rights)
             n_cells += 1
         self.assertEqual(n_cells, sum(len(methods) for methods in RIGHTS.values()))
@@ -270,7 +270,7 @@ class Matrix(AccessTest):
     def test_every_cell_in_chunks(self):
         """A call in a transfer needs the same right as the call itself."""
         methods = [(service, method) for service, method in list_methods()
-                   if service not in ("Chunks", "Memory", "Session")]  # those of a connection
+                   if service not in ("Chunks", "Memory", "Session")]  # methods of a connection
         with self.server("--data-dir=" + self.path("data")) as server:
             for name, rights in PRINCIPALS.items():
                 with self.subTest(name), self.wire(server, name) as wire:
@@ -292,7 +292,7 @@ class Matrix(AccessTest):
             owner.of(EmbeddingTable).create_table(spec("kept"))
             trainer.transport.write(message)
             trainer.transport.flush()
-            self.assertEqual(list_names(trainer), ["kept"])  # it is behind the other call
+            self.assertEqual(list_names(trainer), ["kept"])  # processed after the other call
             owner.transport.write(message)
             owner.transport.flush()
             while list_names(owner):
@@ -320,7 +320,7 @@ class Matrix(AccessTest):
             pass
 
     def test_rows_of_users(self):
-        short = tempfile.TemporaryDirectory()  # a socket's path has 107 bytes at most
+        short = tempfile.TemporaryDirectory()  # the path of a socket has at most 107 bytes
         self.addCleanup(short.cleanup)
         listen = "unix:" + os.path.join(short.name, "socket")
         uid = "uid:%d" % os.getuid()
@@ -388,7 +388,7 @@ class Tables(AccessTest):
                     self.assertEqual(code, ErrorCode.PERMISSION_DENIED, method)
                     self.assertEqual(message.replace("yours.1", "yours.2"), other)
                     code, message = self.outcome(self.calls(wire, "mine.1")[method])
-                    if method not in ("restore", "import_table"):  # there is no --import-dir
+                    if method not in ("restore", "import_table"):  # the server has no --import-dir
                         self.assertNotIn(code, REFUSED, message)
                 self.assertEqual(list_names(wire), [])
                 wire.of(EmbeddingTable).create_table(spec("mine.2"))
@@ -424,7 +424,7 @@ class Tables(AccessTest):
             memory = TTransport.TMemoryBuffer(answer.message)
             client = EmbeddingTable.Client(TBinaryProtocol(memory))
             self.assert_fails(ErrorCode.PERMISSION_DENIED, client.recv_drop_table)
-            # A principal cannot see the transfer of another principal.
+            # A principal must not see the transfer of another principal.
             self.transfer(owner, "o" * 32, self.drop("yours.1"))
             chunks = trainer.of(Chunks)
             self.assert_fails(ErrorCode.NOT_FOUND, lambda: chunks.run_transfer("o" * 32))

@@ -45,7 +45,7 @@ class Average(unittest.TestCase):
         self.check_dense(results, 5, 10)
 
     def test_eight_ways_at_once_with_bodies(self):
-        # 20 KB: the server receives it into a buffer of its own.
+        # With 20 KB, the server receives the message into a separate buffer.
         results = self.run_trainers(
             peers.WAYS, 3, lambda t, b: dense([t + b + i for i in range(5000)]))
         self.check_dense(results, 3, 5000)
@@ -57,7 +57,7 @@ class Average(unittest.TestCase):
         self.check_dense(results, 2, 10)
 
     def test_sparse(self):
-        # Trainer t touches rows t and 8; row 8 twice.
+        # Trainer t sends gradients for row t and row 8, and for row 8 twice.
         results = self.run_trainers(
             peers.WAYS, 1, lambda t, b: sparse([8, t, 8], [1, 1, t, t, 2, 2], 100, 2))
         for result in results:

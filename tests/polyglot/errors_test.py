@@ -17,7 +17,7 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, PushId, SparseTensor, Tensor
 
-# Description, gradient, and a word that the message must contain.
+# A description, a gradient, and a word that the message must contain.
 BAD_GRADIENTS = [
     ("missing argument", None, "gradient"),
     ("neither dense nor sparse", Gradient(), "gradient"),
@@ -162,7 +162,7 @@ class Rounds(ErrorTest):
                 with Client(server.address, ParameterServer, way) as calls:
                     self.assert_fails(ErrorCode.DEADLINE_EXCEEDED,
                                       lambda: calls.average_gradient(1, 0, 0, dense([1])), "0", "2")
-                    # The round stays closed ...
+                    # The round must stay closed ...
                     self.assert_fails(ErrorCode.DEADLINE_EXCEEDED,
                                       lambda: calls.average_gradient(0, 0, 0, dense([1])))
 
@@ -252,7 +252,7 @@ class Others(ErrorTest):
     def test_signal_right_after_the_start(self):
         for _ in range(20):
             with Server():
-                pass  # its end checks the exit code
+                pass  # the end of the block checks the exit code
 
     def test_unknown_methods(self):
         for way in TALKS:

@@ -64,5 +64,5 @@ def main():
     result = unittest.TextTestRunner(verbosity=2, resultclass=_Result).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:
         _write(result.cases, os.environ["XML_OUTPUT_FILE"])
-    # Skipped classes run no test and count as cases; a program without any case is an error.
+    # A skipped class runs no test but counts as cases. A program without any case is an error.
     sys.exit(0 if result.wasSuccessful() and result.cases else 1)

@@ -29,7 +29,8 @@ class LargeBucket(unittest.TestCase):
             [os.path.abspath(os.environ[program]), host, port, str(trainer), str(n_elems),
              str(n_batches), str(expected), *more],
             stdout=subprocess.PIPE, text=True,
-            # Leaks of a client are those of its library (C GLib: about 136 bytes per call).
+            # The client's library leaks (C GLib: about 136 bytes per call), so leaks are not
+            # detected.
             env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
@@ -57,7 +58,7 @@ class LargeBucket(unittest.TestCase):
             self.finish(other)
 
     def test_python_and_cpp(self):
-        # More than 100 MiB in total: the limit applies to each message.
+        # The messages have more than 100 MiB in total, but the limit applies to each message.
         self.run_with("CPP_CLIENT", BUCKET, 4)
 
     def test_python_and_c_glib(self):
@@ -85,7 +86,7 @@ class LargeBucket(unittest.TestCase):
                 output, _ = process.communicate(timeout=peers.WAIT_S)
                 self.assertNotEqual(output, "ok\n")
                 self.assertNotEqual(process.returncode, 0)
-                # Other clients are not affected.
+                # The refusal must not affect other clients.
                 with Client(server.address, ParameterServer) as calls:
                     self.assertEqual(calls.average_gradient(0, 9, 0, dense([1])).dense, tensor([1]))
 

@@ -145,7 +145,7 @@ class Table:
         """One step of the optimizer; each operation is rounded like the server's."""
         for row, gradient in gradients.items():
             if self.lsns[row] >= lsn:
-                continue  # the snapshot already includes the change
+                continue  # the snapshot already has the change
             values, sums = self.values[row], self.sums[row]
             for i, g in enumerate(gradient):
                 if self.kind == ADAGRAD:

@@ -43,7 +43,7 @@ class DataServer:
 
     def __init__(self, *flags):
         self.folder = tempfile.TemporaryDirectory()
-        self.sockets = tempfile.TemporaryDirectory(dir="/tmp")  # names of sockets must be short
+        self.sockets = tempfile.TemporaryDirectory(dir="/tmp")  # paths of sockets must be short
         self.address = "unix:%s/server" % self.sockets.name
         self.flags = ["--data-dir=" + self.folder.name, "--log-segment-mib=1", *flags]
         self.start()
@@ -141,7 +141,7 @@ class Followers(unittest.TestCase):
             for each in pushing:
                 each.wait()
             goal.append(persist(Durability, server.address, lambda calls: calls.flush()))
-            # Wakes the follower if it already has everything.
+            # Wakes the follower in case it already has all records.
             with server.tables() as calls:
                 last = sparse([0], [1.0] * DIM, ROWS, DIM).sparse
                 calls.apply_row_gradients("sgd", last, PushId("last", 1))
@@ -177,7 +177,7 @@ class Followers(unittest.TestCase):
             snapshot = log.snapshot(False)  # while pushes continue
             for each in pushing:
                 each.wait()
-            # All other pushes may have ended before the snapshot.
+            # All other pushes may have ended before the snapshot, so one more follows.
             with server.tables() as calls:
                 last = sparse([0], [1.0] * DIM, ROWS, DIM).sparse
                 calls.apply_row_gradients("sgd", last, PushId("last", 1))
@@ -256,7 +256,7 @@ class Errors(ErrorTest):
             batch = log.read_log(second.lsn + 1, 1000, 0)
             self.assertIn("the oldest is %d" % batch.oldest_lsn, failure.message)
             self.assertEqual((batch.next_lsn, batch.durable_lsn), (second.lsn + 1, second.lsn))
-            # longer than all records that are read at a time
+            # The record is longer than the maximum of one read.
             longest = log.read_log(batch.oldest_lsn, 1, 0)
             self.assertEqual(longest.next_lsn, batch.oldest_lsn + 1)
             self.assertGreater(len(longest.records), 1000000)

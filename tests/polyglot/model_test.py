@@ -62,7 +62,7 @@ class Training(ErrorTest):
         momentum = Optimizer(OptimizerKind.SGD, 0.5, momentum=0.5)
         with Server("--ntrainer=1") as server, Client(server.address, ParameterServer) as calls:
             calls.init_model(parameters(), momentum)
-            for _ in range(3):  # repeats, which are applied once
+            for _ in range(3):  # repeats; the push is applied once
                 first = calls.update_and_fetch_model(0, gradients(1, 1), PushId("me", 1), 1)
                 self.assertEqual(first.version, 2)
                 self.assertEqual(values(first)["bias"], [0.5])
@@ -127,7 +127,7 @@ class Errors(ErrorTest):
         self.assert_fails(ErrorCode.ABORTED, update(), "missing: trainer 1")
 
     def test_stale_gradients(self):
-        server, calls = self.start()  # whose trainers wait for each other
+        server, calls = self.start()  # its trainers wait for each other
         calls.init_model(parameters(), SGD)
         with Client(server.address, ParameterServer) as other:
             waiting = Call(lambda: other.update_and_fetch_model(1, gradients(1, 1), None, 1))

@@ -95,7 +95,7 @@ class Spans(unittest.TestCase):
         with Collector() as collector:
             with Server("--otlp=" + collector.url, "--trace-sampling=1") as server:
                 with Client(server.address, Node) as node:
-                    for _ in range(300):  # more than a batch
+                    for _ in range(300):  # more than one batch
                         node.describe()
             calls = []
             while len(calls) < 300:  # the server has ended, so all spans were sent
@@ -141,10 +141,10 @@ class Spans(unittest.TestCase):
                 requests.append(collector.take())
         for request in requests:
             for span in spans_of([request]):
-                # OTLP has ids in hex where protobuf's JSON has bytes in base64.
+                # OTLP has ids in hexadecimal where the JSON of protobuf has bytes in base64.
                 for key in ("traceId", "spanId", "parentSpanId"):
                     span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
-            # refuses unknown fields
+            # ParseDict refuses unknown fields.
             message = json_format.ParseDict(request, ExportTraceServiceRequest())
             for resource in message.resource_spans:
                 for span in resource.scope_spans[0].spans:

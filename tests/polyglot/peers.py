@@ -16,8 +16,8 @@ from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, SparseTensor, Tensor
 
-# Framing, protocol and multiplexing of a client. `multiplexed` False reaches the default service of
-# the server.
+# The framing, protocol and multiplexing of a client. If `multiplexed` is False, the client uses the
+# default service of the server.
 Way = collections.namedtuple("Way", "framed protocol multiplexed")
 WAYS = [
     Way(framed, protocol, multiplexed)
@@ -76,7 +76,7 @@ class Call(threading.Thread):
     def run(self):
         try:
             self._value = self._call()
-        except Exception as error:  # handed over to the thread that waits
+        except Exception as error:  # passed to the waiting thread
             self._error = error
 
     def wait(self):

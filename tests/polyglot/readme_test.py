@@ -30,7 +30,8 @@ class Readme(unittest.TestCase):
     def start(self, program, address, trainer):
         program = program.replace('"127.0.0.1", 7070', '"%s", %s' % tuple(address.rsplit(":", 1)))
         program = program.replace(MAIN, MAIN.replace("= 0", "= %d" % trainer, 1))
-        # Tables of their own: the other trainer's push must not change the row in between.
+        # Each trainer has its own table, so that the other trainer's push cannot change the row in
+        # between.
         program = program.replace('"emb"', '"emb%d"' % trainer)
         process = subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,

@@ -55,7 +55,7 @@ class Methods(unittest.TestCase):
         calls.create_table(spec())  # the same table again is allowed
         self.assertEqual(rows_of(calls, [7, 99]), [0.0] * (2 * DIM))
 
-        # SGD of learning rate 1: a row becomes minus the sum of its gradients.
+        # With SGD at learning rate 1, a row is the negated sum of its gradients.
         calls.apply_row_gradients("emb", gradient([1, 2, 1], -1.0), None)
         self.assertEqual(rows_of(calls, [1, 2, 3]), [2.0] * DIM + [1.0] * DIM + [0.0] * DIM)
         sums, means, maxima, weighted = calls.lookup_bags([
@@ -131,7 +131,7 @@ class Methods(unittest.TestCase):
             self.assertEqual(node.describe().table_bytes, 0)
 
 
-# The query, and words of the message.
+# A query, and words of the error message.
 BAD_QUERIES = [
     ("index too large", query([1, ROWS], [0]), ("indices[1]", "100")),
     ("negative index", query([-1], [0]), ("indices[0]", "-1")),
@@ -319,7 +319,7 @@ def run_client(address, way, client):
             check_whole(rows_of(calls, [row for row, _ in pushed]))
             [sums] = calls.lookup_bags([query([row for row, _ in pushed], [0, 3])])
             check_whole(floats(sums.data))
-            if push % 3 == 0:  # as after a lost reply
+            if push % 3 == 0:  # a repeat, as after a lost reply
                 apply(calls, pushed, PushId("py.%d" % client, push))
 
 
@@ -331,7 +331,7 @@ class ManyClients(unittest.TestCase):
             [os.path.abspath(os.environ["C_GLIB_TABLE_CLIENT"]), host, port, "emb", str(MANY_ROWS),
              str(DIM), str(client), str(N_PUSHES)],
             stdout=subprocess.PIPE, text=True,
-            # Leaks of a client are those of its library.
+            # The client's library leaks, so leaks are not detected.
             env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)

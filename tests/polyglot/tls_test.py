@@ -91,7 +91,7 @@ class Tls(unittest.TestCase):
 
     def test_who_is_refused(self):
         with self.server() as server:
-            with self.assertRaises((TTransportException, OSError)):  # plain
+            with self.assertRaises((TTransportException, OSError)):  # a plain connection
                 with Client(server.address, Node) as node:
                     node.describe()
             with self.assertRaises((TTransportException, OSError)):  # without a certificate
@@ -113,7 +113,7 @@ class Tls(unittest.TestCase):
             self.await_line(" certificates_reloaded expiry_s=")
             second = self.serial_number(server.address)
             self.run_lines(renewal)
-            node.reload_certificates()  # on a connection from before the first renewal
+            node.reload_certificates()  # on a connection that precedes the first renewal
             third = self.serial_number(server.address)
             self.assertNotEqual(third, second)
             with open(self.path("server.pem"), "w", encoding="ascii") as file:

@@ -23,9 +23,10 @@ MIB = 1 << 20
 N_HONEST = 8
 HONEST = "honest/"
 MAX_SLOWDOWN = 10
-# A limit below one turn of the scheduler would measure the machine.
+# A limit below one time slice of the scheduler would measure the machine.
 MIN_P99_MS = 2
-# Between two rounds of the same attacks: caches and pools reach their plateau in the first.
+# The growth between two rounds of the same attacks. Caches and pools reach their plateau in the
+# first.
 MAX_GROWTH = 1.15
 ROUNDS = 2
 # The server releases half of its cached buffers every five seconds, down to 16 MiB.

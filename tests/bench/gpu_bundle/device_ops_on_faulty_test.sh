@@ -1,6 +1,6 @@
 #!/bin/bash
-# device_ops on a device with faults (faulty_library.cc): it sees one wrong result of many, and it
-# ends at a fault, after which another process continues.
+# device_ops on a device with faults (faulty_library.cc). It must detect one wrong result among
+# many, and must end at a fault. After the fault, another process must be able to continue.
 set -u
 program=$1
 failed=0

@@ -27,7 +27,8 @@ expect 'so have pushes' grep -q '^push, dim 64, zipf  *0\.50$' <<<"$list"
 expect 'a process continues where another one ended' \
   [ "$("$program" --device=cpu --smoke --rounds=1 --skip=27 | sed -e 1d -e '$d' | cut -c-28)" = "$(tail -n +28 <<<"$list" | cut -c-28)" ]
 
-# Growth by 16, and too little memory for the size that is asked for: five arrays of 1 GiB.
+# Arrays grow by a factor of 16. Then the memory is too small for the requested size: five arrays of
+# 1 GiB.
 expect 'results of larger arrays are right' [ "$("$program" --device=cpu --mib=16 --rounds=1 --skip=40 | grep -c ' 0$')" -ge 3 ]
 table=$(ulimit -v 1500000 && "$program" --device=cpu --rounds=1 --only='gather, dim 64')
 expect 'arrays are smaller if memory is short' grep -q -E '^operation, +(32|64|128) MiB ' <<<"$table"
@@ -41,7 +42,7 @@ expect 'and one line with the reason' [ "$line" = \
 "$program" --rounds=0 2>/dev/null
 expect 'bad flags are exit code 2' [ $? -eq 2 ]
 
-# A killed process. The file gets its first lines long before the process ends.
+# Kills a process. The file must have its first lines long before the process ends.
 "$program" --device=cpu --smoke --rounds=1000 >"$TEST_TMPDIR/table" &
 pid=$!
 deadline=$((SECONDS + 30))

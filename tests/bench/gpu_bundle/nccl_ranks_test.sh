@@ -1,5 +1,5 @@
 #!/bin/bash
-# nccl_ranks alone, on fakes of CUDA and NCCL (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), and on a
+# nccl_ranks by itself, on fakes of CUDA and NCCL (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), and on a
 # machine without a device.
 set -u
 program=$1

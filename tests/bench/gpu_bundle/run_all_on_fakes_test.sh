@@ -1,11 +1,11 @@
 #!/bin/bash
-# run_all.sh with fakes in place of the programs of the bundle and of the tools of the machine: its
-# log survives a kill, each command has a limit, a fault ends one test, figures are results and are
-# compared with targets, and the profile is of kernels that exist.
+# run_all.sh with fakes that replace the programs of the bundle and the tools of the machine. The
+# log must survive a kill, each command must have a limit, and a fault must end only one test.
+# Figures are results that are compared with targets, and only kernels that exist are profiled.
 #
 #   run_all_on_fakes_test.sh SCRIPT SOURCE...
 #
-# SOURCEs are those of the kernels.
+# The SOURCEs are those of the kernels.
 set -u
 script=$PWD/$1
 shift
@@ -18,14 +18,14 @@ expect () {  # DESCRIPTION CONDITION...
   "$@" || { echo "FAILED: $description"; failed=1; }
 }
 
-# Makes a program of standard input.
+# Makes a program from standard input.
 fake () {  # PATH
   mkdir -p "$(dirname "$1")"
   { echo '#!/bin/bash'; cat; } >"$1"
   chmod +x "$1"
 }
 
-# Replaces its shell, which must be a subshell, so that a kill ends the script itself.
+# Replaces its own shell, which must be a subshell, so that a kill ends the script itself.
 run_all () {  # ARGUMENT...
   exec env -i PATH="$TEST_TMPDIR/tools:/usr/bin:/bin" THRIFTPS_PYTHON="$TEST_TMPDIR/tools/python" \
     thriftps_gpu/run_all.sh "$@"
@@ -79,7 +79,7 @@ kill "$(cat thriftps_gpu/huge_arrays.pid)"
 
 # -- limits --
 
-# Hanging tools; those that are not started by `timeout` are recorded.
+# The fake tools hang. Tools that are started without `timeout` are recorded.
 fake tools/timeout <<'EOF'
 echo "$*" >>"$(dirname "$0")/timeouts"
 IS_LIMITED=1 exec /usr/bin/timeout "$@"
@@ -99,7 +99,7 @@ for tool in identity nccl; do
 done
 expect 'every command has a limit' [ ! -e unlimited ]
 expect 'which is never 0, the absence of a limit' [ "$(grep -c '^--kill-after=5 0 ' tools/timeouts)" -eq 0 ]
-# The limits of the commands of stages 3 and 4, each of which ends at once.
+# The limits of the commands of stages 3 and 4. Here each command ends at once.
 rm tools/{dmesg,nvidia-smi,ncu,compute-sanitizer,timeouts}
 for tool in tools/{python,ncu,compute-sanitizer} \
   thriftps_gpu/bin/{device_ops,parameter_server,ddp_rpc,lookup}; do
@@ -117,7 +117,7 @@ for stage in 3 4; do
   (run_all --out="stage_$stage" "$stage" >/dev/null)
   expect "no command of stage $stage is skipped" \
     [ "$(grep -v -c ' skipped ' "stage_$stage/results.txt")" -eq "${n_commands[stage]}" ]
-  # Without lists of tests and the commands before the first part, which take a moment.
+  # Ignores lists of tests and the commands before the first part, which take only a moment.
   n_seconds=$(grep -v -e gtest_list_tests -e 'import ' -e '--smoke' -e dmesg tools/timeouts | awk '{ n += $2 } END { print n }')
   expect "the limits of stage $stage fit: $n_seconds s" [ "$n_seconds" -le 525 ]
 done
@@ -129,7 +129,7 @@ fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
 # -- faults --
 
-# A test fails after another one, but not alone.
+# The test fails after another test, but not alone.
 fake thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 case " $* " in *" --gtest_list_tests "*) printf 'Devices/Rows.\n  First/cuda_0\n  Second/cuda_0\n'; exit ;; esac
 case $* in *First*) echo '[       OK ] Devices/Rows.First/cuda_0 (1 ms)' ;; esac
@@ -143,7 +143,7 @@ expect 'a test that passes alone is no failure' [ $? -eq 0 ]
 expect 'but it is named' grep -q '^conformance  *Devices/Rows.Second/cuda_0  *passed  *only alone' <<<"$said"
 expect 'and counted' grep -q '^conformance  *rows_on_gpu_test  *passed  *2 tests, 1 of them only alone$' <<<"$said"
 
-# The second operation fails, the third kills its process, and the fourth is wrong.
+# The second operation fails, the third kills its process, and the fourth has a wrong result.
 fake thriftps_gpu/bin/device_ops <<'EOF'
 names=('' copy 'gather, dim 64' 'gather, dim 128' fill "relu's gradient")
 case $* in *--list*) printf '%-28s     0.85\n' "${names[@]:1}"; exit ;; esac
@@ -171,7 +171,7 @@ expect 'a wrong one is named' \
   grep -q '^device_ops  *fill  *failed  *7 elements are wrong; wrong at the measured size$' <<<"$said"
 expect 'and all are counted' grep -q '^device_ops  *cuda:0  *failed  *3 of 5 operations$' <<<"$said"
 
-# The first case fails, and the third one does not fit.
+# The first case fails, and the third case does not fit into the memory.
 fake thriftps_gpu/bin/huge_arrays <<'EOF'
 case $* in *--list*) printf '%s\n' 'sum of 17' 'bags of 17' 'maxima of 17' 'maxima of 18'; exit ;; esac
 skip=$(sed 's/.*--skip=\([0-9]*\).*/\1/' <<<"$*")
@@ -294,7 +294,7 @@ for part in sanitizer profile; do
 done
 expect 'and its tool is not called' [ ! -e called ]
 
-# Other containers refuse the tools only when they start.
+# In other containers, the tools exist but fail when they start.
 fake tools/dmesg <<<'exit 0'
 fake tools/compute-sanitizer <<<'echo "========= Error: Device not supported."; echo call >>sanitizer_calls; exit 1'
 fake tools/ncu <<<'echo "==ERROR== LibraryNotLoaded"; exit 1'
@@ -320,7 +320,7 @@ rm tools/python3
 
 # -- Nsight Compute --
 
-# Answers all calls after the first one as the tool does if no kernel matches.
+# Replies to all calls after the first one like the tool if no kernel matches.
 fake tools/ncu <<'EOF'
 kernel=$(sed 's/.*--kernel-name regex:\\b\([A-Za-z0-9]*\)\\b .*/\1/' <<<"$*")
 echo "$kernel $*" >>ncu.calls

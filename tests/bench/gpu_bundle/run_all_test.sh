@@ -1,7 +1,7 @@
 #!/bin/bash
-# The bundle, unpacked elsewhere, on a machine without a GPU: it is small, and it prints the reason
-# why it runs nothing. The test checks nothing on a machine with a GPU. On a machine that permits no
-# new root directory it checks less, and fails if EMPTY_ROOT is "required".
+# The bundle, unpacked in another folder, on a machine without a GPU. It must be small, and must
+# print the reason why it runs nothing. On a machine with a GPU, the test checks nothing. On a
+# machine that permits no new root directory, it checks less, and fails if EMPTY_ROOT is "required".
 set -u
 bundle=$PWD/$1 fake=$PWD/$2 driver=$(dirname "$PWD/$3")
 failed=0
@@ -39,7 +39,7 @@ expect 'results are in the folder that was named' [ "$(grep -c skipped none/resu
 expect 'OpenBLAS, which programs load, is in the bundle' \
   grep -q '^lib/libopenblas.so.0$' <(tar -tzf thriftps_gpu/files.tar.gz)
 
-# A root without files of this tree: a shell, the script's tools and their libraries.
+# Makes a root folder without files of this tree: a shell, the script's tools and their libraries.
 make_root () {  # FOLDER
   local tool file
   mkdir -p "$1/tmp" "$1/proc" "$1/dev" "$1/bin"
@@ -53,7 +53,7 @@ make_root () {  # FOLDER
       cp -L "$file" "$1$file"
     done
   done
-  # Libraries that come with a C library and its compiler.
+  # These libraries come with every C library and compiler.
   for file in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libc.so.6; do
     mkdir -p "$1/lib/x86_64-linux-gnu"
     cp -L "/lib/x86_64-linux-gnu/$file" "$1/lib/x86_64-linux-gnu/" 2>/dev/null
@@ -69,7 +69,7 @@ if unshare --user --map-root-user /usr/sbin/chroot empty /bin/bash -c :; then
   expect 'every part ends with the right reason' \
     [ "$(grep -c ' skipped .*cuda: none: no driver' <<<"$said")" -eq 15 ]
   expect 'and says nothing else' [ "$(wc -l <<<"$said")" -eq 15 ]
-  # Every program starts there, so none needs GLib or Thrift of the machine.
+  # Every program must start in this root, so none may need GLib or Thrift of the machine.
   tar -C empty/thriftps_gpu -xzf thriftps_gpu/files.tar.gz
   n_programs=0
   for program in empty/thriftps_gpu/bin/*; do
@@ -97,13 +97,13 @@ else
   expect 'the check in an empty root is not required' [ "${EMPTY_ROOT:-}" != required ]
 fi
 
-# The files, unpacked by hand, so that this test can replace some.
+# Unpacks the files, so that this test can replace some of them.
 unpack () {
   tar -C thriftps_gpu -xzf thriftps_gpu/files.tar.gz
 }
 
 unpack
-# Pretends that there is a GPU, so that the parts without one run up to their reasons for skipping.
+# Pretends that there is a GPU, so that the parts run without one until they are skipped.
 sed -i 's/^reason=.*/reason=/' thriftps_gpu/run_all.sh
 said=$(run_all THRIFTPS_PYTHON=/bin/false -- nccl 2>&1)
 expect 'ranks without a device are skipped, both ways' [ "$(grep -c '^nccl .* skipped .*cuda: none: no driver' <<<"$said")" -eq 2 ]
@@ -114,7 +114,7 @@ expect 'without Python there is no peer' grep -q '^cuda_rpc .* skipped .*no pyth
 said=$(run_all THRIFTPS_PYTHON=/usr/bin/python3 -- cuda_rpc 2>&1)
 expect "PyTorch's reason is printed" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
 
-# A program in place of tests that end their process, lose the device for later tests, or fail.
+# Replaces tests that end their process, lose the device for later tests, or fail.
 cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 #!/bin/bash
 case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0  # GetParam() = 1\n  Faults/cuda_0\n  AfterTheFault/cuda_0\n  Last/cuda_0\n'; exit ;; esac
@@ -136,7 +136,7 @@ expect 'only the faulty test fails' [ "$(grep -c '^conformance .* failed ' <<<"$
 expect 'and is named in full' grep -q '^conformance  *Devices/S.Faults/cuda_0  *failed  *alone too: error: an illegal access' <<<"$said"
 expect 'the others passed in a fresh process' grep -q '1 of 4 tests' <<<"$said"
 
-# With a fake GPU, which computes like the CPU.
+# Uses a fake GPU, which computes like the CPU.
 rm -r thriftps_gpu
 tar -xf "$bundle"
 unpack
@@ -153,7 +153,7 @@ expect 'lookups reach the device' grep -q '^lookup *remote on cuda:0 .* passed' 
 expect 'and stay there' grep -q '^lookup *cuda:0: step, lookup to cuda:0 .* passed .* rows/s' <<<"$said"
 [ "$failed" -eq 0 ] || { printf '%s\n' "$said"; tail -n 40 whole/*.log; }
 
-# The operations that are profiled exist; a fake of the tool runs them.
+# The profiled operations must exist. A fake of the profiler runs them.
 mkdir tools
 cat >tools/ncu <<'EOF'
 #!/bin/bash

@@ -32,10 +32,10 @@ FLAGS = [
 
 STEP = ("processing one batch", "reporting grads", "got updated model")
 TRAINERS = ("trainer0", "trainer1", "trainer2")
-# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
+# A short timeout that is longer than a step of a running trainer on a busy machine.
 HASTY_S = 4
 HASTY = "--rpc-timeout=%d" % HASTY_S
-# A step that is long enough to be interrupted.
+# Makes a step long enough to be interrupted.
 HEAVY = ("--in-features=2048", "--out-features=1024", "--batch-size=1000")
 
 
@@ -144,8 +144,8 @@ class BatchUpdate(launcher.TestCase):
                                   *HEAVY)
         late = run.roles()["trainer2"]
         os.kill(late, signal.SIGSTOP)
-        # The trainer may have sent its gradients for one more update; the second update is made
-        # without it.
+        # The trainer may have sent its gradients for one more update. The second update must be
+        # made without this trainer.
         n_before = run.stderr().count("PS updated model")
         launcher.eventually(lambda: run.stderr().count("PS updated model") >= min(n_before + 2, 8),
                             "others go on")
@@ -159,8 +159,8 @@ class BatchUpdate(launcher.TestCase):
         self.assertIn("trainer2 reporting grads", result.stderr)
 
     def test_where_fewer_trainers_suffice_they_go_on_without_one_that_is_killed(self):
-        # The deadline is never reached: the server knows of the loss.
-        # Most batches are still to come when the kill takes effect.
+        # The deadline is never reached, so the server must notice the loss itself. When the kill
+        # takes effect, most batches must still be to come.
         run = self.start_training("--batches=40", "--rpc-timeout=3600", "--min-trainers=2", "-v",
                                   "--json=out.json", *HEAVY)
         launcher.eventually(lambda: run.stderr().count("trainer1 got updated model") >= 2,

@@ -6,7 +6,7 @@ import junit
 import launcher
 import report
 
-# Each is compared with allreduce_hook, which needs no server.
+# Each pair is compared with allreduce_hook, which needs no server.
 HOOKS = (("rpc_hook", "AverageParameterServer"), ("rpc_hook", "AverageBatchParameterServer"),
          ("sparse_rpc_hook", "AverageBatchParameterServer"),
          ("hybrid_hook", "AverageParameterServer"))
@@ -14,7 +14,7 @@ COMPRESSIONS = ("none", "fp16", "bf16", "topk:0.1", "topk:1")
 
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
 
-# Enough steps for two trainers to memorise many of their 64 samples.
+# Enough steps to let two trainers memorise many of their 64 samples.
 LEARNING = (*launcher.TINY, "--epochs=800", "--learning-rate=10")
 
 
@@ -40,11 +40,11 @@ class Compress(launcher.TestCase):
 
     def test_every_hook_gives_two_trainers_the_same_parameters(self):
         found = {compress: self.check_hooks(compress, 2) for compress in COMPRESSIONS}
-        self.assertEqual(found["none"], found["topk:1"])  # all elements, in blocks
+        self.assertEqual(found["none"], found["topk:1"])  # topk:1 sends all elements
         self.assertEqual(len(set(found.values())), len(found) - 1)
 
     def test_every_hook_gives_three_trainers_the_same_parameters(self):
-        # 16 batches: 6, 5 and 5, so that some steps have no data.
+        # The trainers have 6, 5 and 5 of 16 batches, so that some steps have no data.
         for compress in ("fp16", "topk:0.1"):
             self.check_hooks(compress, 3)
 
@@ -64,7 +64,7 @@ class Compress(launcher.TestCase):
         return sum(figures["trainer=%d/loss" % rank]["samples"][0] for rank in (0, 1)) / 2
 
     def test_the_loss_is_nearly_that_without(self):
-        start = 4.159  # log 64: the loss of an untrained model
+        start = 4.159  # log 64, the loss of an untrained model
         whole = self.loss("none")
         self.assertLess(whole, start - 0.6)
         for compress, part in (("fp16", 0.01), ("bf16", 0.01), ("topk:0.1", 0.05),

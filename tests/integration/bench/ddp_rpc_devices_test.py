@@ -8,7 +8,7 @@ import junit
 import launcher
 import report
 
-# relative to the runfiles; runs have folders of their own
+# The paths are relative to the runfiles, but each run has its own folder.
 for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 

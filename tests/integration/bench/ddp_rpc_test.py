@@ -103,7 +103,7 @@ class DdpRpc(launcher.TestCase):
         self.assertEqual((epoch["name"], epoch["unit"], epoch["n"]), ("epoch", "ms", 21))
         self.assertEqual(len(epoch["samples"]), 21)
         self.assertEqual((rate["name"], rate["n"]), ("samples/s", 1))
-        # About 6.8 samples in each of 10 batches of an epoch.
+        # An epoch has 10 batches of about 6.8 samples.
         samples = rate["p50"] * sum(epoch["samples"]) / 3 / 1e3
         self.assertTrue(7 * 3 * 50 < samples < 7 * 3 * 90, samples)
         self.assertEqual(figures(report)["all trainer/lookup_metric,lookup"]["n"], 210)
@@ -177,7 +177,7 @@ class DdpRpc(launcher.TestCase):
         os.kill(self.pid_of(run, 3), signal.SIGSTOP)
         result = run.finish()
         self.assertEqual(result.code, 1)
-        # The other trainer may report first. It knows only which rank has left the group.
+        # The other trainer may report first. It knows only the rank that has left the group.
         self.assertRegex(result.stderr,
                          r"^ddp_rpc: trainer\d: its pass failed: .*(lookup|push): .*ps1\.sock.*\n$")
         self.assert_nothing_left(run)

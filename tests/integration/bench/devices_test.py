@@ -11,17 +11,17 @@ import junit
 import launcher
 import report
 
-# relative to the runfiles; runs have folders of their own
+# The paths are relative to the runfiles, but each run has its own folder.
 for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
 HOOKS = ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook")
 
-# 16 batches: three trainers do 6, 5 and 5, so that one of them joins without data.
+# Three trainers have 6, 5 and 5 of 16 batches, so that one of them joins a round without data.
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=2")
 CUDA = ("--ncudatrainer=2", "--ncudaserver=1")
 
-# The originals' scripts with CUDA roles. Scripts with nccl need a GPU.
+# The original scripts with CUDA roles. Scripts with nccl need a GPU.
 OF_100 = ("--data=DummyData100 --model=DummyModelSparse100 --epochs=2 --batch_size=10 "
           "--rpc_timeout=30 ")
 EXPERIMENTS = {

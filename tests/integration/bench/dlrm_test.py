@@ -13,7 +13,7 @@ import launcher
 PHASES = ["ids", "lookup", "forward", "backward", "average", "push", "step"]
 PEERS = ("pytorch", "torchrec")
 
-# A peer without PyTorch. It makes the same prediction for every sample.
+# A fake peer without PyTorch. It makes the same prediction for every sample.
 FAKE_PYTHON = """#!/usr/bin/python3
 import array, math, os, sys
 
@@ -122,7 +122,7 @@ class Dlrm(launcher.TestCase):
         self.assertIn("servers / " + name, [ratio["name"] for ratio in output["ratios"]])
         self.assertRegex(self.stdout, "samples/s of servers / %s: [0-9.]+, the median; " % name)
         figures = {figure["name"]: figure for figure in peers[name]["figures"]}
-        # Other initial values; the labels are the same.
+        # The initial values differ, but the labels are the same.
         self.assertAlmostEqual(figures["dlrm log loss"]["p50"],
                                self.medians(output)["servers log loss"], delta=0.3)
         for i, step in enumerate(figures["dlrm step"]["samples"]):
@@ -173,7 +173,7 @@ serve("torch of " + name)
             self.assertEqual((peer["name"], peer["version"]), (name, "torch of " + name))
             figures = {figure["name"]: figure for figure in peer["figures"]}
             self.assertEqual((figures["dlrm"]["n"], figures["dlrm step"]["n"]), (2, 3 * 2 * 4))
-            # The slowest process counts: 3 trainers, 4 steps, 64 samples in 2 s.
+            # The slowest process determines the rate: 3 trainers, 4 steps and 64 samples in 2 s.
             self.assertAlmostEqual(figures["dlrm"]["p50"], 3 * 4 * 64 / 2)
 
     def test_a_peer_may_be_left_out_alone(self):

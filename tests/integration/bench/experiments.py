@@ -4,7 +4,7 @@
 import launcher
 import report
 
-# Flags of all scripts.
+# Flags that all scripts have.
 COMMON = "--master_addr=localhost --trainer=DdpTrainer --filestore=/tmp/tmpn_k_8so02"
 
 
@@ -23,7 +23,7 @@ class TestCase(launcher.TestCase):
             forward = "trainer=%d/forward_metric,forward_pass" % rank
             step = "trainer=%d/batch_level_metric,batch_all" % rank
             self.assertEqual(figures[forward]["n"] if forward in figures else 0, n)
-            # without data it joins the rounds of the others
+            # Without data, a trainer joins the rounds of the others.
             self.assertEqual(figures[step]["n"], max(batches))
         self.assertEqual(len(set(report.digests(output))), 1)
         return figures

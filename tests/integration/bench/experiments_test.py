@@ -8,7 +8,7 @@ import os
 import experiments
 import junit
 
-# The batch-10 scripts date from a version in which data and model had 100 of everything.
+# The batch-10 scripts date from a version whose data and model had 100 of everything.
 OF_100 = "--data=DummyData100 --model=DummyModelSparse100"
 
 # Name: (flags, batches of each trainer in a pass).
@@ -31,7 +31,7 @@ EXPERIMENTS = {
         "--rpc_timeout=120 --epochs=1 --batch_size=1 " + OF_100, [50, 50]),
 }
 
-# As wide as the data of the last scripts requires, and thin.
+# As wide as the data of the last scripts require, but with few rows.
 THIN = {"Thin": {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 1024, "embedding_dim": 32, "dense_input_size": 32, "dense_output_size": 1024,
     "dense_layers_count": 1, "sparse": True}}}
@@ -66,15 +66,15 @@ class Experiments(experiments.TestCase):
         self.check_all(EXPERIMENTS)
 
     def test_103_batches_of_two_trainers(self):
-        # 1024 samples by 10: the last batch has 4, and one trainer takes one step more. The
-        # originals hang here.
+        # 1024 samples by 10: the last batch has 4 samples, and one trainer takes one step more. The
+        # original programs hang here.
         self.write("models.json", json.dumps(THIN))
         for hook in ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook"):
             with self.subTest(hook=hook):
                 figures = self.check("--data=DummyData --model=Thin "
                                      "--model-config-path=models.json --batch-size=10 "
                                      "--epochs=2 --ddp-hook=" + hook, [104, 102])
-                # every step has its rounds, with or without data of a trainer
+                # Every step has its rounds, even if a trainer has no data.
                 if hook == "rpc_hook":
                     rounds = "server=2/parameter_server_batch_metric,param_index_batch"
                     self.assertEqual(figures[rounds]["n"], 2 * 2 * 52)

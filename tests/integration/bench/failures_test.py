@@ -8,10 +8,10 @@ import signal
 import junit
 import launcher
 
-# A pass that would take minutes, in steps of a millisecond.
+# A pass with steps of a millisecond that would take minutes.
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
-# A timeout that expires soon, but is longer than a step of a running trainer on a busy machine.
+# A short timeout that is longer than a step of a running trainer on a busy machine.
 HASTY = "--rpc-timeout=4"
 
 
@@ -43,7 +43,7 @@ class Failures(launcher.TestCase):
     def test_a_role_that_crashes_is_named(self):
         run = self.start_long()
         os.kill(run.roles()["trainer1"], signal.SIGSEGV)
-        # A sanitizer reports the signal and turns it into an exit status.
+        # A sanitizer reports the signal and converts it to an exit status.
         result = run.finish()
         self.assertEqual(result.code, 1)
         self.assertRegex(result.stderr, r"parameter_server: trainer1 \(pid \d+\) (was killed by "
@@ -80,7 +80,7 @@ class Failures(launcher.TestCase):
 
     def test_a_second_ctrl_c_ends_it_at_once(self):
         run = self.start_long()
-        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # so that the others have to wait
+        os.kill(run.roles()["trainer1"], signal.SIGSTOP)  # now the others must wait
         run.signal(signal.SIGINT)
         run.signal(signal.SIGINT)
         self.assertIn(run.finish().code, (-signal.SIGINT, 130))

@@ -20,7 +20,8 @@ EXPERIMENTS = {
         "--rpc_timeout=120 --epochs=1 --batch_size=32 " + LAST_SCRIPTS, [16, 16]),
     "--experiment": ("--experiment=ddp_gloo_allreduce", [16, 16]),
     "--experiment, both backends": ("--experiment=ddp_gloo_nccl_allreduce", [16, 16]),
-    # The data of these scripts with the batches of the older ones: 103, which do not divide evenly.
+    # The data of these scripts with the batch size of the older ones: 103 batches, which two
+    # trainers cannot share evenly.
     "ddp_cpu_rpc, 1024 samples": (
         "--ddp_hook=rpc_hook --backend=gloo --ntrainer=2 --nserver=1 "
         "--server=AverageParameterServer "

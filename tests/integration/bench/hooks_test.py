@@ -14,7 +14,7 @@ import report
 HOOKS = ("rpc_hook", "sparse_rpc_hook", "allreduce_hook", "hybrid_hook")
 SERVERS = ("AverageParameterServer", "AverageBatchParameterServer")
 
-# 16 batches: three trainers do 6, 5 and 5, so that one of them joins without data.
+# Three trainers have 6, 5 and 5 of 16 batches, so that one of them joins a round without data.
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
 
 

@@ -23,7 +23,7 @@ from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import ServerAddress, TrainBatch, TrainSpec, TrainState
 
 N = 3
-DEADLINE_S = 4  # longer than a round of running trainers on a busy machine
+DEADLINE_S = 4  # longer than a round on a busy machine
 N_TRIES = 5      # a busy machine can only add delays
 MODEL = {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
@@ -123,8 +123,7 @@ class KilledTrainer(launcher.TestCase):
         taken = []
         while len(taken) < N_TRIES and (not taken or taken[-1] >= DEADLINE_S + 1):
             taken.append(self.kill_in_mid_pass("killed%d" % len(taken), trainers[1]))
-            # The same server and the same other trainers, with a new trainer in place of the killed
-            # one.
+            # The server and the other trainers continue. A new trainer replaces the killed one.
             trainers[1] = self.start_trainer(1)
             self.assertEqual(self.check_whole_pass("after%d" % len(taken)), before)
         self.assertLess(min(taken), DEADLINE_S + 1)

@@ -30,18 +30,18 @@ from thrift.Thrift import TException
 from thriftps.trainer import Trainer
 
 PROGRAM = os.path.abspath(os.environ["PARAMETER_SERVER"])
-WAIT_S = 120  # a deadline for every wait, below the timeout of a test, which hides the reason
+WAIT_S = 120  # limit of every wait; shorter than a test's timeout, which would hide the reason
 
-# Variables of launchers of many ranks. They must not reach the worlds that the tests start.
+# Variables that launchers of many ranks set. They must not reach the worlds that the tests start.
 FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
                    "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
                    "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
 
-# Small models of the originals' shape, large enough that the parameters' bits depend on every step.
+# Small models of the original shape, but large enough that the bits of the parameters depend on
+# every step.
 TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 
-# `stderr` excludes the lines of progress, which appear when a run takes long, and the log of the
-# servers.
+# `stderr` excludes the lines of progress, which appear in long runs, and the log of the servers.
 Result = collections.namedtuple("Result", "code stdout stderr")
 PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ "
                       r"starts?(?:; about .*)?)\n", re.MULTILINE)

@@ -9,7 +9,7 @@ import signal
 import junit
 import launcher
 
-# relative to the runfiles; runs have folders of their own
+# The paths are relative to the runfiles, but each run has its own folder.
 for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):
     os.environ[_name] = os.path.abspath(os.environ[_name])
 
@@ -17,7 +17,7 @@ LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads")
          for system in ("pool", "store")]
 STEPS = ["step, lookup"] + ["step, lookup + push, " + optimizer
                             for optimizer in ("rowwise-adagrad", "adagrad", "adam")]
-# The steps of each peer.
+# The steps of the benchmark that each peer takes.
 STEPS_OF = {"pytorch": [STEPS[0], STEPS[2], STEPS[3]], "fbgemm": STEPS[:3]}
 REMOTE = ["lookup, unix", "lookup, unix, 3 clients", "server, unix, a second of its CPU",
           "lookup, tcp", "lookup, tcp, 3 clients", "server, tcp, a second of its CPU"]
@@ -146,7 +146,7 @@ class Lookup(launcher.TestCase):
             there, everything = re.match(
                 r"(\d+) of (\d+) results stayed in memory of cuda:1$", fact).groups()
             self.assertGreater(int(there), 0)
-            self.assertEqual(int(everything), 3 * 3)  # a warm-up, and two rounds
+            self.assertEqual(int(everything), 3 * 3)  # a warm-up and two rounds
             self.assertIn("\n%s\n" % fact, self.stdout)
 
     def test_without_the_device_there_is_a_line(self):

@@ -67,7 +67,8 @@ class Network(unittest.TestCase):
                 self.assertAlmostEqual(figures[name + ", bound"]["p50"], bound)
                 self.assertEqual(ratios[name + " / bound"]["ours"], figures[name]["p50"])
             self.assertIn("%s, fp16, 1gbit / none" % hook, ratios)
-            # Averages of floats and of halves: the second pass is almost half the first.
+            # With fp16, a pass sends halves instead of floats, so it sends little more than half of
+            # the bytes.
             self.assertLess(figures["%s, fp16, 1gbit, bytes" % hook]["p50"],
                             0.75 * figures["%s, none, 1gbit, bytes" % hook]["p50"])
         with open(os.path.join(self.folder, "network.csv"), encoding="utf-8") as file:
@@ -79,7 +80,7 @@ class Network(unittest.TestCase):
     def test_a_relay_with_delay_and_loss(self):
         _, output = self.measure("--hooks=rpc", "--delay-ms=20", "--loss=1")
         steps = {figure["name"]: figure["min"] for figure in output["figures"]}
-        # A gradient and its average cross two links each.
+        # A gradient and its average each cross two links.
         self.assertGreater(steps["rpc, none, 1gbit, 20 ms, 1 % loss"], 40)
 
     def test_an_interrupt_leaves_nothing(self):

@@ -23,7 +23,7 @@ class PyTorch(launcher.TestCase):
         self.assertRegex(peer["version"], r"^[12]\.\d+")
         ours, theirs = report.figures(output), report.figures(peer)
         names = [name for name in ours if not name.endswith("/loss")]
-        self.assertEqual(set(theirs), set(names))  # the same work has the same metrics
+        self.assertEqual(set(theirs), set(names))  # equal work has equal metrics
         for name in names:
             with self.subTest(name=name):
                 self.assertEqual(theirs[name]["n"], ours[name]["n"])

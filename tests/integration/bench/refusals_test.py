@@ -80,7 +80,7 @@ FLAGS = [
     ("--rank=4", "--rank=4", "0 to 3"),
 ]
 
-# A --model-config-path file, and words of the error line.
+# A file for --model-config-path, and words of the error line.
 MODEL_FILES = [
     ("", "models.json"),
     ("{", "models.json", "models.json:1"),
@@ -161,7 +161,7 @@ class Refusals(launcher.TestCase):
         result = self.run_world("--smoke", "--backend=nccl", "--ddp-hook=allreduce_hook")
         self.assert_refused(result, "--backend", "nccl", "CUDA", "gloo")
         self.assertEqual(result.stdout, "")
-        self.run_well("--smoke", "--backend=nccl")  # rpc_hook does not use a group
+        self.run_well("--smoke", "--backend=nccl")  # rpc_hook uses no group
 
     def test_experiments_that_need_a_gpu_say_so(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())

@@ -9,8 +9,7 @@ SERVER_NAMES = ["method_metric,average computation",
                 "parameter_server_batch_metric,param_index_batch",
                 "parameter_server_straggler_metric,param_index_straggler"]
 
-# The names that each hook gives to its dense and its sparse buckets; on the CPU every backend is
-# gloo.
+# The names of each hook for its dense and its sparse buckets. On the CPU, every backend is gloo.
 HOOK_NAMES = {
     "rpc_hook": ["hook_future_metric,rpc_dense", "hook_future_metric,rpc_sparse"],
     "sparse_rpc_hook": ["hook_future_metric,gloo_dense_allreduce", "hook_future_metric,rpc_sparse"],

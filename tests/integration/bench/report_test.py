@@ -14,7 +14,7 @@ import launcher
 import report
 
 FLAGS = ["--smoke", "--batch-size=4", "--json=out.json", "--csv=tables/of/this"]
-N_STEPS = 8  # 64 samples, batches of 4, 2 trainers
+N_STEPS = 8  # 64 samples in batches of 4, for 2 trainers
 
 
 class OneRun(launcher.TestCase):
@@ -61,7 +61,7 @@ class OneRun(launcher.TestCase):
         self.assertRegex(loss, r"^loss of the last step: trainer0 4\.\d+, trainer1 4\.\d+$")
         self.assertRegex(parameters,
                          r"^parameters \(xxh3-128\): [0-9a-f]{32}, the same on all trainers$")
-        # of another run with the same seed
+        # The digest is that of another run with the same seed.
         self.assertIn(report.digests(self.output)[0], parameters)
 
     def test_json_has_the_shape_of_all_benchmarks(self):
@@ -176,7 +176,7 @@ class Shapes(launcher.TestCase):
         output = self.run_to_json("--smoke", "--repeats=3")
         figures = report.figures(output)
         self.assertEqual(figures["trainer=1/batch_level_metric,batch_all"]["n"], 3)
-        # every pass starts from the initial model
+        # Every pass must start with the initial model.
         self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)
 
     def test_underscores_are_as_good_as_dashes(self):

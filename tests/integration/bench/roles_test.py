@@ -12,7 +12,7 @@ from thrift.Thrift import TException
 from thriftps.node.ttypes import ServiceError
 from thriftps.rendezvous import Rendezvous
 
-# Ranks after those of the two trainers.
+# The ranks after those of the two trainers.
 SERVER, MASTER = 2, 3
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
@@ -172,7 +172,7 @@ class Trouble(World):
         others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
         self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1,
                     "trainer1 has not come up in 10 s", "127.0.0.1:%d" % self.port)
-        for role in others:  # the master informed them
+        for role in others:  # the master informs the other roles
             self.end_of(role, 1, "the run failed: trainer1 has not come up in 10 s")
 
     def test_a_master_that_is_killed(self):

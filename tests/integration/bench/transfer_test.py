@@ -122,7 +122,8 @@ class Transfer(launcher.TestCase):
         figures = {figure["name"]: figure for figure in output["figures"]}
         self.assertGreater(figures["small calls, 8 clients, 200 idle"]["p50"], 0)
         self.assertGreater(figures["small calls, 8 clients, 0 idle"]["p50"], 0)
-        # More than zero, because there are buffers, and less than a small buffer per connection.
+        # More than zero, because a connection has buffers, but less than a small buffer per
+        # connection.
         self.assertLess(0, figures["200 idle connections, memory of each"]["p50"])
         self.assertLess(figures["200 idle connections, memory of each"]["p50"], 20)
         self.assertIn("200 idle connections: ", result.stdout)

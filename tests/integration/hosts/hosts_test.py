@@ -65,7 +65,7 @@ class Beginning(World):
         self.check_well(self.world("--smoke", address="host4"))
 
     def test_a_master_of_rank_0(self):
-        # torchrun: MASTER_ADDR is the host of rank 0.
+        # With torchrun, MASTER_ADDR is the host of rank 0.
         roles = [self.start_on(rank + 1, "--smoke", RANK=str(rank), WORLD_SIZE="4",
                                MASTER_ADDR="10.99.0.1", MASTER_PORT="29500",
                                TORCHELASTIC_RUN_ID="none") for rank in range(4)]
@@ -160,7 +160,7 @@ class Refusals(World):
                          self.role(SERVER, "--smoke"), master])
 
     def test_a_host_whose_own_name_is_loopback(self):
-        # As Debian's installer writes it.
+        # The hosts file is like that of Debian's installer.
         roles = [self.role(rank, "--smoke", "--startup-timeout=5", address="host4",
                            names={"host4": "127.0.1.1"} if rank == MASTER else {})
                  for rank in range(4)]
@@ -173,7 +173,7 @@ class Refusals(World):
                            "Connection refused", "loopback")
 
     def test_a_role_that_serves_on_loopback(self):
-        # On the master's host, whose name is loopback there.
+        # On the master's own host, its name is a loopback address.
         here = {"host4": "127.0.1.1"}
         master = self.start_on(4, "--smoke", "--rank=3", "--master-addr=host4", "--bind=0.0.0.0",
                                names=here)

@@ -63,7 +63,7 @@ class Shapes(unittest.TestCase):
             for _ in range(20):
                 node.describe()
             n_calls, latencies = 0, 0
-            while n_calls < 20:  # they may be in two samples
+            while n_calls < 20:  # the calls may be in two samples
                 name, sample = next(stream)
                 self.assertEqual(name, "sample")
                 self.check(sample, "sample")

@@ -22,9 +22,9 @@ N_CONNECTIONS = 200
 ROWS = 4
 NAMES = ["team-%d/words.%04d" % (i % 7, i) for i in range(N_TABLES + N_MORE_TABLES)]
 
-MAX_ENTRY_BYTES = 1024  # of a list
-MAX_SERIES = 1000  # of a family
-MAX_DURATION_SERIES = 201  # of a histogram by table, "(other)" included
+MAX_ENTRY_BYTES = 1024  # limit of an entry of a list
+MAX_SERIES = 1000  # limit of the series of a family
+MAX_DURATION_SERIES = 201  # limit of a histogram by table, including "(other)"
 MAX_METRICS_BYTES = 4 << 20
 
 SAMPLE = re.compile(r'([a-zA-Z_:][\w:]*)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')

@@ -20,9 +20,9 @@ import junit
 
 PROGRAM = os.path.abspath(os.environ["THRIFTPS_SERVER"])
 WAIT_S = 60
-N_BYTES = 32  # of a secret, that no other place has by chance
+N_BYTES = 32  # of a secret; no other place has these bytes by chance
 
-# Arguments of `openssl req`, and the name of the number that must stay secret in `openssl pkey`.
+# Arguments of `openssl req`, and the name of the secret number in the output of `openssl pkey`.
 KINDS = {
     "P-256": (["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "priv"),
     "RSA": (["rsa:2048"], "privateExponent"),
@@ -175,7 +175,7 @@ def frame(name, arguments=b""):
 def header_frame(key, value, name):
     """The same call without arguments, in a frame of THeader with one pair of key and value."""
     pair = bytes([len(key)]) + key + bytes([len(value)]) + value
-    header = b"\0\0" + b"\1\1" + pair  # binary, no transforms; one key-value block of one pair
+    header = b"\0\0" + b"\1\1" + pair  # binary, no transforms; one block with one key-value pair
     header += bytes(-len(header) % 4)
     body = struct.pack(">HHiH", 0x0fff, 0, 1, len(header) // 4) + header + frame(name)[4:]
     return struct.pack(">i", len(body)) + body
@@ -245,7 +245,7 @@ class Tokens(unittest.TestCase):
                 self.use_header(process, connection, token, True)  # with each message
                 self.use_header(process, connection, token[::-1], False)
             self.check(process, token)
-        with Process(folder, key, certificate) as process:  # which has no tokens
+        with Process(folder, key, certificate) as process:  # this server has no tokens
             with process.connect(encrypts) as connection:
                 self.call_with_header(connection, token)
                 self.check(process, token)

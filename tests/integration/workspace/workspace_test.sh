@@ -1,7 +1,7 @@
 #!/bin/bash
-# Another Bazel workspace uses this one, with gcc and with clang, and without a network: a server
-# with its own service and ThriftPS, a C client, a test that uses our rules, generated code and the
-# package thriftps in Python.
+# Another Bazel workspace uses this one, with gcc and with clang, and without a network. It has a
+# server with its own service and ThriftPS, a C client, a test that uses the rules of ThriftPS, and,
+# in Python, generated code and the package thriftps.
 #
 # usage: workspace_test.sh gcc|clang
 set -euo pipefail
@@ -35,7 +35,7 @@ cp "$here/user.BUILD" "$user/BUILD"
 cp "$root"/tests/integration/host/{fleet_host.c,host_server.[ch],journal.[ch]} \
   "$user/tests/integration/host"
 cp "$root/tests/integration/host/fleet.thrift" "$user"
-# In a Bazel workspace the headers have their paths in the tree.
+# In a Bazel workspace, the headers have the paths that they have in the tree.
 sed 's|<thriftps/\(.*\)>|"\1"|' "$root/tests/plugin/package/push_and_look_up.c" \
   > "$user/push_and_look_up.c"
 cat > "$user/version_test.cc" <<'EOF'
@@ -58,7 +58,7 @@ if [ -n "${BAZEL_DISK_CACHE:-}" ]; then options+=(--disk_cache="$BAZEL_DISK_CACH
 run_bazel test "${options[@]}" --test_output=errors //:all @thriftps//plugin:thriftps_server
 run_bazel run "${options[@]}" //:python_client | grep -x 'python: ok'
 
-# The user's client against our server.
+# The user's client calls the server of ThriftPS.
 mkfifo "$work/ready"
 "$user/bazel-bin/external/thriftps/plugin/app/thriftps_server" --listen=127.0.0.1:0 \
   > "$work/ready" &
@@ -68,5 +68,5 @@ read -r _ _ address < "$work/ready"
 kill $server
 wait $server
 
-# The user's server ends with its input.
+# The user's server ends when its input ends.
 "$user/bazel-bin/fleet_host" < /dev/null | grep -q '^listening on '

@@ -37,9 +37,9 @@ BOOL, BYTE, I16, I32, I64, DOUBLE = (TType.BOOL, TType.BYTE, TType.I16, TType.I3
                                      TType.DOUBLE)
 STRING, STRUCT, LIST, SET, MAP = TType.STRING, TType.STRUCT, TType.LIST, TType.SET, TType.MAP
 
-# A value is (type, content): a number, text or bytes; [(id, value), ...] of a struct; (type,
-# [content, ...]) of a list or set; (key type, value type, [(key content, value content), ...]) of a
-# map. scan_vectors_test.cc has the same ones in C++.
+# A value is (type, content). The content is a number, text or bytes; for a struct, [(id, value),
+# ...]; for a list or a set, (type, [content, ...]); for a map, (key type, value type, [(key
+# content, value content), ...]). scan_vectors_test.cc has the same messages in C++.
 MESSAGES = {
     "primitives": (TMessageType.CALL, "Service:method", 7, [
         (1, (BOOL, True)), (2, (BOOL, False)), (3, (BYTE, -5)), (4, (I16, -300)),

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Installs the Debian packages in a Debian of their own, uses them and removes them.
+# Installs the Debian packages in a separate Debian system, uses them and removes them.
 #
 # usage: deb_test.sh PROGRAM.c CONTAINERFILE.PY CONTAINERFILE PACKAGE.deb...
 #
-# Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them
-# it prints the reason and ends: .ci/full installs debootstrap.
+# Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; default http://deb.debian.org/debian).
+# Without them, it prints the reason and ends. .ci/full installs debootstrap.
 set -euo pipefail
 
 skip () {
@@ -69,7 +69,7 @@ install () {
 
 apt-get -q update > log 2>&1 || { cat log; exit 1; }
 
-# The server alone: without OpenBLAS, Gloo and Python.
+# The server must work alone: without OpenBLAS, Gloo and Python.
 install ./thriftps-server.deb
 thriftps_server --version
 thriftps_log --help > /dev/null
@@ -79,7 +79,7 @@ for package in libopenblas0-pthread libgloo0 libibverbs1 python3; do
   if is_installed $package; then exit 1; fi
 done
 
-# A program.
+# A C program.
 install ./libthriftps0.deb ./libthriftps-dev.deb gcc libc6-dev pkg-config
 cc -Wall -Wextra -Wcast-qual -Werror program.c $(pkg-config --cflags --libs thriftps) -o program
 mkfifo ready
@@ -87,7 +87,7 @@ thriftps_server --listen=unix:/tmp/server > ready & server=$!
 read -r listening < ready
 test "$(./program unix:/tmp/server)" = '-0.01 -0.02'
 
-# A program in Python, with all that the package needs and nothing that it recommends.
+# A program in Python, with the package's dependencies but without its recommendations.
 install ./python3-thriftps.deb
 if is_installed python3-numpy; then exit 1; fi
 test "$(python3 -W error push.py unix:/tmp/server)" = '0.1.0 [[-1.0, -2.0]]'
@@ -99,7 +99,7 @@ install ./thriftps-gloo.deb
 is_installed libgloo0
 if ldd /usr/lib/thriftps/libtps_gloo.so | grep 'not found'; then exit 1; fi
 
-# No file has changed since the installation, and removal leaves no file.
+# No file may have changed since the installation, and removal must leave no file.
 all='thriftps-server libthriftps0 libthriftps-dev thriftps-gloo python3-thriftps'
 dpkg -V $all
 apt-get -q purge -y $all > log 2>&1
@@ -108,7 +108,7 @@ if find / -xdev -name '*thriftps*' -not -path '/packages/*' | grep .; then exit 
 EOF
 unshare --mount --pid --fork chroot "$root" /bin/sh /packages/use
 
-# The steps of the Containerfile, in a fresh minimal Debian.
+# Runs the steps of the Containerfile in a fresh minimal Debian system.
 mv "$root/packages" "$root/context"
 echo "$container" > "$root/context/build"
 unshare --mount --pid --fork chroot "$root" /bin/sh /context/build > "$root.log" 2>&1 || {
@@ -116,7 +116,7 @@ unshare --mount --pid --fork chroot "$root" /bin/sh /context/build > "$root.log"
   exit 1
 }
 
-# The server as the container's user, with a read-only root folder.
+# Runs the server as the container's user, with a read-only root folder.
 cat > "$root/context/serve" <<'EOF'
 set -eux
 if touch /etc/x 2>/dev/null; then exit 1; fi

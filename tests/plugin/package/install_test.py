@@ -14,14 +14,14 @@ HERE = os.path.join(ROOT, "tests/plugin/package")
 INSTALL = os.path.join(ROOT, "plugin/package/install")
 LIST = os.path.join(ROOT, "plugin/package/debian/libthriftps0.symbols")
 STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
-PROGRAMS = {  # each with its least number of options
+PROGRAMS = {  # each with its smallest number of options
     "thriftps_server": 6,
     "thriftps_log": 6,
     "thriftps_snapshot": 1,
     "thriftps_top": 6,
 }
-LOOKED_UP = "-0.01 -0.02\n"  # the output of push_and_look_up.c: a step of SGD from zero
-# All that a client needs at run time, in addition to libc.
+LOOKED_UP = "-0.01 -0.02\n"  # the output of push_and_look_up.c: one step of SGD from zero
+# All libraries that a client needs at run time, in addition to libc.
 NEEDED = {
     "libcrypto.so.3",
     "libglib-2.0.so.0",
@@ -151,7 +151,7 @@ class Installed(unittest.TestCase):
             run(self.compile("own_server"), "127.0.0.1:0", env=self.environment).splitlines(),
             [
                 "a server for 2 trainers",
-                "average 1 0.5",  # of 3 and 5
+                "average 1 0.5",  # the average of 3 and 5
                 "average 0.375 0.5",
                 "batch 2: the gradient of trainer 0 is not finite",
                 "5 gradients, 1 clipped, records 2 2 2 2",
@@ -341,7 +341,8 @@ class Installed(unittest.TestCase):
     def test_the_service_may_do_little(self):
         self.need("systemd-analyze")
         unit = self.path("lib/systemd/system/thriftps.service")
-        # Out of 10; OPERATING.md says 1.5. Fails above the threshold.
+        # The exposure is at most 10, and OPERATING.md says 1.5. The command fails above the
+        # threshold.
         run("systemd-analyze", "security", "--offline=true", "--threshold=15", unit)
 
     def test_the_idl_makes_clients(self):

@@ -87,7 +87,7 @@ class Profile(unittest.TestCase):
             self.skipTest("perf is not installed")
         with tempfile.TemporaryDirectory() as folder:
             data = os.path.join(folder, "perf.data")
-            # perf starts the server, so that it samples from the first call on.
+            # perf starts the server, so that the samples include the first call.
             perf = subprocess.Popen(
                 "perf record -q -e cpu-clock:u --call-graph=fp -F 999 -o".split()
                 + [data, "sh", "-c", "echo $$; exec $0 --listen=127.0.0.1:0", SERVER],

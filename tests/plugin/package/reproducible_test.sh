@@ -1,7 +1,7 @@
 #!/bin/bash
-# A copy of the tree at another path, with another output base, builds the same bytes.
+# A copy of the tree at another path, with another output base, must build the same bytes.
 #
-# usage: reproducible_test.sh TARGET... -- FILE...     files: outputs, from bazel-bin
+# usage: reproducible_test.sh TARGET... -- FILE...     FILEs are outputs below bazel-bin
 set -euo pipefail
 
 targets=()
@@ -35,7 +35,8 @@ mkdir -p "$copy"
 (cd "$root" && git ls-files -z --cached --others --exclude-standard |
   tar -c --null --ignore-failed-read -T -) | tar -x -C "$copy"
 
-# Without a cache, so that everything is built again. ($REPRODUCIBLE_OPTIONS: for a quick check.)
+# Builds without a cache, so that everything is built again. $REPRODUCIBLE_OPTIONS is for a quick
+# check.
 # shellcheck disable=SC2086 # words
 run_bazel build --noshow_progress --color=no ${REPRODUCIBLE_OPTIONS:-} "${targets[@]}"
 

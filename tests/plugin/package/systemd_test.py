@@ -23,7 +23,7 @@ import unittest
 INSTALL = os.path.abspath("plugin/package/install")
 SYSTEMD = "/lib/systemd/systemd"
 PREFIX = "/opt/thriftps"
-OUT = "/run/out"  # the folder of the test, in the namespaces
+OUT = "/run/out"  # the folder of the test inside the namespaces
 UNITS = "/run/units"
 CONFIG = PREFIX + "/etc/thriftps/server.json"
 ADDRESS = ("127.0.0.1", 9090)

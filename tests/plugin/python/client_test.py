@@ -274,7 +274,7 @@ class Errors(Sockets):
                 with self.assertRaises(TimeoutError):
                     call.result(timeout=0.001)
                 self.assertIn("in flight", repr(call))
-            with self.assertRaises(thriftps.Aborted):  # aborted by the close
+            with self.assertRaises(thriftps.Aborted):  # aborted by close()
                 call.result()
             with self.assertRaises(thriftps.Aborted):
                 server.describe()
@@ -569,7 +569,7 @@ class Durable(unittest.TestCase):
                 lsn = server.flush()
                 rows, lsns = server.lookup_with_lsns("kept", [3, 4])
                 self.assertEqual((rows[0].tolist(), lsns[0]), ([2.0] * DIM, lsn))
-                server.assign("kept", [3], [[9.0] * DIM], lsn=lsn - 1)  # has changed since then
+                server.assign("kept", [3], [[9.0] * DIM], lsn=lsn - 1)  # the row is newer
                 server.assign("kept", [4], [[9.0] * DIM], lsn=lsn)
                 self.assertEqual(table.lookup([3, 4])[:, 0].tolist(), [2.0, 9.0])
                 records, batch = server.read_log(1)

@@ -11,7 +11,7 @@ import unittest
 import junit
 
 WAIT_S = 60
-# Instead of the README's: a start that ends when the server listens.
+# Replaces the README's start command by one that ends when the server listens.
 REPLACED = {
     "serve () { $server": "serve () { rm -f ready; $server",
     "& sleep 1;": "> ready & until grep -sq '^listening' ready; do kill -0 $!; done;",

@@ -27,7 +27,8 @@ import thriftps
 if torch is not None:
     import thriftps.torch as tps
 
-# Where PyTorch must be installed; by default, anywhere or nowhere.
+# The folder that must contain PyTorch. If it is not set, any PyTorch is used, and a missing one
+# skips the tests.
 FOLDER = os.environ.get("PYTORCH_FOLDER")
 if FOLDER is not None and (torch is None or not torch.__file__.startswith(FOLDER + "/")):
     raise RuntimeError("%s is not a PyTorch in %s" % (torch, FOLDER))
@@ -264,7 +265,7 @@ def train_ddp(rank, world, address, folder, job, uses_servers):
         "gloo", init_method="file://%s/meet-%s" % (folder, job), rank=rank, world_size=world
     )
     torch.manual_seed(0)
-    # Buckets of about 1 KiB, which are renumbered after the first step.
+    # Makes buckets of about 1 KiB, which are renumbered after the first step.
     model = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(4)))
     ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.002)
     if uses_servers:

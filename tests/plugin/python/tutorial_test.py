@@ -35,7 +35,7 @@ class Tutorial(unittest.TestCase):
             shown = re.findall(r"^    (step.*\n)", tutorial.read(), re.MULTILINE)
         with Server() as one, Server() as two:
             self.assertEqual(self.train(one, two), "".join(shown))
-            # The second run continues with the rows of the first one.
+            # The second run continues with the rows of the first run.
             self.assertIn("step   0  loss 0.32\n", self.train(one, two))
 
 

@@ -15,7 +15,7 @@ const table = require('embedding_table_types');
 const node = require('node_types');
 const types = require('tensor_types');
 
-// Numbers of JavaScript are exact up to 2^53; an Int64 has all 64 bits.
+// Numbers in JavaScript are exact up to 2^53. An Int64 has all 64 bits.
 const BATCH = new Int64(0x00200000, 0x00000001);
 const LARGE = 5000000;
 

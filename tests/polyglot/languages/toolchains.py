@@ -123,7 +123,7 @@ def rust(shop, program):
     return [shop.path("target", "debug", "program")]
 
 
-# The services that the programs call; others would only increase the build time.
+# The services that the programs call. Others would only increase the build time.
 CPP_NEEDS = ("EmbeddingTable", "ParameterServer", "embedding_table", "node", "parameter_server",
              "tensor")
 JARS = ("thrift", "slf4j-api", "slf4j-nop")
@@ -135,7 +135,7 @@ edition = "2021"
 thrift = "0.17"
 """
 
-# By the name of the language: the function, and the extension of source files.
+# By the name of the language: the build function, and the extension of source files.
 LANGUAGES = {
     "Python": (python, "py"),
     "C": (c, "c"),

@@ -10,11 +10,11 @@ import unittest
 
 THIRD_PARTY = os.path.join(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"], "third_party")
 
-# Of all programs, lock.sh gets these, and those that a test adds.
+# lock.sh can use only these programs, and those that a test adds.
 TOOLS = ("awk", "basename", "cat", "cut", "diff", "dirname", "find", "grep", "head", "id", "ln",
          "mkdir", "mktemp", "mv", "paste", "rm", "sed", "sha256sum", "sort", "wc")
 
-# Both log their arguments; the answers are files beside them.
+# Both programs log their arguments. Files beside them have their output.
 APT_GET = """\
 #!/bin/sh
 here=$(dirname "$0")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# With --config=hermetic neither the compiler nor a program sees packages of the machine.
+# With --config=hermetic, neither the compiler nor a program may see packages of the machine.
 set -euo pipefail
 
 gcc=external/thriftps_sysroot/bin/gcc
@@ -11,12 +11,12 @@ fail () {
   exit 1
 }
 
-# has_header HEADER: whether the compiler finds it. The tool must ignore these folders.
+# has_header HEADER: succeeds if the compiler finds the header. The tool must ignore these folders.
 has_header () {
   echo "#include $1" | CPATH=$TEST_TMPDIR C_INCLUDE_PATH=$TEST_TMPDIR "$gcc" -E -x c - > /dev/null 2>&1
 }
 
-# The compiler works, and sees the packages only.
+# The compiler must work and see only the packages.
 has_header '<stdio.h>' || fail 'the compiler does not find <stdio.h> of the packages'
 touch "$TEST_TMPDIR/of_the_machine.h"
 if has_header '<of_the_machine.h>'; then fail 'the compiler obeys CPATH'; fi
@@ -24,7 +24,7 @@ if has_header '"/usr/include/stdio.h"'; then
   fail 'the sandbox shows /usr/include: is linux-sandbox available on this machine?'
 fi
 
-# All folders of headers and libraries, and all programs, are those of the packages.
+# All folders of headers and libraries, and all programs, must be those of the packages.
 folders=$("$gcc" -E -v -x c++ /dev/null 2>&1 | sed -n '/^#include </,/^End of/s/^ //p')
 [ -n "$folders" ] || fail 'the compiler names no folders of headers'
 for folder in $folders; do
@@ -43,7 +43,7 @@ for program in as ld ld.gold cc1; do
   esac
 done
 
-# A program has the libraries of the packages, but for the C library.
+# A program must have the libraries of the packages, except for the C library.
 libraries=$(tests/third_party/hermetic/print_libraries)
 grep -q '/libglib-2\.0\.so\.0$' <<< "$libraries" || fail "no GLib in: $libraries"
 for library in $libraries; do

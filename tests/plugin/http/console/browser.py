@@ -16,7 +16,7 @@ except ImportError:
 
 WAIT_S = 60
 PROGRAMS = ("/usr/bin/chromium", "/usr/bin/chromedriver")
-# Root and containers lack the rights for Chromium's sandbox; /dev/shm may be small.
+# Root and containers have no rights for Chromium's sandbox, and /dev/shm may be small.
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--disable-background-networking", "--disable-component-update", "--no-first-run",
          "--hide-scrollbars", "--lang=en")
@@ -42,7 +42,7 @@ class Browser:
         for flag in (*FLAGS, "--user-data-dir=" + self._profile):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        # Bazel's sandbox has no home, and Chromium does not start without one.
+        # Chromium needs a home folder, but Bazel's sandbox has none.
         home = dict(os.environ, HOME=self._profile, XDG_CONFIG_HOME=self._profile,
                     XDG_CACHE_HOME=self._profile)
         self.driver = webdriver.Chrome(service=Service(PROGRAMS[1], env=home), options=options)

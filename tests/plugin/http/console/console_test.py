@@ -14,7 +14,7 @@ import stand_in_data as data
 FOLDER = os.path.join(os.environ.get("TEST_SRCDIR", ""), os.environ.get("TEST_WORKSPACE", ""),
                       "plugin/http/console")
 
-# The text of each view after its figures have arrived.
+# Text that each view has when its figures have arrived.
 VIEWS = {
     "overview": "MiB/s",
     "methods": "EmbeddingTable:lookup_bags",

@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Checks of a whole page in JavaScript. Each returns a list of complaints."""
 
-# Text with less contrast to its background than WCAG's level AA requires.
+# Finds text with less contrast to its background than WCAG's level AA requires.
 LOW_CONTRAST = """
 function channels(colour) {
   const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
@@ -38,7 +38,7 @@ while (walker.nextNode()) {
 return [...found];
 """
 
-# Controls without a name, cells without a heading, and ids that occur twice.
+# Finds controls without a name, cells without a heading, and ids that occur twice.
 UNNAMED = """
 const found = [];
 const name = (element) => (element.getAttribute("aria-label") || element.innerText || element.title
@@ -60,7 +60,7 @@ if (!document.querySelector("html[lang] main")) found.push("there is no main");
 return found;
 """
 
-# Elements that extend beyond the right edge of the window, unless an ancestor scrolls.
+# Finds elements that extend beyond the right edge of the window, unless an ancestor scrolls.
 TOO_WIDE = """
 const found = document.documentElement.scrollWidth > innerWidth
   ? [`page: ${document.documentElement.scrollWidth} > ${innerWidth}`] : [];
@@ -74,7 +74,7 @@ for (const element of document.querySelectorAll("main *, header *, nav *")) {
 return found;
 """
 
-# Whether the focus is visible, on the element or on its label.
+# TRUE if the focus is visible, on the element or on its label.
 FOCUS_IS_SEEN = """
 const element = document.activeElement;
 return [element, element.nextElementSibling].some((each) => each
@@ -83,7 +83,7 @@ return [element, element.nextElementSibling].some((each) => each
   || element.id === "main" || element === document.body;
 """
 
-# Canvases that are blank, or whose resolution is lower than the screen's.
+# Finds canvases that are blank, or whose resolution is lower than the screen's.
 BLANK_CHARTS = """
 return [...document.querySelectorAll("canvas")].filter((each) => each.checkVisibility())
   .flatMap((canvas) => {

@@ -15,11 +15,11 @@ import stand_in_data as data
 
 TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript",
          ".svg": "image/svg+xml"}
-# The server's policy: plugin/http/API.md.
+# The server's policy, see plugin/http/API.md.
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
           "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 N_PAST = 700  # seconds of samples at the start of a stream
-PAGE = 300    # entries of a page of a list, fewer than there are
+PAGE = 300    # entries of a page of a list, fewer than there are in all
 
 
 class StandIn(http.server.ThreadingHTTPServer):
@@ -33,7 +33,7 @@ class StandIn(http.server.ThreadingHTTPServer):
         self.token = None         # the required content of Authorization
         self.is_forbidden = False
         self.is_empty = False
-        self.is_gone = False      # connections are closed without a reply, streams end
+        self.is_gone = False      # TRUE: connections are closed without a reply, and streams end
         self.is_stopped = False
         self.failing = set()      # paths that are answered with 503
         self.paths = []           # of all requests
@@ -167,7 +167,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.send_event("hello", data.HELLO)
         for second in range(server.elapsed_s - N_PAST, server.elapsed_s):
-            if not 300 < server.elapsed_s - second < 340:  # a gap
+            if not 300 < server.elapsed_s - second < 340:  # simulates a gap
                 self.send_event("sample", data.sample(second, second), second)
         with server.changed:
             sent_s = server.elapsed_s - 1

@@ -28,8 +28,8 @@ DEADLINE_S = 120
 MAX_ERROR = 0.02
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"  # of sample_metrics
 
-# io.prometheus.client of client_model/io/prometheus/client/metrics.proto: message, then name,
-# number, type, whether it is repeated. A type in capitals is a message.
+# The messages of io.prometheus.client (client_model/io/prometheus/client/metrics.proto). Each field
+# has a name, a number, a type, and TRUE if it is repeated. A type in capitals is a message.
 MESSAGES = {
     "LabelPair": [("name", 1, "string", 0), ("value", 2, "string", 0)],
     "Gauge": [("value", 1, "double", 0)],
@@ -76,7 +76,8 @@ def make_family_class():
                 field.type_name = ".io.prometheus.client." + kind
             else:
                 field.type = getattr(field, "TYPE_" + kind.upper())
-                # decoders accept both; the server encodes this one
+                # Decoders accept packed and unpacked fields. This is the form that the server
+                # encodes.
                 field.options.packed = bool(is_repeated)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -269,7 +270,7 @@ class FormatsTest(unittest.TestCase):
                 if result:
                     self.assertEqual(len(result), 1)
                     return float(result[0]["value"][1])
-            threading.Event().wait(0.2)  # only its next scrape can change the value
+            threading.Event().wait(0.2)  # only the next scrape can change the value
         self.fail("no answer to %s; the log:\n%s" % (expression, self.read("log").decode()))
 
     def test_prometheus_scrapes_all_formats(self):
