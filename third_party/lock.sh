@@ -1,12 +1,12 @@
 #!/bin/sh
-# The Debian packages of --config=hermetic: which ones, and where they are. See hermetic/README.md.
+# The versions and origins of the Debian packages of --config=hermetic. See hermetic/README.md.
 #
-#   third_party/lock.sh --update         writes hermetic/packages.lock, with apt's versions of today
+#   third_party/lock.sh --update         writes hermetic/packages.lock, with apt's current versions
 #   third_party/lock.sh --fetch FOLDER   makes FOLDER/NAME.deb of each package of the lock
 #
-# apt is used as it is configured, with lists of its own, so that nothing of the system changes and
-# root is not needed. Packages are kept in ~/.cache/thriftps/debian (XDG_CACHE_HOME) under their
-# hashes, and fetched once.
+# apt is used as it is configured, but with its own lists, so that nothing of the system changes and
+# root is not needed. Packages are fetched once, and kept under their hashes in
+# ~/.cache/thriftps/debian (XDG_CACHE_HOME).
 
 set -eu
 
@@ -30,7 +30,7 @@ need () {
   done
 }
 
-# apt's options for lists in $work; the answers of apt-cache do not depend on installed packages.
+# Sets apt's options for lists in $work. With them, apt-cache does not depend on installed packages.
 begin_apt () {
   need apt-get apt-cache
   work=$(mktemp -d)
@@ -63,12 +63,12 @@ update () {
   say "$(grep -vc '^#' "$lock") packages in $lock"
 }
 
-# Whether the file $1 has the SHA-256 $2.
+# Succeeds if the file $1 has the SHA-256 $2.
 has_sum () {
   printf '%s  %s\n' "$2" "$1" | sha256sum --check --status 2>/dev/null
 }
 
-# Names the packages of the list $1 that apt does not have, and ends if there are any.
+# If apt lacks packages of the list $1, names them and ends.
 refuse_vanished () {
   # shellcheck disable=SC2046 # package names have no spaces
   apt-cache -c "$work/apt.conf" madison $(cut -d ' ' -f 1 "$1") >"$work/madison" 2>/dev/null || :
@@ -111,7 +111,7 @@ fetch () {
     has_sum "$cache/$sha256.deb" "$sha256" || printf '%s %s %s\n' "$name" "$version" "$sha256"
     ln -sf "$cache/$sha256.deb" "$1/$name.deb"
   done <"$lock" >"$absent"
-  # In a shell of its own, so that the list is removed after an error, too.
+  # Runs in a subshell, so that the list is removed after an error too.
   result=0
   if [ -s "$absent" ]; then (download "$absent") || result=$?; fi
   rm -f "$absent"

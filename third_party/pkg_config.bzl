@@ -18,10 +18,12 @@ pkg-config.
 
 load("//third_party/hermetic:sysroot.bzl", "HERMETIC", "find_sysroot")
 
-# gmodule-2.0 needs it for programs whose modules use symbols of the program, which ours do not.
+# gmodule-2.0 needs this flag for programs whose modules use symbols of the program. No module here
+# does.
 _IGNORED_FLAGS = ["-Wl,--export-dynamic"]
 
-# Debian's folders of .pc files. Installing OpenBLAS would link its own into the first of them.
+# Debian's folders of .pc files. The installation of OpenBLAS would link its own .pc file into the
+# first folder.
 _PC_FOLDERS = [
     "usr/lib/x86_64-linux-gnu/pkgconfig",
     "usr/lib/x86_64-linux-gnu/openblas-pthread/pkgconfig",
@@ -43,7 +45,7 @@ def _run(repository_ctx, arguments):
         "PKG_CONFIG_LIBDIR": ":".join([root + "/" + folder for folder in _PC_FOLDERS]),
         "PKG_CONFIG_PATH": "",
         "PKG_CONFIG_SYSROOT_DIR": root,
-        # The compiler searches these anyway.
+        # The compiler searches these folders anyway.
         "PKG_CONFIG_SYSTEM_INCLUDE_PATH": root + "/usr/include",
         "PKG_CONFIG_SYSTEM_LIBRARY_PATH": root + "/usr/lib/x86_64-linux-gnu",
     })
@@ -63,8 +65,8 @@ def _flags(repository_ctx, kind):
     return [flag for flag in result.stdout.strip().split(" ") if flag and flag not in _IGNORED_FLAGS]
 
 def _data(repository_ctx):
-    # Programs find the libraries by their rpath (tps.bzl). With the lock among its inputs, a test
-    # runs again if it changes.
+    # Programs find the libraries through their rpath (tps.bzl). The lock is an input, so that a
+    # test runs again when it changes.
     return ["@thriftps_sysroot//:packages.lock"] if find_sysroot(repository_ctx) else []
 
 def _check_version(repository_ctx):

@@ -22,7 +22,7 @@ _bundled_repository = repository_rule(
     attrs = {"build": attr.label(mandatory = True, allow_single_file = True)},
 )
 
-# Debian's packages of rules that Bazel 4.2 needs.
+# Debian's packages of the rules that Bazel 4.2 needs.
 _DEBIAN_RULES = {
     "bazel_skylib": "/usr/share/bazel/tools/skylib",
     "platforms": "/usr/share/bazel/platforms",
@@ -47,7 +47,7 @@ def thriftps_repositories():
     needed.
     """
 
-    # The headers of GLib's parts are separate, so that including <glib-object.h> without a
+    # The headers of GLib's parts are separate. Therefore an include of <glib-object.h> without a
     # dependency on :gobject fails in the sandbox: runtime/ must use only the core of GLib.
     pkg_config_library(
         name = "thriftps_glib",
@@ -168,8 +168,8 @@ def thriftps_repositories():
         linkopts = ["-lgloo"],
     )
 
-    # For a peer of a benchmark, which is built if the library is installed: librocksdb-dev is not
-    # in apt.txt.
+    # For a peer of a benchmark, which is built only if the library is installed. librocksdb-dev is
+    # not in apt.txt.
     pkg_config_library(
         name = "thriftps_rocksdb",
         package = "rocksdb",

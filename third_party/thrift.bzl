@@ -32,9 +32,9 @@ def _snake_case(name):
 def _stem(src):
     return src.split("/")[-1].split(":")[-1][:-len(".thrift")]
 
-# $1 = compiler, $2 = generator, $3 = output folder, $4 = command for sed over each file; then the
-# IDL files, `--` and the expected file names. Files are generated in another folder and moved, so
-# that no other files appear.
+# Arguments: $1 = compiler, $2 = generator, $3 = output folder, $4 = sed command for each file, then
+# the IDL files, `--` and the expected file names. The files are generated in another folder and
+# moved, so that no unexpected file appears.
 _GENERATE = """
 set -eu
 thrift=$1 generator=$2 out=$3 edit=$4; shift 4
@@ -86,7 +86,7 @@ _generated_sources = rule(
 )
 
 def _includes():
-    # The folder of the root package would hide <thrift/...> of the system.
+    # The folder of the root package would hide the system's <thrift/...>.
     return ["."] if native.package_name() else []
 
 def thrift_c_glib_library(

@@ -18,7 +18,8 @@ def _ours(label):
     """A label of this workspace, from the BUILD file of any workspace."""
     return str(Label(label))
 
-# Only in this workspace (.bazelrc), because compilers of other workspaces have other warnings.
+# Set only in this workspace (.bazelrc), because the compilers of other workspaces have other
+# warnings.
 _WERROR = select({
     _ours("//third_party:is_strict"): ["-Werror"],
     "//conditions:default": [],
@@ -31,7 +32,8 @@ _WARNINGS = ["-Wall", "-Wextra"] + _WERROR + [
     "-Wundef",
     "-Wvla",
     "-Wwrite-strings",
-    # Callbacks and vtable slots have all parameters of their contract, used or not.
+    # A callback or a vtable function must have all parameters of its contract, even if it does not
+    # use them.
     "-Wno-unused-parameter",
 ]
 
@@ -39,7 +41,8 @@ _COMMON_COPTS = _WARNINGS + [
     "-D_GNU_SOURCE",
     # a*b+c must have the same bits on every CPU, see runtime/device/backend.h.
     "-ffp-contract=off",
-    # Position-independent code may inline its own functions: no program replaces single ones.
+    # Position-independent code may inline its own functions, because no program replaces single
+    # functions.
     "-fno-semantic-interposition",
     "-pthread",
 ]
@@ -49,7 +52,7 @@ TPS_COPTS = _COMMON_COPTS + [
     "-Wmissing-prototypes",
     "-Wold-style-definition",
     "-Wstrict-prototypes",
-    # Structs are initialized by field name; omitted fields are zero on purpose.
+    # Structs are initialised by field name, and omitted fields are zero on purpose.
     "-Wno-missing-field-initializers",
 ]
 
@@ -64,11 +67,12 @@ def _rpath(name):
     """Where programs of --config=hermetic find their libraries, and those that they load."""
     depth = len((native.package_name() + "/" + name).strip("/").split("/")) - 1
 
-    # bazel-out/CONFIG/bin of execroot/WORKSPACE, in the folder that also has external/.
+    # The path from bazel-out/CONFIG/bin in execroot/WORKSPACE to the folder that also has
+    # external/.
     to_output_base = "/".join([".."] * (depth + 5))
     return select({
         _ours("//third_party/hermetic:enabled"): [
-            # Unlike a runpath, an rpath also counts for the libraries of libraries.
+            # Unlike a runpath, an rpath also applies to the dependencies of libraries.
             "-Wl,--disable-new-dtags",
             "-Wl,-rpath,$$ORIGIN/%s/external/thriftps_sysroot/lib" % to_output_base,
         ],
@@ -81,7 +85,7 @@ _CXX = [".cc", ".cpp"]
 def _ends(label, extensions):
     return any([label.endswith(extension) for extension in extensions])
 
-# clang has other warnings; it is only used to build fuzzers.
+# clang has other warnings, and only builds fuzzers here.
 _LENIENT = select({
     _ours("//third_party/fuzzing:is_fuzz"): ["-Wno-error"],
     "//conditions:default": [],
@@ -111,7 +115,7 @@ def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = Non
         name = name,
         srcs = srcs,
         copts = _language_copts(name, srcs, language) + _PLANTED_BUGS + copts,
-        # No program loads these one by one, so this saves linking a shared library of each.
+        # No program loads these libraries one by one, so no shared library of each is linked.
         linkstatic = True,
         visibility = visibility,
         **kwargs

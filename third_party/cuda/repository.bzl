@@ -18,7 +18,7 @@ their hashes, and are not fetched again.
 
 _USUAL = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"]
 
-# The files that a usable toolkit must have.
+# The files that a toolkit must have.
 _NEEDED = [
     "bin/nvcc",
     "include/cuda_runtime_api.h",
@@ -120,7 +120,8 @@ def _pip_download(repository_ctx, wheels):
     return {line[:64]: line[66:] for line in sums.stdout.strip().split("\n")}
 
 def _take_from_cache(repository_ctx, sha256, output, url):
-    # Bazel first looks for the hash in its repository cache, and only then uses the address.
+    # Bazel first looks for the hash in its repository cache, and uses the address only if the hash
+    # is missing.
     return repository_ctx.download(
         url = url,
         output = output,
@@ -177,7 +178,7 @@ def _release(repository_ctx, root):
     return line[0].split("release ")[1].strip() if line else "unknown"
 
 def _rules():
-    # A label of the main repository has no repository name; with "@" it is valid in all
+    # A label of the main repository has no repository name. With "@", it is valid in all
     # repositories.
     label = str(Label("//third_party/cuda:rules.bzl"))
     return label if label.startswith("@") else "@" + label

@@ -19,20 +19,20 @@ CUDA_ONLY = select({
     "//conditions:default": ["//third_party/cuda:needs_config_cuda"],
 })
 
-# Only selected with the config, so that other builds do not fetch a toolkit.
+# Selected only with --config=cuda, so that other builds do not fetch a toolkit.
 _TOOLKIT = select({
     "//third_party/cuda:enabled": "@thriftps_cuda//:toolkit",
     "//conditions:default": "//third_party/cuda:no_toolkit",
 })
 
-# The compiler of nvcc's host code: with --config=hermetic that of the packages, otherwise nvcc's
-# choice.
+# The compiler for nvcc's host code. With --config=hermetic, it is that of the packages, otherwise
+# nvcc chooses.
 _HOST_COMPILER = select({
     "//third_party/hermetic:enabled": ["@thriftps_sysroot//:tools"],
     "//conditions:default": [],
 })
 
-# Machine code for these, and PTX of the last one for later generations.
+# The generations that get machine code. Later generations use the PTX of the last one.
 _GENERATIONS = select({
     "//third_party/cuda:all_generations": ["75", "80", "86", "89", "90", "100", "120"],
     "//conditions:default": ["90"],
@@ -59,7 +59,7 @@ _NVCC_OPTIONS = [
     "-O3",
     # a*b+c must have the same bits on every device, see runtime/device/backend.h.
     "-fmad=false",
-    # Source lines in compute-sanitizer and profiles.
+    # Gives source lines to compute-sanitizer and to profiles.
     "-lineinfo",
     "-Werror=all-warnings",
     "-Xptxas=-v",
@@ -71,7 +71,8 @@ def _gencode(generations):
     return flags + ["-gencode=arch=compute_{n},code=compute_{n}".format(n = generations[-1])]
 
 def _include_flags(compilation):
-    # For our headers, only quoted includes: our cuda/ must not hide libcu++'s <cuda/...>.
+    # Project headers are found only by quoted includes: the folder cuda/ must not hide libcu++'s
+    # <cuda/...>.
     flags = ["-Xcompiler=-iquote," + folder for folder in compilation.quote_includes.to_list()]
     for folder in compilation.includes.to_list() + compilation.system_includes.to_list():
         flags.append("-isystem=" + folder)
@@ -95,8 +96,9 @@ def _compile(ctx, source, compilation):
         outputs = [compiled, resources, ptx],
         arguments = [toolkit.root, compiled.path, resources.path, ptx.path] + flags +
                     ["-c", source.path],
-        # nvcc prints the report of ptxas on stderr; it is shown only after an error.
-        # nvcc names temporary files by its process number. Sandboxes share /tmp and these numbers.
+        # nvcc prints the report of ptxas on stderr, which is shown only after an error. nvcc names
+        # temporary files by its process number, but sandboxes share /tmp and have the same process
+        # numbers.
         command = "export TMPDIR=$(mktemp -d); trap 'rm -rf \"$TMPDIR\"' EXIT; " +
                   "root=$1 object=$2 report=$3 ptx=$4; shift 4; " +
                   "\"$root\"/bin/nvcc \"$@\" --keep --keep-dir \"$TMPDIR\" -o \"$object\" " +
@@ -189,7 +191,7 @@ def cuda_library(
         **kwargs
     )
 
-# For C code that calls CUDA: <cuda_runtime_api.h>, <cublas_v2.h>, <nccl.h>, and the runtime
+# For C code that calls CUDA: <cuda_runtime_api.h>, <cublas_v2.h> and <nccl.h>, and the runtime
 # library.
 CUDA_RUNTIME = select({
     "//third_party/cuda:enabled": ["@thriftps_cuda//:cudart"],

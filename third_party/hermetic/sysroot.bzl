@@ -10,7 +10,7 @@ programs (bin/) and a toolchain with their compiler. The packages are not instal
 _PROGRAMS = ["ar", "gcc", "gcov", "ld", "nm", "objcopy", "objdump", "pkgconf", "strip", "thrift"]
 
 def _run(repository_ctx, arguments):
-    # Not quiet: the operator should see the downloads.
+    # Not quiet, so that the operator sees the downloads.
     result = repository_ctx.execute(arguments, timeout = 3600, quiet = False)
     if result.return_code:
         fail("--config=hermetic: {} failed:\n{}".format(

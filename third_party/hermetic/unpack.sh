@@ -3,17 +3,18 @@
 #
 # usage: unpack.sh PACKAGES SYSROOT
 #
-# PACKAGES is a folder with NAME.deb. SYSROOT gets debian/, their files, and lib/, links to all
-# shared libraries but those of the C library: a program takes these from the machine, because they
-# must have the version of its dynamic loader.
+# PACKAGES is a folder with NAME.deb. In SYSROOT, the script creates debian/, which has the files of
+# the packages, and lib/, which has links to all shared libraries except for those of the C library.
+# A program takes the latter from the machine, because they must have the version of its dynamic
+# loader.
 
 set -eu
 
 packages=$1 sysroot=$2
 root=$sysroot/debian
-# Without documents, and data of programs that are not used.
+# Documents, and data of programs that are not used, are omitted.
 unused='./usr/share/doc ./usr/share/info ./usr/share/lintian ./usr/share/locale ./usr/share/man'
-# No package of the lock has libraries of this build elsewhere.
+# Other folders of the packages have no libraries for this build.
 folders='lib/x86_64-linux-gnu usr/lib usr/lib/x86_64-linux-gnu
   usr/lib/x86_64-linux-gnu/openblas-pthread'
 
@@ -25,7 +26,7 @@ for package in "$packages"/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --no-same-owner $exclude
 done
 
-# A link to / means the root of the machine; here it must mean that of the packages.
+# A link to / refers to the root of the machine, but must refer to the root of the packages.
 find "$root" -lname '/*' | while read -r link; do
   ln -s -f -n -r "$root$(readlink "$link")" "$link"
 done
