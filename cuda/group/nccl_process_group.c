@@ -25,6 +25,7 @@
 #include "runtime/trainer/group/join_wait.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 #define KEY_PREFIX "nccl_rank_"
 #define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000) /* the longest wait at the end */
@@ -421,14 +422,14 @@ nccl_group_new (const TpsProcessGroupOptions *options, GError **error)
   if (nccl == NULL)
     return NULL;
   self = make_group (options, nccl);
-  if (!join (self, options, error))
+  if (!join (self, options, error)
+      || !tps_thread_start (&self->thread, "tps-nccl", run_group, self, error))
     {
       tps_communicator_abort (&self->communicator);
       tps_communicator_clear (&self->communicator);
       free_group (self);
       return NULL;
     }
-  tps_sync_check (pthread_create (&self->thread, NULL, run_group, self));
   return &self->base;
 }
 

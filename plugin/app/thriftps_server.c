@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@
 #include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
@@ -289,12 +288,19 @@ clear (Program *program, GError **error)
   return is_kept;
 }
 
-/* The thread that ends the process if draining takes too long. */
+/* The thread that ends the process if the stop takes too long, for example because the last sync of
+ * the log waits for the disk. `data_folder` is only compared with NULL. */
 static void *
-end_anyway (void *unused)
+end_anyway (void *data_folder)
 {
   g_usleep (END_MS * 1000);
-  _exit (0);
+  if (data_folder == NULL)
+    _exit (0);
+  fprintf (stderr,
+           "thriftps_server: the stop took longer than %d ms; acknowledged changes with the "
+           "durability interval may be lost\n",
+           END_MS);
+  _exit (1);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -415,7 +421,6 @@ wait_for_signal (const Program *program)
   const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
   TpsMemoryTrimmer trimmer = tps_memory_trimmer (budgets);
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
-  pthread_t guard;
   guint8 byte = SIGHUP;
 
   while (byte == SIGHUP)
@@ -432,8 +437,9 @@ wait_for_signal (const Program *program)
     return FALSE;
   tps_service_manager_stop (program->manager);
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
-  if (pthread_create (&guard, NULL, end_anyway, NULL) == 0)
-    pthread_detach (guard);
+  /* Without the guard, a stop that does not end is left to the service manager. */
+  tps_thread_start_detached ("tps-guard", end_anyway,
+                             (gpointer) program->flags->plugin.durable.folder, NULL);
   return TRUE;
 }
 

@@ -3,13 +3,13 @@
 #include "plugin/client/connector.h"
 
 #include <arpa/inet.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 /* The happy path: tps_address_connect() starts, the socket becomes writable, and `done` receives
  * it.
@@ -177,10 +177,7 @@ static void
 attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
 {
   Attempt *attempt = g_new0 (Attempt, 1);
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  pthread_t thread;
-  gint rc;
+  GError *failure = NULL;
 
   tps_refcount_init (&attempt->refcount);
   tps_refcount_inc (&attempt->refcount);
@@ -190,22 +187,14 @@ attempt_on_thread (TpsConnector *connector, const TpsAddress *address)
   attempt->connector = connector;
   attempt->fd = -1;
   connector->attempt = attempt;
-  tps_sync_check (pthread_attr_init (&attributes));
-  tps_sync_check (pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED));
-  sigfillset (&all); /* signals are left to the threads of the program */
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  rc = pthread_create (&thread, &attributes, attempt_thread, attempt);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
-  pthread_attr_destroy (&attributes);
-  if (rc == 0)
+  if (tps_thread_start_detached ("tps-connect", attempt_thread, attempt, &failure))
     return;
   attempt_unref (attempt);
   connector->attempt = NULL;
   attempt_unref (attempt);
-  begin (connector, -1,
-         g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                      "cannot connect to %s: cannot start a thread for the name lookup: %s",
-                      connector->where, g_strerror (rc)));
+  failure->code = TPS_ERROR_CONNECTION_LOST;
+  g_prefix_error (&failure, "cannot connect to %s: ", connector->where);
+  begin (connector, -1, failure);
 }
 
 /* Returns TRUE if the address needs no name lookup, so that tps_address_connect() cannot block. */

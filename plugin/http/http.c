@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <glib-unix.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include "plugin/net/address.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
 
 #define MAX_HTTP_BYTES ((gsize) 64 << 20) /* of all connections and their replies */
@@ -206,7 +206,6 @@ run (void *data)
 {
   TpsHttp *http = data;
 
-  pthread_setname_np (pthread_self (), "tps-http");
   g_main_context_push_thread_default (http->context);
   begin_serving (http);
   while (!atomic_load (&http->stops))
@@ -418,28 +417,13 @@ check_endpoints (const TpsHttp *http, GError **error)
   return TRUE;
 }
 
-/* The thread must block all signals, so that the program's threads handle them. */
-static gboolean
-start_thread (TpsHttp *http, GError **error)
-{
-  sigset_t all, before;
-  gint rc;
-
-  sigfillset (&all);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  rc = pthread_create (&http->thread, NULL, run, http);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
-  http->has_thread = rc == 0;
-  if (!http->has_thread)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "cannot start a thread for HTTP: %s", g_strerror (rc));
-  return http->has_thread;
-}
-
 gboolean
 tps_http_start (TpsHttp *http, GError **error)
 {
-  if (!check_endpoints (http, error) || !start_thread (http, error))
+  if (!check_endpoints (http, error))
+    return FALSE;
+  http->has_thread = tps_thread_start (&http->thread, "tps-http", run, http, error);
+  if (!http->has_thread)
     return FALSE;
   for (const gchar *const *address = tps_http_get_addresses (http); *address != NULL; address++)
     tps_trace (&http_listening, tps_field_text ("address", *address));

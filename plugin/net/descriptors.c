@@ -7,12 +7,12 @@
 #include "plugin/net/descriptors.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16; not in older headers */
@@ -117,28 +117,15 @@ run (void *unused)
 }
 
 /* Starts the closing thread, if it is not running. Returns FALSE if the process cannot start a
- * thread. The thread blocks signals, which are left to the threads of the program. Must be called
- * with the lock held. */
+ * thread. Must be called with the lock held. */
 static gboolean
 ensure_thread (void)
 {
-  pthread_t thread;
-  sigset_t all, before;
-  gint rc;
-
   if (items != NULL)
     return TRUE;
   items = g_array_new (FALSE, FALSE, sizeof (Item));
-  sigfillset (&all);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  rc = pthread_create (&thread, NULL, run, NULL);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
-  if (rc == 0)
-    {
-      pthread_setname_np (thread, "tps-close");
-      pthread_detach (thread);
-      return TRUE;
-    }
+  if (tps_thread_start_detached ("tps-close", run, NULL, NULL))
+    return TRUE;
   g_clear_pointer (&items, g_array_unref);
   return FALSE;
 }

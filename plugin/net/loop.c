@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "runtime/machine/tuning.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 #define MAX_EVENTS 64
 #define MAX_WAIT_MS (60 * 1000)
@@ -388,7 +388,6 @@ run_loop (void *data)
 {
   TpsLoop *loop = data;
 
-  pthread_setname_np (pthread_self (), loop->name);
   current_loop = loop;
   while (!loop->stopping)
     run_turn (loop);
@@ -432,26 +431,6 @@ open_descriptors (TpsLoop *loop, GError **error)
   return FALSE;
 }
 
-/* Starts the thread of the loop. It blocks signals, which are left to the threads of the
- * program. */
-static gboolean
-start_thread (TpsLoop *loop, GError **error)
-{
-  sigset_t all;
-  sigset_t before;
-  gint rc;
-
-  sigfillset (&all);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  rc = pthread_create (&loop->thread, NULL, run_loop, loop);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
-  if (rc == 0)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "loop \"%s\" cannot start its thread: %s", loop->name, g_strerror (rc));
-  return FALSE;
-}
-
 static void
 choose_spinning (void)
 {
@@ -474,7 +453,8 @@ tps_loop_new (const gchar *name, GError **error)
   tps_post_queue_init (&loop->posts);
   tps_spin_init (&loop->spin, spin_budget_ns);
   loop->slot = tps_spinners_take_slot (spinners);
-  if (open_descriptors (loop, error) && start_thread (loop, error))
+  if (open_descriptors (loop, error)
+      && tps_thread_start (&loop->thread, loop->name, run_loop, loop, error))
     return loop;
   release (loop);
   return NULL;

@@ -2,10 +2,10 @@
 
 #include "runtime/base/trace.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/trace_levels.h"
 #include "runtime/base/trace_sinks.h"
 
@@ -267,24 +267,11 @@ run_writer (void *unused)
 }
 
 /* Starts the writer thread if there is none. Returns FALSE if this fails. The thread lives as long
- * as the process. It blocks all signals, so that threads of the program handle them. The queue's
- * lock is held. */
+ * as the process. The queue's lock is held. */
 static gboolean
 ensure_writer (void)
 {
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  pthread_t thread;
-
-  if (has_writer)
-    return TRUE;
-  sigfillset (&all);
-  pthread_attr_init (&attributes);
-  pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_sigmask (SIG_SETMASK, &all, &before);
-  has_writer = pthread_create (&thread, &attributes, run_writer, NULL) == 0;
-  pthread_sigmask (SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy (&attributes);
+  has_writer = has_writer || tps_thread_start_detached ("tps-trace", run_writer, NULL, NULL);
   return has_writer;
 }
 

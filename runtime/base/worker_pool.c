@@ -12,11 +12,11 @@
 
 #include "runtime/base/worker_pool.h"
 
-#include <signal.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/job_rings.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/worker_pool_private.h"
 
 static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
@@ -144,33 +144,13 @@ run_timers (void *user_data)
 }
 
 static gboolean
-start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool, GError **error)
-{
-  g_autofree gchar *name = g_strndup (pool->name, 15);
-  gint rc = pthread_create (thread, NULL, run, pool);
-
-  if (rc == 0)
-    pthread_setname_np (*thread, name);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "cannot start a thread for \"%s\": %s", name, g_strerror (rc));
-  return rc == 0;
-}
-
-/* Starts the timer thread and the workers. They block all signals, because the host program handles
- * signals on threads of its own. */
-static gboolean
 start_threads (TpsWorkerPool *pool, GError **error)
 {
-  sigset_t all, before;
-
-  sigfillset (&all);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  pool->has_timer_thread = start_thread (&pool->timer_thread, run_timers, pool, error);
+  pool->has_timer_thread = tps_thread_start (&pool->timer_thread, pool->name, run_timers, pool,
+                                             error);
   while (pool->has_timer_thread && pool->n_started < pool->n_parallel
-         && start_thread (&pool->threads[pool->n_started], run_worker, pool, error))
+         && tps_thread_start (&pool->threads[pool->n_started], pool->name, run_worker, pool, error))
     pool->n_started++;
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
   return pool->n_started == pool->n_parallel;
 }
 
@@ -204,10 +184,11 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
 TpsWorkerPool *
 tps_worker_pool_new (const gchar *name, guint n_threads)
 {
-  TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, NULL);
+  g_autoptr (GError) error = NULL;
+  TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, &error);
 
   if (pool == NULL)
-    g_error ("the system cannot start a thread for \"%s\"", name);
+    g_error ("%s", error->message);
   return pool;
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/server/durable/durable_private.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
 
 static TpsTraceEvent log_torn = TPS_TRACE_EVENT ("log_torn", TPS_TRACE_WARNING);
@@ -196,10 +197,8 @@ tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError
   durable->recovery.started_ns = tps_clock_now_ns ();
   tps_durable_numbers_init (&durable->numbers, targets->counters, &durable->snapshot);
   durable->collector = tps_counters_add_collector (targets->counters, collect, durable);
-  durable->has_thread = pthread_create (&durable->thread, NULL, recover, durable) == 0;
-  if (!durable->has_thread)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                         "cannot start a thread for the recovery");
+  durable->has_thread = tps_thread_start (&durable->thread, "tps-recovery", recover, durable,
+                                          error);
   return durable->has_thread;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
+#include "runtime/base/thread.h"
 #include "runtime/server/log/log_private.h"
 #include "runtime/server/log/log_scan.h"
 
@@ -137,7 +138,13 @@ tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options, Tp
   if (log == NULL)
     return NULL;
   for (log->n_threads = 0; log->n_threads < TPS_LOG_MAX_THREADS; log->n_threads++)
-    tps_sync_check (pthread_create (&log->threads[log->n_threads], NULL, run_thread, &log->writer));
+    if (!tps_thread_start (&log->threads[log->n_threads], "tps-log", run_thread, &log->writer,
+                           error))
+      {
+        g_prefix_error (error, "log: ");
+        tps_log_close (log, NULL);
+        return NULL;
+      }
   return log;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 #define N_THREADS 2 /* concurrent reads */
 #define N_BLOCKS TPS_READ_AHEAD_BLOCKS
@@ -99,7 +100,7 @@ tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error)
 {
   TpsReadAhead *ahead = g_new0 (TpsReadAhead, 1);
   gint64 n_bytes = (gint64) TPS_READ_AHEAD_BYTES;
-  int rc = 0;
+  GError *failure = NULL;
 
   ahead->file = file;
   ahead->begin = ahead->position = begin;
@@ -107,17 +108,18 @@ tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error)
   ahead->n_blocks = (end - begin + n_bytes - 1) / n_bytes;
   tps_mutex_init (&ahead->lock);
   tps_cond_init (&ahead->changed);
-  while (rc == 0 && ahead->n_threads < N_THREADS)
+  while (ahead->n_threads < N_THREADS
+         && tps_thread_start (&ahead->threads[ahead->n_threads], "tps-read", read_all, ahead,
+                              &failure))
+    ahead->n_threads++;
+  if (ahead->n_threads == 0)
     {
-      rc = pthread_create (&ahead->threads[ahead->n_threads], NULL, read_all, ahead);
-      ahead->n_threads += rc == 0 ? 1 : 0;
+      g_propagate_error (error, failure);
+      tps_read_ahead_free (ahead);
+      return NULL;
     }
-  if (ahead->n_threads > 0)
-    return ahead;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "cannot start a thread to read files: %s", g_strerror (rc));
-  tps_read_ahead_free (ahead);
-  return NULL;
+  g_clear_error (&failure); /* one thread suffices */
+  return ahead;
 }
 
 void

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 /* Linux 5.14 and later have this advice, but the headers may be older. */
 #ifndef MADV_POPULATE_WRITE
@@ -53,8 +54,8 @@ tps_populate_begin (gpointer memory, gsize n_bytes)
   populate->begin = (guint8 *) memory + before;
   populate->n_parts = (n_bytes - before) / PART_BYTES;
   while (populate->n_threads < N_THREADS
-         && pthread_create (&populate->threads[populate->n_threads], NULL, populate_parts, populate)
-                == 0)
+         && tps_thread_start (&populate->threads[populate->n_threads], "tps-populate",
+                              populate_parts, populate, NULL))
     populate->n_threads++;
   if (populate->n_threads > 0)
     return populate;

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 
 #define MAX_THREADS 4
 
@@ -78,22 +79,23 @@ tps_write_behind_new (TpsDiskFile *file, GError **error)
 {
   TpsWriteBehind *behind = g_new0 (TpsWriteBehind, 1);
   guint n_threads = CLAMP (file->disk->n_writers, 1, MAX_THREADS);
-  int rc = 0;
+  GError *failure = NULL;
 
   behind->file = file;
   tps_mutex_init (&behind->lock);
   tps_cond_init (&behind->changed);
-  while (rc == 0 && behind->n_threads < n_threads)
+  while (behind->n_threads < n_threads
+         && tps_thread_start (&behind->threads[behind->n_threads], "tps-write", write_all, behind,
+                              &failure))
+    behind->n_threads++;
+  if (behind->n_threads == 0)
     {
-      rc = pthread_create (&behind->threads[behind->n_threads], NULL, write_all, behind);
-      behind->n_threads += rc == 0 ? 1 : 0;
+      g_propagate_error (error, failure);
+      tps_write_behind_free (behind);
+      return NULL;
     }
-  if (behind->n_threads > 0)
-    return behind;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "cannot start a thread to write files: %s", g_strerror (rc));
-  tps_write_behind_free (behind);
-  return NULL;
+  g_clear_error (&failure); /* one thread suffices */
+  return behind;
 }
 
 void

@@ -17,6 +17,7 @@
 #include "runtime/trainer/pass/pass_plan.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
 
 static TpsTraceEvent pass_ended = TPS_TRACE_EVENT ("pass_ended", TPS_TRACE_INFO);
@@ -102,7 +103,6 @@ run_pass (gpointer user_data)
   TpsPass *pass;
   gboolean ok;
 
-  pthread_setname_np (pthread_self (), "tps-trainer");
   tps_mutex_lock (&trainer->lock);
   pass = trainer->pass;
   tps_mutex_unlock (&trainer->lock);
@@ -140,8 +140,8 @@ set_running (TpsTrainer *trainer, TpsPass *pass)
 static gboolean
 start (TpsTrainer *trainer, TpsPass *pass, GError **error)
 {
+  GError *failure = NULL;
   TpsPass *previous;
-  gint rc;
 
   join_thread (trainer);
   tps_metrics_clear (trainer->metrics);
@@ -151,15 +151,14 @@ start (TpsTrainer *trainer, TpsPass *pass, GError **error)
   tps_mutex_unlock (&trainer->lock);
   tps_pass_free (previous);
 
-  rc = pthread_create (&trainer->thread, NULL, run_pass, trainer);
-  trainer->has_thread = rc == 0;
-  if (rc == 0)
+  trainer->has_thread = tps_thread_start (&trainer->thread, "tps-trainer", run_pass, trainer,
+                                          &failure);
+  if (trainer->has_thread)
     return TRUE;
+  g_prefix_error (&failure, "pass %s: ", trainer->pass_name);
   tps_mutex_lock (&trainer->lock);
   trainer->state = TPS_TRAIN_FAILED;
-  trainer->error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                                "cannot start a thread for pass %s: %s", trainer->pass_name,
-                                g_strerror (rc));
+  trainer->error = failure;
   g_propagate_error (error, g_error_copy (trainer->error));
   tps_mutex_unlock (&trainer->lock);
   return FALSE;

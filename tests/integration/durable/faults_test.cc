@@ -191,6 +191,24 @@ TEST_F (Faults, ADiskFailsAtTheEnd)
                                   "those up to LSN 0 are known to be on the disk: log: "));
 }
 
+/* The disk does not end the last sync before the server must end. The changes in it have been
+ * acknowledged, and may be lost. */
+TEST_F (Faults, ADiskHangsAtTheEnd)
+{
+  DataServer server (new_folder (), { "--enable-faults", "--fault=sync:delay=60000,after=1,on=.log",
+                                      "--services=EmbeddingTable", "--durability=interval:60000" });
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  {
+    RawClient connection (server.address ());
+    create_counts (connection, 4);
+    EXPECT_EQ (count (connection, { 1 }), 0);
+  }
+  EXPECT_EQ (server.stop (), 1);
+  EXPECT_THAT (server.process ().ReadErrors (),
+               HasSubstr ("thriftps_server: the stop took longer than 4700 ms"));
+}
+
 /* Only reads of the file may fail, and only while the file is unreadable. */
 TEST_F (Faults, AFileCannotBeRead)
 {

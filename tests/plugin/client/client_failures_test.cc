@@ -80,7 +80,7 @@ TEST_F (ClientFailures, AnswerUnderAnotherNameIsALostConnection)
 
 TEST_F (ClientFailures, CallFromThePeerIsALostConnection)
 {
-  expect_lost (message (1, "square", 2, ""), "a call where an answer");
+  expect_lost (message (1, "square", 2, ""), "sent a call, expected a reply");
 }
 
 TEST_F (ClientFailures, AnswerBeyondTheLimitIsALostConnection)

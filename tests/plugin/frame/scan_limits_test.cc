@@ -124,7 +124,7 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
                   + varint (100000) + Bytes (100000, '\0') + STOP;
 
   options.max_head_bytes = 800008;
-  EXPECT_THAT (scan_bytes (message, options).error, HasSubstr ("beyond the limit of 800008 bytes"));
+  EXPECT_THAT (scan_bytes (message, options).error, HasSubstr ("exceeds the limit of 800008 bytes"));
   EXPECT_EQ (scan_bytes (message, options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
   options.max_head_bytes = 800009;
   EXPECT_EQ (scan_bytes (message, options).error, "");
