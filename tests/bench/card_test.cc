@@ -66,7 +66,7 @@ protected:
   GError *error_ = nullptr;
 };
 
-TEST_F (Card, SaysWhoItIs)
+TEST_F (Card, NamesItsRole)
 {
   g_autoptr (TpsCard) card = Receive ("trainer1", {});
 
@@ -139,7 +139,7 @@ TEST_F (Card, AnotherVersionIsNamedAlone)
   EXPECT_EQ (text.find ("--reduce"), std::string::npos) << text;
 }
 
-TEST_F (Card, BytesWithoutSenseAreACardThatDoesNotFit)
+TEST_F (Card, MalformedBytesAreACardThatDoesNotFit)
 {
   for (std::string text : { "", "\n\n", "nothing", "====", "\\x00\xff\xfe=", "--=\n--\n=" })
     {

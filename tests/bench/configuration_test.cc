@@ -40,7 +40,7 @@ TEST (Configuration, AFileThatIsNotThereIsNamed)
   EXPECT_NE (std::string (error->message).find ("/nonexistent.json"), std::string::npos);
 }
 
-TEST (Configuration, AWrongShapeSaysTheRightOne)
+TEST (Configuration, AWrongStructureIsRefusedWithTheExpectedOne)
 {
   g_auto (TpsBenchConfiguration) data = {};
   g_autoptr (GError) error = nullptr;

@@ -103,7 +103,7 @@ TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
 
 // A task without an expected time reports its progress. The progress also predicts the time of
 // later rounds.
-TEST_F (Engine, ATaskThatSaysHowFarItIsForetellsTheRest)
+TEST_F (Engine, ProgressOfATaskPredictsTheRemainingTime)
 {
   TpsTask task = {};
   task.title = "a";
@@ -120,7 +120,7 @@ TEST_F (Engine, ATaskThatSaysHowFarItIsForetellsTheRest)
   EXPECT_EQ (testing::internal::GetCapturedStderr (), "warm-up: a, step 1 of 2; about 0 s left\n");
 }
 
-TEST_F (Engine, ItShowsWhatIsDoneBeforeTheFirstTask)
+TEST_F (Engine, ItShowsThePhaseBeforeTheFirstTask)
 {
   tps_engine_set_phase (engine_, "the roles start");
   testing::internal::CaptureStderr ();
@@ -137,7 +137,7 @@ TEST (TaskTime, IsTheMeanOfItsRuns)
   EXPECT_DOUBLE_EQ (tps_task_time_estimate (&time, TRUE, 100), 3);
 }
 
-TEST (TaskTime, IsWhatIsExpectedAtThePaceOfTheOthers)
+TEST (TaskTime, IsTheExpectedTimeAtThePaceOfTheOthers)
 {
   TpsTaskTime times[2] = {};
 
@@ -151,7 +151,7 @@ TEST (TaskTime, IsWhatIsExpectedAtThePaceOfTheOthers)
   EXPECT_DOUBLE_EQ (tps_task_time_estimate (&times[1], TRUE, 3), 30);
 }
 
-TEST (TaskTime, IsThatOfTheWarmUpWhereNothingElseIsKnown)
+TEST (TaskTime, IsTheTimeOfTheWarmUpIfNothingElseIsKnown)
 {
   TpsTaskTime time = {};
 

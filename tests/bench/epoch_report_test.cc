@@ -93,7 +93,7 @@ TEST_F (EpochReport, RatesAreAllSamplesOverAllTime)
   EXPECT_THAT (text, HasSubstr (" 450 ")) << "and 200 in 1 s";
 }
 
-TEST_F (EpochReport, NothingMeasuredIsNothingReported)
+TEST_F (EpochReport, NoRowsAreReportedWithoutMeasurements)
 {
   EXPECT_THAT (take (tps_epoch_report_format_original (results)), Not (HasSubstr ("All")));
   EXPECT_THAT (take (tps_epoch_report_format_rates (results)), Not (HasSubstr ("All")));

@@ -64,7 +64,7 @@ protected:
   TpsBenchOutput output_ = {};
 };
 
-TEST_F (Figures, OursHaveTheirNamesAndPeersTheRows)
+TEST_F (Figures, OurFiguresAreNamedByRowAndSystemAndPeersByRow)
 {
   EXPECT_EQ (Names (output_.ours), "row on fast;row on slow;row on fast time;alone on fast;");
   ASSERT_EQ (output_.peers->len, 1u);

@@ -93,7 +93,7 @@ TEST_F (Hardware, IsListedWithItsTopology)
       "not said\n");
 }
 
-TEST (CudaVersion, IsFoundInWhatNvidiaSmiSays)
+TEST (CudaVersion, IsFoundInTheOutputOfNvidiaSmi)
 {
   g_autofree gchar *found = tps_hardware_find_cuda_version (
       "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4     |\n");

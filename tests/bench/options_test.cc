@@ -124,7 +124,7 @@ TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
   EXPECT_EQ (options_.world.rpc_timeout, 7);
 }
 
-TEST_F (Options, RefuseWhatCannotWorkAndSayWhy)
+TEST_F (Options, RefuseZeroServersForATrainerThatNeedsThem)
 {
   ExpectBad ({ "--nserver=0" }, "sends gradients to servers");
 }
@@ -144,7 +144,7 @@ TEST_F (Options, RefuseUnknownWords)
 {
   ExpectBad ({ "--transport=pigeon" }, "expected unix or tcp");
 }
-TEST_F (Options, RefuseCudaTrainersWithTheReasonWhyThereIsNoDevice)
+TEST_F (Options, RefuseCudaTrainersWithTheReasonForTheMissingDevice)
 {
   ExpectBad ({ "--ncudatrainer=1" },
              "--ncudatrainer=1: no CUDA device; use --ntrainer (cuda: none: turned off)");
@@ -177,7 +177,7 @@ TEST_F (Options, RolesOfOneKindReplaceTheDefaultOnesOfTheOther)
   EXPECT_EQ (options_.ntrainer, 0);
   EXPECT_EQ (options_.nserver, 0);
 }
-TEST_F (Options, ServersOfTheirOwnKindWhereTrainersHaveTheirOwn)
+TEST_F (Options, EachServerNeedsEquallyManyTrainersOfItsKind)
 {
   ExpectBad ({ "--ntrainer=1", "--ncudatrainer=3", "--nserver=1", "--ncudaserver=1",
                "--partition=trainers", "--rank=6" },
@@ -203,7 +203,7 @@ TEST_F (Options, TheLocalRankIsTheLaunchersOrTheRank)
   EXPECT_EQ (Parse ({ "--rank=3" }), TPS_BENCH_RUN);
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 3u);
 }
-TEST_F (Options, RefuseCudaServersWithTheReasonWhyThereIsNoDevice)
+TEST_F (Options, RefuseCudaServersWithTheReasonForTheMissingDevice)
 {
   ExpectBad ({ "--ncudaserver=2" },
              "--ncudaserver=2: no CUDA device; use --nserver (cuda: none: turned off)");
@@ -252,7 +252,7 @@ TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
   EXPECT_EQ (options_.world.rank, -1);
 }
 
-TEST_F (Options, SayThatAPortOfTheEnvironmentIsNone)
+TEST_F (Options, RefuseABadPortOfTheEnvironment)
 {
   setenv ("RANK", "1", 1);
   setenv ("WORLD_SIZE", "4", 1);
@@ -269,7 +269,7 @@ TEST_F (Options, FlagsWinOverTheEnvironment)
   EXPECT_STREQ (options_.world.master_addr, "here");
 }
 
-TEST_F (Options, SayWhatIsWrongWithTheEnvironment)
+TEST_F (Options, NameTheBadVariableOfTheEnvironment)
 {
   setenv ("RANK", "first", 1);
   setenv ("WORLD_SIZE", "4", 1);
@@ -302,7 +302,7 @@ TEST_F (Names, OfTheDefaultsAreKnown)
   EXPECT_EQ (Check ("--seed=1"), "");
 }
 
-TEST_F (Names, ThatNobodyKnowsAreRefusedWithTheFlagAndWhatThereIs)
+TEST_F (Names, ThatAreUnknownAreRefusedWithTheFlagAndTheKnownNames)
 {
   const struct
   {

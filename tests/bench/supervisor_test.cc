@@ -66,7 +66,7 @@ protected:
   TpsSupervisor *supervisor_;
 };
 
-TEST_F (Supervisor, NamesWhoEndedAndHow)
+TEST_F (Supervisor, NamesTheFailedChildAndItsStatus)
 {
   WaitForEnd (Start ("trainer0", "exit 7"));
   EXPECT_NE (FirstFailure ().find ("trainer0"), std::string::npos);
@@ -79,7 +79,7 @@ TEST_F (Supervisor, NamesTheSignal)
   EXPECT_NE (FirstFailure ().find ("signal 9"), std::string::npos);
 }
 
-TEST_F (Supervisor, StopEndsChildrenThatListen)
+TEST_F (Supervisor, StopEndsChildrenThatHandleSigterm)
 {
   gint out = Start ("polite", "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
   char c;
@@ -88,7 +88,7 @@ TEST_F (Supervisor, StopEndsChildrenThatListen)
   close (out);
 }
 
-TEST_F (Supervisor, StopKillsChildrenThatDoNotListen)
+TEST_F (Supervisor, StopKillsChildrenThatIgnoreSigterm)
 {
   gint out = Start ("deaf", "trap '' TERM; echo up; while :; do sleep 0.01; done");
   char c;
@@ -110,7 +110,7 @@ TEST_F (Supervisor, AProgramThatIsNotThereIsNamedAtOnce)
   EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr));
 }
 
-TEST_F (Supervisor, PatienceSeesAnEndThatIsOnItsWay)
+TEST_F (Supervisor, APatientCheckWaitsForAnExitInProgress)
 {
   WaitForEnd (Start ("trainer1", "kill -KILL $$"));
   GError *error = nullptr;
@@ -119,7 +119,7 @@ TEST_F (Supervisor, PatienceSeesAnEndThatIsOnItsWay)
   g_error_free (error);
 }
 
-TEST_F (Supervisor, PatienceEnds)
+TEST_F (Supervisor, APatientCheckEndsAtItsTimeout)
 {
   Start ("idle", "while :; do sleep 0.01; done");
   EXPECT_TRUE (tps_supervisor_check_patiently (supervisor_, 1, nullptr));

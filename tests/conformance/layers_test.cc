@@ -159,7 +159,7 @@ TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedAsATree)
       }
 }
 
-TEST_P (Layers, ReluKeepsWhatIsPositiveAndNotANumber)
+TEST_P (Layers, ReluKeepsPositiveNumbersAndNaNs)
 {
   for (size_t n : { 8, 7 })
     {

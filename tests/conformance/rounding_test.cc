@@ -128,7 +128,7 @@ TEST_P (Rounding, HasTheBitsOfTheReference)
           }
 }
 
-TEST_P (Rounding, ToNearestIsThatOfCasts)
+TEST_P (Rounding, ToNearestMatchesCasts)
 {
   for (TpsDType dtype : half_types)
     {

@@ -39,7 +39,7 @@ make_device (gint ordinal)
 
 /* This must be the first test, because the others start devices. CUDA would create a context on the
  * current device. */
-TEST (BeforeAnyDevice, LookingWhereMemoryLiesStartsNone)
+TEST (BeforeAnyDevice, AQueryOfAMemoryPlaceStartsNoDevice)
 {
   float value = 0;
 
@@ -113,7 +113,7 @@ TEST_F (Device, ARefusedCallMakesTheStreamBadAndNoOther)
   device->ops->stream_free (other);
 }
 
-TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
+TEST_F (Device, APermanentErrorLosesTheDeviceForEveryStreamAndForMemory)
 {
   TpsStream *other = device->ops->stream_new (device, &error);
 
@@ -176,7 +176,7 @@ TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
   EXPECT_THAT (failure_of (stream), HasSubstr ("coalesce_rows"));
 }
 
-TEST_F (Device, AnEventCarriesTheFailureOfItsStreamToWhoWaits)
+TEST_F (Device, AnEventPassesTheFailureOfItsStreamToItsWaiters)
 {
   TpsStream *other = device->ops->stream_new (device, &error);
   TpsEvent *event = device->ops->event_new (device, &error);
@@ -268,7 +268,7 @@ TEST_F (Device, ThePoolKeepsAPartOfTheMemoryAndMakesNoStreamWait)
   EXPECT_EQ (fake_cuda_get_pool_attribute (cudaMemPoolReuseAllowInternalDependencies), 0u);
 }
 
-TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
+TEST_F (Device, AFailedFreeFailsNoLaterOperation)
 {
   gint64 ids[3] = { 5, 5, 1 }, unique[3];
   float rows[3] = { 1, 2, 3 }, sums[3];
@@ -403,7 +403,7 @@ TEST_F (Device, OnlyDevicesInUseHaveAContext)
   EXPECT_FALSE (fake_cuda_has_context (5));
 }
 
-TEST_F (Device, LookingWhereMemoryLiesStartsNoOtherDevice)
+TEST_F (Device, AQueryOfAMemoryPlaceStartsNoOtherDevice)
 {
   float value = 0;
 
@@ -513,7 +513,7 @@ TEST_F (Device, DevicesAreToldApart)
   EXPECT_NE (memcmp (first, second, sizeof first), 0);
 }
 
-TEST (Failure, WhatRefusesACallPassesAndWhatIsUnknownStays)
+TEST (Failure, IsTransientForRefusedCallsAndPermanentForUnknownErrors)
 {
   for (cudaError_t code : { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorInvalidValue,
                             cudaErrorNotReady, cudaErrorLaunchOutOfResources })
@@ -551,7 +551,7 @@ TEST (Geometry, MoreThanAGridHoldsIsRefusedAndNothingOverflows)
   EXPECT_FALSE (tps_cuda_geometry_blocks (G_MAXSIZE, 1024, &blocks));
 }
 
-TEST (Geometry, BitsOfIdsTellThemAndNoneApart)
+TEST (Geometry, BitsOfIdsDistinguishAllIdsAndMinusOne)
 {
   for (gint64 n : { gint64 { 1 }, gint64 { 2 }, gint64 { 3 }, gint64 { 4 }, gint64 { 255 },
                     gint64 { 256 }, gint64 { 1 } << 31, G_MAXINT64 })
@@ -586,7 +586,7 @@ TEST (Search, EnvironmentsComeBeforeTheSystemsFolders)
   EXPECT_STREQ (fewer[0], "/usr/local/cuda/lib64");
 }
 
-TEST (Search, WhatIsNowhereIsNamedWithItsPlaces)
+TEST (Search, AMissingLibraryIsNamedWithTheSearchedPlaces)
 {
   GError *error = nullptr;
 

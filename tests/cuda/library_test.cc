@@ -10,7 +10,7 @@
 
 namespace {
 
-TEST (Library, ItIsOfThisVersionAndSaysThatThereIsNoGpu)
+TEST (Library, ItHasThisVersionAndReportsAMissingGpu)
 {
   EXPECT_THAT (tps_device_list_summary (),
                testing::StartsWith ("cuda: none: a driver, but no GPU: "));

@@ -84,7 +84,7 @@ from_environment (const char *name, unsigned otherwise)
 
 /* ---- the format ------------------------------------------------------------------------------ */
 
-TEST (HistoryFormat, refusesWhatIsNoHistory)
+TEST (HistoryFormat, refusesInvalidHistories)
 {
   EXPECT_THAT (refusal ("push 2 1 0\n"), HasSubstr ("line 4: client 2 is not below 2"));
   EXPECT_THAT (refusal ("push 0 2 0\n"), HasSubstr ("sends push 2 after 0 were acknowledged"));
@@ -127,7 +127,7 @@ TEST (HistoryCheck, acceptsAPushWithoutAnAnswerThereOrNot)
   EXPECT_EQ (verdict ("push 0 1 2\nunknown 0 1\nread 5 2\nvalues 5 1 0\n"), "");
 }
 
-TEST (HistoryCheck, acceptsThatACrashLosesWhatWasSeenButNotAcknowledged)
+TEST (HistoryCheck, acceptsACrashThatLosesAPushWhichWasReadButNotAcknowledged)
 {
   EXPECT_EQ (verdict ("push 0 1 2\nread 5 2\nvalues 5 1 0\nunknown 0 1\ncrash\nrestart\n"
                       "read 5 2\nvalues 5 0 0\npush 0 1 2\nack 0 1\nread 5 2\nvalues 5 1 0\n"),
@@ -192,7 +192,7 @@ TEST (HistoryCheck, findsAnOrderThatDiffersBetweenRows)
                HasSubstr ("order: reads and times contradict each other"));
 }
 
-TEST (HistoryCheck, findsAPushThatACrashToreApart)
+TEST (HistoryCheck, findsATornPush)
 {
   EXPECT_THAT (
       verdict ("push 0 1 0 1\nunknown 0 1\ncrash\nrestart\nread 5 0 1\nvalues 5 1 0 0 0\n"),

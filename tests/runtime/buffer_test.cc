@@ -74,7 +74,7 @@ TEST (Buffer, ForeignMemoryIsGivenBackOnceWhenTheLastReferenceGoes)
   EXPECT_EQ (n_freed, 1);
 }
 
-TEST (Buffer, CopiesWhatItIsGivenWhateverItsSize)
+TEST (Buffer, CopiesBytesOfAnySize)
 {
   std::mt19937 random (7);
   for (gsize size : { 0, 1, 63, 64, 65, 128, 129, 2048, 2049, 4095, 4096, 4097, 100000 })
@@ -125,7 +125,7 @@ TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
     thread.join ();
 }
 
-TEST (BufferPool, ReusesWhatCameBack)
+TEST (BufferPool, ReusesReleasedBuffers)
 {
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
   TpsBuffer *first = tps_buffer_pool_try_get (pool, 100000);
@@ -160,7 +160,7 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
     }
 }
 
-TEST (BufferPool, RefusesWhatItsLimitDoesNotAllowAndRecovers)
+TEST (BufferPool, RefusesBuffersBeyondItsLimitAndRecovers)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 100000);
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
@@ -195,7 +195,7 @@ protected:
   TpsBufferPool *pool = tps_buffer_pool_new (pending, kept, 1 << 20);
 };
 
-TEST_F (BudgetedPool, ChargesWhatIsOutAndWhatIsKept)
+TEST_F (BudgetedPool, ChargesBuffersInUseAndKeptBuffers)
 {
   TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 32 << 10);
 
@@ -238,7 +238,7 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
     }
 }
 
-TEST_F (BudgetedPool, SaysWhichBudgetIsFull)
+TEST_F (BudgetedPool, NamesTheFullBudget)
 {
   g_autoptr (GError) error = nullptr;
 
@@ -298,7 +298,7 @@ TEST (BufferPool, BuffersOutliveTheCallersReference)
 
 // Keeps and releases buffers of random sizes in random order. No buffer may overlap another, and
 // the count must be right at the end.
-TEST (BufferPool, KeepsItsBooksUnderRandomUse)
+TEST (BufferPool, CountsItsBytesUnderRandomUse)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 8 << 20);
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 1 << 20);
@@ -453,7 +453,7 @@ TEST (BufferPoolWithSource, AsksForNothingNewInTheSteadyState)
   EXPECT_EQ (source.n_out, 5);
 }
 
-TEST (BufferPoolWithSource, TakesWhatGoesBeyondWhatItKeepsFromTheHeap)
+TEST (BufferPoolWithSource, TakesBuffersBeyondItsKeptMemoryFromTheHeap)
 {
   Source source;
   g_autoptr (TpsBufferPool) pool = source.new_pool (0, 4 * MIN_BYTES);
@@ -511,7 +511,7 @@ TEST (BufferPoolWithSource, KeepsItsLimit)
   tps_buffer_unref (buffer);
 }
 
-TEST (BufferPoolWithSource, GivesBackWhatItHasWithTheLastReference)
+TEST (BufferPoolWithSource, ReleasesItsMemoryWithTheLastReference)
 {
   Source source;
   TpsBufferPool *pool = source.new_pool (0, 1 << 20);

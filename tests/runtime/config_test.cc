@@ -56,7 +56,7 @@ TEST_F (Config, ReadsEveryKind)
   EXPECT_STREQ (s, "text");
 }
 
-TEST_F (Config, NamesWhatIsMissingOfTheWrongTypeOrOutOfRange)
+TEST_F (Config, NamesMissingValuesWrongTypesAndValuesOutOfRange)
 {
   const struct
   {

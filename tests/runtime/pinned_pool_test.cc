@@ -34,7 +34,7 @@ protected:
 };
 
 /* The fake device ends the process if an operation uses host memory that is not page-locked. */
-TEST_F (PinnedPool, LargeBuffersAreWhatTheDeviceWorksOn)
+TEST_F (PinnedPool, LargeBuffersArePageLocked)
 {
   g_autoptr (TpsBuffer) buffer = Get (device_, TPS_PINNED_MIN_BYTES);
   gfloat *values = (gfloat *) (gpointer) tps_buffer_get_data (buffer);

@@ -50,7 +50,7 @@ TEST (Shape, WithoutDimensionsIsOneElementAndWithAZeroNone)
   EXPECT_EQ (tps_shape_n_bytes (&shape), 0u);
 }
 
-TEST (Shape, RefusesWhatIsNoShape)
+TEST (Shape, RefusesInvalidShapes)
 {
   EXPECT_EQ (shape_error (0, { 1 }), "gradient: unknown dtype 0");
   EXPECT_EQ (shape_error (-3, { 1 }), "gradient: unknown dtype -3");
@@ -130,7 +130,7 @@ TEST (Tensor, OwnersShareElementsAndTheLastOneFreesThem)
   EXPECT_TRUE (is_freed);
 }
 
-TEST (Tensor, MovingReleasesWhatWasThere)
+TEST (Tensor, MovingReleasesTheOldElements)
 {
   gboolean is_freed = FALSE;
   float memory[1];
@@ -161,7 +161,7 @@ TEST (Tensor, ACopyIsIndependent)
   EXPECT_EQ (tps_tensor_view (&copy).data, tps_tensor_data (&copy));
 }
 
-TEST (Tensor, OfNoElementsIsATensorAllTheSame)
+TEST (Tensor, WithoutElementsIsStillATensor)
 {
   TpsTensorView nothing = { { TPS_DTYPE_FLOAT32, 1, { 0 } }, nullptr };
   g_auto (TpsTensor) tensor = {};

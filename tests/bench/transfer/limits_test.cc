@@ -31,7 +31,7 @@ TEST (RawSharedMemory, BothEndsSeeBothHalves)
   close (fds[1]);
 }
 
-TEST (RawSharedMemory, NothingOfferedIsNothingAccepted)
+TEST (RawSharedMemory, AcceptFailsWithoutADescriptor)
 {
   gint fds[2];
   TpsTransferSharedMemory there = {};

@@ -104,7 +104,7 @@ TEST_F (TransferPlan, FullHasTheLargestRowsAndManyConnections)
   EXPECT_EQ (options_.idle, MIN (10000, tps_transfer_options_get_max_idle ()));
 }
 
-TEST_F (TransferPlan, OneRowIsWhatItWasAskedToBe)
+TEST_F (TransferPlan, OneRowHasTheValuesOfItsFlags)
 {
   ASSERT_TRUE (
       Parse ({ "--op=pull", "--bytes=65536", "--connections=3", "--in_flight=2", "--calls=7" }));
@@ -154,7 +154,7 @@ TEST_F (TransferPlan, EveryTransportHasItsLimit)
                                          "thriftps shm", "raw shm", "memcpy shm" }));
 }
 
-TEST_F (TransferPlan, PeersStandBesideTheirTransport)
+TEST_F (TransferPlan, PeersAreListedWithTheirTransport)
 {
   ASSERT_TRUE (Parse ({ "--peers", "--transport=shm" }));
   EXPECT_EQ (Systems (), (std::vector<std::string> { "thriftps shm", "raw shm", "memcpy shm",
@@ -180,7 +180,7 @@ TEST_F (TransferPlan, NoSystemIsAnError)
       << error_->message;
 }
 
-TEST_F (TransferPlan, BadFlagsSayWhatIsExpected)
+TEST_F (TransferPlan, BadFlagsAreRefusedWithTheExpectedValues)
 {
   ExpectBad ("--transport=carrier", "tcp or unix or shm");
   ExpectBad ("--op=pour", "push or pull or echo");

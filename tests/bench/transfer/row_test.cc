@@ -22,7 +22,7 @@ TEST (TransferRow, LineAndRowAreTheSame)
     }
 }
 
-TEST (TransferRow, WhatIsNoRowIsRefused)
+TEST (TransferRow, MalformedLinesAreRefused)
 {
   TpsTransferRow row;
   for (const char *line : { "", "push", "pour 64 1 1 1", "push 64 0 1 1", "push 64 1 0 1",
@@ -30,7 +30,7 @@ TEST (TransferRow, WhatIsNoRowIsRefused)
     EXPECT_FALSE (tps_transfer_row_parse (line, &row)) << line;
 }
 
-TEST (TransferRow, TitleSaysWhatIsNotUsual)
+TEST (TransferRow, TitleNamesUnusualValuesOnly)
 {
   const struct
   {

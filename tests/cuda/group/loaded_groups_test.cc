@@ -60,7 +60,7 @@ TEST_P (LoadedGroups, AbortEndsBothKinds)
   });
 }
 
-TEST (LoadedGroup, OneRankWithADeviceIsTheDevices)
+TEST (LoadedGroup, OneRankWithADeviceUsesNccl)
 {
   TpsProcessGroupOptions options = {};
 

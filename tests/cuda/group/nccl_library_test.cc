@@ -31,7 +31,7 @@ TEST (NcclLibrary, TheRealOneHasEveryFunction)
   EXPECT_STREQ (nccl.get_error_string (ncclSuccess), "no error");
 }
 
-TEST (NcclLibrary, WhatIsNowhereIsNamed)
+TEST (NcclLibrary, AMissingLibraryIsNamed)
 {
   TpsNccl nccl;
   GError *error = nullptr;

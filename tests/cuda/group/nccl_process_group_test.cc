@@ -217,7 +217,7 @@ TEST_F (Nccl, JoiningCanBeCancelledWhileNcclConnects)
   EXPECT_THAT (join_alone (options, &shared), StartsWith ("ABORTED: "));
 }
 
-TEST_F (Nccl, WhatNcclSaysIsKept)
+TEST_F (Nccl, ErrorsIncludeTheMessageOfNccl)
 {
   MemoryStore shared;
 
@@ -278,7 +278,7 @@ class NcclMemory : public Nccl, public testing::WithParamInterface<Memory::Kind>
 INSTANTIATE_TEST_SUITE_P (Kinds, NcclMemory,
                           testing::Values (Memory::PAGEABLE, Memory::PINNED, Memory::DEVICE));
 
-TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
+TEST_P (NcclMemory, AllReduceAddsArraysOfAnySize)
 {
   constexpr guint n_ranks = 3;
   std::vector<TpsProcessGroup *> groups = join (n_ranks);
@@ -556,7 +556,7 @@ TEST_F (Nccl, TheDeadlineAlsoCountsWhileTheDeviceWorks)
   group->ops->free (group);
 }
 
-TEST_F (Nccl, AbortEndsWhatWaits)
+TEST_F (Nccl, AbortEndsPendingCollectives)
 {
   std::vector<TpsProcessGroup *> groups = join (2);
   std::vector<float> data (10);
@@ -615,7 +615,7 @@ TEST_F (Nccl, WithoutMemoryForStagingTheGroupIsBrokenAndTheDeviceLives)
 }
 
 /* The deadline is far away, so only an abort can end the wait of the other rank. */
-TEST_F (Nccl, ALostDeviceIsToldToTheOtherRanksAtOnce)
+TEST_F (Nccl, ALostDeviceAbortsTheOtherRanksAtOnce)
 {
   static TpsCudaDevice *const lost = tps_cuda_device_new (3, &tps_cuda_ops, nullptr);
   std::vector<TpsProcessGroup *> groups (2);
@@ -638,7 +638,7 @@ TEST_F (Nccl, ALostDeviceIsToldToTheOtherRanksAtOnce)
   EXPECT_EQ (fake_nccl ().n_aborted (), 2);
 }
 
-TEST_F (Nccl, AFarewellThatFailsAborts)
+TEST_F (Nccl, AFailedFinalizationAborts)
 {
   TpsProcessGroupOptions options = options_of (0, 1, nullptr, LONG_NS);
   TpsProcessGroup *group = tps_nccl_groups.group_new (&options, nullptr);

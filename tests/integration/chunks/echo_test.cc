@@ -16,7 +16,7 @@ protected:
   EchoClient client { server.address () };
 };
 
-TEST_F (Echo, whatComesBackIsWhatWasSent)
+TEST_F (Echo, theReplyHasTheBytesOfTheRequest)
 {
   std::vector<gsize> sizes = { 0, 1, 100, 70000, 1000000 };
 
@@ -49,7 +49,7 @@ TEST_F (Echo, alsoFromACompactClient)
   EXPECT_EQ (compact.send ("small"), "small");
 }
 
-TEST_F (Echo, manyClientsAtOnceDoNotMeet)
+TEST_F (Echo, manyClientsAtOnceGetTheirOwnReplies)
 {
   std::vector<std::thread> threads;
 
@@ -69,7 +69,7 @@ TEST_F (Echo, manyClientsAtOnceDoNotMeet)
   EXPECT_EQ (server.n_calls (), 30);
 }
 
-TEST_F (Echo, anUnknownMethodIsWhatItIsInAFrame)
+TEST_F (Echo, anUnknownMethodGivesTheSameErrorAsInAFrame)
 {
   EXPECT_EQ (client.send (pattern (20000), "nothing"), "");
   ASSERT_NE (client.error, nullptr);
@@ -77,7 +77,7 @@ TEST_F (Echo, anUnknownMethodIsWhatItIsInAFrame)
       << client.error->message;
 }
 
-TEST_F (Echo, aCallThatWaitsIsAnsweredWhenItIs)
+TEST_F (Echo, aPendingCallDelaysNoOtherClient)
 {
   std::string bytes = pattern (20000), answer;
   std::thread thread ([&] { answer = client.send (bytes, "hold"); });
@@ -96,7 +96,7 @@ TEST_F (Echo, aDeadlineEndsTheCallInTime)
   EXPECT_NE (std::string (client.error->message).find ("Echo:hold"), std::string::npos);
 }
 
-TEST_F (Echo, aServerThatStopsAnswersWhatRuns)
+TEST_F (Echo, aServerThatStopsEndsRunningCalls)
 {
   std::string bytes = pattern (20000), answer;
   std::thread thread ([&] { answer = client.send (bytes, "hold", later (4)); });

@@ -113,7 +113,7 @@ protected:
   std::string message;
 };
 
-TEST_F (Hostile, numbersThatFitNothing)
+TEST_F (Hostile, numbersOutOfRange)
 {
   EXPECT_EQ (begin ("t", 0, 1), TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (begin ("t", -1, 1), TPS_ERROR_INVALID_ARGUMENT);
@@ -238,7 +238,7 @@ TEST_F (Hostile, answersThatAreNotThere)
   EXPECT_EQ (get ("t", 0), TPS_ERROR_NOT_FOUND);
 }
 
-TEST_F (Hostile, oneWhoRunsAndOneWhoEndsIt)
+TEST_F (Hostile, oneClientRunsATransferAndAnotherEndsIt)
 {
   std::string call = echo_call ("abc", "Echo:hold");
 
@@ -265,7 +265,7 @@ TEST_F (Hostile, oneWhoRunsAndOneWhoEndsIt)
 }
 
 /* Two peers use one transfer at the same time. The server must survive any interleaving. */
-TEST_F (Hostile, manyWhoDoEverythingAtOnce)
+TEST_F (Hostile, manyClientsUseOneTransferAtOnce)
 {
   std::string call = echo_call (pattern (5000));
   std::vector<std::thread> threads;

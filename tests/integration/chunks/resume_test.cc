@@ -14,7 +14,7 @@ class Resume : public testing::TestWithParam<Cut>
 
 /* Wherever the connection is cut after the start of the transfer, the call must run once and its
  * reply must arrive. */
-TEST_P (Resume, wherever)
+TEST_P (Resume, afterACutAtAnyPoint)
 {
   std::string bytes = pattern (8 * FRAME_BYTES);
 
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P (Cuts, Resume,
                           testing::Values (Cut::BEFORE_REQUEST, Cut::AFTER_REQUEST,
                                            Cut::BEFORE_ANSWER));
 
-TEST (ResumeOnce, sendsNoMoreAgainThanWasOnItsWay)
+TEST (ResumeOnce, resendsOnlyTheChunksInFlight)
 {
   EchoServer server;
   std::string bytes = pattern (40 * FRAME_BYTES);

@@ -42,7 +42,7 @@ TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
       << "segments without a use have been closed";
 }
 
-TEST_F (DeviceEndings, WhatAKilledTrainerHadGoesAndTheServerGoesOn)
+TEST_F (DeviceEndings, MemoryOfAKilledTrainerIsReleasedAndTheServerContinues)
 {
   TpsServerOptions options = {};
   gsize n_bytes_before = tps_fake_device_get_n_bytes (Device ());

@@ -59,7 +59,7 @@ TEST_F (DeviceMemory, AveragesComeBackThereWithTheSameBits)
   EXPECT_TRUE (trainers_[0]->MayShare ());
 }
 
-TEST_F (DeviceMemory, ManyAtOnceShareWhatThereIs)
+TEST_F (DeviceMemory, ManyPushesAtOnceUseTheSameSegments)
 {
   constexpr gint32 n_params = 6;
 

@@ -459,7 +459,7 @@ INSTANTIATE_TEST_SUITE_P (All, Crash, testing::Values ("cpu", "cuda:0"));
 
 } // namespace
 
-TEST_P (Crash, tablesKeepWhatWasAcknowledged)
+TEST_P (Crash, tablesKeepAcknowledgedPushes)
 {
   std::mt19937 random (seed);
 

@@ -90,7 +90,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
 }
 
 /* An earlier process was killed while it created the folder. */
-TEST (DataFolder, thatWasHalfMadeIsMade)
+TEST (DataFolder, thatIsIncompleteIsCompleted)
 {
   const std::string folder = new_folder ();
   DataServer server (folder);

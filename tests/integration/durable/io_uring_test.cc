@@ -45,7 +45,7 @@ protected:
   }
 };
 
-TEST_P (IoUring, ARefusalChangesNothingButTheChoice)
+TEST_P (IoUring, ARefusalChangesOnlyTheWriteMethod)
 {
   const std::string folder = new_folder ();
   const std::string number = std::to_string (GetParam ());

@@ -237,7 +237,7 @@ protected:
   std::unique_ptr<DataServer> server_;
 };
 
-TEST_P (ModelCrash, KeepsWhatItsModePromises)
+TEST_P (ModelCrash, KeepsTheUpdatesThatItsModeGuarantees)
 {
   server_ = std::make_unique<DataServer> (
       new_folder (), std::vector<std::string> { "--ntrainer=1",
@@ -263,7 +263,7 @@ TEST_P (ModelCrash, KeepsWhatItsModePromises)
 }
 
 /* With --durability=none, the log contains neither updates nor resets. */
-TEST (ModelWithoutDurability, IsThatOfTheLastSnapshot)
+TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
 {
   DataServer server (new_folder (), { "--ntrainer=1", "--durability=none" });
   ModelStory story (1);

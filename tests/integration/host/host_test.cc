@@ -307,7 +307,7 @@ TEST_P (Host, GeneratedClientsAverageAndPing)
     EXPECT_EQ (average, std::vector<float> (3000, 1.0f));
 }
 
-TEST_P (Host, GeneratedClientIsToldThatItCannotWaitHere)
+TEST_P (Host, GeneratedClientIsRefusedAWaitInASimpleServer)
 {
   start ({ "--simple", "--ntrainer=2" });
   std::unique_ptr<StockClient, FreeStockClient> client (

@@ -401,7 +401,7 @@ protected:
 };
 
 /* Over an encrypted connection, the replies must be the same, word for word. */
-TEST_P (Hostile, HarmsNobody)
+TEST_P (Hostile, HarmsNeitherTheServerNorOtherClients)
 {
   std::vector<std::string> told = attack_over (GetParam ().transport);
   if (GetParam ().transport != Transport::Plain && GetParam ().attack->outcome != Outcome::Stalls)
@@ -585,7 +585,7 @@ TEST_P (HostileCrowd, CallsInPiecesOfOneByteAreServed)
   EXPECT_TRUE (is_success (peer->receive ()));
 }
 
-TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNobody)
+TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNoOtherClient)
 {
   std::vector<std::unique_ptr<Peer>> stalled;
   auto bystander = connect ();
@@ -606,7 +606,7 @@ TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNobody)
 
 /* The client sends a large request and closes before the reply. The failed write of the reply must
  * not end the process. */
-TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
+TEST_P (HostileCrowd, ClosingAfterALargeRequestEndsNoServer)
 {
   Value arguments = target_.victim.arguments;
   std::string large (8 << 20, 'x');
@@ -627,7 +627,7 @@ TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
 
 /* The client does not read its replies. The server must stop reading or close the connection, and
  * must not queue replies without a limit. */
-TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
+TEST_P (HostileCrowd, UnreadRepliesTakeBoundedMemory)
 {
   if (target_.victim.binary_field == 0)
     GTEST_SKIP () << "answers of this service are small; see the server's own tests";

@@ -177,7 +177,7 @@ TEST_P (MemoryLimit, SmallGradientsThatWaitAreBounded)
   clients.clear ();
 }
 
-TEST_P (MemoryLimit, RepliesThatNobodyReadsAreCharged)
+TEST_P (MemoryLimit, UnreadRepliesAreCharged)
 {
   std::string name (200, 'n');
   std::list<RawClient> clients;

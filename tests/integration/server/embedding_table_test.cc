@@ -245,7 +245,7 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
   EXPECT_EQ (specs.specs[0].bytes, after.table_bytes);
 }
 
-TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
+TEST_F (EmbeddingTables, RememberPushesUpToTheLimitsOfTheFlags)
 {
   RawClient client (address);
   auto push = [&] (const char *name, gint64 sequence) {
@@ -359,7 +359,7 @@ BadSpecs ()
   };
 }
 
-TEST_F (EmbeddingTables, NameWhatIsWrongAndChangeNothing)
+TEST_F (EmbeddingTables, RefuseBadCallsWithTheReasonAndChangeNothing)
 {
   RawClient client (address);
   std::vector<float> before;

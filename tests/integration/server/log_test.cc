@@ -45,7 +45,7 @@ DropTable (const char *name)
   };
 }
 
-TEST (ServerLog, IsJsonLineByLineWhateverAPeerSends)
+TEST (ServerLog, IsOneJsonObjectPerLineForAnyBytesOfAPeer)
 {
   ServerProcess server ({ "--listen=127.0.0.1:0", "--log-format=json", "--name=ps\"0" });
   {

@@ -173,7 +173,7 @@ TEST (ServiceManager, KeepsTheFileOfASocketThatItHasMade)
   close (fd);
 }
 
-TEST (ServiceManager, IsRefusedWhatIsNoSocket)
+TEST (ServiceManager, IsRefusedADescriptorThatIsNoSocket)
 {
   int fds[2];
   ASSERT_EQ (pipe (fds), 0);

@@ -54,7 +54,7 @@ PushOne (gint32 trainer)
   return Push (trainer, 1, 1, 1);
 }
 
-TEST (ThriftpsServer, SaysWhereItListensAndServesEveryService)
+TEST (ThriftpsServer, PrintsItsAddressesAndServesEveryService)
 {
   std::string path = TemporaryFolder () + "/socket";
   ServerProcess server ({ "--listen=127.0.0.1:0", "--listen", "unix:" + path });
@@ -76,7 +76,7 @@ TEST (ThriftpsServer, SaysWhereItListensAndServesEveryService)
   EXPECT_EQ (status.st_mode & 0777, 0600u);
 }
 
-TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
+TEST (ThriftpsServer, ServesOnlyTheServicesOfItsFlag)
 {
   ServerProcess server (
       { "--listen=127.0.0.1:0", "--services=Node,Rendezvous", "--default_service=Node" });
@@ -87,7 +87,7 @@ TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
 
 // Clients ask the Node service for the limit of frames and for shared memory. Without Node, both
 // would be unavailable, and no error would tell the user.
-TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
+TEST (ThriftpsServer, ServesNodeWithAnySetOfServices)
 {
   std::string address = "unix:" + TemporaryFolder () + "/socket";
   for (const std::string name : { "ParameterServer", "EmbeddingTable", "Rendezvous" })
@@ -108,7 +108,7 @@ TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
     }
 }
 
-TEST (ThriftpsServer, ServesTheOnlyServiceBesidesNodeToWhoDoesNotMultiplex)
+TEST (ThriftpsServer, ServesTheOnlyServiceBesidesNodeToClientsThatDoNotMultiplex)
 {
   for (const char *services : { "--services=EmbeddingTable", "--services=Node,EmbeddingTable" })
     {
@@ -170,7 +170,7 @@ TEST (ThriftpsServer, RoundsEndByTheirDeadline)
   EXPECT_THAT (ErrorText (answer), HasSubstr ("2"));
 }
 
-TEST (ThriftpsServer, LogsItsLifeItsFailuresAndWhatIsLost)
+TEST (ThriftpsServer, LogsItsStartItsStopFailedRequestsAndExpiredRounds)
 {
   ServerProcess server ({ "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=0.1" });
   std::string address = server.ReadAddress ();
@@ -201,7 +201,7 @@ TEST (ThriftpsServer, LogsItsLifeItsFailuresAndWhatIsLost)
 }
 
 // The gradients have half a MiB of FLOAT16, and their sum has a MiB of FLOAT32.
-TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
+TEST (ThriftpsServer, SumsHaveABudgetOfTheSameSizeAsPendingCalls)
 {
   constexpr gint64 kElems = 256 << 10;
   WriteFields push = PushBytes (0, 0, TPS_DTYPE_FLOAT16, kElems, std::string (2 * kElems, 0));
@@ -275,7 +275,7 @@ OpenSegmentCode (const std::string &address, gint64 n_bytes)
   }));
 }
 
-TEST (ThriftpsServer, SharesAsMuchMemoryAsItsFlagsOrItsFileSay)
+TEST (ThriftpsServer, SharesMemoryUpToTheLimitOfItsFlagsOrItsFile)
 {
   std::string folder = TemporaryFolder ();
   std::string path = folder + "/config.json";

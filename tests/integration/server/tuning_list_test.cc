@@ -96,7 +96,7 @@ TEST_F (TuningListTest, HasTheMachineAndEveryValueWithItsRule)
     }
 }
 
-TEST_F (TuningListTest, IsThatOfTheCoresOfTheProcess)
+TEST_F (TuningListTest, IsDerivedFromTheCoresOfTheProcess)
 {
   OneCore one_core;
   std::map<std::string, Line> lines = ReadList ({ "--tuning" });

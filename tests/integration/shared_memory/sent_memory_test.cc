@@ -237,7 +237,7 @@ TEST_F (SentMemory, WithAccessRulesNoSegmentHasTwoReaders)
   unlink (rules.c_str ());
 }
 
-TEST_F (SentMemory, OfAKilledServerIsReplacedByThatOfTheNextServer)
+TEST_F (SentMemory, OfAKilledServerIsReplacedByMemoryOfTheNextServer)
 {
   start ();
   Trainer first (address_, 0), second (address_, 1);

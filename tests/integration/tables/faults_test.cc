@@ -135,7 +135,7 @@ TEST_F (LostAnswers, AnswersLostManyTimesApplyAPushOnce)
   EXPECT_EQ (rows_here (spec), rows_of_reference (spec));
 }
 
-TEST_F (LostAnswers, AnswersLostUntilTheDeadlineAreReportedWithWhatWasApplied)
+TEST_F (LostAnswers, RepliesLostUntilTheDeadlineFailThePushAndCountTheAppliedParts)
 {
   Random random (3);
   const TpsTableSpec &spec = create ("emb", 100, 4, TPS_SHARD_RANGE);

@@ -243,7 +243,7 @@ TEST_F (Tables, ConflictNamesTheServerAndChangesNothing)
   EXPECT_GT (tps_table_store_get_bytes (servers_[2]->store ()), 0u);
 }
 
-TEST_F (Tables, FailureDropsWhatTheCallHadMadeAndNothingElse)
+TEST_F (Tables, FailureDropsThePartsThatTheCallCreatedAndNoOthers)
 {
   TpsTablePlacement placement = { TPS_SHARD_HASH, 0 };
   g_auto (TpsTableSpec) spec = {}, part = {};
@@ -341,7 +341,7 @@ TEST_F (Tables, BadQueriesAreNamedAsTheCallerCountsThem)
   EXPECT_EQ (text (), "values: FLOAT32 [2, 4], expected FLOAT32 [1, 4]");
 }
 
-TEST_F (Tables, NothingIsAnAnswerToNothing)
+TEST_F (Tables, EmptyCallsHaveEmptyReplies)
 {
   start (2);
   connect ();
@@ -433,7 +433,7 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 
 /* The push ids of a client start at 1, so a second client with the same name repeats them for other
  * pushes. */
-TEST_F (Tables, SecondClientOfANameIsRefusedNotMistaken)
+TEST_F (Tables, SecondClientOfTheSameNameIsRefused)
 {
   start (1);
   tables_ = new_tables (addresses_, "trainer0");

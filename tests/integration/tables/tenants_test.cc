@@ -184,7 +184,7 @@ TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 }
 
 /* The C client must wait for the time that the refusal names, and then retry. */
-TEST_F (TenantsTest, AClientThatIsToldToComeBackLaterDoesSo)
+TEST_F (TenantsTest, ARefusedClientRetriesAfterTheGivenTime)
 {
   start (R"({ "quiet": { "calls_per_s": 5, "calls_burst": 5, "rows_per_s": 100000 } })");
   g_autoptr (TpsRemoteTables) quiet = connect (true);
@@ -214,7 +214,7 @@ TEST_F (TenantsTest, RowsAreLimited)
 constexpr gint32 kExhausted = 7;
 
 /* This must also hold for refusals by a handler, as at a limit on rows. */
-TEST_F (TenantsTest, APeerThatTakesNoNoticeOfRefusedRowsIsReadSlowly)
+TEST_F (TenantsTest, APeerThatIgnoresRefusedRowsIsReadSlowly)
 {
   constexpr int n_calls = 4;
   gchar table[] = "users";

@@ -97,7 +97,7 @@ TEST_F (Access, withoutRulesEverythingIsAllowed)
   tps_identity_clear (&identity);
 }
 
-TEST_F (Access, refusalsAreAlikeForWhatThereIsAndIsNot)
+TEST_F (Access, knownAndUnknownMethodsAreRefusedWithTheSameMessage)
 {
   TpsIdentity identity;
   g_autoptr (GError) known = nullptr, unknown = nullptr, anonymous = nullptr;
@@ -119,7 +119,7 @@ TEST_F (Access, refusalsAreAlikeForWhatThereIsAndIsNot)
 
 /* A principal may call the carrier methods (of the services that carry other calls) if it has any
  * right at all. */
-TEST_F (Access, carriersAreForThoseWhoMayDoAnything)
+TEST_F (Access, carrierMethodsAreAllowedToPrincipalsWithAnyRight)
 {
   TpsIdentity identity;
 
@@ -188,7 +188,7 @@ any_matches (const std::vector<std::string> &patterns, const std::string &text)
 
 /* Some rounds have more rules than a word has bits. Each method is checked both with a cached
  * decision (`decided`) and without a cache (`asked`). */
-TEST_F (Access, decisionsAreThoseOfAnOracle)
+TEST_F (Access, decisionsMatchAReferenceImplementation)
 {
   const std::vector<std::string> names = { "S:a", "S:ab", "T:a", "T:b", "U:abc" };
   const std::vector<std::string> principals = { "uid:1", "uid:12", "uid:2", "uid:3" };
@@ -275,7 +275,7 @@ TEST_F (Access, decisionsAreThoseOfAnOracle)
   EXPECT_GT (n_refused, 300u);
 }
 
-TEST_F (Access, aTokenMakesAConnectionItsOwners)
+TEST_F (Access, aTokenGivesAConnectionItsPrincipal)
 {
   std::string token = make_token ("trainer", "ads");
   TpsIdentity identity;

@@ -28,7 +28,7 @@ TEST (Glob, examples)
   EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* character classes are not supported */
 }
 
-TEST (Glob, isWhatARegularExpressionSays)
+TEST (Glob, matchesLikeARegularExpression)
 {
   std::mt19937 random (20261123);
   const std::string pattern_bytes = "ab.*?", text_bytes = "ab.";

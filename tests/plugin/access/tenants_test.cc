@@ -75,7 +75,7 @@ TEST (Tenants, WithoutTheMemberThereAreNone)
   EXPECT_EQ (entries->len, 0u);
 }
 
-TEST (Tenants, NameWhatIsWrong)
+TEST (Tenants, NameTheBadMember)
 {
   static const struct
   {

@@ -47,7 +47,7 @@ TEST (PassedSockets, AreNoneWithoutTheVariablesOrForAnotherProcess)
     }
 }
 
-TEST (PassedSockets, RefuseWhatIsNoNumberAndNamesThatDoNotFit)
+TEST (PassedSockets, RefuseBadNumbersAndNamesThatDoNotFit)
 {
   struct
   {

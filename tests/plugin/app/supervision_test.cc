@@ -104,7 +104,7 @@ TEST_F (SupervisionTest, IsNeverReadyWhenTheLogCannotBeApplied)
   EXPECT_THAT (Turn (5000), ElementsAre ());
 }
 
-TEST_F (SupervisionTest, TellsAgainWhatAManagerDidNotTake)
+TEST_F (SupervisionTest, RepeatsAMessageThatTheManagerDidNotAccept)
 {
   Begin ();
   takes_ = false;
@@ -113,7 +113,7 @@ TEST_F (SupervisionTest, TellsAgainWhatAManagerDidNotTake)
   EXPECT_THAT (Turn (1000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
 }
 
-TEST_F (SupervisionTest, SaysWhenTheDiskIsFullOrHasFailed)
+TEST_F (SupervisionTest, ReportsAFullOrFailedDisk)
 {
   Begin ();
   has_data_ = true;
@@ -174,7 +174,7 @@ TEST_F (SupervisionTest, ReloadsSilentlyBeforeItIsReady)
   EXPECT_THAT (sent_, ElementsAre ());
 }
 
-TEST_F (SupervisionTest, SaysOnceThatItStopsAndNothingAfterwards)
+TEST_F (SupervisionTest, ReportsItsStopOnceAndNothingAfterwards)
 {
   Begin (1000 * kMs);
   Turn (250);
@@ -185,7 +185,7 @@ TEST_F (SupervisionTest, SaysOnceThatItStopsAndNothingAfterwards)
   EXPECT_THAT (Turn (5000), ElementsAre ());
 }
 
-TEST (SupervisionWatchdog, IsThatOfThisProcess)
+TEST (SupervisionWatchdog, IsUsedOnlyIfItIsForThisProcess)
 {
   EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", nullptr, 42), 3000 * kMs);
   EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", "42", 42), 3000 * kMs);

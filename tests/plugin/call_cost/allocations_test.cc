@@ -163,7 +163,7 @@ TEST_F (AllocationsTest, AnArgumentWithABufferOfItsOwnCostsNone)
 // contribution and their arrays, the pending call, the fold that averages, the spans of the
 // metrics, and the timer of the deadline. All except the call, the contribution and the digest
 // belong to the round, so the trainers of a round share their cost.
-TEST_F (AllocationsTest, AnAverageOfFewElementsCostsWhatItsRoundNeeds)
+TEST_F (AllocationsTest, AnAverageOfFewElementsCostsTheAllocationsOfItsRound)
 {
   TpsAverageGradientArguments arguments = {};
   arguments.gradient.kind = TPS_GRADIENT_DENSE;

@@ -170,7 +170,7 @@ protected:
   std::vector<Seen> seen_; // by calls of the handler
 };
 
-TEST_P (CopiesTest, AHandlerSeesWhatWasReceived)
+TEST_P (CopiesTest, AHandlerGetsTheReceivedBytesWithoutACopy)
 {
   for (int i = 0; i < 3; i++)
     {
@@ -210,7 +210,7 @@ TEST_P (CopiesTest, TensorsAreSentFromWhereTheyLie)
     }
 }
 
-TEST_P (CopiesTest, ACallerGetsWhatWasReceived)
+TEST_P (CopiesTest, ACallerGetsTheReceivedBytesWithoutACopy)
 {
   for (int i = 0; i < 3; i++)
     {

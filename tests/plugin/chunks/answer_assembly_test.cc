@@ -132,7 +132,7 @@ TEST_F (Assembly, takesAWholeAnswer)
   expect_answer ();
 }
 
-TEST_F (Assembly, refusesAWholeAnswerThatIsNone)
+TEST_F (Assembly, refusesATruncatedWholeReply)
 {
   begin (1000, 1 << 20, true);
   g_autoptr (GBytes) half = g_bytes_new (parts[0].data (), parts[0].size () / 2);
@@ -151,7 +151,7 @@ TEST_F (Assembly, refusesNumbersThatFitNoMessage)
     EXPECT_EQ (tps_assembly_new (n_bytes, n_chunks, nullptr, nullptr), nullptr);
 }
 
-TEST_F (Assembly, refusesChunksThatFitNotForGood)
+TEST_F (Assembly, refusesInconsistentChunksForGood)
 {
   begin (1000, 100, true);
   tps_assembly_ask (assembly);
@@ -167,7 +167,7 @@ TEST_F (Assembly, refusesChunksThatFitNotForGood)
     }
 }
 
-TEST_F (Assembly, aChunkNobodyAskedForChangesNothing)
+TEST_F (Assembly, anUnrequestedChunkChangesNothing)
 {
   begin (1000, 100, true);
   tps_assembly_ask (assembly);

@@ -51,7 +51,7 @@ TEST (ChunkLayout, neverHasMoreChunksThanCanBeCounted)
   EXPECT_TRUE (tps_chunk_layout_is_possible (layout.n_bytes, layout.n_chunks, layout.n_each_bytes));
 }
 
-TEST (ChunkLayout, knowsWhatIsPossible)
+TEST (ChunkLayout, acceptsOnlyConsistentNumbers)
 {
   for (gint64 n_bytes = 1; n_bytes < 60; n_bytes++)
     for (gint32 n_chunks = 1; n_chunks < 60; n_chunks++)

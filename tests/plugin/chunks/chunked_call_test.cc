@@ -545,7 +545,7 @@ TEST_F (ChunkedCall, doesNotWaitForAServerThatIsBusyBeyondTheDeadline)
   EXPECT_GT (network.now_ns, 2 * second);
 }
 
-TEST_F (ChunkedCall, aConnectionThatNeverCameIsLostAtOnce)
+TEST_F (ChunkedCall, aConnectionThatIsNeverMadeFailsTheCallAtOnce)
 {
   network.decide = [] (const std::string &) { return Fate::LOST_BEFORE; };
   send (pattern (1000));
@@ -568,7 +568,7 @@ TEST_F (ChunkedCall, triesAgainUntilTheDeadline)
   EXPECT_LT (network.n_losses, 40) << "ever more slowly";
 }
 
-TEST_F (ChunkedCall, aChunkThatNeverComesRightIsAnError)
+TEST_F (ChunkedCall, aChunkThatIsAlwaysCorruptIsAnError)
 {
   network.decide = [] (const std::string &method) {
     return method == "put_chunk" ? Fate::CORRUPT : Fate::FINE;
@@ -579,7 +579,7 @@ TEST_F (ChunkedCall, aChunkThatNeverComesRightIsAnError)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
 }
 
-TEST_F (ChunkedCall, anAnswerThatNeverComesRightIsAnError)
+TEST_F (ChunkedCall, aReplyThatIsAlwaysCorruptIsAnError)
 {
   network.answer = pattern (5000);
   network.decide = [] (const std::string &method) {
@@ -622,7 +622,7 @@ TEST_F (ChunkedCall, aServerThatForgotARunningCallIsALostConnection)
   EXPECT_EQ (network.n_runs, 0);
 }
 
-TEST_F (ChunkedCall, aPeerWithoutTheServiceIsToldWhatToDo)
+TEST_F (ChunkedCall, aPeerWithoutTheServiceGivesAnErrorThatNamesTheFlag)
 {
   network.refusal = g_error_new (TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown service \"Chunks\"");
   send (pattern (1000));
@@ -631,7 +631,7 @@ TEST_F (ChunkedCall, aPeerWithoutTheServiceIsToldWhatToDo)
   EXPECT_NE (std::string (error->message).find ("--max-frame-mib"), std::string::npos);
 }
 
-TEST_F (ChunkedCall, aServerWithoutRoomSaysSo)
+TEST_F (ChunkedCall, aServerWithoutRoomRefusesWithARetryTime)
 {
   network.refusal = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no room");
   tps_error_set_retry_after_ms (network.refusal, 70);

@@ -133,7 +133,7 @@ TEST_F (Store, limitsTheirBytes)
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u);
 }
 
-TEST_F (Store, forgetsWhatNobodyTouches)
+TEST_F (Store, forgetsIdleTransfers)
 {
   TpsTransfer *a = begin ("a", 1, 1, 0);
   begin ("b", 1, 1, 10 * second);
@@ -176,7 +176,7 @@ TEST_F (Store, touchesNothingThatHasBeenForgotten)
       << "of another of that name";
 }
 
-TEST_F (Store, doesNotForgetWhatRuns)
+TEST_F (Store, doesNotForgetRunningTransfers)
 {
   TpsTransfer *transfer = begin_running ("a");
 
@@ -193,7 +193,7 @@ TEST_F (Store, doesNotForgetWhatRuns)
       << "the answer's bytes instead of the call's";
 }
 
-TEST_F (Store, endsWhatRunsWhenItHasBeenAnswered)
+TEST_F (Store, endsARunningTransferAfterItsReply)
 {
   TpsTransfer *transfer = begin_running ("a");
 
@@ -223,7 +223,7 @@ TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
 }
 
-TEST_F (Store, handsOutWhatItForgets)
+TEST_F (Store, returnsTheTransfersThatItForgets)
 {
   TpsTransfer *a = begin ("a", 500, 10, 0), *b = begin ("b", 400, 10, 0);
 
@@ -237,7 +237,7 @@ TEST_F (Store, handsOutWhatItForgets)
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u);
 }
 
-TEST_F (Store, endsNothingWhereThereIsNothing)
+TEST_F (Store, endingAMissingTransferChangesNothing)
 {
   end ("never");
   EXPECT_EQ (ended, nullptr);

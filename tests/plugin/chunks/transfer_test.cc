@@ -188,7 +188,7 @@ TEST_F (Transfer, refusesAWrongCrcAndTakesTheChunkAgain)
   expect_refused (repeated, "CRC32C");
 }
 
-TEST_F (Transfer, saysWhenTheBytesAreNoMessage)
+TEST_F (Transfer, refusesBytesThatAreNoMessage)
 {
   std::string message = message_bytes ("abc");
   const std::pair<std::string, std::string> wrong[] = {

@@ -52,7 +52,7 @@ TEST_F (ClientAnswers, CallGoesOutFramedBinaryAndMultiplexed)
   EXPECT_EQ (outcome.value (), 49);
 }
 
-TEST_F (ClientAnswers, FullNameIsAnAnswerTooAndBytesMayTrickle)
+TEST_F (ClientAnswers, ReplyMayHaveTheFullNameAndArriveByteByByte)
 {
   Outcome outcome;
 
@@ -170,7 +170,7 @@ TEST_F (ClientAnswers, UnknownResultFieldIsInternal)
   EXPECT_EQ (outcome.code (), TPS_ERROR_INTERNAL);
 }
 
-TEST_F (ClientAnswers, SynchronousCallReturnsWhatItsReaderSays)
+TEST_F (ClientAnswers, SynchronousCallReturnsTheResultOfItsReader)
 {
   const gint64 argument = 7;
   gint64 value = 0;

@@ -110,7 +110,7 @@ TEST_F (ClientCallsInFlight, ThreadsShareOneConnection)
 
 /* Mixes deadlines, replies and lost connections in a random order. Each call must end exactly
  * once. */
-TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
+TEST_F (ClientCallsInFlight, EveryCallEndsOnceWithRandomDeadlinesRepliesAndLosses)
 {
   constexpr int N_CALLS = 2000, N_AT_ONCE = 100;
   std::unique_ptr<Outcome[]> outcomes (new Outcome[N_CALLS]);

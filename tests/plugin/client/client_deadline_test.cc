@@ -81,7 +81,7 @@ protected:
   Listener listener_;
 };
 
-TEST_F (ClientDeadline, PassesTypedAndNotEarly)
+TEST_F (ClientDeadline, ExpiresWithItsErrorCodeAndNotEarly)
 {
   Connection connection = connected ();
   gint64 deadline_ns = in_ms (SOON_MS);

@@ -89,7 +89,7 @@ TEST_F (ClientFailures, AnswerBeyondTheLimitIsALostConnection)
   expect_lost (be32 (2 << 20) + be32 (0x80010002), "");
 }
 
-TEST_F (ClientFailures, NobodyListeningIsALostConnectionUntilSomebodyDoes)
+TEST_F (ClientFailures, CallsFailWithoutAListenerAndSucceedOnceThereIsOne)
 {
   /* The test uses a path and not a port, because another process may take a port that is free at
    * this moment. */

@@ -260,7 +260,7 @@ TEST_P (RemoteServices, DescribeAndMetrics)
   EXPECT_EQ (none->len, 0u);
 }
 
-TEST_P (RemoteServices, ResetEndsWhatWaits)
+TEST_P (RemoteServices, ResetEndsPendingCalls)
 {
   TpsExchange *exchange = new_exchange (0);
   TpsGradient gradient;

@@ -134,7 +134,7 @@ TEST_F (RemoteStore, GetWaitsOnTheServerWithinItsDeadline)
   EXPECT_LE (timeout_ms, 60000);
 }
 
-TEST_F (RemoteStore, OneLostConnectionIsForgiven)
+TEST_F (RemoteStore, OneLostConnectionIsRetried)
 {
   g_autoptr (GBytes) value = g_bytes_new_static ("here", 4);
   g_autoptr (GError) error = nullptr;

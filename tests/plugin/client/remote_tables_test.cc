@@ -325,7 +325,7 @@ TEST_F (RemoteTables, LostConnectionGetsTheSamePushAgain)
   EXPECT_EQ (result.text (), "");
 }
 
-TEST_F (RemoteTables, ErrorComesWhenAllHaveEndedAndSaysWhatWasApplied)
+TEST_F (RemoteTables, ErrorComesWhenAllCallsHaveEndedAndCountsTheAppliedParts)
 {
   Result result;
 
@@ -417,7 +417,7 @@ TEST_F (RemoteTables, CancelEndsCallsRetriesAndLaterCalls)
 
 /* A push with MAX pooling first fetches the rows of the maxima, and then pushes. If the tables are
  * freed in between, nothing may be sent to freed clients. */
-TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
+TEST_F (RemoteTables, FreeEndsCallsInFlightBetweenTheirSteps)
 {
   for (int i = 0; i < 2; i++)
     {

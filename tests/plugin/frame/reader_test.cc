@@ -46,7 +46,7 @@ TEST (Reader, goesBadAtTheEndAndStaysBad)
   EXPECT_FALSE (tps_reader_field (&in, &id, &type));
 }
 
-TEST (Reader, aListThatIsNoneIsEmpty)
+TEST (Reader, aValueOfAnotherTypeReadsAsAnEmptyList)
 {
   Scan scan = scan_struct ([] (TpsWriter *out) {
     tps_writer_field (out, 1, TPS_WIRE_I64);
@@ -125,7 +125,7 @@ TEST (Reader, survivesDecodersThatAreWrong)
     }
 }
 
-TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
+TEST (Message, aNewOneIsEmptyAlsoInReusedMemory)
 {
   for (guint i = 0; i < 100; i++)
     {

@@ -183,7 +183,7 @@ TEST (ScanHeader, asManyAndAsLongPairsAsAreAllowed)
              + header () + STOP));
 }
 
-TEST (ScanHeader, whatAWriterWritesIsRead)
+TEST (ScanHeader, headersOfAWriterAreRead)
 {
   const Bytes body (5000, 'x');
 

@@ -54,7 +54,7 @@ TEST (ScanHostile, aMethodNameThatIsNoText)
 }
 
 /* The scanner does not check whether names and types are known. */
-TEST (ScanHostile, whatOnlyNamesOrTypesWrongIsLetThrough)
+TEST (ScanHostile, unknownNamesAndUnexpectedTypesAreAccepted)
 {
   expect_accepted (header ("nobody:nothing") + STOP);
   expect_accepted (header ("ParameterServer") + STOP);

@@ -124,7 +124,8 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
                   + varint (100000) + Bytes (100000, '\0') + STOP;
 
   options.max_head_bytes = 800008;
-  EXPECT_THAT (scan_bytes (message, options).error, HasSubstr ("exceeds the limit of 800008 bytes"));
+  EXPECT_THAT (scan_bytes (message, options).error,
+               HasSubstr ("exceeds the limit of 800008 bytes"));
   EXPECT_EQ (scan_bytes (message, options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
   options.max_head_bytes = 800009;
   EXPECT_EQ (scan_bytes (message, options).error, "");
@@ -172,7 +173,7 @@ TEST (ScanLimits, everyMessageIsCharged)
   EXPECT_GT (scan.messages[19]->n_bytes_refused, 0u);
 }
 
-TEST (ScanLimits, whatIsDecodedIsChargedToTheMessage)
+TEST (ScanLimits, decodedMemoryIsChargedToTheMessage)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
@@ -285,7 +286,7 @@ TEST (ScanLimits, afterAnErrorTheScannerStaysBad)
     }
 }
 
-TEST (ScanLimits, anErrorSaysWhere)
+TEST (ScanLimits, anErrorNamesItsOffset)
 {
   EXPECT_THAT (scan_bytes (frame (header () + be (99, 1) + be (1, 2))).error,
                StartsWith ("byte 13 of a message: "));

@@ -214,7 +214,7 @@ protected:
   const Bytes bytes = from_hex (GetParam ().hex);
 };
 
-TEST_P (ScanVectors, meansWhatItsWriterMeant)
+TEST_P (ScanVectors, hasTheExpectedValues)
 {
   Scan scan = scan_bytes (bytes);
   TpsReader in;
@@ -233,7 +233,7 @@ TEST_P (ScanVectors, meansWhatItsWriterMeant)
   EXPECT_TRUE (read_value (&in, TPS_WIRE_STRUCT) == expected.arguments);
 }
 
-TEST_P (ScanVectors, isWhatWeWrite)
+TEST_P (ScanVectors, equalsTheBytesOfOurWriter)
 {
   bool binary = std::string (GetParam ().protocol) == "binary";
   g_autoptr (TpsWriter) out = tps_writer_new (binary ? TPS_PROTOCOL_BINARY : TPS_PROTOCOL_COMPACT,

@@ -133,7 +133,7 @@ TEST_F (Writer, aResetWriterWritesAsANewOne)
   EXPECT_EQ (join_pieces (out), join_pieces (fresh));
 }
 
-TEST_F (Writer, saysOnceThatItLetsGo)
+TEST_F (Writer, reportsItsReleaseOnce)
 {
   int n_calls = 0;
   auto count = [] (gpointer calls) { ++*static_cast<int *> (calls); };
@@ -152,7 +152,7 @@ TEST_F (Writer, saysOnceThatItLetsGo)
   EXPECT_EQ (n_calls, 2);
 }
 
-TEST_F (Writer, saysOnceThatItIsQueuedOrNeverWillBe)
+TEST_F (Writer, reportsItsQueueingOrResetOnce)
 {
   int n_calls = 0;
   auto count = [] (gpointer calls) { ++*static_cast<int *> (calls); };
@@ -294,7 +294,7 @@ TEST_F (Writer, copiesOfSharedMemoryAreChargedOrFail)
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
 }
 
-TEST_F (Writer, compactProtocolCannotSayLongBinaries)
+TEST_F (Writer, compactProtocolCannotEncodeLongBinaries)
 {
   Vast vast ((gsize) 3 << 30);
   g_autoptr (GError) error = nullptr;

@@ -192,7 +192,7 @@ TEST_F (Handler, ServiceThatThePluginLacksIsRefused)
   EXPECT_NE (std::string (error_->message).find ("Trainer"), std::string::npos);
 }
 
-TEST_F (Handler, ObjectThatWasMadeWithoutAPluginSaysSo)
+TEST_F (Handler, ObjectWithoutAPluginFailsItsCalls)
 {
   auto *handler = static_cast<TpsWireRendezvousIf *> (
       g_object_new (TPS_TYPE_RENDEZVOUS_HANDLER, nullptr));

@@ -254,7 +254,7 @@ TEST_F (WireValues, PushIdMayBeAbsentButNotInvalid)
   g_object_unref (wire);
 }
 
-TEST_F (WireValues, OptimizerKeepsWhatIsSet)
+TEST_F (WireValues, OptimizerKeepsTheFieldsThatAreSet)
 {
   TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125);
   TpsOptimizerSpec back = {};

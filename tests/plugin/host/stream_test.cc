@@ -210,7 +210,7 @@ TEST_P (Stream, LargeBinariesPassInBothDirections)
   sender.join ();
 }
 
-TEST_P (Stream, WhatWasBegunAndNotEndedIsNotSent)
+TEST_P (Stream, UnfinishedMessageIsNotSent)
 {
   start ();
   send (on_the_wire (number (0)));
@@ -299,7 +299,7 @@ TEST_P (Stream, PeerThatDoesNotReadIsGivenUp)
   expect_error (TPS_ERROR_DEADLINE_EXCEEDED);
 }
 
-TEST_P (Stream, PeerThatIsGoneKillsNobody)
+TEST_P (Stream, PeerThatIsGoneGivesAnErrorAndNoSignal)
 {
   start ();
   close (fd_);
@@ -313,7 +313,7 @@ TEST_P (Stream, PeerThatIsGoneKillsNobody)
   expect_error (TPS_ERROR_CONNECTION_LOST);
 }
 
-TEST_P (Stream, ClientsChooseHowTheySpeak)
+TEST_P (Stream, ClientsChooseProtocolAndFraming)
 {
   TpsHostOptions options = {};
   options.protocol = GetParam ().protocol == Protocol::Binary ? TPS_PROTOCOL_BINARY
@@ -325,7 +325,7 @@ TEST_P (Stream, ClientsChooseHowTheySpeak)
   EXPECT_EQ (receive (expected.size ()), expected);
 }
 
-TEST_P (Stream, OtherProtocolsAreToldWhy)
+TEST_P (Stream, OtherProtocolsAreRefused)
 {
   gchar byte;
   start ();

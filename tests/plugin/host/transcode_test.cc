@@ -240,7 +240,7 @@ TEST_P (Transcode, RefusesAFieldTwice)
              std::string::npos);
 }
 
-TEST_P (Transcode, RefusesWhatIsNestedTooDeep)
+TEST_P (Transcode, RefusesValuesNestedTooDeep)
 {
   Value value = wire::structure ({});
   for (int i = 0; i < TPS_MESSAGE_MAX_DEPTH - 1; i++)

@@ -80,7 +80,7 @@ protected:
   TpsTypedReader reader_ = {};
 };
 
-TEST_F (TypedReader, ReadsWhatStandsThere)
+TEST_F (TypedReader, ReadsValuesOfTheirTypes)
 {
   gint16 id = 0;
   TpsWireType type;

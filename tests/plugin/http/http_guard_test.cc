@@ -20,7 +20,7 @@ TEST (HttpGuard, AcceptsAddressesAndKnownNames)
     EXPECT_TRUE (tps_http_guard_accepts_host (host, names)) << host;
 }
 
-TEST (HttpGuard, RefusesNamesOfOthersAndWhatIsNoHost)
+TEST (HttpGuard, RefusesForeignNamesAndInvalidHosts)
 {
   const char *const names[] = { "ps0", nullptr };
   const std::string long_name (300, 'a');

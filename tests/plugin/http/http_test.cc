@@ -34,7 +34,7 @@ constexpr int small_buffer = 4096;
 
 // ---- states -------------------------------------------------------------------------------------
 
-TEST (Http, SaysWhetherTheServerIsReady)
+TEST (Http, ReportsTheReadinessOfTheServer)
 {
   Servers servers;
   EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
@@ -48,7 +48,7 @@ TEST (Http, SaysWhetherTheServerIsReady)
   EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
 }
 
-TEST (Http, EveryAnswerForbidsWhatBrowsersCouldDoWithIt)
+TEST (Http, EveryReplyHasTheHeadersThatRestrictBrowsers)
 {
   Servers servers;
   for (const char *path : { "/status", "/nope", "/healthz" })
@@ -307,7 +307,7 @@ TEST (Http, AnswersAreCharged)
   EXPECT_LE (CountHeld (servers), gsize { 64 } << 20);
 }
 
-TEST (Http, TooManyConnectionsAreToldSo)
+TEST (Http, TooManyConnectionsAreRefused)
 {
   TraceCapture log;
   TpsHttpOptions options = {};
@@ -325,7 +325,7 @@ TEST (Http, TooManyConnectionsAreToldSo)
     answer = servers.Get ("/healthz");
 }
 
-TEST (Http, TooManyStreamsAreToldSo)
+TEST (Http, TooManyStreamsAreRefused)
 {
   TpsHttpOptions options = {};
   options.max_streams = 1;

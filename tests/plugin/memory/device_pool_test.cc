@@ -259,7 +259,7 @@ TEST_F (DevicePool, AveragesOfTheHostHaveNoneOpened)
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u);
 }
 
-TEST_F (DevicePool, WhatCannotBeCopiedGoesByWayOfTheHostAndTakesNoSegment)
+TEST_F (DevicePool, TensorsThatCannotBeCopiedGoByWayOfTheHostAndTakeNoSegment)
 {
   TpsSharingStats stats = {};
   Gradient average (100000, 3);
@@ -296,7 +296,7 @@ TEST_F (DevicePool, AServerWithoutADeviceGetsEverythingByWayOfTheHost)
   EXPECT_EQ (n_opened (TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS), 1u);
 }
 
-TEST_F (DevicePool, WhatCannotBeOpenedIsClosedAndNeverAskedForAgain)
+TEST_F (DevicePool, SegmentsThatCannotBeOpenedAreClosedAndNotRequestedAgain)
 {
   make ();
   ExportingDevice::refuses = true;

@@ -188,7 +188,7 @@ TEST_F (HostileOpen, DescriptorWithAnError)
   expect_ended (false);
 }
 
-TEST_F (HostileOpen, DescriptorThatNobodyAskedFor)
+TEST_F (HostileOpen, UnrequestedDescriptor)
 {
   tps_segment_pool_open_failed (pair_->pool, TRUE);
   EXPECT_FALSE (tps_segment_pool_add_descriptor (pair_->pool, open ("/dev/null", O_RDONLY)));

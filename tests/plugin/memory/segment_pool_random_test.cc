@@ -331,7 +331,7 @@ class RandomSequences : public testing::TestWithParam<unsigned>
 {
 };
 
-TEST_P (RandomSequences, BothSidesKeepTheirWordAndNothingIsLeft)
+TEST_P (RandomSequences, BothSidesKeepTheirLimitsAndNothingIsLeft)
 {
   constexpr gsize MIB = 1 << 20;
   unsigned seed = GetParam ();

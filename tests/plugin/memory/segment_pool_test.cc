@@ -217,7 +217,7 @@ TEST_F (SegmentPool, ASegmentForAnswersIsAsLargeAsItsTensorsWithTheirAlignment)
   pair_->settle ();
 }
 
-TEST_F (SegmentPool, AnAnswerThatNobodyReadsIsGivenBack)
+TEST_F (SegmentPool, AnUnreadReplyIsReleased)
 {
   make (64 * MIB, 64 * MIB);
   tps_message_free (answer ({ LARGE }));

@@ -280,7 +280,7 @@ private:
   int n_released_ = 0;
 };
 
-TEST_F (SegmentRegistry, doesWhatAModelSaysUnderRandomOperations)
+TEST_F (SegmentRegistry, agreesWithAModelUnderRandomOperations)
 {
   for (guint seed = 0; seed < 60 && !HasFailure (); seed++)
     {

@@ -41,7 +41,7 @@ TEST_F (SegmentRegistry, opensNoMoreThanTheAccountAllows)
   EXPECT_GT (open (TPS_SEGMENT_REQUESTS, 1 << 20), 0);
 }
 
-TEST_F (SegmentRegistry, whatOneLimitRefusesCountsAgainstNone)
+TEST_F (SegmentRegistry, aRefusedSegmentCountsAgainstNoLimit)
 {
   g_autoptr (TpsBudget) all = tps_budget_new (account, "segments", 1 << 30);
   TpsSegmentLimits limits = { 1 << 30, 8, nullptr, all };
@@ -71,7 +71,7 @@ TEST_F (SegmentRegistry, refusesSizesAndUsesThatAreNone)
   EXPECT_TRUE (g_error_matches (no_use, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
 }
 
-TEST_F (SegmentRegistry, whatIsClosedMakesRoom)
+TEST_F (SegmentRegistry, closedSegmentsMakeRoom)
 {
   for (int i = 0; i < 100; i++)
     {
@@ -274,7 +274,7 @@ TEST_F (SegmentRegistry, anAnswerTakesTheSmallestSegmentThatFitsItsFirstTensor)
 }
 
 /* Otherwise the reply would name a segment that the client does not know yet. */
-TEST_F (SegmentRegistry, noAnswerIsPlacedInASegmentWhileAnotherTellsOfIt)
+TEST_F (SegmentRegistry, noReplyIsPlacedInASegmentBeforeTheReplyThatAnnouncesIt)
 {
   tps_segment_registry_hold_answers (registry);
   tps_segment_registry_hold_answers (registry);

@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P (Uses, SegmentTest,
                             return use.param == TPS_SEGMENT_REQUESTS ? "Requests" : "Answers";
                           });
 
-TEST (SegmentOfAnswers, CannotBeWrittenToByWhoGetsTheDescriptor)
+TEST (SegmentOfAnswers, IsReadOnlyForTheReceiverOfTheDescriptor)
 {
   gint fd = -1;
   TpsSegment *segment = tps_segment_create (TPS_SEGMENT_ANSWERS, kPage, &fd, nullptr);
@@ -131,7 +131,7 @@ TEST (SegmentOfAnswers, IsNotReadOnlyOnAKernelWithoutTheSeal)
   close (fd);
 }
 
-TEST (SegmentCreate, RefusesWhatNoMemoryIsAsLargeAs)
+TEST (SegmentCreate, RefusesSizesBeyondAnyMemory)
 {
   for (gsize n_bytes : { static_cast<gsize> (G_MAXSIZE), static_cast<gsize> (G_MAXINT64),
                          static_cast<gsize> (1) << 62 })
@@ -158,7 +158,7 @@ TEST (SegmentOpen, RefusesFilesThatCouldShrink)
   close (fd);
 }
 
-TEST (SegmentOpen, RefusesWhatIsNoFile)
+TEST (SegmentOpen, RefusesDescriptorsThatAreNoFiles)
 {
   gint pipe_fds[2];
   g_autoptr (GError) error = nullptr;

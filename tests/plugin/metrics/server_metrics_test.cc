@@ -365,7 +365,7 @@ TEST_F (ServerMetrics, TextHasEachSampleOnce)
 }
 
 // promtool of Prometheus checks names, units and help texts.
-TEST_F (ServerMetrics, PleasePromtool)
+TEST_F (ServerMetrics, PassTheCheckOfPromtool)
 {
   if (!g_file_test ("/usr/bin/promtool", G_FILE_TEST_IS_EXECUTABLE))
     GTEST_SKIP () << "promtool is not installed: Debian's package prometheus has it";

@@ -96,7 +96,7 @@ TEST (Address, TakesHostAndPort)
   EXPECT_EQ (Normalized ("unix:/run/a.sock"), "unix:/run/a.sock");
 }
 
-TEST (Address, SaysWhatIsWrong)
+TEST (Address, RefusesBadAddressesWithTheReason)
 {
   EXPECT_THAT (Normalized ("localhost"), testing::HasSubstr ("there is no port"));
   EXPECT_THAT (Normalized ("h:65536"), testing::HasSubstr ("0 to 65535"));
@@ -234,7 +234,7 @@ TEST (Address, NamesAFolderThatIsNotThere)
   EXPECT_THAT (listening.message, testing::HasSubstr ("/no/such/folder/socket"));
 }
 
-TEST (Address, SaysWhoDoesNotAnswer)
+TEST (Address, NamesAnAddressThatDoesNotAccept)
 {
   std::string bound;
   {

@@ -239,7 +239,7 @@ TEST_F (ConnectionTest, EndsWithoutErrorBetweenMessages)
   EXPECT_EQ (error_code_, 0) << error_;
 }
 
-TEST_F (ConnectionTest, AnswersWhatCameBeforeThePeerStoppedSending)
+TEST_F (ConnectionTest, AnswersRequestsThatCameBeforeAHalfClose)
 {
   on_message_ = [this] (TpsMessage *message) {
     tps_connection_send (connection_, NewMessage (message->seqid, 3 << 20));
@@ -285,7 +285,7 @@ TEST_F (ConnectionTest, ClosesWhenEverythingIsSent)
   WaitUntil ([this] { return closed_; });
 }
 
-TEST_F (ConnectionTest, DropsWhatIsSentAfterTheEnd)
+TEST_F (ConnectionTest, DropsBytesQueuedAfterTheEnd)
 {
   Start ();
   ClosePeer ();

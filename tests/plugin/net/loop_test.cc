@@ -95,7 +95,7 @@ TEST_F (LoopTest, TakesPostsOfManyThreads)
   EXPECT_EQ (count, 40000);
 }
 
-TEST_F (LoopTest, RunsWhatWasPostedBeforeItWasFreed)
+TEST_F (LoopTest, RunsPendingPostsWhenItIsFreed)
 {
   int count = 0;
   Post ([this, &count] {

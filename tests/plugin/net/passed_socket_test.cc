@@ -89,7 +89,7 @@ TEST (PassedSocket, MayBeOfAnyFamilyOfStreams)
       close (fd);
 }
 
-TEST (PassedSocket, RefusesWhatCannotAccept)
+TEST (PassedSocket, RefusesDescriptorsThatCannotAccept)
 {
   int fds[2];
   EXPECT_THAT (Prepare (9999), HasSubstr ("refused: descriptor 9999: not a stream socket"));

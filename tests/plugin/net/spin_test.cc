@@ -115,7 +115,7 @@ Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint6
   return -1;
 }
 
-TEST (SpinTest, TakesTheTimersInterruptsForNobody)
+TEST (SpinTest, DoesNotCountTimerInterruptsAsContention)
 {
   for (gint64 period_ns : { 1 * kMs, 4 * kMs, 10 * kMs }) // for HZ = 1000, 250 and 100
     {
@@ -144,7 +144,7 @@ TEST (SpinTest, StopsSoonForThreadsThatTakeTheCoreAgainAndAgain)
   EXPECT_LE (stopped_ns, 2 * kMs);
 }
 
-TEST (SpinTest, ForgivesWhatWasLostLongAgo)
+TEST (SpinTest, DoesNotAddUpOldGaps)
 {
   TpsSpin spin = NewSpin (kBudget);
   for (gint64 second = 0; second < 100; second++)
@@ -157,7 +157,7 @@ AddContention (TpsSpin *spin)
   EXPECT_FALSE (tps_spin_add_gap (spin, 0, 10 * kMs));
 }
 
-TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
+TEST (SpinTest, RestsLongerAfterEachContention)
 {
   TpsSpin spin = NewSpin (kBudget);
   int last = 0;

@@ -192,7 +192,7 @@ TEST_F (NativeTest, TokensOfEndedCalls)
   tps_python_queue_unref (queue);
 }
 
-TEST_F (NativeTest, ClosingEndsCallsWhoseQueueIsGoneForPython)
+TEST_F (NativeTest, ClosingEndsCallsWithAReleasedQueue)
 {
   TpsPythonQueue *queue = tps_python_queue_new ();
   Call call (tps_python_get (client_, "never", 60000, kTimeoutNs));
@@ -269,7 +269,7 @@ TEST_F (NativeTest, Rendezvous)
              TPS_ERROR_NOT_FOUND);
 }
 
-TEST_F (NativeTest, WhatAServerWithoutADataDirectoryRefuses)
+TEST_F (NativeTest, CallsThatNeedADataDirectoryAreRefusedWithoutOne)
 {
   const gchar *none[] = { nullptr };
   TpsPythonTable table = {};

@@ -63,7 +63,7 @@ protected:
   }
 };
 
-TEST_F (AcceptRefusalTest, AcceptsAgainWhateverAcceptFailedWith)
+TEST_F (AcceptRefusalTest, AcceptsAgainAfterAnyErrorOfAccept)
 {
   for (int code : { EMFILE, ENFILE, ENOBUFS, ENOMEM, ECONNABORTED, EPROTO, EPERM, ENETDOWN,
                     EHOSTUNREACH, ETIMEDOUT })

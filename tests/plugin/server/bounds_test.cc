@@ -197,7 +197,7 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
 }
 
 // Such a call will never fit. If the client were told to retry, it would retry forever.
-TEST_F (BoundsTest, SaysWhichBoundACallBreaksThatCannotFit)
+TEST_F (BoundsTest, NamesTheLimitForACallThatNeverFits)
 {
   RawClient client (tcp_);
   Message refused = client.Call ("Test:take", BinaryField (5 << 20), 1);

@@ -110,7 +110,7 @@ TEST_F (DeviceTest, SmallFramesAreNotPageLocked)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (tps_server_get_bodies (server_)), 0u);
 }
 
-TEST_F (DeviceTest, OrdinaryMemoryTakesThePlaceOfWhatIsRefused)
+TEST_F (DeviceTest, OrdinaryMemoryReplacesRefusedPageLockedMemory)
 {
   RawClient client (address_);
   tps_fake_device_fail_alloc (device_, 1);
@@ -142,7 +142,7 @@ TEST_F (DeviceTest, ALostDeviceCostsTheRequestsThatNeedItAndNothingElse)
   tps_fake_device_set_lost (device_, FALSE);
 }
 
-TEST_F (DeviceTest, WhatWasTakenFromTheDeviceIsGivenBack)
+TEST_F (DeviceTest, MemoryOfTheDeviceIsReleased)
 {
   gsize before = tps_fake_device_get_n_bytes (device_);
   {

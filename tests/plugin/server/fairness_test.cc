@@ -164,7 +164,7 @@ KeyFields (const std::string &key, gint32 timeout_ms)
   };
 }
 
-TEST_F (FairnessTest, NobodyWaitsForAKeyWhoIsGone)
+TEST_F (FairnessTest, WaitsForKeysEndWithTheirConnection)
 {
   for (int i = 0; i < 100; i++)
     {

@@ -124,7 +124,7 @@ TEST_F (HalfCloseTest, AnswersCallsThatRunOrAreQueued)
   WaitForConnections (0);
 }
 
-TEST_F (HalfCloseTest, ReadsWhatWasSentBeforeThoughItCouldNotAtFirst)
+TEST_F (HalfCloseTest, ReadsQueuedCallsBeyondTheLimitOfInFlightCalls)
 {
   constexpr int kCalls = 5 * kInFlight;
   RawClient client (tcp_);
@@ -202,7 +202,7 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
 
 // The number of half-closed connections is limited. Connections beyond the limit are closed at
 // once.
-TEST_F (HalfCloseTest, ClientsThatLeftAreFewAtATime)
+TEST_F (HalfCloseTest, HalfClosedConnectionsAreLimited)
 {
   TraceCapture capture;
   for (guint i = 0; i < 4 * kHalfClosed; i++)

@@ -54,7 +54,7 @@ TEST_F (OrderTest, CallsWithTheSameIdAreAnsweredInOrder)
   EXPECT_EQ (IntResult (client.Receive ()), 30);
 }
 
-TEST_F (OrderTest, UnframedCallsAreAnsweredInOrderWhateverTheirIds)
+TEST_F (OrderTest, UnframedCallsWithDifferentIdsAreAnsweredInOrder)
 {
   for (TpsProtocolKind protocol : { TPS_PROTOCOL_BINARY, TPS_PROTOCOL_COMPACT })
     {
@@ -68,7 +68,7 @@ TEST_F (OrderTest, UnframedCallsAreAnsweredInOrderWhateverTheirIds)
     }
 }
 
-TEST_F (OrderTest, OnewayCallsNeitherAnswerNorHoldUp)
+TEST_F (OrderTest, OnewayCallsGetNoReplyAndDelayNoCall)
 {
   RawClient client (tcp_, { TPS_PROTOCOL_BINARY, false });
   client.Send ("Test:hold", 0, IntField (10), TPS_MESSAGE_ONEWAY);

@@ -112,7 +112,7 @@ TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
 
 // Runs transfer "t" after a chunk that holds the whole call. Calls in chunks must also reach the
 // default service.
-TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)
+TEST (Plugin, TheDefaultServiceAlsoServesChunkedCalls)
 {
   TraceCapture capture;
   std::string message;

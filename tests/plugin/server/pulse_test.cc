@@ -77,7 +77,7 @@ protected:
   TpsPulse *pulse_;
 };
 
-TEST_F (PulseTest, ThreadsThatTurnBringTheirBeatsBack)
+TEST_F (PulseTest, RunningThreadsReturnTheirBeats)
 {
   EXPECT_EQ (Check (), "");
   for (int i = 0; i < 10; i++)
@@ -100,7 +100,7 @@ TEST_F (PulseTest, NamesALoopThatStandsStill)
 }
 
 // In between, checks of other callers send no new beats and do not hide the standstill.
-TEST_F (PulseTest, HasThePatienceOfItsCaller)
+TEST_F (PulseTest, UsesTheTimeoutOfItsCaller)
 {
   Hold hold;
   tps_loop_post (loops_[0], Hold::Run, &hold);

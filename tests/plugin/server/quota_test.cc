@@ -256,7 +256,7 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
 
 // If a peer continues after refusals, the server reads from it only a few times a second. The peer
 // still gets its replies.
-TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
+TEST_F (QuotaTest, APeerThatIgnoresRefusalsIsReadSlowly)
 {
   constexpr int n_calls = 8;
   TpsTenantLimits limits = {};

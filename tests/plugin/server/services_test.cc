@@ -156,7 +156,7 @@ TEST_F (ServicesTest, AllTrainersMayShareOneConnection)
     EXPECT_EQ (Average (client.Receive ()), std::vector<float> (5000, 1.5f));
 }
 
-TEST_F (ServicesTest, ResetEndsWhatWaits)
+TEST_F (ServicesTest, ResetEndsPendingCalls)
 {
   RawClient waiting (address_), other (address_);
   waiting.Send ("ParameterServer:average_gradient", 1, Push (0, 1, 10, 1));
@@ -280,7 +280,7 @@ TEST_F (ServicesTest, EveryWaitEndsByItsOwnDeadline)
     std::this_thread::yield ();
 }
 
-TEST_F (ServicesTest, NodeSaysWhoItIs)
+TEST_F (ServicesTest, NodeReturnsItsName)
 {
   RawClient client (address_);
   Message answer = client.Call ("Node:describe");

@@ -82,7 +82,7 @@ TEST_F (StopTest, AnswersGivenAfterTheEndAreDropped)
   stopped.get ();
 }
 
-TEST (Stop, AServerThatNeverStartedGoesQuietly)
+TEST (Stop, AServerThatNeverStartedCanBeStopped)
 {
   g_autoptr (TpsServer) server = tps_server_new (nullptr);
   ASSERT_TRUE (tps_server_listen (server, "127.0.0.1:0", nullptr));

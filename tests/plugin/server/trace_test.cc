@@ -50,7 +50,7 @@ protected:
   TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
 };
 
-TEST_F (TraceTest, TheLifeOfAServer)
+TEST_F (TraceTest, TheStartAndTheStopOfAServerAreLogged)
 {
   EXPECT_THAT (capture_.Lines ("server_listening"),
                ElementsAre ("info server_listening address=" + tcp_,

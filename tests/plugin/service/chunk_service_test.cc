@@ -341,7 +341,7 @@ TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdde
 }
 
 /* A transfer may hold many gigabytes, which take long to release. */
-TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
+TEST_F (ChunkService, endedTransfersAreFreedOnAWorkerWhileOthersContinue)
 {
   std::future<bool> other;
   bool is_freed = false, goes_on = false;
@@ -416,7 +416,7 @@ TEST_F (ChunkService, aRefusalOfRowsThrottlesTheConnection)
   EXPECT_EQ (n_calls, 2);
 }
 
-TEST_F (ChunkService, endsWhatIsNotThereAtOnce)
+TEST_F (ChunkService, endingAMissingTransferSucceedsAtOnce)
 {
   EXPECT_TRUE (is_fine (end ("t")));
 }

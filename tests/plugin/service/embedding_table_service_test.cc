@@ -67,7 +67,7 @@ TEST_F (Tables, areMadeListedAndDropped)
   EXPECT_EQ (list (), std::vector<std::string> ({ "b" }));
 }
 
-TEST_F (Tables, sayWhatTheyHold)
+TEST_F (Tables, reportTheirBytes)
 {
   g_auto (TpsTableSpecs) specs = {};
   gint64 held, max;
@@ -210,7 +210,7 @@ TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
   EXPECT_EQ (value_of ("a", 1), -2);
 }
 
-TEST_F (Tables, whatIsWrongIsNamedAndChangesNothing)
+TEST_F (Tables, badCallsAreRefusedWithTheReasonAndChangeNothing)
 {
   std::vector<gint64> outside = { 1, 10 }, good = { 1 }, bad_offsets = { 0, 2, 1 }, zero = { 0 },
                       three = { 1, 2, 3 };

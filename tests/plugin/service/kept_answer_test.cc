@@ -108,7 +108,7 @@ protected:
   std::string reply;
 };
 
-TEST_F (KeptAnswer, waitsUnderTheNameThatTheErrorSays)
+TEST_F (KeptAnswer, waitsUnderTheNameInTheError)
 {
   guint n_pieces;
   gsize n_bytes;
@@ -120,7 +120,7 @@ TEST_F (KeptAnswer, waitsUnderTheNameThatTheErrorSays)
   EXPECT_NE (reply.find ("the-name"), std::string::npos);
 }
 
-TEST_F (KeptAnswer, isAnErrorWhereNobodyKeepsIt)
+TEST_F (KeptAnswer, isAnErrorWithoutAKeeper)
 {
   has_keeper = false;
   call (TPS_PROTOCOL_BINARY);
@@ -135,7 +135,7 @@ TEST_F (KeptAnswer, isAnErrorWhereThereIsNoRoom)
   EXPECT_EQ (kept, nullptr);
 }
 
-TEST_F (KeptAnswer, compactProtocolCannotSayIt)
+TEST_F (KeptAnswer, cannotBeEncodedInTheCompactProtocol)
 {
   call (TPS_PROTOCOL_COMPACT);
   EXPECT_EQ (kept, nullptr);

@@ -345,7 +345,7 @@ TEST_F (RendezvousStoreTest, AnOwnerThatGoesWaitsNoMore)
   EXPECT_EQ (of_one.n_calls, 1);
 }
 
-TEST_F (RendezvousStoreTest, FewEnoughWait)
+TEST_F (RendezvousStoreTest, NumbersOfWaitersAreLimited)
 {
   std::vector<int> owners (TPS_RENDEZVOUS_MAX_WAITERS / TPS_RENDEZVOUS_MAX_OWNER_WAITERS);
   for (int &owner : owners)
@@ -372,7 +372,7 @@ TEST_F (RendezvousStoreTest, FewEnoughWait)
   EXPECT_EQ (n_woken, owners.size () - 1);
 }
 
-TEST_F (RendezvousStoreTest, ShutDownEndsWhatWaitsAndRefusesTheRest)
+TEST_F (RendezvousStoreTest, ShutDownEndsPendingCallsAndRefusesLaterOnes)
 {
   Answer &waiting = NewAnswer ();
   Answer &later = NewAnswer ();

@@ -196,7 +196,7 @@ TEST (Contract, descriptorsAreThoseOfTheIdl)
   EXPECT_EQ (compare (idl), Complaints ());
 }
 
-TEST (Contract, whatIsNewInTheIdlNeedsADescriptor)
+TEST (Contract, additionsToTheIdlNeedADescriptor)
 {
   Idl idl = read_idl ();
 
@@ -207,7 +207,7 @@ TEST (Contract, whatIsNewInTheIdlNeedsADescriptor)
                                           "Extra has no descriptor", "Mode has no descriptor" }));
 }
 
-TEST (Contract, whatIsOtherInTheIdlIsNamed)
+TEST (Contract, differencesFromTheIdlAreNamed)
 {
   Idl idl = read_idl ();
 

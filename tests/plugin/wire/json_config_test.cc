@@ -92,7 +92,7 @@ TEST (JsonConfig, aModelIsAClassAndItsConfiguration)
                HasSubstr ("unknown key \"more\""));
 }
 
-TEST (JsonConfig, whatIsWrittenIsReadAgain)
+TEST (JsonConfig, writtenConfigurationsAreReadAgain)
 {
   GVariant *values = g_variant_ref_sink (
       g_variant_new_parsed ("{'i': <int64 -5>, 'd': <0.1>, 'w': <3.0>, 'b': <false>}"));

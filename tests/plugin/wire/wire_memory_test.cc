@@ -96,7 +96,7 @@ open_refusal (gint32 kind, gint32 use, gint64 n_bytes)
       });
 }
 
-TEST (OpenSegment, whatIsWrongIsNamed)
+TEST (OpenSegment, badFieldsAreNamed)
 {
   EXPECT_EQ (open_refusal (1, 2, 1), "");
   EXPECT_EQ (open_refusal (2, 1, 1), "");
@@ -137,7 +137,7 @@ TEST (SegmentIds, comeAsTheyWent)
     }
 }
 
-TEST (SegmentIds, whatIsWrongIsNamed)
+TEST (SegmentIds, badFieldsAreNamed)
 {
   EXPECT_EQ (ids_refusal ([] (TpsWriter *) {}), "segments is missing");
   EXPECT_EQ (ids_refusal ([] (TpsWriter *out) { put_i64 (out, 1, 3); }),

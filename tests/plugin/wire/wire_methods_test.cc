@@ -90,7 +90,7 @@ TEST_F (Rendezvous, removeComesAsItWent)
   round_trip (tps_rendezvous_remove_rpc);
 }
 
-TEST_F (Rendezvous, whatIsWrongIsNamed)
+TEST_F (Rendezvous, badFieldsAreNamed)
 {
   EXPECT_EQ (rendezvous_refusal (tps_rendezvous_put_rpc, [] (TpsWriter *) {}), "key is missing");
   EXPECT_EQ (rendezvous_refusal (tps_rendezvous_remove_rpc, [] (TpsWriter *) {}),
@@ -161,7 +161,7 @@ TEST (Node, infoComesAsItWent)
   EXPECT_EQ (got.max_shared_bytes, 0);
 }
 
-TEST (Node, saysHowMuchMemoryMayBeShared)
+TEST (Node, theLimitOfSharedMemoryComesAsItWent)
 {
   TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
   g_auto (TpsNodeInfo) got = {};
@@ -176,7 +176,7 @@ TEST (Node, saysHowMuchMemoryMayBeShared)
   EXPECT_FALSE (got.has_shared_device || got.has_lookup_device);
 }
 
-TEST (Node, saysInWhichDevicesMemory)
+TEST (Node, theSharedDeviceComesAsItWent)
 {
   TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
   g_auto (TpsNodeInfo) got = {};
@@ -193,7 +193,7 @@ TEST (Node, saysInWhichDevicesMemory)
   EXPECT_FALSE (got.has_lookup_device);
 }
 
-TEST (Node, saysInWhichDevicesMemoryResultsOfLookupsMayLie)
+TEST (Node, theDeviceOfLookupsComesAsItWent)
 {
   TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
   g_auto (TpsNodeInfo) got = {};

@@ -200,7 +200,7 @@ TEST (WireModel, aModelGoesOutFromWhereItLies)
   EXPECT_TRUE (lies_there);
 }
 
-TEST (WireModel, whatIsWrongWithInitModelIsNamed)
+TEST (WireModel, badFieldsOfInitModelAreNamed)
 {
   Write fine = named_fields ("w", tensor_fields (1, { 1 }, 4));
 
@@ -229,7 +229,7 @@ TEST (WireModel, whatIsWrongWithInitModelIsNamed)
                HasSubstr ("parameters is a list of i64, expected a list of struct"));
 }
 
-TEST (WireModel, whatIsWrongWithAnUpdateIsNamed)
+TEST (WireModel, badFieldsOfAnUpdateAreNamed)
 {
   EXPECT_THAT (update_refusal ([] (TpsWriter *out) { put_structs (out, 2, {}); }),
                HasSubstr ("trainer is missing"));

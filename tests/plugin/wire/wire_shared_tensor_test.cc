@@ -112,7 +112,7 @@ TEST_F (SharedTensor, floatsStayWhereTheyAre)
   EXPECT_TRUE (tps_buffer_is_shared (tensor.buffer));
 }
 
-TEST_F (SharedTensor, integersAreTheReadersOwn)
+TEST_F (SharedTensor, integersAreCopied)
 {
   for (TpsDType dtype : { TPS_DTYPE_INT32, TPS_DTYPE_INT64 })
     {
@@ -127,7 +127,7 @@ TEST_F (SharedTensor, integersAreTheReadersOwn)
     }
 }
 
-TEST_F (SharedTensor, whatIsKeptIsTheReadersOwn)
+TEST_F (SharedTensor, keptTensorsAreCopied)
 {
   memset (fake.bytes, 3, sizeof fake.bytes);
   ASSERT_TRUE (read (tps_kept_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));

@@ -150,7 +150,7 @@ query_refusal (const Write &fields)
   return lookup_refusal (list_of (1, { whole (query_fields), fields, whole (query_fields) }));
 }
 
-TEST (WireLookupBags, whatIsMissingIsNamed)
+TEST (WireLookupBags, missingFieldsAreNamed)
 {
   const char *const names[] = { "table", "indices", "offsets", "pooling" };
 
@@ -161,7 +161,7 @@ TEST (WireLookupBags, whatIsMissingIsNamed)
                "queries[1]." + std::string (names[i]) + " is missing");
 }
 
-TEST (WireLookupBags, whatIsWrongIsNamed)
+TEST (WireLookupBags, badFieldsAreNamed)
 {
   EXPECT_EQ (query_refusal (instead (query_fields, 0, text (1, ""))),
              "queries[1].table is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
@@ -213,7 +213,7 @@ TEST (WireLookupBags, resultsComeAsTheyWent)
       }
 }
 
-TEST (WireLookupBags, resultsSayWhichOutputIsWrong)
+TEST (WireLookupBags, resultsNameTheBadOutput)
 {
   g_autoptr (GError) error = nullptr;
   g_auto (TpsTensorList) got = {};
@@ -255,7 +255,7 @@ TEST (WireLookupRows, comesAsItWent)
     }
 }
 
-TEST (WireLookupRows, whatIsWrongIsNamed)
+TEST (WireLookupRows, badFieldsAreNamed)
 {
   const std::vector<Field> fields = { text (1, "emb"), tensor (2, TPS_DTYPE_INT64, { 1 }, 8) };
   auto refuse = [] (const Write &arguments) {
@@ -342,7 +342,7 @@ sparse_refusal (const Write &fields)
   return row_push_refusal (instead (row_push_fields, 1, structure (2, fields)));
 }
 
-TEST (WireApplyRowGradients, whatIsMissingIsNamed)
+TEST (WireApplyRowGradients, missingFieldsAreNamed)
 {
   EXPECT_EQ (row_push_refusal (whole (row_push_fields)), "");
   EXPECT_EQ (row_push_refusal (without (row_push_fields, 0)), "table is missing");
@@ -357,7 +357,7 @@ TEST (WireApplyRowGradients, whatIsMissingIsNamed)
   EXPECT_EQ (sparse_refusal (without (sparse_fields, 2)), "gradient.shape is missing");
 }
 
-TEST (WireApplyRowGradients, whatIsWrongIsNamed)
+TEST (WireApplyRowGradients, badFieldsAreNamed)
 {
   EXPECT_EQ (sparse_refusal (instead (sparse_fields, 0, tensor (1, TPS_DTYPE_INT32, { 2 }, 8))),
              "gradient.indices is INT32 [2], expected INT64 [nnz]");
@@ -387,7 +387,7 @@ bag_push_refusal (const Write &fields)
   });
 }
 
-TEST (WireApplyBagGradients, whatIsWrongIsNamed)
+TEST (WireApplyBagGradients, badFieldsAreNamed)
 {
   EXPECT_EQ (bag_push_refusal (whole (bag_gradient_fields)), "");
   EXPECT_EQ (bag_push_refusal (without (bag_gradient_fields, 0)), "gradients[0].query is missing");

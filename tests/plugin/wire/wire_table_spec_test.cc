@@ -118,7 +118,7 @@ decode_spec (const Write &fields, TpsTableSpec *spec)
   return tps_rpc_read_arguments (&tps_create_table_rpc, message.arguments (), spec, nullptr);
 }
 
-TEST (WireTableSpec, whatIsAbsentIsFilledIn)
+TEST (WireTableSpec, absentFieldsHaveDefaults)
 {
   g_auto (TpsTableSpec) spec = {};
 
@@ -166,7 +166,7 @@ spec_refusal (const Write &fields)
                   });
 }
 
-TEST (WireTableSpec, whatIsMissingIsNamed)
+TEST (WireTableSpec, missingFieldsAreNamed)
 {
   const char *const names[] = { "name", "rows", "dim", "dtype" };
 
@@ -181,7 +181,7 @@ TEST (WireTableSpec, whatIsMissingIsNamed)
   EXPECT_EQ (spec_refusal (plus ({ i32 (10, 2) })), "spec.shard_index is missing");
 }
 
-TEST (WireTableSpec, whatIsWrongIsNamed)
+TEST (WireTableSpec, badFieldsAreNamed)
 {
   EXPECT_EQ (spec_refusal (instead (spec_fields, 0, text (1, "a b"))),
              "spec.name is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
@@ -238,7 +238,7 @@ TEST (WireTableSpec, shardsThatCannotBeAreRefused)
              "first_row is not set");
 }
 
-TEST (WireTableSpec, listsSayWhichTableIsWrong)
+TEST (WireTableSpec, listsNameTheBadTable)
 {
   g_autoptr (GError) error = nullptr;
   g_auto (TpsTableSpecs) got = {};

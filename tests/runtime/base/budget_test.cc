@@ -43,7 +43,7 @@ TEST_F (BudgetTest, AChargeCountsInEveryBudgetAbove)
   EXPECT_EQ (tps_budget_get_peak (small), 30u);
 }
 
-TEST_F (BudgetTest, RefusesBeyondItsOwnLimitAndSaysWhatIsHeld)
+TEST_F (BudgetTest, RefusesChargesBeyondItsOwnLimitAndReportsTheHeldBytes)
 {
   tps_budget_set_flag (small, "--max-small-mib");
   ASSERT_TRUE (tps_budget_charge (small, 30, nullptr));

@@ -47,7 +47,7 @@ TEST_F (Cores, AreThoseThatTheThreadMayRunOn)
   EXPECT_EQ (CountWhereOnly (all_), expected);
 }
 
-TEST_F (Cores, AreOneWhereverThatIs)
+TEST_F (Cores, AreOneForAnySingleCore)
 {
   for (int core = 0; core < CPU_SETSIZE; core++)
     {

@@ -299,7 +299,7 @@ TEST_F (ExpositionTest, OfNothing)
   EXPECT_EQ (Write (counters, TPS_EXPOSITION_PROTOBUF), "");
 }
 
-TEST (ExpositionFormat, IsTheOneThatIsPreferred)
+TEST (ExpositionFormat, IsChosenByTheAcceptHeader)
 {
   const struct
   {

@@ -122,7 +122,7 @@ TEST (Gradient, ShapesOfSparsePartsMustFit)
   EXPECT_THAT (refusal (negative), HasSubstr ("-1 rows"));
 }
 
-TEST (Gradient, SaysWhatItIs)
+TEST (Gradient, IsDescribedByItsKindTypeAndShape)
 {
   TpsGradient dense = make_dense ();
   TpsGradient sparse = make_sparse ({ 1 });

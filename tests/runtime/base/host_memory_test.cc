@@ -102,7 +102,7 @@ TEST (GroupLimit, NonsenseIsNoLimit)
   EXPECT_EQ (root.limit (), G_MAXSIZE);
 }
 
-TEST (HostMemory, IsThatOfTheMachineOrLess)
+TEST (HostMemory, IsAtMostTheMemoryOfTheMachine)
 {
   gsize machine = static_cast<gsize> (sysconf (_SC_PHYS_PAGES)) * sysconf (_SC_PAGESIZE);
 

@@ -67,7 +67,7 @@ TEST (Magazine, GivesBackTheLastThatWasPutIn)
   Destroy (object);
 }
 
-TEST (Magazine, KeepsOnlySoMany)
+TEST (Magazine, KeepsABoundedNumberOfObjects)
 {
   int before = n_alive;
   std::thread ([before] {

@@ -65,7 +65,7 @@ TEST (Module, LiesBesideTheProgramOrInLibThriftps)
                                    EndsWith ("/bin/../lib/thriftps/libx.so\n"), "path: libx.so\n"));
 }
 
-TEST (Module, TellsWhyEachPathCannotBeLoaded)
+TEST (Module, NamesEachPathThatCannotBeLoadedWithTheReason)
 {
   const gchar *const paths[] = { "/nowhere/a.so", "/nowhere/b.so", nullptr };
   g_autoptr (GString) reasons = g_string_new (nullptr);

@@ -156,7 +156,7 @@ TEST (Options, AreListedWithWhereTheyComeFrom)
   EXPECT_EQ (none->len, 0u);
 }
 
-TEST (Options, ThatAreBadAreNamedWithTheirValueAndWhatWasExpected)
+TEST (Options, ThatAreBadAreNamedWithTheirValueAndTheExpectedValues)
 {
   EXPECT_EQ (Parse ({ "--n_things=10" }), "--n-things=10: expected 1 to 9");
   EXPECT_EQ (Parse ({ "--n-things=" }), "--n-things=: expected 1 to 9");

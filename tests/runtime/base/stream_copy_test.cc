@@ -111,7 +111,7 @@ TEST_P (StreamCopyTest, CopiesTailsOfEveryKind)
     CheckCopy (kGuard + 1, kGuard + 2, kMin + tail);
 }
 
-TEST_P (StreamCopyTest, CopiesWhateverTheDiceSay)
+TEST_P (StreamCopyTest, CopiesRandomSizesAndOffsets)
 {
   std::mt19937_64 dice (7);
 

@@ -74,7 +74,7 @@ TEST (TraceLevels, AreWrittenAsTheyAreRead)
   EXPECT_EQ (tps_trace_levels_get_max (levels), TPS_TRACE_DEBUG);
 }
 
-TEST (TraceLevels, RefusesWhatItCannotRead)
+TEST (TraceLevels, RefusesMalformedTexts)
 {
   EXPECT_THAT (Refusal (""), HasSubstr ("it is empty"));
   EXPECT_THAT (Refusal ("loud"), HasSubstr ("log level \"loud\": unknown level; expected LEVEL"));

@@ -55,7 +55,7 @@ TEST (TraceJson, HasTimeSequenceLevelEventAreaAndTypedFields)
              "\"delta\":-3,\"rows\":18446744073709551615,\"part\":0.5,\"shared\":true}}");
 }
 
-TEST (TraceJson, SaysWhichProcessAndNodeItIs)
+TEST (TraceJson, NamesItsProcessAndNode)
 {
   TpsTraceOrigin origin = { "thriftps_server", "ps0.example", "server\"0", 4711 };
   EXPECT_THAT (ToJson ({}, &origin),
@@ -63,7 +63,7 @@ TEST (TraceJson, SaysWhichProcessAndNodeItIs)
                           "\"node\":\"server\\\"0\",\"fields\":{}}"));
 }
 
-TEST (TraceJson, EscapesWhateverAPeerSends)
+TEST (TraceJson, EscapesAnyBytesOfAPeer)
 {
   for (const char *text :
        { "plain", "", "say \"hi\" \\ \n\t\r\b", "caf\xc3\xa9", "\xf0\x9f\x98\x80", "\x01\x1f\x7f",
@@ -160,7 +160,7 @@ TEST_F (TraceStream, StaysWhereItIsWhenTheFileCannotBeOpened)
   EXPECT_THAT (none->message, HasSubstr (path));
 }
 
-TEST_F (TraceStream, AppendsToWhatIsThere)
+TEST_F (TraceStream, AppendsToAnExistingFile)
 {
   ASSERT_TRUE (g_file_set_contents (path_.c_str (), "before\n", -1, nullptr));
   TpsTraceStreamOptions options = {};

@@ -55,7 +55,7 @@ TEST (Trace, CopiesTextOfFieldsUpToALimit)
                ElementsAre ("info e text=" + std::string (TPS_TRACE_MAX_TEXT, 'x')));
 }
 
-TEST (Trace, EachEventHasARateAndTellsWhatWasSuppressed)
+TEST (Trace, EachEventHasARateAndCountsSuppressedLines)
 {
   TpsTraceEvent flood = TPS_TRACE_EVENT ("flood", TPS_TRACE_INFO);
   TpsTraceEvent rare = TPS_TRACE_EVENT ("rare", TPS_TRACE_INFO);
@@ -129,7 +129,7 @@ private:
   std::vector<std::string> events_;
 };
 
-TEST (Trace, AStuckSinkDelaysNobodyAndDropsAreCounted)
+TEST (Trace, AStuckSinkDelaysNoCallerAndDropsAreCounted)
 {
   StuckSink sink;
   TpsTraceStats before, after;
@@ -179,7 +179,7 @@ Format (const char *text)
   return line->str;
 }
 
-TEST (TraceText, EscapesWhatAPeerMaySend)
+TEST (TraceText, EscapesAnyBytesOfAPeer)
 {
   EXPECT_EQ (Format ("127.0.0.1:80"), "e v=127.0.0.1:80");
   EXPECT_EQ (Format (""), "e v=\"\"");

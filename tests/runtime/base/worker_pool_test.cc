@@ -101,7 +101,7 @@ TEST (WorkerPool, OneThreadRunsJobsInOrder)
     EXPECT_EQ (order[(size_t) i], i);
 }
 
-TEST (WorkerPool, SaysWhatThereIsToDo)
+TEST (WorkerPool, ReportsItsLoad)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
   TpsJobQueue *queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
@@ -131,7 +131,7 @@ TEST (WorkerPool, SaysWhatThereIsToDo)
   tps_worker_pool_free (pool);
 }
 
-TEST (WorkerPool, FreeRunsWhatIsQueued)
+TEST (WorkerPool, FreeRunsQueuedJobs)
 {
   std::atomic<int> n { 0 };
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);
@@ -170,7 +170,7 @@ submit_nested (gpointer user_data)
     tps_worker_pool_submit (nested->pool, submit_nested, nested);
 }
 
-TEST (WorkerPool, SaysHowManyJobsWaitInEachLane)
+TEST (WorkerPool, CountsTheQueuedJobsOfEachLane)
 {
   g_autoptr (TpsWorkerPool) pool = tps_worker_pool_new ("busy", 1);
   g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_LONG);
@@ -485,7 +485,7 @@ struct Fate
   }
 };
 
-TEST (JobQueue, CancelDropsWhatHasNotBegun)
+TEST (JobQueue, CancelDropsJobsThatHaveNotBegun)
 {
   HeldPool held;
   g_autoptr (TpsJobQueue) closed = tps_job_queue_new (held.pool, TPS_LANE_SHORT);

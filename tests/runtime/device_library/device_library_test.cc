@@ -58,21 +58,21 @@ protected:
   TpsLoadedLibrary loaded {};
 };
 
-TEST_F (DeviceLibrary, WithoutADriverThereIsNothingAndTheLineSaysWhichFileIsMissing)
+TEST_F (DeviceLibrary, AMissingDriverIsNamed)
 {
   EXPECT_THAT (load ("libcuda_that_is_not_there.so.1", { fake ("libfake_good.so") }),
                testing::StartsWith ("cuda: none: no driver (libcuda_that_is_not_there.so.1: "));
   expect_nothing ();
 }
 
-TEST_F (DeviceLibrary, AFileThatIsNoDriverIsSaidToBeNone)
+TEST_F (DeviceLibrary, AFileThatIsNoDriverIsRefused)
 {
   EXPECT_THAT (load (fake ("libfake_empty.so"), { fake ("libfake_good.so") }),
                HasSubstr ("is not a driver (it has no cuInit)"));
   expect_nothing ();
 }
 
-TEST_F (DeviceLibrary, ADriverThatFailsIsQuotedInOneLine)
+TEST_F (DeviceLibrary, AFailingDriverIsReportedInOneLine)
 {
   EXPECT_EQ (load (fake ("libfake_driver_broken.so"), { fake ("libfake_good.so") }),
              "cuda: none: the driver does not start (error 999: the fake is broken)");
@@ -95,7 +95,7 @@ TEST_F (DeviceLibrary, AFileThatIsNoLibraryIsRefused)
   expect_nothing ();
 }
 
-TEST_F (DeviceLibrary, ALibraryOfSomebodyElseIsRefused)
+TEST_F (DeviceLibrary, AForeignLibraryIsRefused)
 {
   EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_empty.so") }),
                HasSubstr ("not a library of this program"));
@@ -123,7 +123,7 @@ TEST_F (DeviceLibrary, AnotherTableOfOperationsIsRefused)
   expect_nothing ();
 }
 
-TEST_F (DeviceLibrary, ALibraryThatFindsNoDeviceSaysWhy)
+TEST_F (DeviceLibrary, ALibraryWithoutADeviceReportsTheReason)
 {
   EXPECT_EQ (load (fake ("libfake_driver.so"), { fake ("libfake_none.so") }),
              "cuda: none: all 1 devices are too old");
@@ -139,7 +139,7 @@ TEST_F (DeviceLibrary, TheFirstThatCanBeLoadedCounts)
   EXPECT_STREQ (((TpsDevice *) loaded.devices->pdata[1])->name, "cuda:1");
 }
 
-TEST_F (DeviceLibrary, NoPlaceToLookMeansTurnedOff)
+TEST_F (DeviceLibrary, WithoutAPathItIsTurnedOff)
 {
   EXPECT_EQ (load (fake ("libfake_driver.so"), {}), "cuda: none: turned off");
   expect_nothing ();

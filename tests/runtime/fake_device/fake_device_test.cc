@@ -72,7 +72,7 @@ TEST_F (FakeDevice, MemoryIsOutOfReachOfTheHost)
   EXPECT_DEATH (g_print ("%g", (double) data (buffer)[0]), "");
 }
 
-TEST_F (FakeDevice, NothingIsDoneBeforeSomebodyWaits)
+TEST_F (FakeDevice, NothingIsDoneBeforeAWait)
 {
   g_autoptr (TpsBuffer) host = ops->alloc_host (device, 4 * sizeof (float), nullptr);
 

@@ -277,7 +277,7 @@ RandomText (std::mt19937_64 &dice)
   return text;
 }
 
-TEST (Machine, IsSensibleWhateverTheFilesContain)
+TEST (Machine, IsPlausibleForAnyContentsOfTheFiles)
 {
   std::mt19937_64 dice (42);
 

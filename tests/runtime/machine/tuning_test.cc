@@ -295,7 +295,7 @@ TEST (TuningList, DescribesTheRules)
 
 // ---- this machine ---------------------------------------------------------------------------
 
-TEST (Tuning, OfThisProcessIsThatOfItsMachine)
+TEST (Tuning, OfThisProcessMatchesItsMachine)
 {
   TpsTuning expected = Derive (*tps_machine_get ());
   const TpsTuning *found[8];

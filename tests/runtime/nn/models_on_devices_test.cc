@@ -304,7 +304,7 @@ protected:
   }
 };
 
-TEST_P (ModelsOnDevices, ComeToTheBitsOfTheCpuWhateverTheSizesOfTheirBatches)
+TEST_P (ModelsOnDevices, HaveTheBitsOfTheCpuForBatchesOfAnySize)
 {
   Training here (GetParam (), nullptr), there (GetParam (), fake ());
   unsigned seed = 0;
@@ -436,7 +436,7 @@ INSTANTIATE_TEST_SUITE_P (Kinds, ModelsOnDevices, testing::ValuesIn (kinds),
                           });
 
 /* The holder acts like a trainer that is still sending the previous gradient. */
-TEST (SparseGradients, AreNotWrittenToAsLongAsSomebodyHoldsThem)
+TEST (SparseGradients, AreNotWrittenWhileAReferenceIsHeld)
 {
   Training training (kinds[0], fake ());
   std::vector<TpsGradient> held;

@@ -102,7 +102,7 @@ resolved (TpsOptimizerKind kind)
   return spec;
 }
 
-TEST (OptimizerSpec, SaysNothingButKindAndLearningRate)
+TEST (OptimizerSpec, HasOnlyKindAndLearningRateAtFirst)
 {
   TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.25);
 
@@ -129,7 +129,7 @@ TEST (OptimizerSpec, DefaultsAreThoseOfPyTorchAndOfThePaper)
     EXPECT_EQ (resolved (kind).weight_decay, 0);
 }
 
-TEST (OptimizerSpec, NothingStaysUnsaidAndWhatAKindDoesNotUseIsZero)
+TEST (OptimizerSpec, EveryFieldIsResolvedAndUnusedFieldsAreZero)
 {
   for (TpsOptimizerKind kind : KINDS)
     for (const Field &field : FIELDS)
@@ -142,7 +142,7 @@ TEST (OptimizerSpec, NothingStaysUnsaidAndWhatAKindDoesNotUseIsZero)
       }
 }
 
-TEST (OptimizerSpec, KeepsWhatIsSaid)
+TEST (OptimizerSpec, KeepsGivenValues)
 {
   for (TpsOptimizerKind kind : KINDS)
     for (const Field &field : FIELDS)
@@ -157,7 +157,7 @@ TEST (OptimizerSpec, KeepsWhatIsSaid)
           }
 }
 
-TEST (OptimizerSpec, RefusesWhatIsOutOfRangeByName)
+TEST (OptimizerSpec, RefusesValuesOutOfRangeByName)
 {
   for (TpsOptimizerKind kind : KINDS)
     for (const Field &field : FIELDS)
@@ -173,7 +173,7 @@ TEST (OptimizerSpec, RefusesWhatIsOutOfRangeByName)
         }
 }
 
-TEST (OptimizerSpec, RefusesWhatTheKindDoesNotUseUnlessItIsZero)
+TEST (OptimizerSpec, RefusesUnusedFieldsUnlessTheyAreZero)
 {
   for (TpsOptimizerKind kind : KINDS)
     for (const Field &field : FIELDS)
@@ -255,7 +255,7 @@ TEST (OptimizerKind, IsFoundByItsNameInAnySpelling)
     }
 }
 
-TEST (OptimizerKind, UnknownNamesAreAnsweredWithTheKnown)
+TEST (OptimizerKind, UnknownNamesAreRefusedWithTheKnownOnes)
 {
   TpsOptimizerKind found = TPS_OPTIMIZER_ADAM;
   g_autoptr (GError) error = nullptr;

@@ -143,7 +143,7 @@ TEST (RowOptimizers, TheOraclesGradientsHaveDuplicatesAndRowsThatAreNeverTouched
   EXPECT_GT (n_duplicates, 50u);
 }
 
-TEST (RowOptimizers, SgdIsPyTorchs)
+TEST (RowOptimizers, SgdMatchesPyTorch)
 {
   for (const char *name : { "sgd", "sgd_momentum", "sgd_decay", "sgd_momentum_decay" })
     {
@@ -155,7 +155,7 @@ TEST (RowOptimizers, SgdIsPyTorchs)
     }
 }
 
-TEST (RowOptimizers, AdagradIsPyTorchs)
+TEST (RowOptimizers, AdagradMatchesPyTorch)
 {
   TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_ADAGRAD, "adagrad");
 
@@ -175,12 +175,12 @@ TEST (RowOptimizers, RowwiseAdagradIsItsFormula)
   expect_oracle ("rowwise_adagrad_decay", spec);
 }
 
-TEST (RowOptimizers, AdamIsPyTorchsSparseAdam)
+TEST (RowOptimizers, AdamMatchesSparseAdamOfPyTorch)
 {
   expect_oracle ("adam_sparse", spec_of (TPS_OPTIMIZER_ADAM, "adam_sparse"));
 }
 
-TEST (RowOptimizers, AdamOfAllRowsIsPyTorchsAdam)
+TEST (RowOptimizers, AdamOfAllRowsMatchesAdamOfPyTorch)
 {
   TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_ADAM, "adam_dense");
 
@@ -192,7 +192,7 @@ TEST (RowOptimizers, AdamOfAllRowsIsPyTorchsAdam)
   expect_oracle ("adam_dense_decay", spec, true);
 }
 
-TEST (RowOptimizers, FtrlIsThePapers)
+TEST (RowOptimizers, FtrlMatchesThePaper)
 {
   TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_FTRL, "ftrl");
 
@@ -345,7 +345,7 @@ protected:
   }
 };
 
-TEST_P (EveryKind, HasTheBitsOfItsFormulaWhateverTheDim)
+TEST_P (EveryKind, HasTheBitsOfItsFormulaForEveryDim)
 {
   std::mt19937 dice (5);
 

@@ -56,7 +56,7 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
 
 /* Even if lasting state and large requests have used up their shares, calls that release or inspect
  * memory must find room. */
-TEST (BudgetsTest, SmallRequestsAndRepliesFindRoomWhateverTheOthersHold)
+TEST (BudgetsTest, SmallRequestsAndRepliesFitWhenOtherBudgetsAreFull)
 {
   constexpr gsize kMib = 1 << 20;
   TpsBudgetLimits limits = { .max_memory_bytes = 24 * kMib,

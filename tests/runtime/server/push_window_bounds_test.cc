@@ -87,7 +87,7 @@ TEST_F (SmallPushWindow, forgetsNoneThatRuns)
   EXPECT_EQ (begin ("a", 1), REPEAT);
 }
 
-TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
+TEST_F (SmallPushWindow, boundsTheRememberedPushesOfAllClients)
 {
   for (gint64 sequence = 0; sequence < 6; sequence++)
     push ("a", sequence, 1);
@@ -100,7 +100,7 @@ TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
   EXPECT_EQ (begin ("b", 5), STALE);
 }
 
-TEST_F (SmallPushWindow, theOneThatPushesIsKeptWhateverTheBound)
+TEST_F (SmallPushWindow, theClientThatPushesIsKeptDespiteTheBound)
 {
   for (gint64 sequence = 0; sequence < 1000; sequence++)
     ASSERT_EQ (push ("a", sequence, sequence), NEW);
@@ -193,7 +193,7 @@ TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
 
 /* Another thread takes every byte that becomes free. A window must still become a floor, so the
  * window must not release its charge in between. */
-TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeWhatIsFree)
+TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeFreeMemory)
 {
   TpsBudget *process = tps_budget_new (nullptr, "process", 64 << 10);
   TpsBudget *windows = tps_budget_new (process, "windows", 0);

@@ -58,7 +58,7 @@ TEST_F (PushWindow, remembersTheWholeWindowHoweverFarItMoves)
     }
 }
 
-TEST_F (PushWindow, bearsTheEndsOfTheNumbers)
+TEST_F (PushWindow, acceptsTheSmallestAndTheLargestNumbers)
 {
   push ("a", G_MAXINT64, 1);
   EXPECT_EQ (begin ("a", G_MININT64), STALE);
@@ -180,7 +180,7 @@ TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindIsNotNewAgain)
   EXPECT_EQ (begin ("a", 1, 0, nullptr, 31), NEW) << "created after it";
 }
 
-TEST_F (PushWindow, aPushToWhatCameLaterIsNew)
+TEST_F (PushWindow, aPushToALaterTableIsNew)
 {
   EXPECT_EQ (push_to (1, "a", 5, 10), NEW);
   EXPECT_EQ (begin ("a", 5, 0, nullptr, 1), REPEAT);
@@ -210,7 +210,7 @@ TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
     }
 }
 
-TEST_F (SmallPushWindow, aFloorHoldsForWhatWasThere)
+TEST_F (SmallPushWindow, aFloorHoldsForEarlierTablesOnly)
 {
   push_to (1, "a", 5, 10);
   for (const char *client : { "b", "c", "d" })

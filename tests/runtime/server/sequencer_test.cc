@@ -240,7 +240,7 @@ TEST_F (Sequencer, aCommandWaitsForAllOfItsTurns)
   EXPECT_EQ (ran, (Lsns { 2, 1, 3, 4 }));
 }
 
-TEST_F (Sequencer, aClosedObjectRefusesWhatComesAfter)
+TEST_F (Sequencer, aClosedObjectRefusesLaterCommands)
 {
   Command drop ({}), late ({ &b, &a }), before ({ &a });
   Command holder ({ &a }, [&] {

@@ -69,7 +69,7 @@ TEST_F (FiguresTest, AddUpSamplesOfAnInterval)
   EXPECT_NE (figures_->sample, nullptr);
 }
 
-TEST_F (FiguresTest, TakeWhateverAServerSends)
+TEST_F (FiguresTest, AcceptAnyBytesFromAServer)
 {
   tps_figures_begin (figures_);
   for (const char *json :

@@ -110,7 +110,7 @@ TEST (View, SectionsShareTheRows)
   EXPECT_EQ (n_tables, 9);
 }
 
-TEST (View, ShowsWhyNothingIsNew)
+TEST (View, ShowsTheReasonForMissingData)
 {
   std::vector<std::string> lines = Render (nullptr, nullptr, 80, 10, "http://a: refused");
   EXPECT_EQ (lines[0], "thriftps_top");

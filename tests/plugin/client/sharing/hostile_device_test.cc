@@ -96,7 +96,7 @@ TEST_F (HostileDevice, ThatAnswersWithoutAHandleIsAskedOnce)
   EXPECT_FALSE (tps_client_may_share_device (client_, device_));
 }
 
-TEST_F (HostileDevice, WhoseHandleIsOfNothingGetsItsSegmentBack)
+TEST_F (HostileDevice, ThatSendsAnInvalidHandleHasItsSegmentClosed)
 {
   Connection connection (-1);
 
@@ -115,7 +115,7 @@ TEST_F (HostileDevice, WhoseHandleIsOfNothingGetsItsSegmentBack)
   EXPECT_FALSE (tps_client_may_share_device (client_, device_));
 }
 
-TEST_F (HostileDevice, ThatSaysNonsenseOfItsDeviceIsAskedForNothing)
+TEST_F (HostileDevice, ThatDescribesAnInvalidDeviceIsAskedForNothing)
 {
   Connection connection (-1);
 

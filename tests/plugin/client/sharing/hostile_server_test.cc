@@ -93,7 +93,7 @@ TEST_F (HostileServer, ThatClosesWhenAskedIsAskedTwiceAtMost)
   EXPECT_EQ (server_.n_calls["Node:describe"], 0);
 }
 
-TEST_F (HostileServer, ThatNeverOpensHoldsNobodyUp)
+TEST_F (HostileServer, ThatNeverOpensASegmentDelaysNoCall)
 {
   Connection connection = connect_with ([] (Connection &, const ReceivedCall &) {});
 
@@ -101,7 +101,7 @@ TEST_F (HostileServer, ThatNeverOpensHoldsNobodyUp)
   EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
 }
 
-TEST_F (HostileServer, ThatRefusesIsLeftAlone)
+TEST_F (HostileServer, ThatRefusesIsNotAskedAgain)
 {
   Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
     to.send (service_error ("open_segment", call.seqid, 11, "another user"));
@@ -192,7 +192,7 @@ TEST_F (HostileServer, ThatHasNoRoomIsNotWarnedOf)
   EXPECT_EQ (warnings.get ().size (), 0u);
 }
 
-TEST_F (HostileServer, ThatSendsTooManyDescriptorsIsLeft)
+TEST_F (HostileServer, ThatSendsTooManyDescriptorsIsDisconnected)
 {
   TensorOutcome first;
 
@@ -211,7 +211,7 @@ TEST_F (HostileServer, ThatSendsTooManyDescriptorsIsLeft)
   EXPECT_EQ (first.outcome.code (), TPS_ERROR_CONNECTION_LOST);
 }
 
-TEST_F (HostileServer, ThatSendsADescriptorUnaskedIsLeft)
+TEST_F (HostileServer, ThatSendsAnUnrequestedDescriptorIsDisconnected)
 {
   TensorOutcome first;
   int fd = open ("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -227,7 +227,7 @@ TEST_F (HostileServer, ThatSendsADescriptorUnaskedIsLeft)
   EXPECT_NE (first.outcome.text ().find ("descriptor"), std::string::npos);
 }
 
-TEST_F (HostileServer, WhoseFileCanBeCutOff)
+TEST_F (HostileServer, ThatSendsAFileThatCanShrinkGetsEverythingInline)
 {
   Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
     int fd = memfd_create ("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -241,7 +241,7 @@ TEST_F (HostileServer, WhoseFileCanBeCutOff)
   server_.serve_until (connection, "Memory:close_segments", 1);
 }
 
-TEST_F (HostileServer, WhoseFileIsTooShort)
+TEST_F (HostileServer, ThatSendsATooShortFileGetsEverythingInline)
 {
   Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
     gint fd = -1;
@@ -255,7 +255,7 @@ TEST_F (HostileServer, WhoseFileIsTooShort)
   server_.serve_until (connection, "Memory:close_segments", 1);
 }
 
-TEST_F (HostileServer, WhoseAnswersNameWhatIsNotThere)
+TEST_F (HostileServer, ThatNamesMissingSlicesInRepliesFailsThoseCallsOnly)
 {
   const std::vector<std::string> slices = { slice (1, 0, 100000), slice (77, 0, 100000),
                                             slice (-1, -64, 100000),

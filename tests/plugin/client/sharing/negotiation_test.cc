@@ -112,7 +112,7 @@ TEST_F (Negotiation, OneAnswerServesLimitsAndSharedMemory)
     }
 }
 
-TEST_F (Negotiation, CallsThatWaitShareTheQuestion)
+TEST_F (Negotiation, PendingCallsShareOneDescribeCall)
 {
   Outcome outcomes[3], after;
 
@@ -299,7 +299,7 @@ TEST_F (Negotiation, SharedMemoryIsAskedForAgainAfterAFailure)
 
 /* Some servers close the connection if a call names an unknown service. The user's call must then
  * be sent on the next connection. */
-TEST_F (Negotiation, APeerThatBreaksOnTheQuestionIsSparedForAWhile)
+TEST_F (Negotiation, APeerThatClosesOnDescribeIsNotAskedForAWhile)
 {
   auto break_on_question = [this] (Connection &connection) {
     while (connection.read_call ().name != "Node:describe")
@@ -332,7 +332,7 @@ TEST_F (Negotiation, APeerThatBreaksOnTheQuestionIsSparedForAWhile)
   EXPECT_EQ (n_questions (), 1) << "it may be another server by now";
 }
 
-TEST_F (Negotiation, AServerThatIsNotThereYetHasNotBroken)
+TEST_F (Negotiation, AServerThatIsNotYetUpIsAskedLater)
 {
   std::string path = "not_yet_" + std::to_string (getpid ()) + ".sock";
   TensorOutcome first;

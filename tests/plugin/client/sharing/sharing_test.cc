@@ -183,7 +183,7 @@ TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
 
 /* The server does not read a large push, so the client's own calls queue behind it. The server
  * replies to them nevertheless. */
-TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
+TEST_F (Sharing, TheReplyAfterTheReplyToOpenSegmentMayBeASlice)
 {
   std::string large (100000, 'x'), unread (16 * MIB, 'x');
   TensorOutcome first, second;

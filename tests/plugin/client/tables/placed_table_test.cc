@@ -25,7 +25,7 @@ class Placement : public testing::TestWithParam<TpsShardKind>
 {
 };
 
-TEST_P (Placement, EachRowIsInTheShardThatSaysSo)
+TEST_P (Placement, EachRowIsFoundInItsShard)
 {
   for (gint64 rows : { 1, 2, 5, 64, 1000 })
     for (guint n_servers = 1; n_servers <= 6; n_servers++)
@@ -147,7 +147,7 @@ protected:
   GError *error_ = nullptr;
 };
 
-TEST_F (Assembly, NothingIsNoTables)
+TEST_F (Assembly, NoPartsGiveNoTables)
 {
   ASSERT_TRUE (assemble ());
   EXPECT_EQ (tables_->len, 0u);

@@ -173,7 +173,7 @@ TEST_F (Split, IdsInOneShardArePassedOnAsTheyAre)
   EXPECT_EQ (query.pooling, TPS_POOLING_MEAN);
 }
 
-TEST_F (Split, QueryWithoutIdsAsksNobody)
+TEST_F (Split, QueryWithoutIdsAsksNoShard)
 {
   bags_.indices = {};
   bags_.offsets = { 0, 0 };

@@ -268,7 +268,7 @@ TEST_F (TlsTest, RecordsOfOneByte)
 
 // A peer that sends close_notify, and so closes only its own direction, must still receive its
 // reply.
-TEST_F (TlsTest, GoodbyesEndAConnectionInOrder)
+TEST_F (TlsTest, CloseNotifyEndsAConnectionInOrder)
 {
   TlsPeer peer (tcp_);
   ASSERT_TRUE (peer.ShakeHands ());

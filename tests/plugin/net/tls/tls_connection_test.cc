@@ -144,7 +144,7 @@ TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
 }
 
 // The second half of the key update must arrive before the connection may send anything.
-TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysWhatIsSent)
+TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysSending)
 {
   const char handshake = 22;
   char byte;

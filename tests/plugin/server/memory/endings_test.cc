@@ -115,7 +115,7 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   ExpectNothingLeft (server);
 }
 
-TEST (Endings, AnAnswerThatNobodyTakesGoesWithItsConnection)
+TEST (Endings, AnUnreleasedReplyEndsWithItsConnection)
 {
   PluginServer server ({}, 1);
   auto client = std::make_unique<SharedClient> (server.Unix ());

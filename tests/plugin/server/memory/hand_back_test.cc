@@ -189,7 +189,7 @@ TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
 
 // The reply to open_segment waits behind another reply with the same sequence id. Any reply that
 // overtakes it must not name the new segment.
-TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
+TEST_F (HandBack, NoReplyNamesASegmentThatTheClientDoesNotKnow)
 {
   SendKeep (5);
   client_->raw ().Send ("Memory:open_segment", 5, OpenFields (1, TPS_SEGMENT_ANSWERS, 1 << 20));

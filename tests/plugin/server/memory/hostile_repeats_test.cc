@@ -157,7 +157,7 @@ protected:
   std::unique_ptr<Scribbler> scribbler_;
 };
 
-TEST_P (HostileRepeats, AModelIsWhatItWasWhenInitModelWasAnswered)
+TEST_P (HostileRepeats, AModelDoesNotChangeAfterTheReplyToInitModel)
 {
   int n_others = 0;
 
@@ -192,7 +192,7 @@ TEST_P (HostileRepeats, AModelIsKnownAgainByItsOwnBytes)
     }
 }
 
-TEST_P (HostileRepeats, AnUpdatedModelIsWhatItWasWhenItWasAnswered)
+TEST_P (HostileRepeats, AnUpdatedModelDoesNotChangeAfterItsReply)
 {
   ASSERT_EQ (Init (&reader_, nullptr, MakeVector (GetParam (), 0)), 0);
   StartScribbling ();

@@ -152,7 +152,7 @@ TEST_F (Slices, AreRefusedWhereNothingIsOpen)
 }
 
 // Many tensors may name one slice, and the server must charge each copy.
-TEST (SliceCopies, CountWithWhatWaitsInTheServer)
+TEST (SliceCopies, CountAgainstTheLimitOfPendingBytes)
 {
   TpsServerOptions options = {};
   options.max_pending_bytes = 8 * kMiB;
@@ -400,7 +400,7 @@ protected:
   int n_refused_ = 0;
 };
 
-TEST_F (Changing, MemoryHarmsNobodyButItsOwner)
+TEST_F (Changing, MemoryHarmsOnlyItsOwner)
 {
   TpsLookupRowsArguments arguments = {};
   g_auto (TpsTensor) rows = {};

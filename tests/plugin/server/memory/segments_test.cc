@@ -25,7 +25,7 @@ namespace {
 
 constexpr gsize kMiB = 1 << 20;
 
-TEST (Offer, IsWhatAConnectionMayHaveOverUnixSocketsAndNothingOverTcp)
+TEST (Offer, IsTheLimitOfAConnectionOverUnixSocketsAndZeroOverTcp)
 {
   TpsServerOptions options = {};
   options.max_shared_bytes = 5 * kMiB;
@@ -167,7 +167,7 @@ TEST (SegmentLimits, BoundOneConnectionAndNotTheNext)
   one.Open (TPS_SEGMENT_ANSWERS, 4 * kMiB);
 }
 
-TEST (SegmentLimits, CountWithWhatWaitsInTheServer)
+TEST (SegmentLimits, IncludeABudgetSharedByAllConnections)
 {
   TpsServerOptions options = {};
   options.max_pending_bytes = 8 * kMiB;
@@ -185,7 +185,7 @@ TEST (SegmentLimits, CountWithWhatWaitsInTheServer)
   two.Open (TPS_SEGMENT_REQUESTS, kMiB);
 }
 
-TEST (SegmentLimits, BoundTheirNumberWhateverIsAsked)
+TEST (SegmentLimits, BoundTheNumberOfSegments)
 {
   PluginServer server;
   RawClient client (server.Unix ());
@@ -275,7 +275,7 @@ TEST (SegmentLimits, RefuseSizesThatAreNone)
   EXPECT_EQ (server.BytesOut (), 0u);
 }
 
-TEST (SegmentOwnership, OnlyWhatIsTheClientsCanBeReleased)
+TEST (SegmentOwnership, OnlyLentSegmentsCanBeReleasedAndOnlyOwnOnesClosed)
 {
   PluginServer server;
   SharedClient client (server.Unix ());
@@ -311,7 +311,7 @@ TEST (SegmentEnd, ComesWithTheConnection)
 }
 
 // A client opens segments and leaves before the replies arrive.
-TEST (SegmentEnd, ComesToThoseNobodyHasReceived)
+TEST (SegmentEnd, ComesToSegmentsThatNoClientHasReceived)
 {
   PluginServer server;
 

@@ -249,7 +249,7 @@ TEST (AveragingModel, OrderAndDelayOfJobsChangeNothing)
     }
 }
 
-TEST (AveragingModel, EveryCallIsAnsweredOnceWhateverHappens)
+TEST (AveragingModel, EveryCallIsAnsweredOnceInRandomHistories)
 {
   Mischief mischief;
 

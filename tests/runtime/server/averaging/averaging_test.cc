@@ -148,7 +148,7 @@ TEST (Averaging, NoDeadlineOnceAllHaveCome)
   expect_average (sim, call, { dense ({ 1 }), dense ({ 3 }) });
 }
 
-TEST (Averaging, NewerBatchEndsWhatWaitsAndNamesWhoWasMissing)
+TEST (Averaging, NewerBatchAbortsPendingRoundsAndNamesMissingTrainers)
 {
   Simulation sim (n_trainers (3));
   int first = sim.push (0, 1, 0, dense ({ 1 }));

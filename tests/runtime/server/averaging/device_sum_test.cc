@@ -488,7 +488,7 @@ no_memory (TpsDevice *device, gsize n_bytes, GError **error)
   return nullptr;
 }
 
-TEST_F (DeviceServer, ALostDeviceEndsTheRoundAndLeavesWhatNeedsNone)
+TEST_F (DeviceServer, ALostDeviceFailsDenseRoundsAndNoSparseOnes)
 {
   Answer lost[2], sparse_one[2];
 

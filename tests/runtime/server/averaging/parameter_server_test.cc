@@ -219,7 +219,7 @@ TEST_F (ParameterServerTest, ResetEndsTheWaitAndClearsTheMetrics)
   EXPECT_EQ (other.count (), 1);
 }
 
-TEST_F (ParameterServerTest, ShutDownEndsTheWaitAndRefusesWhatComes)
+TEST_F (ParameterServerTest, ShutDownEndsPendingCallsAndRefusesLaterOnes)
 {
   Answer waiting, after;
 
@@ -257,7 +257,7 @@ TEST_F (ParameterServerTest, RecordsTheSpansOfARound)
   EXPECT_EQ (count_metric ("method_metric", "average computation"), 3);
 }
 
-TEST_F (ParameterServerTest, RefusesWhatItCannotBe)
+TEST_F (ParameterServerTest, RefusesBadOptions)
 {
   TpsParameterServerOptions options = {};
   g_autoptr (GError) error = NULL;

@@ -357,7 +357,7 @@ TEST (Add, HasTheBitsOfOneAfterTheOther)
       }
 }
 
-TEST (Digest, TellsApartWhatDiffers)
+TEST (Digest, DiffersForDifferentContributions)
 {
   Contribution matrix = dense ({ 1, 2 });
   Contribution other_rows = sparse ({ 0 }, 6, 2, { 1, 2 });

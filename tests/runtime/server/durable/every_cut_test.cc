@@ -305,7 +305,7 @@ class EveryCut : public testing::TestWithParam<Mode>
 
 /* The threads of the log make each run of the history a little different, so the number of its
  * operations varies by a few. The loop ends with the first run that is not cut. */
-TEST_P (EveryCut, LeavesWhatTheModePromises)
+TEST_P (EveryCut, LeavesTheStateThatTheModeGuarantees)
 {
   bool was_cut = true;
   uint64_t n_cuts = 0;

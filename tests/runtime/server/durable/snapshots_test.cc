@@ -99,7 +99,7 @@ TEST_F (Due, bySizeWhenTheLogHasGrown)
   EXPECT_EQ (n_written, 2);
 }
 
-TEST_F (Due, neverWhereNothingIsSaid)
+TEST_F (Due, neverWithoutOptions)
 {
   begin (0, 0);
   log_bytes = G_MAXINT64;

@@ -71,7 +71,7 @@ TEST (LogCheck, AnyRecordMayBecomeTheLastOne)
     }
 }
 
-TEST (LogCheck, ThereMustBeSuchARecord)
+TEST (LogCheck, ATruncationNeedsAnExistingRecord)
 {
   SimulatedDisk disk (1);
   g_autoptr (GError) error = nullptr;
@@ -82,7 +82,7 @@ TEST (LogCheck, ThereMustBeSuchARecord)
   EXPECT_EQ (check (disk.get ()), 8);
 }
 
-TEST (LogCheck, DamageEndsWhatIsWholeAndCanBeCutOff)
+TEST (LogCheck, DamageEndsTheIntactPartAndCanBeCutOff)
 {
   for (size_t at = 4096; at < 40000; at += 1777)
     {
@@ -156,7 +156,7 @@ TEST_F (LogProgram, VerifiesDumpsAndTruncates)
   EXPECT_THAT (out, HasSubstr ("LSN 1 to 5: whole"));
 }
 
-TEST_F (LogProgram, SaysWhatIsDamagedAndWhatToDo)
+TEST_F (LogProgram, NamesTheDamagedRecordAndItsPlace)
 {
   std::fstream segment (folder_ + "/log/00000000000000000001.log",
                         std::ios::in | std::ios::out | std::ios::binary);

@@ -70,7 +70,7 @@ protected:
   GError *error_ = nullptr;
 };
 
-TEST_P (DiskTest, WhatIsWrittenIsRead)
+TEST_P (DiskTest, ReadsReturnTheWrittenBytes)
 {
   TpsDiskFile *file = disk_->open (disk_, path ("a").c_str (), TPS_DISK_CREATE | TPS_DISK_DIRECT,
                                    &error_);

@@ -266,7 +266,7 @@ TEST_F (LogFeed, aLongRecordComesAlone)
   EXPECT_EQ (answers_.back ().next_lsn, 4);
 }
 
-TEST_F (LogFeed, givesOnlyWhatIsDurable)
+TEST_F (LogFeed, givesOnlyDurableRecords)
 {
   append_durably (3);
   append ();
@@ -293,7 +293,7 @@ TEST_F (LogFeed, waitsUpToTheDeadline)
   EXPECT_EQ (late.durable_lsn, 3);
 }
 
-TEST_F (LogFeed, saysWhereToBegin)
+TEST_F (LogFeed, refusesOldReadsWithTheOldestLsn)
 {
   for (int i = 0; i < 30; i++)
     append_durably (20);
@@ -310,7 +310,7 @@ TEST_F (LogFeed, saysWhereToBegin)
   EXPECT_EQ (read (0).wait ().code, TPS_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F (LogFeed, endsWhatWaits)
+TEST_F (LogFeed, endsPendingReads)
 {
   int owner = 0, other = 0;
 
@@ -334,7 +334,7 @@ TEST_F (LogFeed, boundsThoseThatWait)
   EXPECT_TRUE (refused.may_retry);
 }
 
-TEST_F (LogFeed, chargesWhatItReads)
+TEST_F (LogFeed, chargesTheRecordsThatItReads)
 {
   TpsBudget *budget = tps_budget_new (nullptr, "replies", 2 << 20);
 

@@ -65,7 +65,7 @@ TEST (LogRecord, AllKindsComeBackAsTheyWere)
 
 /* Checks fields that a comparison of encodings would miss if the encoder and the decoder omitted
  * them. */
-TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
+TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
 {
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
   rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } } };

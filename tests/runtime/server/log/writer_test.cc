@@ -180,7 +180,7 @@ TEST_F (LogTest, AHoleThatCannotBeStagedIsQueued)
   EXPECT_EQ (read_lsns (log_, 1).size (), n + 1);
 }
 
-TEST_F (LogTest, AFlushMakesDurableWhatWasAppendedBefore)
+TEST_F (LogTest, AFlushMakesEarlierAppendsDurable)
 {
   ASSERT_TRUE (open ());
   flush ();
@@ -240,7 +240,7 @@ TEST_F (LogTest, LongCommandsGoThroughABufferThatIsShorter)
   EXPECT_EQ (encode (record.command), encode (&commands_[2]->record));
 }
 
-TEST_F (LogTest, CloseWritesWhatIsStaged)
+TEST_F (LogTest, CloseWritesStagedCommands)
 {
   ASSERT_TRUE (open ());
   append (TPS_DURABILITY_INTERVAL);
@@ -274,7 +274,7 @@ TEST_F (LogTest, AFailedSyncIsFinal)
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 1);
 }
 
-TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
+TEST_F (LogTest, AFullDiskIsReportedEarlyAndAppendsContinueWhenThereIsRoom)
 {
   gint64 wake_ns;
 
@@ -474,7 +474,7 @@ TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
                HasSubstr ("at 8192: a group is damaged: there is a later one at 12288"));
 }
 
-TEST_F (LogTest, ATornTailIsCutAndSaid)
+TEST_F (LogTest, ATornTailIsCutAndReported)
 {
   write_three ();
   segment (1).replace (12288, 512, 512, '\0');
@@ -620,7 +620,7 @@ TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
   EXPECT_EQ (found_.last_lsn, 20);
 }
 
-TEST_F (LogTest, TheSizeIsThatOfTheSegmentsWithRecords)
+TEST_F (LogTest, TheSizeCountsSegmentsWithRecordsOnly)
 {
   guint n_segments;
   gint64 n_bytes, n_bytes_before;

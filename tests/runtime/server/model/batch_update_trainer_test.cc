@@ -348,7 +348,7 @@ fake_devices ()
       tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
 }
 
-TEST_F (BatchUpdateTrainer, whatADeviceCannotAllocateEndsThePassWithItsError)
+TEST_F (BatchUpdateTrainer, aFailedDeviceAllocationEndsThePassWithItsError)
 {
   TpsDevice *device = tps_device_find ("cuda:0", nullptr);
   TpsTrainStatus status = {};
@@ -401,7 +401,7 @@ TEST_F (BatchUpdateTrainer, aDeviceThatIsLostEndsThePass)
   tps_train_status_clear (&status);
 }
 
-TEST_F (BatchUpdateTrainer, whoIsMissingIsNamed)
+TEST_F (BatchUpdateTrainer, missingTrainersAreNamed)
 {
   TpsTrainStatus status = {};
 
@@ -415,7 +415,7 @@ TEST_F (BatchUpdateTrainer, whoIsMissingIsNamed)
   tps_train_status_clear (&status);
 }
 
-TEST_F (BatchUpdateTrainer, whereOthersAreEnoughTheyGoOnWithoutTheMissing)
+TEST_F (BatchUpdateTrainer, aQuorumContinuesWithoutMissingTrainers)
 {
   TpsTrainStatus status = {};
 
@@ -429,7 +429,7 @@ TEST_F (BatchUpdateTrainer, whereOthersAreEnoughTheyGoOnWithoutTheMissing)
   tps_train_status_clear (&status);
 }
 
-TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
+TEST_F (BatchUpdateTrainer, aLateTrainerFetchesTheModelAndContinues)
 {
   TpsTrainStatus status = {};
   static std::atomic<bool> told_of_first;

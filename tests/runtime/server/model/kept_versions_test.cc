@@ -68,7 +68,7 @@ TEST_F (KeptVersions, keepsTheNewestOnlyWhereTrainersStayAway)
   EXPECT_EQ (versions_.n_kept, 4u);
 }
 
-TEST_F (KeptVersions, holdsAtMostSoMany)
+TEST_F (KeptVersions, holdsABoundedNumber)
 {
   TpsKeptVersions many;
 

@@ -336,7 +336,7 @@ TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
 }
 
-TEST_F (ModelServer, theDeadlineAbortsNamingWhoIsMissing)
+TEST_F (ModelServer, theDeadlineAbortsAndNamesMissingTrainers)
 {
   thriftps_test::TraceCapture capture;
 
@@ -538,7 +538,7 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
     EXPECT_EQ (answer.count (), 1);
 }
 
-TEST_F (ModelServer, shutDownEndsWhatWaitsAndRefusesTheRest)
+TEST_F (ModelServer, shutDownEndsPendingCallsAndRefusesLaterOnes)
 {
   Values first = draw_values (SMALL, &random_);
   g_autoptr (GError) error = nullptr;
@@ -554,7 +554,7 @@ TEST_F (ModelServer, shutDownEndsWhatWaitsAndRefusesTheRest)
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
 }
 
-TEST_F (ModelServer, whatMayNotWaitIsRefused)
+TEST_F (ModelServer, callsThatMayNotWaitAreRefused)
 {
   Values first = draw_values (SMALL, &random_);
 

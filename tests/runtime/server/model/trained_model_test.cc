@@ -211,7 +211,7 @@ TEST_F (TrainedModel, meansOfLongRowsAreChargedBeforeTheUpdate)
       tps_tensor_clear (&tensor);
 }
 
-TEST_F (TrainedModel, oldVersionsStayWhatTheyWere)
+TEST_F (TrainedModel, oldVersionsDoNotChange)
 {
   Shapes shapes = { { 100, 100 } };
   std::mt19937 random (5);
@@ -226,7 +226,7 @@ TEST_F (TrainedModel, oldVersionsStayWhatTheyWere)
   EXPECT_STREQ (tps_trained_model_get_newest (model_)->parameters[0].name, "p0");
 }
 
-TEST_F (TrainedModel, buffersOfVersionsThatNobodyHoldsAreUsedAgain)
+TEST_F (TrainedModel, buffersOfReleasedVersionsAreReused)
 {
   Shapes shapes = { { 1000, 1000 } };
   std::mt19937 random (5);
@@ -245,7 +245,7 @@ TEST_F (TrainedModel, buffersOfVersionsThatNobodyHoldsAreUsedAgain)
   EXPECT_LE (seen.size (), 3u);
 }
 
-TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
+TEST_F (TrainedModel, recognizesAModelWithTheSameBeginning)
 {
   Shapes shapes = { { 2 }, { 3 } };
   Values values = { { 1, 2 }, { 3, 4, 5 } };
@@ -271,7 +271,7 @@ TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
   EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
 }
 
-TEST_F (TrainedModel, refusesWhatIsNoModel)
+TEST_F (TrainedModel, refusesInvalidModels)
 {
   auto twice = to_parameters ({ { 1 }, { 1 } }, { { 1 }, { 2 } });
   auto integers = to_parameters ({ { 1 } }, { { 1 } });

@@ -171,7 +171,7 @@ TEST (UpdatingModel, randomHistoriesAgree)
 
 /* Updates take time and may end in any order relative to calls. No call may be lost or answered
  * twice, and versions must increase by one. */
-TEST (UpdatingModel, updatesThatTakeTheirTimeLoseNobody)
+TEST (UpdatingModel, slowUpdatesLoseNoCall)
 {
   for (unsigned seed = 0; seed < N_HISTORIES; seed++)
     {

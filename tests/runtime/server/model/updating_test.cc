@@ -98,7 +98,7 @@ TEST (Updating, aRepeatWhileTheUpdateIsComputedWaitsForIt)
     }
 }
 
-TEST (Updating, theDeadlineAbortsNamingWhoIsMissingAndDropsTheGradients)
+TEST (Updating, theDeadlineAbortsNamesMissingTrainersAndDropsTheGradients)
 {
   Simulation sim ({});
   int a = sim.push (1, 1);
@@ -230,7 +230,7 @@ TEST (Updating, aResetExpectsAllTrainersAgain)
   EXPECT_EQ (sim.outcome (a).n_answers, 0);
 }
 
-TEST (Updating, whoComesLateAfterAQuorumIsStale)
+TEST (Updating, aLatePushAfterAQuorumIsStale)
 {
   Simulation::Options options;
   options.min_trainers = 2;
@@ -309,7 +309,7 @@ TEST (Updating, aFailedUpdateIsToldToAllAndLeavesTheModel)
   EXPECT_EQ (sim.version (), 1);
 }
 
-TEST (Updating, refusesWhatDoesNotFitTheModel)
+TEST (Updating, refusesPushesThatDoNotFitTheModel)
 {
   Simulation sim ({});
   int shape = sim.push (0, 1, 0, true, 3), number = sim.push (0, 1, 0, true, 2, 2);
@@ -335,7 +335,7 @@ TEST (Updating, withoutAModelNothingIsFound)
   EXPECT_EQ (sim.outcome (sim.push (0, 1)).code, TPS_ERROR_NOT_FOUND);
 }
 
-TEST (Updating, whatMayNotWaitIsTakenOnlyWhereItIsTheLast)
+TEST (Updating, aPushThatMayNotWaitIsAcceptedOnlyAsTheLastOne)
 {
   Simulation::Options options;
   options.n_trainers = 2;
@@ -350,7 +350,7 @@ TEST (Updating, whatMayNotWaitIsTakenOnlyWhereItIsTheLast)
   EXPECT_EQ (sim.updates.size (), 1u);
 }
 
-TEST (Updating, aResetEndsWhatWaitsEvenBehindAnUpdateAndForgetsTheModel)
+TEST (Updating, aResetEndsPendingCallsEvenBehindAnUpdateAndForgetsTheModel)
 {
   Simulation::Options options;
   options.min_trainers = 2;

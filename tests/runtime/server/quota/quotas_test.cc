@@ -105,7 +105,7 @@ TEST_F (QuotasTest, WithoutLimitsEveryCallIsAdmitted)
   EXPECT_EQ (status (tenant).n_calls_in_flight, 0u);
 }
 
-TEST_F (QuotasTest, CallsAreLimitedAndTheRefusalSaysWhenToComeBack)
+TEST_F (QuotasTest, CallsAreLimitedAndARefusalHasARetryTime)
 {
   TpsTenantLimits limits = {};
   TpsTenant *tenant;
@@ -239,7 +239,7 @@ TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
 }
 
 /* A caller that never returns must delay others by at most a second. */
-TEST_F (QuotasTest, TurnsEndSoon)
+TEST_F (QuotasTest, CallersThatNeverReturnDelayOthersByASecondAtMost)
 {
   TpsTenantLimits limits = {};
   TpsTenant *tenant;
@@ -344,7 +344,7 @@ TEST_F (QuotasTest, TablesAreLimitedByTheirTenant)
   tps_budget_release (budget, 300);
 }
 
-TEST_F (QuotasTest, HostMemoryOfATenantsTablesIsThatOfAllTables)
+TEST_F (QuotasTest, HostMemoryOfATenantsTablesCountsForAllTables)
 {
   TpsBudget *budget = tps_tenant_get_table_budget (tps_quotas_find (quotas, "a"));
 
@@ -353,7 +353,7 @@ TEST_F (QuotasTest, HostMemoryOfATenantsTablesIsThatOfAllTables)
   tps_budget_release (budget, 400);
 }
 
-TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepWhatTheyLack)
+TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepTheirDeficit)
 {
   TpsTenantLimits limits = {};
   TpsTenant *tenant = tps_quotas_find (quotas, "a");

@@ -140,7 +140,7 @@ TEST (TokenBucket, AnEarlierTimeIsHarmless)
   EXPECT_EQ (tps_token_bucket_get_level (&bucket, &rate, year), 0);
 }
 
-TEST (TokenBucket, AChangeOfTheRateKeepsWhatTheBucketLacks)
+TEST (TokenBucket, AChangeOfTheRateKeepsTheDeficitOfTheBucket)
 {
   TpsTokenRate slow = tps_token_rate (10, 100);
   TpsTokenRate fast = tps_token_rate (1000, 50);

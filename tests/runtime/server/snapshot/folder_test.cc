@@ -212,7 +212,7 @@ TEST_F (Folders, NoticeDamage)
     }
 }
 
-TEST_F (Folders, NameWhatIsWrong)
+TEST_F (Folders, NameTheDamagedOrMissingFile)
 {
   std::string table = "table-000000.safetensors";
   std::string folder, whole;

@@ -177,7 +177,7 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
 
 /* Damages numbers and names in headers. An import may succeed or be refused, but must not leave
  * memory charged. */
-TEST (Import, BelievesNoHeader)
+TEST (Import, ChecksEveryHeader)
 {
   MemoryDisk disk;
   Server server (0, true);

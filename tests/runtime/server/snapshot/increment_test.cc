@@ -77,7 +77,7 @@ protected:
 constexpr int32_t Increments::kDims[];
 
 /* Changes rows at both ends, in runs and alone, in more than one piece. */
-TEST_P (Increments, HoldWhatHasChanged)
+TEST_P (Increments, HoldTheChangedRows)
 {
   uint64_t n_whole;
 

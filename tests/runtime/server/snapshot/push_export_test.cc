@@ -138,7 +138,7 @@ TEST (PushIds, KeepTheirAnswers)
   g_byte_array_unref (records);
 }
 
-TEST (PushIds, RefuseWhatIsNoRecord)
+TEST (PushIds, RefuseInvalidRecords)
 {
   Window from, to;
   GByteArray *records = g_byte_array_new ();

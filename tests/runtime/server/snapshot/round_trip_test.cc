@@ -95,7 +95,7 @@ TEST (RoundTrip, KeepsTheRoundingOfRows)
 }
 
 /* Rows that a device has updated must be in the file as if the host had updated them. */
-TEST (RoundTrip, OfADeviceIsThatOfTheHost)
+TEST (RoundTrip, OfADeviceGivesTheSameFileAsTheHost)
 {
   for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
     {

@@ -489,7 +489,7 @@ TEST (DeviceTables, AreChargedToTheirTenants)
   EXPECT_EQ (held (), 0u);
 }
 
-TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
+TEST (DeviceTables, AreTheSameTableWithoutAPlaceOrWithTheSameOne)
 {
   Store store (0, Devices { find_device });
 
@@ -503,7 +503,7 @@ TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
       "ALREADY_EXISTS table emb already exists with a different device: fake:0, not fake:0/host");
 }
 
-TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)
+TEST (DeviceTables, AreRefusedForBadPlacesWithTheReason)
 {
   Store store (0, Devices { find_device });
   std::string said = store.create (Spec ("emb", 10, 4).on ("cuda:77"));

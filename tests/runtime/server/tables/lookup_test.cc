@@ -202,7 +202,7 @@ TEST (Lookup, RowsComeAsTheyAreStored)
 }
 
 /* 1024 rows of 256 floats have 1 MiB, a third of the limit. */
-TEST (Lookup, AnswersThatNobodyLetGoOfAreBounded)
+TEST (Lookup, UnreleasedResultsAreBounded)
 {
   TpsTableStoreOptions options {};
   options.max_answer_bytes = size_t { 3 } << 20;

@@ -96,7 +96,7 @@ TEST (Replay, RefusesMaximaThatAreNoSlots)
 }
 
 /* A push whose device fails still has an LSN. Its record must list the omitted parts. */
-TEST (Replay, LeavesOutWhatAFailedDeviceLeftOut)
+TEST (Replay, OmitsThePartsThatAFailedDeviceOmitted)
 {
   Server server (0), other (0);
   Query host_query { "host", { 1 }, { 0 } }, device_query { "dev", { 1 }, { 0 } };

@@ -125,7 +125,7 @@ TEST (Sharding, RangesOfHugeTablesDoNotOverflow)
   EXPECT_EQ (tps_shard_range_of (0, rows, G_MAXINT32), 0);
 }
 
-TEST (Sharding, NamesWhatIsWrong)
+TEST (Sharding, NamesTheBadValue)
 {
   TpsShard shard {};
   GError *error = nullptr;

@@ -62,7 +62,7 @@ protected:
   Store store_;
 };
 
-TEST_F (TableNumbers, CountWhatTakesEffect)
+TEST_F (TableNumbers, CountCallsThatTakeEffect)
 {
   std::vector<Floats> outputs;
   std::string bytes;

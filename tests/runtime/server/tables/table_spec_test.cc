@@ -117,7 +117,7 @@ TEST (TableSpec, CountsStateInBytes)
   EXPECT_EQ (tps_table_spec_get_bytes (&adam.value), 10 * (4 * 2 + state * 4));
 }
 
-TEST (TableSpec, NamesWhatIsWrong)
+TEST (TableSpec, NamesTheBadField)
 {
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.dim = 0; }),
              "INVALID_ARGUMENT spec.dim: 0, expected at least 1");
@@ -183,7 +183,7 @@ TEST (TableSpec, AFailedResolveChangesNothing)
   EXPECT_TRUE (std::isnan (spec.value.optimizer.momentum));
 }
 
-TEST (TableSpec, NamesWhatDiffers)
+TEST (TableSpec, NamesTheFieldThatDiffers)
 {
   auto difference = [] (Spec other) {
     Spec spec ("emb", 10, 4);

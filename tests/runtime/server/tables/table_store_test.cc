@@ -130,7 +130,7 @@ TEST (TableStore, TheSameAgainIsFineAndKeepsTheRows)
   EXPECT_TRUE (is_about (tps_table_store_get_bytes (store.get ()), 80));
 }
 
-TEST (TableStore, AnotherOfTheNameIsRefusedNamingWhatDiffers)
+TEST (TableStore, ADifferentTableOfTheSameNameIsRefusedWithTheDifference)
 {
   Store store;
 
@@ -226,7 +226,7 @@ TEST (TableStore, FullTablesAreNotWaitedFor)
 
 /* Creates tables of one cell each up to the limit, which must count the overhead of a table as
  * well. */
-TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
+TEST (TableStore, TablesOfOneCellAreChargedForTheirOverhead)
 {
   constexpr size_t max_bytes = 8 << 20;
   Store store (0, max_bytes);
@@ -292,7 +292,7 @@ TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
 #endif
 }
 
-TEST (TableStore, EstimatesWhatCallsReadAndWrite)
+TEST (TableStore, EstimatesTheBytesThatCallsReadAndWrite)
 {
   Store store;
   Query query { "emb", { 1, 2, 3 }, { 0, 1 } };
@@ -414,7 +414,7 @@ TEST_F (Errors, GradientsOfTheWrongType)
              "INVALID_ARGUMENT indices: FLOAT32 [8], expected a vector of INT64");
 }
 
-TEST (BagQuery, NamesWhatIsWrong)
+TEST (BagQuery, NamesTheBadField)
 {
   Query query { "emb", { 1, 2, 3 }, { 0, 1, 3 } };
   Floats weights (3, 1.0f);

@@ -97,7 +97,7 @@ TEST (RowBytesOfACall, AreLimited)
 
 /* With 64 KiB of ids, dense rows for the maxima would need 8 Ki x 16 Ki x 4 bytes = 512 MiB. Only
  * the cells of the maxima are stored. */
-TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
+TEST_F (TemporarySpace, MaximaTakeTheSpaceOfTheirCellsOnly)
 {
   constexpr size_t dim = 1 << 14;
   constexpr int64_t rows = 1 << 6;

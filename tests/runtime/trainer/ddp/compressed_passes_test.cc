@@ -69,7 +69,7 @@ TEST_P (CompressedPasses, AllBlocksAreTheWholeGradient)
     }
 }
 
-TEST_P (CompressedPasses, EveryPassBeginsWithoutWhatTheLastOneKept)
+TEST_P (CompressedPasses, EveryPassBeginsWithoutTheKeptValuesOfTheLastOne)
 {
   Fleet fleet (GetParam ());
   Task task;
@@ -317,7 +317,7 @@ loss_with (Fleet *fleet, const char *hook, const char *compress)
   return last_loss;
 }
 
-TEST (Accuracy, IsNearlyThatWithoutCompressionAndErrorFeedbackIsWhy)
+TEST (Accuracy, IsNearTheUncompressedOneWithErrorFeedbackOnly)
 {
   constexpr double START = 0.5;
   Fleet fleet (2);
@@ -334,7 +334,7 @@ TEST (Accuracy, IsNearlyThatWithoutCompressionAndErrorFeedbackIsWhy)
 }
 
 /* There are 32 ids. For each trainer, each id has its own class among 16. */
-TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
+TEST (Accuracy, OfARealModelIsNearTheUncompressedOne)
 {
   std::map<std::string, double> losses;
 

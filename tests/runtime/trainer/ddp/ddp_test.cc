@@ -115,7 +115,7 @@ TEST (Ddp, CallsTheHookOfABucketBeforeTheGradientsBehindItAreComputed)
                ElementsAre ("compute 2", "send 0", "compute 1", "send 1", "compute 0", "send 2"));
 }
 
-TEST (Ddp, CallsHooksInBucketOrderWhateverTheOrderOfGradients)
+TEST (Ddp, CallsHooksInBucketOrderForAnyOrderOfGradients)
 {
   Trainee t (THREE);
   std::vector<gint32> sent;
@@ -316,7 +316,7 @@ TEST (Ddp, CompressionSendsFewerBytes)
     }
 }
 
-TEST (Ddp, StepsWithoutDataLeaveWhatTopKKeepsAlone)
+TEST (Ddp, StepsWithoutDataDoNotChangeTheKeptValuesOfTopK)
 {
   Trainee t ({ { "weight", { 32 }, false } }, 0, 0, "topk:0.5");
   auto reduced = [&] {
@@ -435,7 +435,7 @@ TEST (Ddp, WhereServersAverageBlocksABlockWithoutDataIsNoFailure)
   EXPECT_EQ (tps_ddp_get_reduced (t.ddp, 1)->kind, TPS_GRADIENT_NONE);
 }
 
-TEST (Ddp, WhereServersAverageEverybodyThatIsAFailure)
+TEST (Ddp, WhereServersAverageAllTrainersABlockWithoutDataIsAFailure)
 {
   Trainee t (THREE);
 
@@ -521,7 +521,7 @@ TEST (Ddp, TheOptimizerSubtractsDenseAveragesAndTouchedRowsOnly)
                                   : embedding[j]);
 }
 
-TEST (Ddp, TheDigestIsOfTheParametersInTheirOwnOrderWhateverTheBuckets)
+TEST (Ddp, TheDigestIsOfTheParametersInTheirOwnOrderForAnyBuckets)
 {
   Trainee apart (THREE), together (THREE, 1, 1);
   guint8 one[16], other[16];

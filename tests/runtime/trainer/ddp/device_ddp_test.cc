@@ -195,7 +195,7 @@ TEST (DeviceDdp, AHookThatReachesTheStreamIsCalledBeforeTheDeviceHasDoneAnything
   EXPECT_EQ (t.digest (), digest_on_cpu (1));
 }
 
-TEST (DeviceDdp, AHookThatReachesTheDeviceGetsWhatIsComplete)
+TEST (DeviceDdp, AHookThatReachesTheDeviceGetsCompleteGradients)
 {
   Trainee t (&OWN_HOOK);
   const std::thread::id training = std::this_thread::get_id ();

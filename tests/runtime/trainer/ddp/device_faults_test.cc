@@ -80,7 +80,7 @@ TEST (DeviceFaults, ALostDeviceFailsItsPassesAndNothingElse)
     }
 }
 
-TEST (DeviceFaults, PassesGiveBackWhatTheyTook)
+TEST (DeviceFaults, PassesReleaseTheirMemory)
 {
   gsize n_bytes = tps_fake_device_get_n_bytes (device ());
 

@@ -200,7 +200,7 @@ TEST (DevicePasses, DevicesThatAreNotThereAreRefusedAtTheStart)
   fleet.digest_of_run (task, "no device named is the CPU");
 }
 
-TEST (DevicePasses, ATrainerThatComputesOnTheCpuOnlySaysSo)
+TEST (DevicePasses, ATrainerForTheCpuOnlyRefusesADevice)
 {
   static const TpsTrainerClass own = {
     "CpuTrainer", [] (const TpsTrainPlan *, GError **) -> gboolean { return TRUE; },

@@ -213,7 +213,7 @@ TEST (AllReduce, RanksWithoutDataCountForNothingAndGetTheMeanToo)
     }
 }
 
-TEST (AllReduce, NobodyWithDataIsAnError)
+TEST (AllReduce, NoRankWithDataIsAnError)
 {
   std::vector<Rank> ranks (2);
 

@@ -149,7 +149,7 @@ check_round_trip (TpsGradient *gradient, TpsBucketCall call, const std::vector<T
     tps_gradient_clear (&slice);
 }
 
-TEST (Pieces, WhatIsCutAndJoinedInAnyOrderIsTheSame)
+TEST (Pieces, CuttingAndJoiningInAnyOrderGivesTheSameGradient)
 {
   std::mt19937 dice (1);
 

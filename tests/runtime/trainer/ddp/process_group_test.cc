@@ -60,7 +60,7 @@ class GlooRanks : public testing::TestWithParam<guint>
 {
 };
 
-TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
+TEST_P (GlooRanks, AllReduceAddsInRankOrderForAnySize)
 {
   guint n_ranks = GetParam ();
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
@@ -149,7 +149,7 @@ TEST_P (GlooRanks, AverageOfHalfFloatsHasTheBitsOfTheServer)
   free_groups (groups);
 }
 
-TEST_P (GlooRanks, AnAverageOfNothingSaysSo)
+TEST_P (GlooRanks, AnAverageWithoutDataHasWeightZero)
 {
   guint n_ranks = GetParam ();
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
@@ -353,7 +353,7 @@ TEST_P (Sums, EndWhenTheGroupIsAborted)
     }
 }
 
-TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
+TEST (Gloo, ALostPeerBreaksTheGroupAndIsNamed)
 {
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
   std::vector<float> data (100000, 1.0f);

@@ -470,7 +470,7 @@ TEST (SharedSum, AWeightThatIsNoneIsRefusedByAllAndChangesNothing)
   });
 }
 
-TEST (RankMemory, IsOpenedByThoseOnlyWhoKnowItsNumbersAndSize)
+TEST (RankMemory, IsOpenedOnlyWithTheRightTokenAndSize)
 {
   TpsRankFileAddress address, other;
   g_autoptr (TpsRankMemory) memory = tps_rank_memory_create (2, 100, &address);

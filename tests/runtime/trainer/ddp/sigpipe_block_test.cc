@@ -31,7 +31,7 @@ write_to_nobody ()
 }
 
 /* The signal must not end the process, neither while it is blocked nor afterwards. */
-TEST (SigpipeBlock, WhatCameMeanwhileDoesNotComeLater)
+TEST (SigpipeBlock, ASignalDuringTheBlockIsNotDeliveredLater)
 {
   for (int i = 0; i < 3; i++)
     {

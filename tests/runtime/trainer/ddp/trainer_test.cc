@@ -97,7 +97,7 @@ TEST_P (Trainers, BucketSizesDoNotChangeTheResult)
 
 INSTANTIATE_TEST_SUITE_P (Counts, Trainers, testing::Values (1u, 2u, 3u));
 
-TEST (Trainer, StepsMetricsAndProgressCountWhatWasDone)
+TEST (Trainer, StepsMetricsAndProgressCountTheCompletedBatches)
 {
   Fleet fleet (3);
   Task task;

@@ -107,7 +107,7 @@ TEST_P (BagBatches, WorkWithFewEmbeddings)
 INSTANTIATE_TEST_SUITE_P (Tasks, BagBatches,
                           testing::Values (TPS_BAG_TASK_RANDOM, TPS_BAG_TASK_LEARNABLE));
 
-TEST (LearnableBags, SayTheirClassWithEachId)
+TEST (LearnableBags, EncodeTheirClassInEachId)
 {
   for (gint64 rows : { 5, 8, 300 })
     {

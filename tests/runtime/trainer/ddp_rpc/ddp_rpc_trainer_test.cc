@@ -330,7 +330,7 @@ TEST_P (DdpRpcTrainerOnDevices, RepeatsTargetsWhereABagGivesSeveralRows)
 
 /* -- behaviour -- */
 
-TEST (DdpRpcTrainer, LearnsWhatCanBeLearnt)
+TEST (DdpRpcTrainer, LearnsTheLearnableTask)
 {
   Task task;
 
@@ -540,7 +540,7 @@ TEST (DdpRpcTrainer, AResultOnAnotherDeviceIsRefused)
 
 /* -- failures -- */
 
-TEST (DdpRpcTrainer, NamesWhereAServerFailed)
+TEST (DdpRpcTrainer, NamesTheStepOfAServerFailure)
 {
   Fleet lookup ((Task ())), push ((Task ()));
 
@@ -552,7 +552,7 @@ TEST (DdpRpcTrainer, NamesWhereAServerFailed)
   EXPECT_EQ (push.run (), "UNAVAILABLE: epoch 0, batch 0: push: out of ink");
 }
 
-TEST (DdpRpcTrainer, EndsWithTheErrorOfWhatADeviceCannotAllocate)
+TEST (DdpRpcTrainer, EndsWithTheErrorOfAFailedDeviceAllocation)
 {
   TpsDevice *device = tps_device_find ("cuda:0", nullptr);
   std::string result;
@@ -633,7 +633,7 @@ TEST (DdpRpcTrainer, RefusesATableOfAnotherWidth)
   EXPECT_THAT (fleet.run (), HasSubstr ("lookup: table emb1: its pooled rows are FLOAT32 ["));
 }
 
-TEST (DdpRpcTrainer, RefusesWhatItCannotTrain)
+TEST (DdpRpcTrainer, RefusesPlansThatItCannotTrain)
 {
   struct
   {
@@ -680,7 +680,7 @@ TEST (DdpRpcTrainer, RefusesWhatItCannotTrain)
     }
 }
 
-TEST (DdpRpcTrainer, SaysWhenTablesCannotBeReached)
+TEST (DdpRpcTrainer, ReportsUnreachableTables)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
   TpsTrainerLinks links = {};

@@ -100,7 +100,7 @@ protected:
   std::vector<float> input_gradient;
 };
 
-TEST_F (HybridModel, ComputesWhatPyTorchDoes)
+TEST_F (HybridModel, MatchesPyTorch)
 {
   std::vector<float> input = scatter (ROWS * TPS_HYBRID_MODEL_INPUTS, SCATTER_INPUT, 1.5);
 

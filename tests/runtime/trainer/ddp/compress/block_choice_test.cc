@@ -41,7 +41,7 @@ blocks_of (const std::vector<float> &sizes)
   return values;
 }
 
-TEST (BlockChoice, TakesTheLargestWhateverTheirSignInAscendingOrder)
+TEST (BlockChoice, TakesTheLargestMagnitudesInAscendingOrder)
 {
   EXPECT_THAT (choose (blocks_of ({ 1, -7, 3, 0.5f, 5 }), 3), ElementsAre (1, 2, 4));
 }
@@ -58,7 +58,7 @@ TEST (BlockChoice, LeavesBlocksOfZerosAlone)
   EXPECT_THAT (choose (blocks_of ({ 0, 0 }), 2), IsEmpty ());
 }
 
-TEST (BlockChoice, WhatIsNoNumberIsLargestSoThatEverybodyLearnsOfIt)
+TEST (BlockChoice, NaNsAreLargestSoThatAllTrainersReceiveThem)
 {
   const float nan = std::numeric_limits<float>::quiet_NaN (),
               infinity = std::numeric_limits<float>::infinity ();

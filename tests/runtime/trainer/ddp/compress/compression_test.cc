@@ -175,7 +175,7 @@ TEST (Compression, IsReadFromItsNameAndArgumentAndWrittenBack)
   EXPECT_STREQ (text, "none");
 }
 
-TEST (Compression, RefusesWhatIsUnknownAndArgumentsThatCannotBe)
+TEST (Compression, RefusesUnknownNamesAndBadArguments)
 {
   EXPECT_EQ (parse_error ("zip"),
              "NOT_FOUND: unknown compression \"zip\"; known: none, fp16, bf16, topk");
@@ -268,7 +268,7 @@ TEST (HalfFloats, LeaveTheNextStepAlone)
   EXPECT_THAT (bucket.decode_dense (), ElementsAre (4, 5, 6));
 }
 
-TEST (TopK, WhatIsSentAndWhatIsKeptIsWhatWasKeptAndTheGradientToTheBit)
+TEST (TopK, SentAndKeptValuesAddUpExactlyToTheGradientAndTheOldKeptValues)
 {
   std::mt19937 rng (2);
 
@@ -319,7 +319,7 @@ TEST (TopK, SendsABlockAtLeast)
   EXPECT_THAT (bucket.decode_dense (), ElementsAre (1, 2, 3));
 }
 
-TEST (TopK, EveryGradientGetsThereInTheEnd)
+TEST (TopK, EveryGradientIsSentEventually)
 {
   Bucket bucket ("topk:0.25", 4 * BLOCK);
   std::vector<float> gradient (4 * BLOCK), received (4 * BLOCK);
