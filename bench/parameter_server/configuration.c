@@ -18,11 +18,11 @@ parse (JsonParser *parser, const gchar *path, const gchar *built_in, GError **er
   g_autoptr (GError) local = NULL;
   g_autofree gchar *text = path != NULL ? tps_text_file_read (path, MAX_FILE_BYTES, &local)
                                         : g_strdup (built_in);
+  const gchar *name = path != NULL ? path : "built in";
   JsonNode *root;
 
   if (text == NULL || !json_parser_load_from_data (parser, text, -1, &local))
     {
-      const gchar *name = path != NULL ? path : "built in";
       gboolean has_place = g_str_has_prefix (local->message, PARSER_NAME ":");
 
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s%s%s", name,
@@ -34,7 +34,7 @@ parse (JsonParser *parser, const gchar *path, const gchar *built_in, GError **er
   if (root == NULL || !JSON_NODE_HOLDS_OBJECT (root))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: expected a JSON object",
-                   path);
+                   name);
       return NULL;
     }
   return json_node_get_object (root);

@@ -289,12 +289,12 @@ clear (Program *program, GError **error)
 }
 
 /* The thread that ends the process if the stop takes too long, for example because the last sync of
- * the log waits for the disk. `data_folder` is only compared with NULL. */
+ * the log waits for the disk. `has_data` is NULL if there is no data directory. */
 static void *
-end_anyway (void *data_folder)
+end_anyway (void *has_data)
 {
   g_usleep (END_MS * 1000);
-  if (data_folder == NULL)
+  if (has_data == NULL)
     _exit (0);
   fprintf (stderr,
            "thriftps_server: the stop took longer than %d ms; acknowledged changes with the "
@@ -439,7 +439,7 @@ wait_for_signal (const Program *program)
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
   /* Without the guard, a stop that does not end is left to the service manager. */
   tps_thread_start_detached ("tps-guard", end_anyway,
-                             (gpointer) program->flags->plugin.durable.folder, NULL);
+                             GINT_TO_POINTER (program->flags->plugin.durable.folder != NULL), NULL);
   return TRUE;
 }
 

@@ -10,6 +10,7 @@
 
 #define NS_PER_S 1e9
 #define MAX_MIB ((gdouble) (G_MAXINT64 >> 20))
+#define MAX_SECONDS 9e9 /* as nanoseconds, they fit into 64 bits */
 
 /* One value from the command line or a file. */
 typedef struct
@@ -226,6 +227,8 @@ get_max (const TpsOption *option)
     return option->max;
   if (option->type == TPS_OPTION_UINT)
     return G_MAXINT32;
+  if (option->type == TPS_OPTION_SECONDS)
+    return MAX_SECONDS;
   return option->type == TPS_OPTION_MIB ? MAX_MIB : G_MAXDOUBLE;
 }
 

@@ -56,6 +56,13 @@ run_client (gpointer data)
   return NULL;
 }
 
+static void
+close_first (const Client *clients, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    close (clients[i].fd);
+}
+
 gdouble
 tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GError **error)
 {
@@ -68,7 +75,10 @@ tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GErro
     {
       clients[i].fd = tps_stream_connect (address, error);
       if (clients[i].fd < 0)
-        return -1;
+        {
+          close_first (clients, i);
+          return -1;
+        }
     }
   start_ns = tps_clock_now_ns ();
   for (guint i = 0; i < n_clients; i++)

@@ -168,6 +168,7 @@ TEST (Options, ThatAreBadAreNamedWithTheirValueAndTheExpectedValues)
   EXPECT_EQ (Parse ({ "--rate=nan" }), "--rate=nan: expected 0 to 1");
   EXPECT_EQ (Parse ({ "--rate=" }), "--rate=: expected 0 to 1");
   EXPECT_EQ (Parse ({ "--max-mib=9000000000000" }), "--max-mib=9000000000000: expected 0 or more");
+  EXPECT_EQ (Parse ({ "--timeout=1e10" }), "--timeout=1e10: expected 0 or more");
   EXPECT_EQ (Parse ({ "--verbose=yes" }), "--verbose=yes: expected true or false");
   EXPECT_EQ (Parse ({ "--listen=x" }), "--listen=x: expected @SOMETHING");
   EXPECT_EQ (Parse ({ "--listen=!" }), "--listen: no address");

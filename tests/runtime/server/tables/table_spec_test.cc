@@ -135,8 +135,8 @@ TEST (TableSpec, NamesTheBadField)
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, 0); }),
              "INVALID_ARGUMENT spec.rows: 0, expected at least 1");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, G_MAXINT64); }),
-             "INVALID_ARGUMENT spec.rows: the bytes of 9223372036854775807 rows of dim 4 cannot be "
-             "counted");
+             "INVALID_ARGUMENT spec.rows: the size of 9223372036854775807 rows of dim 4 exceeds "
+             "64 bits");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.shard.n_rows = 3; }),
              "INVALID_ARGUMENT spec.shard: not made by tps_shard_init_whole(), _range() or "
              "_hash()");
