@@ -69,7 +69,7 @@ TEST (DataFolder, ofSomethingElseIsRefused)
   const std::string folder = new_folder ();
 
   write_file (folder + "/thesis.tex", "\\begin{document}");
-  EXPECT_THAT (refusal (folder), HasSubstr ("is not a server's"));
+  EXPECT_THAT (refusal (folder), HasSubstr ("does not belong to a server"));
 }
 
 TEST (DataFolder, ofAnotherVersionIsRefused)
