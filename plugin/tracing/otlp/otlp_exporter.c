@@ -18,6 +18,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
 
 #define DEFAULT_INTERVAL_MS 1000
@@ -37,7 +38,7 @@ struct TpsOtlpExporter
   gchar *uri;
   GMainContext *context;
   GMainLoop *loop;
-  GThread *thread;
+  TpsThread thread;
   SoupSession *session;
   TpsCounter *sent;
   TpsCounter *dropped;
@@ -352,6 +353,21 @@ collect_queue (TpsReading *reading, gpointer tracer)
   tps_reading_add (reading, &queued_spans, NULL, NULL, tps_tracer_get_n_waiting (tracer));
 }
 
+/* Frees the exporter, whose thread must have ended. */
+static void
+release (TpsOtlpExporter *exporter)
+{
+  tps_counters_remove_collector (exporter->options.counters, exporter->collector);
+  g_main_loop_unref (exporter->loop);
+  g_main_context_unref (exporter->context);
+  g_free ((gchar *) (gsize) exporter->options.resource.service);
+  g_free ((gchar *) (gsize) exporter->options.resource.version);
+  g_free ((gchar *) (gsize) exporter->options.resource.instance);
+  g_free (exporter->batch);
+  g_free (exporter->uri);
+  g_free (exporter);
+}
+
 TpsOtlpExporter *
 tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
 {
@@ -377,8 +393,10 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
                                                     options->tracer);
   exporter->context = g_main_context_new ();
   exporter->loop = g_main_loop_new (exporter->context, FALSE);
-  exporter->thread = g_thread_new ("tps-otlp", run, exporter);
-  return exporter;
+  if (tps_thread_start (&exporter->thread, "tps-otlp", run, exporter, error))
+    return exporter;
+  release (exporter);
+  return NULL;
 }
 
 /* Waits for the end of the thread. g_main_loop_quit() must be called from the loop, because it
@@ -389,7 +407,7 @@ ask_to_end (TpsOtlpExporter *exporter)
   GSource *end = call_later (exporter, 0, end_soon);
   GSource *deadline = call_later (exporter, exporter->options.flush_ms, give_up);
 
-  g_thread_join (exporter->thread);
+  tps_sync_check (pthread_join (exporter->thread, NULL));
   clear_source (&end);
   clear_source (&deadline);
 }
@@ -400,13 +418,5 @@ tps_otlp_exporter_free (TpsOtlpExporter *exporter)
   if (exporter == NULL)
     return;
   ask_to_end (exporter);
-  tps_counters_remove_collector (exporter->options.counters, exporter->collector);
-  g_main_loop_unref (exporter->loop);
-  g_main_context_unref (exporter->context);
-  g_free ((gchar *) (gsize) exporter->options.resource.service);
-  g_free ((gchar *) (gsize) exporter->options.resource.version);
-  g_free ((gchar *) (gsize) exporter->options.resource.instance);
-  g_free (exporter->batch);
-  g_free (exporter->uri);
-  g_free (exporter);
+  release (exporter);
 }
