@@ -159,6 +159,9 @@ lose_server (Top *top, const GError *error)
     }
   g_free (top->trouble);
   top->trouble = g_strdup_printf ("%s; trying again", text);
+  /* The request of /status and the samples belong to the lost interval. */
+  g_clear_pointer (&top->status, tps_request_cancel);
+  g_queue_clear_full (&top->later, g_free);
   tps_figures_begin (top->figures);
   show (top);
   top->retry = g_timeout_add (RETRY_MS, connect_again, top);

@@ -60,6 +60,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if server.token and self.headers["Authorization"] != "Bearer " + server.token:
             self.send_error(401)
         elif self.path == "/status":
+            server.was_asked.set()
+            server.has_status.wait()
             body = json.dumps(STATUS).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -80,6 +82,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.wfile.write(b'event: hello\ndata: {"name": "server0"}\n\n')
             while server.samples.acquire() and not server.is_closed:
+                if server.ends_stream:
+                    server.ends_stream = False
+                    return
                 server.n_sent += 1
                 text = json.dumps(make_sample(server.n_sent))
                 self.wfile.write(("id: 1\nevent: sample\ndata: %s\n\n" % text).encode())
@@ -94,12 +99,17 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.samples = threading.Semaphore(n_samples)
         self.n_sent, self.is_closed, self.token = 0, False, token
+        self.ends_stream = False  # instead of the next sample
+        self.was_asked = threading.Event()  # for /status
+        self.has_status = threading.Event()  # replies of /status wait for it
+        self.has_status.set()
         self.port = self.server_address[1]
         self.address = "127.0.0.1:%d" % self.port
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self):
         self.is_closed = True
+        self.has_status.set()
         for _ in range(100):
             self.samples.release()
         self.shutdown()
@@ -324,6 +334,23 @@ class TopTest(unittest.TestCase):
         again = self.serve(1, port=server.port)
         self.assertTrue(re.search(r"calls 1\.00k/s", terminal.wait_for("Node:describe")))
         self.assertEqual(again.n_sent, 1)
+        terminal.type("q")
+        self.assertEqual(terminal.end(), 0)
+
+    def test_a_late_status_does_not_end_an_interval_of_the_next_stream(self):
+        server = self.serve(0)
+        terminal = self.open(server.address)
+        terminal.wait_for("connecting to")
+        server.has_status.clear()
+        server.samples.release()
+        self.assertTrue(server.was_asked.wait(PATIENCE_S))
+        server.ends_stream = True
+        server.samples.release()
+        terminal.wait_for("trying again")
+        server.has_status.set()
+        server.samples.release()
+        terminal.wait_for("server0")
+        self.assertIn("calls 1.00k/s", terminal.wait_for("failed"))
         terminal.type("q")
         self.assertEqual(terminal.end(), 0)
 
