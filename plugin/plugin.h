@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The embedding API: ThriftPS inside a program of yours. This header is all that an embedding
- * program needs; link //plugin.
+/* The API for programs that embed ThriftPS. This header is all that such a program needs; link
+ * //plugin.
  *
  * 1. The services. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
  * trainer and a description of this process (or some of them), and the worker threads:
@@ -45,13 +45,15 @@
  * 3. Protection against hostile bytes, in a server of yours. The library's transports and
  * protocols, and the code that it generates, crash, loop or leak on some inputs;
  * plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
- * following objects instead, for your own services, too. Peers see no difference, with framed and
- * unframed connections, and with the binary and the compact protocol:
+ * following objects instead, for your own services, too. Peers see no difference, whether their
+ * connections are framed or unframed, and whether their protocol is binary or compact:
  *
  *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
  *   protocols = tps_host_protocol_factory_new ();
  *   processor = tps_harden_processor (processor, NULL);           after the last registration
  *   tps_register_types (get_types, G_N_ELEMENTS (get_types));     before the first connection
+ *
+ * `get_types` is an array of the `_get_type` functions of your generated classes.
  *
  * With these transports and protocols, a tensor is received into its final buffer and sent from its
  * own memory. The library's own transports copy each tensor several times and refuse frames above
@@ -64,7 +66,8 @@
  * own_server.c have an example of each kind.
  *
  * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop every server that
- * uses the plugin, and call tps_plugin_close() last, or tps_plugin_free() without a data directory.
+ * uses the plugin. Last, call tps_plugin_close(). If there is no data directory, you may call
+ * tps_plugin_free() instead, which has no result.
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
  * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
@@ -108,7 +111,8 @@ typedef struct
    * `trainer_links` is set. Node, Memory, Session and Chunks are always served, and so is
    * Durability with a data directory. */
   const gchar *const *services;
-  /* Connections of trainers of the Trainer service to other servers; copied; NULL = no Trainer. */
+  /* The connections of the process's trainer (service Trainer) to other servers; copied; NULL = no
+   * Trainer. */
   const TpsTrainerLinks *trainer_links;
   /* Devices in Node.describe, ended by NULL; borrowed. NULL = the CPU and
    * parameter_server.device. */
@@ -211,9 +215,9 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
 
 /* Creates a server with all services; the caller must still call its listen and start functions.
  * `options` may be NULL. Fields that are NULL get defaults: `workers`, `budgets`, `access` and
- * `metrics` are those of the plugin, and so are `quotas` (only with rules) and `common_segments`
- * (only without rules); `device` is that of the averaging server. The caller owns the result; the
- * plugin must outlive the server. Thread: any. */
+ * `metrics` are those of the plugin. So are `quotas` if there are rules (`access`), and
+ * `common_segments` if there are none. `device` is that of the averaging server. The caller owns
+ * the result; the plugin must outlive the server. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
 // Operations on a server with a data directory (--data-dir). Other servers do not have this
-// service.
+// service. An LSN (log sequence number) is the number of a change in the log of one server.
 
 include "embedding_table.thrift"
 include "node.thrift"
@@ -34,10 +34,12 @@ struct LogBatch {
   // Identity of the log, 32 hexadecimal digits. If the identity changes, the data directory was
   // replaced. LSNs then refer to other changes, and a follower must start again from a snapshot.
   1: required string log
-  // Records from the LSN of the cursor on, as defined in runtime/server/log/FORMAT.md: a header of
-  // 64 bytes with LSN, kind, length and checksums, and a body.
+  // Records from the requested LSN (`cursor` of read_log) on, as defined in
+  // runtime/server/log/FORMAT.md: a header of 64 bytes with LSN, kind, length and checksums, and a
+  // body.
   2: required binary records
-  // The next cursor: the LSN of the last record plus one, or the cursor if there is no record.
+  // The next cursor: the LSN of the last record plus one, or the requested cursor if there is no
+  // record.
   3: i64 next_lsn
   4: i64 durable_lsn  // the newest record that could be read at that time
   5: i64 oldest_lsn   // the oldest record that is kept

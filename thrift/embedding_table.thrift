@@ -28,7 +28,8 @@ enum Pooling {
 enum InitializerKind {
   ZEROS = 1,
   UNIFORM = 2,   // in [low, high]; defaults 0 and 1
-  // Uses mean and stdev (defaults 0 and 1). If low or high is set, values outside are drawn again.
+  // Uses mean and stdev (defaults 0 and 1). If low or high is set, values outside [low, high] are
+  // drawn again.
   NORMAL = 3
 }
 
@@ -43,14 +44,14 @@ struct Initializer {
   6: optional i64 seed
 }
 
-// The guarantee that a reply gives for a restart of the server, with or without a crash. Modes
-// other than NONE need a server with a data directory; other servers refuse them with
-// INVALID_ARGUMENT. A created table itself survives a restart in every mode. A lookup may see a
-// push before its reply is sent, and a crash may then undo that push.
+// The durability of a change whose reply was sent: whether it survives a restart of the server,
+// with or without a crash. Modes other than NONE need a server with a data directory; other servers
+// refuse them with INVALID_ARGUMENT. A created table itself survives a restart in every mode. A
+// lookup may see a push before its reply is sent, and a crash may then undo that push.
 enum DurabilityMode {
   // No guarantee. After a restart, any push may be missing, and push ids are forgotten. The table
-  // is as it was created or as the last snapshot has it, plus some later pushes that also named
-  // other tables.
+  // is as it was created or as the last snapshot has it, plus some later pushes that also changed a
+  // table of another mode: the log has one record for all changes of a push.
   NONE = 1,
   // A crash loses at most the acknowledged pushes of the server's last interval
   // (--durability=interval:MS, default 100 ms). If a push is lost, all later pushes are lost, too.
@@ -121,7 +122,8 @@ struct BagGradient {
 
 struct RowsWithLsns {
   1: required tensor.Tensor rows  // [n, dim] of the table's dtype
-  // INT64 [n], the LSN of each row's last change, or that of the table's creation.
+  // INT64 [n], the LSN (log sequence number, the number of a change on this server) of each row's
+  // last change, or of the table's creation.
   2: required tensor.Tensor lsns
 }
 
@@ -164,9 +166,9 @@ service EmbeddingTable {
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
-  // Returns the rows as lookup_rows does, and for each row the LSN of its last change
-  // (durability.thrift); the row and its LSN are consistent with each other. INVALID_ARGUMENT: the
-  // table is not in host memory, or the server has no data directory.
+  // Returns the rows as lookup_rows does, and for each row the LSN of its last change (see
+  // RowsWithLsns); the row and its LSN are consistent with each other. INVALID_ARGUMENT: the table
+  // is not in host memory, or the server has no data directory.
   RowsWithLsns lookup_rows_with_lsns(1: string table, 2: tensor.Tensor indices)
       throws (1: node.ServiceError failure)
 

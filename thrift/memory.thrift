@@ -22,8 +22,8 @@
 //    segment from the reply on. It reads the tensors in place, and must then return the segment
 //    with release_segments.
 // The server does not trust the contents of a segment. It copies integer tensors (ids and offsets),
-// because they control memory accesses, and checks the copy. A client that modifies a slice that it
-// does not own only changes the values that it sent.
+// because they control memory accesses, and checks the copy. A client that modifies a slice while
+// the server owns it can change only the values that it sent itself.
 //
 // Kinds. The text above describes MEMFD. CUDA_IPC is memory of a CUDA device that the server
 // allocates. It may hold large dense gradients of ParameterServer.average_gradient, and averages;
@@ -95,12 +95,12 @@ service Memory {
   // segments. The message names the first such segment, and all others are released.
   void release_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
 
-  // Closes segments of either use. Pending calls that use them complete normally. NOT_FOUND: as in
+  // Closes segments of any use. Pending calls that use them complete normally. NOT_FOUND: as in
   // release_segments.
   void close_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
 
-  // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does, in which the server may
-  // also place results of lookup_bags and lookup_rows, of tables on the device of
+  // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does. The server may also place
+  // results of lookup_bags and lookup_rows in this segment, if the table is on the device of
   // NodeInfo.lookup_device. Without such a segment, results of lookups are never in memory of a
   // device. With such a segment, a result may still be in host memory.
   Segment open_lookup_segment(1: i64 bytes) throws (1: node.ServiceError failure)

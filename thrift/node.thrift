@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The service that every ThriftPS process serves, in any role: its identity, its state and its
-// operation. This file also defines ServiceError, the only exception of the contract.
+// The service that every ThriftPS process serves, in any role. It reports the identity, the state
+// and the metrics of the process, and changes some settings of the running process. This file also
+// defines ServiceError, the only exception of the contract.
 
 namespace c_glib TpsWire
 namespace cpp thriftps
@@ -83,8 +84,8 @@ enum DurabilityPhase {
 
 struct DurabilityInfo {
   1: DurabilityPhase phase
-  // RECOVERING and FAILED: the last command that has been replayed. Other phases: the last command
-  // that is on the disk.
+  // An LSN is the number of a command in the log (log sequence number). RECOVERING and FAILED: the
+  // last command that has been replayed. Other phases: the last command that is on the disk.
   2: i64 lsn
   // RECOVERING and FAILED: the last command to replay. Other phases: the last command that was
   // admitted.

@@ -51,8 +51,9 @@ service ParameterServer {
   //
   // If a trainer sends the same bytes again, it receives the same reply while the server remembers
   // the batch. Later, the call fails with STALE. Other bytes for the same round fail with
-  // INVALID_ARGUMENT. DEADLINE_EXCEEDED: the round's deadline passed before all trainers had
-  // contributed.
+  // INVALID_ARGUMENT. If one of the two gradients is in memory of a device, the server compares
+  // only kind, weight, shape and dtype instead of the bytes. DEADLINE_EXCEEDED: the round's
+  // deadline passed before all trainers had contributed.
   tensor.Gradient average_gradient(1: i32 trainer, 2: i64 batch, 3: i32 param_loc, 4: tensor.Gradient gradient)
       throws (1: node.ServiceError failure)
 

@@ -25,7 +25,7 @@ service Rendezvous {
   // Sets the value of a key, and replaces an earlier value.
   void put(1: string key, 2: binary value) throws (1: node.ServiceError failure)
 
-  // Returns the value of a key; waits up to timeout_ms milliseconds until the key is set.
+  // Returns the value of a key; waits up to timeout_ms milliseconds for the key to be set.
   // DEADLINE_EXCEEDED: it was not set in time. The longest wait is 300,000 ms, so a client that
   // needs to wait longer must repeat the call. With timeout_ms 0 the call does not wait. NOT_FOUND:
   // timeout_ms is 0, and the key is not set. RESOURCE_EXHAUSTED with retry_after_ms: 16,384 calls

@@ -19,9 +19,10 @@ namespace netstd ThriftPS
 
 service Session {
   // Later calls of this connection have the principal of the token ("token:NAME"), instead of the
-  // principal of its certificate or Unix socket. UNAUTHENTICATED: the server does not know the
-  // token; after the third such failure it closes the connection. UNAVAILABLE: the server has no
-  // token file, or it is not a ThriftPS server but another server that serves the plugin.
+  // principal of its certificate or Unix socket. A principal is the name of a client in the rules,
+  // quotas and log of a server. UNAUTHENTICATED: the server does not know the token; after the
+  // third such failure it closes the connection. UNAVAILABLE: the server has no token file, or it
+  // is not a ThriftPS server but another server that serves the plugin.
   void authenticate(1: string token) throws (1: node.ServiceError failure)
 
   // Sets the context of the later calls of this connection, and replaces an earlier context. Known

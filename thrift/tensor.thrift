@@ -62,16 +62,20 @@ struct SparseTensor {
 
 // A trainer's contribution to an average, and the type of the average itself.
 struct Gradient {
-  1: optional Tensor dense           // set exactly one of dense and sparse; neither if weight is 0
+  // At most one of dense and sparse may be set. If neither is set, the weight must be 0.
+  1: optional Tensor dense
   2: optional SparseTensor sparse
-  3: optional double weight          // default 1; finite, >= 0; 0 = takes part without data
+  // Default 1. Must be 0, or a positive FLOAT32 that is not subnormal. With 0, the trainer takes
+  // part in the round, but adds nothing to the sum: only the kind, shape and dtype of its data are
+  // used.
+  3: optional double weight
 }
 
 // Identifies a push, so that the server applies it once even if the client sends it several times.
 // `sequence` must grow with every push of a client; the server remembers a window of recent
-// sequences per client. `client` must be unique to each start of each process. A push under an id
-// that another process has used fails with DUPLICATE. If its bytes are the same as well, the server
-// treats the push as a repeat and does not apply it.
+// sequences per client. The server does not apply a push under an id that was used before. If the
+// bytes are the same, the push is a repeat and receives the reply of the first push. Otherwise it
+// fails with DUPLICATE. `client` must therefore be unique to each start of each process.
 struct PushId {
   1: required string client
   2: required i64 sequence

@@ -49,12 +49,13 @@ struct TrainSpec {
   10: string trainer_config            // JSON object of named arguments; "" = none
   // Process group: "gloo", "nccl", or "multi" (Gloo for host memory, NCCL for device memory).
   11: string backend
-  12: string preprocess_data
-  13: string create_criterion
-  14: string create_ddp_model
-  15: string hook_state
-  16: string ddp_hook
-  17: string iteration_step
+  // Names of functions and classes that the pass calls; each is a key of a registry, as above.
+  12: string preprocess_data           // checks or prepares the batches, e.g. "preprocess_dummy_data"
+  13: string create_criterion          // the loss, e.g. "cel"
+  14: string create_ddp_model          // binds the model to buckets and hooks: "basic_ddp_model"
+  15: string hook_state                // the state of the hooks, e.g. "BasicHookState"
+  16: string ddp_hook                  // the communication of gradients, e.g. "rpc_hook"
+  17: string iteration_step            // one training step, e.g. "basic_iteration_step"
   18: list<ServerAddress> servers      // in ascending order of ranks; may be empty
   // true: all buckets of a trainer go to one server, which averages only its own trainers. false:
   // each bucket goes to one server, which averages it over all trainers.
@@ -95,7 +96,10 @@ struct TrainStatus {
   6: optional node.ErrorCode error_code  // only if state is FAILED
   7: optional string message
   8: optional double loss              // of the last step
-  // 16 bytes, XXH3-128 of all parameters. After a pass it is equal on all trainers.
+  // 16 bytes, XXH3-128 of all parameters. After a pass it is equal on all trainers, with two
+  // exceptions. With partition_by_trainer, it is equal only on the trainers of one server. With a
+  // quorum (--min-trainers of the server), a trainer that is too late for the last update has an
+  // older model.
   9: optional binary parameters_digest
   // Number of samples so far; only from trainers that make their own batches.
   10: optional i64 samples

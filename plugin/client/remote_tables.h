@@ -83,8 +83,8 @@ void tps_remote_tables_cancel (TpsRemoteTables *tables);
 /* Creates the table on all its servers, and waits. A sharded table has one shard per server, but at
  * most as many shards as rows. Of `spec->shard`, only the number of rows is used. Parts that
  * already exist and are identical stay unchanged. If a server fails, the error names the server,
- * and the parts that this call created, or may have created, are dropped. These drops may take 2 s
- * beyond the deadline; a part on an unreachable server may remain. Errors: INVALID_ARGUMENT;
+ * and the call drops the parts that it created, or may have created. Dropping them may take up to
+ * 2 s beyond the deadline; a part on an unreachable server may remain. Errors: INVALID_ARGUMENT;
  * ALREADY_EXISTS if a server has a different table of this name, or a part of a different
  * placement; those of the servers. */
 gboolean tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
@@ -130,14 +130,15 @@ void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
 /* Sets rows to `values`, [n, dim], FLOAT32 or of the table's dtype. Optimizer state is unchanged.
  * If an index occurs more than once, its last value wins. Every row is set, even one that has
  * changed since the values were read: LSNs are numbers of one server, so they cannot be compared
- * here. To keep changed rows, use tps_remote_assign_rows(), which takes an LSN. Errors: those of
- * tps_remote_tables_apply_rows(); INVALID_ARGUMENT if the table is on a device. */
+ * here. To keep changed rows, use tps_remote_assign_rows() (plugin/client/stubs.h), which takes an
+ * LSN. Errors: those of tps_remote_tables_apply_rows(); INVALID_ARGUMENT if the table is on a
+ * device. */
 void tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                     TpsTablesApplied done, gpointer user_data);
 
 /* As the five functions above, but these wait for the result. They must not be called from a
- * callback. `outputs` [n_queries] and `rows` must be zero before. */
+ * callback. The caller must zero `outputs` [n_queries] and `rows` before the call. */
 gboolean tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                              guint n_queries, gint64 deadline_ns,
                                              TpsTensor *outputs, GError **error);
