@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Trains a recommender on a click log. The systems are trainers with tables on servers, and a
- * single process that has its own tables and trains the same steps. Their predictions must agree.
+ * single process that has its own tables and trains on the same steps. Their predictions must
+ * agree.
  *
  * A task of the engine is a number of further steps of one system. The main figure is the number of
  * samples per second, a median over the rounds. */

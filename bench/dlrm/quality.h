@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The quality of predictions. Each prediction was made before its sample was trained. */
+/* The quality of predictions. Each prediction was made before the model was trained on its
+ * sample. */
 
 #pragma once
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The steps of one process. Step k of T trainers has the samples [k * T * batch, (k + 1) * T *
- * batch). Trainer r trains the r-th of T equal parts. The single process trains all parts, and
- * pushes their gradients one after the other, in the order of the trainers.
+ * batch). Trainer r trains on the r-th of T equal parts. The single process trains on all parts,
+ * and pushes their gradients one after the other, in the order of the trainers.
  *
  * With the staleness bound 0, all trainers have the rows of a step before any trainer pushes. All
  * pushes have ended before any trainer takes the rows of the next step. The speed of the trainers

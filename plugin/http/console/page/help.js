@@ -40,7 +40,7 @@ export function showHelp(views) {
     keys([
       ...views.map(({ title }, i) => [[String(i + 1)], title]),
       [["/"], "Filter the list"],
-      [["p"], "Pause the figures, or go on"],
+      [["p"], "Pause or resume the figures"],
       [["t"], "Theme: that of the system, light, dark"],
       [["?"], "This help"],
       [["↑", "↓", "PgUp", "PgDn", "Home", "End"], "In a list: from row to row"],

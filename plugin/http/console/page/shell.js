@@ -29,7 +29,7 @@ function makePauseButton(pause) {
   function toggle() {
     pause.isOn = !pause.isOn;
     button.setAttribute("aria-pressed", pause.isOn);
-    announce(pause.isOn ? "Figures are paused" : "Figures go on");
+    announce(pause.isOn ? "Figures are paused" : "Figures are resumed");
   }
 
   return { button, toggle };
