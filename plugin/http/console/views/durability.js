@@ -17,7 +17,7 @@ const STEP_S = 5;
 const PHASES = {
   recovering: "The log is applied again; calls are refused until that is done.",
   live: "Changes are written to the log.",
-  full: "The disk is full: changes are refused, lookups are answered. The server continues by itself.",
+  full: "The disk is full: changes are refused, lookups are answered. It continues by itself.",
   "read-only": "A disk has failed: changes are refused until the server is restarted.",
   failed: "The log cannot be applied: all calls are refused.",
 };
