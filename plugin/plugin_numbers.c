@@ -28,7 +28,7 @@ static const TpsFamily waiting_jobs = {
 
 static const TpsFamily running_jobs = {
   .name = "worker_jobs_running",
-  .help = "Jobs that workers run.",
+  .help = "Jobs that workers are running.",
   .kind = TPS_FAMILY_GAUGE,
 };
 
@@ -53,7 +53,7 @@ static const TpsFamily window_pushes = {
 
 static const TpsFamily window_floors = {
   .name = "push_window_floors",
-  .help = "Clients of which only the highest push id is remembered.",
+  .help = "Clients for which only the highest push id is remembered.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "window" },
 };

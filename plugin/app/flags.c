@@ -141,7 +141,7 @@ static const TpsOption options[] = {
     .help = "Services to serve; Node, Memory, Session and Chunks are always served, and so is "
             "Durability with --data-dir" },
   { "default-service", TPS_OPTION_TEXT, FIELD (server.default_service), "A",
-    .meaning = DEFAULT_SERVICE ", or the only one besides " NODE_SERVICE,
+    .meaning = DEFAULT_SERVICE " if it is served, otherwise the only value of --services",
     .expected = "one of --services",
     .help = "Service that receives the calls of clients that do not use the multiplexed protocol" },
   { "name", TPS_OPTION_TEXT, FIELD (plugin.name), "NAME", "thriftps_server",
@@ -164,27 +164,26 @@ static const TpsOption options[] = {
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
     .help =
-        "Contributions that suffice for an update of the model once its deadline has passed, or "
-        "once all trainers without a contribution have lost their connections" },
+        "Minimum number of contributions for an update of the model when its deadline passes, or "
+        "when every missing trainer has lost its connection" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
-    .help =
-        "Largest age of the model version of a gradient, in updates before the newest version" },
+    .help = "Maximum age, in updates, of the model version from which a gradient was computed" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
     G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
     .help = "Number of the newest push ids that are remembered for each client" },
   { "push-clients", TPS_OPTION_UINT, FIELD (plugin.pushes.max_clients), "N",
     G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1,
-    .help = "Largest number of clients with remembered push ids" },
+    .help = "Maximum number of clients whose push ids are remembered" },
   { "table-device", TPS_OPTION_OTHER, FIELD (plugin.table_place), "DEVICE", "cpu",
     .parse = parse_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
     .help = "Default device of embedding tables; with /host, the rows lie in host memory, where "
             "the device reads and writes them" },
   { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
     .meaning = "0.8 of the memory",
-    .help = "Limit of the memory of all embedding tables in host memory" },
+    .help = "Limit on the memory of all embedding tables in host memory" },
   { "max-call-row-mib", TPS_OPTION_MIB, FIELD (plugin.max_row_bytes_of_call), "MIB", "4096",
     .min = 1,
-    .help = "Limit of the total size of the rows in the bags of one lookup or push; a row counts "
+    .help = "Limit on the total size of the rows in the bags of one lookup or push; a row counts "
             "each time that it is named" },
   { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
     .help = "Directory that keeps tables, the model and push ids across restarts; only one server "
@@ -199,14 +198,16 @@ static const TpsOption options[] = {
     .help = "Size of a file of the log; each file is allocated in full when it is created" },
   { "snapshot-interval", TPS_OPTION_SECONDS, FIELD (plugin.durable.snapshot_interval_ns), "SECONDS",
     "0", .max = 31536000, .expected = "seconds, at most 31536000; 0 for never",
-    .help = "With --data-dir, time from one snapshot to the next while the state changes" },
+    .help = "With --data-dir, interval between snapshots; no snapshot is written if nothing has "
+            "changed" },
   { "snapshot-log-mib", TPS_OPTION_MIB, FIELD (plugin.durable.snapshot_log_bytes), "MIB", "4096",
     .expected = "1 or more, 0 for never",
     .help = "A snapshot is written when the log has grown by this much since the last one" },
   { "snapshot-increments", TPS_OPTION_UINT, FIELD (plugin.durable.snapshot_increments), "N", "8",
     .max = 98, .expected = "0 to 98; 0 for none",
-    .help = "Number of snapshots in a row that may write only the changed rows of a table; a table "
-            "is also written whole if its increments would exceed half of its size" },
+    .help =
+        "Number of consecutive snapshots that may write only the changed rows of a table; a table "
+        "is also written whole if its increments would exceed half of its size" },
   { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
     .max = 1000,
     .help = "Number of the newest snapshots to keep; older ones, and the log before the oldest "
@@ -222,20 +223,20 @@ static const TpsOption options[] = {
     .help = "Maximum size of a frame; longer messages must be sent in chunks" },
   { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
     .meaning = "the memory, minus a tenth of it or 96 MiB, whichever is more",
-    .help = "Limit of all memory that clients make the server hold; the sum of the other limits on "
+    .help = "Limit on all memory that clients make the server hold; the sum of the other limits on "
             "memory may exceed it" },
   { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_pending_bytes), "MIB", .min = 1,
     .meaning = "a quarter of the memory",
-    .help = "Limit of the tensors of all pending calls and the memory shared with all clients, "
+    .help = "Limit on the tensors of all pending calls and the memory shared with all clients, "
             "together; averages have a second budget of this size" },
   { "max-shared-mib", TPS_OPTION_MIB, FIELD (server.max_shared_bytes), "MIB", "1024",
     .expected = "1 or more, 0 for none",
-    .help = "Limit of the memory shared with one connection over a Unix socket; for all "
+    .help = "Limit on the memory shared with one connection over a Unix socket; for all "
             "connections together, the limit is half of --max-pending-mib" },
   { "max-inflight", TPS_OPTION_UINT, FIELD (server.max_in_flight), "N", "64", .min = 1,
-    .help = "Largest number of pending calls of one connection" },
+    .help = "Maximum number of pending calls of one connection" },
   { "max-connections", TPS_OPTION_UINT, FIELD (server.max_connections), "N", "1024", .min = 1,
-    .help = "Largest number of open connections" },
+    .help = "Maximum number of open connections" },
   { "tls", TPS_OPTION_OTHER, FIELD (tls), "MODE", "off", .parse = parse_tls,
     .expected = "off, allowed or required",
     .help = "Whether TCP connections may be, or must be, encrypted; Unix sockets never are" },
@@ -278,19 +279,20 @@ static const TpsOption options[] = {
     .expected = "up to 64 numbers above 0, ascending",
     .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
-    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 = none without --http, 32 with --http",
+    .max = TPS_SLOW_CALLS_MAX, .meaning = "32 with --http, otherwise 0",
+    .expected = "0 to 256; 0 for the default",
     .help = "Number of the slowest calls of each of the last five minutes that are kept, with the "
             "times of their phases" },
   { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,
     .expected = "http://HOST:PORT",
     .help = "Collector to which spans are sent as JSON (OTLP over HTTP)" },
-  { "trace-sampling", TPS_OPTION_REAL, FIELD (tracing.sampling), "PART", "0", .max = 1,
+  { "trace-sampling", TPS_OPTION_REAL, FIELD (tracing.sampling), "FRACTION", "0", .max = 1,
     .expected = "0 to 1",
     .help = "Fraction of the calls without a traceparent for which spans are sent; for a call with "
             "a traceparent, its sampled flag decides" },
   { "trace-max-rate", TPS_OPTION_UINT, FIELD (tracing.max_per_second), "N", "1000", .min = 1,
     .max = 1000000,
-    .help = "Largest number of calls per second whose spans are sent because of their "
+    .help = "Maximum number of calls per second whose spans are sent because of their "
             "traceparent" },
   { "log-level", TPS_OPTION_TEXT, FIELD (log_level), "LEVELS", "info", .check = check_levels,
     .expected = "error, warning, info or debug, and AREA=LEVEL, separated by commas",
@@ -311,8 +313,8 @@ static const TpsOption options[] = {
     .help = "JSON object of options, with dashes or underscores in names; the command line wins" },
   { "tuning", TPS_OPTION_FLAG, FIELD (tuning),
     .help = "Print the values that depend on the machine, and their derivations" },
-  { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version" },
-  { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this text" },
+  { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version and exit" },
+  { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this help and exit" },
   { "help-markdown", TPS_OPTION_FLAG, FIELD (help_markdown),
     .help = "Print the options as a table in Markdown" },
   { NULL },
@@ -394,21 +396,34 @@ choose_default_service (const gchar *const *services)
   return only != NULL ? only : NODE_SERVICE;
 }
 
+/* Always returns FALSE. */
+G_GNUC_PRINTF (2, 3)
+static gboolean
+refuse (GError **error, const gchar *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  if (error != NULL)
+    *error = g_error_new_valist (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, format, arguments);
+  va_end (arguments);
+  return FALSE;
+}
+
 /* Refuses options of TLS that would have no effect. An operator could believe that they protect the
  * server. */
 static gboolean
 check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {
+  static const gchar without_tls[] = " has no effect without --tls=allowed or --tls=required";
   const TpsTlsOptions *files = &flags->tls_files;
 
   if (flags->tls != TPS_TLS_OFF && files->certificate == NULL)
-    return tps_arguments_refuse (arguments, "tls", "--tls-cert=FILE with it, or off", error);
+    return refuse (error, "--tls=%s needs --tls-cert=FILE", tps_arguments_get (arguments, "tls"));
   if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
-    return tps_arguments_refuse (arguments, "tls-cert",
-                                 "--tls=allowed or --tls=required in addition", error);
+    return refuse (error, "--tls-cert%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
-    return tps_arguments_refuse (arguments, "tls-ca", "--tls=allowed or --tls=required in addition",
-                                 error);
+    return refuse (error, "--tls-ca%s", without_tls);
   return TRUE;
 }
 
@@ -457,18 +472,21 @@ tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const
 /* HTTP is not encrypted. Without --insecure, tokens must not travel between hosts, and other hosts
  * may reach the HTTP server only if there are rules. */
 static gboolean
-check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
+check_http_addresses (const TpsServerFlags *flags, GError **error)
 {
+  const gchar *address = NULL;
   gboolean may_be_open = flags->insecure
                          || (flags->access.rules_file != NULL && flags->access.token_file == NULL);
 
-  if (flags->http == NULL || may_be_open
-      || find_open_address ((const gchar *const *) flags->http) == NULL)
+  if (flags->http != NULL && !may_be_open)
+    address = find_open_address ((const gchar *const *) flags->http);
+  if (address == NULL)
     return TRUE;
-  return tps_arguments_refuse (arguments, "http",
-                               "a loopback address, or --insecure in addition: other hosts can "
-                               "reach this address, and HTTP is not encrypted",
-                               error);
+  return refuse (error,
+                 "--http=%s: other hosts can reach this address, and HTTP is not encrypted: use a "
+                 "loopback address, use --access-file=FILE without --token-file, or accept the "
+                 "risk with --insecure",
+                 address);
 }
 
 static gboolean
@@ -484,15 +502,15 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
   else if (!g_strv_contains (plugin->services, server->default_service))
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
-    return tps_arguments_refuse (arguments, "fault", "--enable-faults with it", error);
+    return refuse (error, "--fault needs --enable-faults");
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (!check_tls (flags, arguments, error)
       || !tps_server_flags_check_exposure (flags, (const gchar *const *) flags->listen, error)
-      || !check_http_addresses (flags, arguments, error))
+      || !check_http_addresses (flags, error))
     return FALSE;
   if (flags->tracing.sampling > 0 && flags->otlp == NULL)
-    return tps_arguments_refuse (arguments, "trace-sampling", "--otlp=URL with it, or 0", error);
+    return refuse (error, "--trace-sampling needs --otlp=URL");
   flags->tracing.has_exporter = flags->otlp != NULL;
   if (flags->tracing.n_slow_calls == 0 && flags->http != NULL && flags->http[0] != NULL)
     flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;

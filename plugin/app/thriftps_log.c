@@ -37,8 +37,8 @@ static const TpsOption options[] = {
   { "force", TPS_OPTION_FLAG, offsetof (Flags, force),
     .help = "truncate: remove the records; without it, the program only reports its plan" },
   { "no-progress", TPS_OPTION_FLAG, offsetof (Flags, no_progress),
-    .help = "No lines of progress on stderr" },
-  { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this text and end" },
+    .help = "Print no lines of progress on stderr" },
+  { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this help and exit" },
   { NULL },
 };
 
@@ -77,12 +77,13 @@ print_report (const TpsLogReport *report)
   if (report->first_lsn == 0)
     printf ("no records\n");
   else
-    printf ("LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ": whole, %" G_GINT64_FORMAT " bytes\n",
+    printf ("LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ": intact, %" G_GINT64_FORMAT
+            " bytes\n",
             report->first_lsn, report->last_lsn, report->n_bytes);
   if (report->torn_position != NULL)
     printf ("%s: %" G_GINT64_FORMAT
-            " bytes of a torn tail, which were never acknowledged; the next "
-            "start cuts them off\n",
+            " bytes of a torn tail, which were never acknowledged; the server "
+            "removes them when it next starts\n",
             report->torn_position, report->n_torn_bytes);
 }
 
@@ -270,8 +271,8 @@ print_help (void)
       "  verify    Read all records and check them\n"
       "  dump      Print a line for each record: LSN, kind, bytes, and contents\n"
       "  truncate  Remove the records after --last-lsn, even if they are damaged\n\n%s\n"
-      "Exit status: 0 done (also if the last write was incomplete, and the next start removes it), "
-      "1 the log\nis damaged or cannot be read, 2 for bad arguments.\n",
+      "Exit status: 0 on success (even if the last write to the log was incomplete), 1 if the log "
+      "is damaged\nor cannot be read, 2 for bad arguments.\n",
       text);
 }
 

@@ -297,9 +297,9 @@ end_anyway (void *has_data)
   if (has_data == NULL)
     _exit (0);
   fprintf (stderr,
-           "thriftps_server: the stop took longer than %d ms; acknowledged changes with the "
+           "thriftps_server: shutdown took longer than %.1f s; acknowledged changes with the "
            "durability interval may be lost\n",
-           END_MS);
+           END_MS / 1000.0);
   _exit (1);
 }
 
@@ -363,7 +363,7 @@ catch_signals (void)
   signal (SIGPIPE, SIG_IGN);
   if (pipe2 (signal_pipe, O_CLOEXEC) < 0 || fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) < 0
       || sigaction (SIGTERM, &action, NULL) < 0 || sigaction (SIGINT, &action, NULL) < 0)
-    fail (1, g_strconcat ("the pipe for signals cannot be opened: ", g_strerror (errno), NULL));
+    fail (1, g_strconcat ("cannot create the signal pipe: ", g_strerror (errno), NULL));
 }
 
 /* SIGHUP keeps its default action if there is no file to reload and no service manager. */

@@ -20,7 +20,7 @@ typedef struct
 } Flags;
 
 static const TpsOption options[] = {
-  { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this text and end" },
+  { "help", TPS_OPTION_FLAG, offsetof (Flags, help), .help = "Print this help and exit" },
   { NULL },
 };
 
@@ -109,8 +109,8 @@ print_help (void)
       "  export TO PATH...  Write the tables of the snapshots into folder TO: one safetensors\n"
       "                     file for each table, with the rows of all shards in the order of\n"
       "                     their ids\n\n%s\n"
-      "Exit status: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for "
-      "bad\narguments.\n",
+      "Exit status: 0 on success, 1 if a snapshot is damaged or missing, or cannot be read or "
+      "written,\n2 for bad arguments.\n",
       text);
 }
 

@@ -38,12 +38,12 @@ static const TpsFamily open_connections = {
 
 static const TpsFamily received_bytes = {
   .name = "received_bytes_total",
-  .help = "Bytes that connections received, without those of encryption.",
+  .help = "Bytes that connections received, not counting those of encryption.",
 };
 
 static const TpsFamily sent_bytes = {
   .name = "sent_bytes_total",
-  .help = "Bytes that connections sent, without those of encryption.",
+  .help = "Bytes that connections sent, not counting those of encryption.",
 };
 
 static const TpsFamily shared_segments = {

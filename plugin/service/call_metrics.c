@@ -39,7 +39,8 @@ static const TpsFamily cancelled = {
 
 static const TpsFamily in_flight = {
   .name = "requests_in_flight",
-  .help = "Requests that have arrived and have not been answered, pending ones included.",
+  .help = "Requests that have arrived and have not been answered, including those that wait for "
+          "other trainers.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "method" },
 };

@@ -48,12 +48,12 @@ typedef struct
 static const TpsOption options[] = {
   { "interval", TPS_OPTION_UINT, FIELD (interval), "SECONDS", "1", .min = 1, .max = 3600,
     .help = "Time between two updates of the screen; rates are averages over this time" },
-  { "once", TPS_OPTION_FLAG, FIELD (once), .help = "Print the figures of one interval and end" },
+  { "once", TPS_OPTION_FLAG, FIELD (once), .help = "Print the figures of one interval and exit" },
   { "json", TPS_OPTION_FLAG, FIELD (json), .help = "Print a line of JSON for each interval" },
   { "token-file", TPS_OPTION_TEXT, FIELD (token_file), "FILE", .meaning = "none",
     .help = "File with the token of a principal that has the right \"admin\"" },
   { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version" },
-  { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this text and end" },
+  { "help", TPS_OPTION_FLAG, FIELD (help), .help = "Print this help and exit" },
   { NULL },
 };
 
@@ -343,8 +343,8 @@ print_help (void)
           "Shows the figures of a server: calls, latencies, tables, memory, log. ADDRESS is the "
           "address of\nthe server's option --http, HOST:PORT, or an http or https URL. Press q to "
           "quit.\n\n%s\n"
-          "Exit status: 0 done, 1 the server cannot be reached or does not answer, 2 for bad "
-          "arguments.\n",
+          "Exit status: 0 on success, 1 if the server cannot be reached or does not answer, 2 for "
+          "bad\narguments.\n",
           text);
 }
 

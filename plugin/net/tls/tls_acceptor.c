@@ -49,7 +49,8 @@ static const TpsFamily handshakes = {
 
 static const TpsFamily current_handshakes = {
   .name = "tls_handshakes_in_progress",
-  .help = "TLS handshakes that wait for their clients or for a worker, or are computed.",
+  .help =
+      "TLS handshakes that wait for their clients or for a tps-tls thread, or are being computed.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

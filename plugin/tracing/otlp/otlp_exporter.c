@@ -343,7 +343,7 @@ static const TpsFamily dropped_spans = {
 
 static const TpsFamily queued_spans = {
   .name = "otlp_queue_spans",
-  .help = "Spans that wait for the exporter, without those of its current request.",
+  .help = "Spans that wait for the exporter, not counting those of its current request.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

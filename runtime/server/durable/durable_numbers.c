@@ -20,14 +20,16 @@ static const TpsFamily phase = {
 
 static const TpsFamily admitted_lsn = {
   .name = "log_admitted_lsn",
-  .help = "LSN of the last admitted command; during the recovery, of the last one to be applied.",
+  .help = "LSN of the last admitted command; during recovery, of the last command that recovery "
+          "will apply.",
   .kind = TPS_FAMILY_GAUGE,
 };
 
 static const TpsFamily durable_lsn = {
   .name = "log_durable_lsn",
   .help =
-      "LSN of the last command that is on the disk; during the recovery, that has been applied.",
+      "LSN of the last command that is on the disk; during recovery, of the last command that has "
+      "been applied.",
   .kind = TPS_FAMILY_GAUGE,
 };
 
@@ -44,13 +46,13 @@ static const TpsFamily log_segments = {
 
 static const TpsFamily log_segment_bytes = {
   .name = "log_segment_bytes",
-  .help = "Bytes of the segments that hold records, without reserved room.",
+  .help = "Bytes of the segments that hold records, not counting reserved room.",
   .kind = TPS_FAMILY_GAUGE,
 };
 
 static const TpsFamily recovery_bytes = {
   .name = "recovery_remaining_bytes",
-  .help = "Bytes of the snapshot and the log that the recovery has yet to read.",
+  .help = "Bytes of the snapshot and the log that recovery has yet to read.",
   .kind = TPS_FAMILY_GAUGE,
 };
 

@@ -206,7 +206,7 @@ TEST_F (Faults, ADiskHangsAtTheEnd)
   }
   EXPECT_EQ (server.stop (), 1);
   EXPECT_THAT (server.process ().ReadErrors (),
-               HasSubstr ("thriftps_server: the stop took longer than 4700 ms"));
+               HasSubstr ("thriftps_server: shutdown took longer than 4.7 s"));
 }
 
 /* Only reads of the file may fail, and only while the file is unreadable. */

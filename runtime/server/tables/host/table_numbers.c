@@ -49,7 +49,8 @@ static const Families of_lookups = {
   },
   .durations = {
     .name = "table_lookup_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its lookups, for each of them.",
+    .help = "Time from the arrival of a request to the end of its lookups, counted once for "
+            "each lookup.",
     .kind = TPS_FAMILY_HISTOGRAM,
     .labels = { "table" },
     .max_series = MAX_TIMED_TABLES,
@@ -74,7 +75,8 @@ static const Families of_pushes = {
   },
   .durations = {
     .name = "table_push_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its pushes, for each of them.",
+    .help = "Time from the arrival of a request to the end of its pushes, counted once for "
+            "each push.",
     .kind = TPS_FAMILY_HISTOGRAM,
     .labels = { "table" },
     .max_series = MAX_TIMED_TABLES,

@@ -144,7 +144,7 @@ protected:
 TEST_F (LogProgram, VerifiesDumpsAndTruncates)
 {
   EXPECT_EQ (run ("verify " + folder_), 0) << err;
-  EXPECT_THAT (out, HasSubstr ("LSN 1 to 10: whole"));
+  EXPECT_THAT (out, HasSubstr ("LSN 1 to 10: intact"));
   EXPECT_EQ (run ("dump " + folder_ + "/log --from=3 --to=4"), 0) << err;
   EXPECT_EQ (std::count (out.begin (), out.end (), '\n'), 2);
   EXPECT_THAT (out, HasSubstr ("3 apply_bags ")); /* kAllKinds[3] */
@@ -153,7 +153,7 @@ TEST_F (LogProgram, VerifiesDumpsAndTruncates)
   EXPECT_THAT (out, HasSubstr ("add --force"));
   EXPECT_EQ (run ("truncate " + folder_ + " --last-lsn=5 --force"), 0) << err;
   EXPECT_EQ (run ("verify " + folder_), 0);
-  EXPECT_THAT (out, HasSubstr ("LSN 1 to 5: whole"));
+  EXPECT_THAT (out, HasSubstr ("LSN 1 to 5: intact"));
 }
 
 TEST_F (LogProgram, NamesTheDamagedRecordAndItsPlace)
