@@ -54,6 +54,12 @@ class SetUpOfTwoHosts(unittest.TestCase):
                                                connect).groups()
             create = program + connection + ".create(\"users\", 10, 2)'"
             show = program + "print(" + connection + ".list())'"
+            code, _, errors = self.run_shell([export, create])
+            self.assertNotEqual(code, 0)
+            self.assertIn("PermissionDenied", errors)
+            operator = export.replace("trainer.token", "operator.token")
+            code, _, errors = self.run_shell([operator, create])
+            self.assertEqual(code, 0, errors)
             code, shown, errors = self.run_shell([export, create, show])
             self.assertEqual(code, 0, errors)
             self.assertIn("users", shown)
