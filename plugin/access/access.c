@@ -299,7 +299,7 @@ tps_identity_show (TpsIdentity *identity, TpsPrincipalKind kind, const gchar *na
 }
 
 /* Replaces the grant by a grant under the newest rules. If the token of the identity no longer
- * exists, the grant is for the principal that the connection itself proves. The lock of `access`
+ * exists, the grant is for the principal established by the connection itself. The lock of `access`
  * must be held. */
 static void
 renew_grant (TpsIdentity *identity)

@@ -30,7 +30,7 @@ typedef struct
   const gchar *token_file; /* copied; NULL = there are no tokens */
 } TpsAccessOptions;
 
-/* Creates an access from both files. The caller owns the result, which is reference-counted.
+/* Creates a TpsAccess from both files. The caller owns the result, which is reference-counted.
  * Errors: INVALID_ARGUMENT, which names file, line and reason. */
 TpsAccess *tps_access_new (const TpsAccessOptions *options, GError **error);
 /* Takes a reference, or drops one. Thread: any. */
@@ -47,7 +47,7 @@ void tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method);
 
 /* Sets the counters of authentications, and of calls and refusals per principal; takes a reference.
  * Only the first call has an effect, because principals refer to the counters: servers that share
- * an access count together. Must be called before the first connection. */
+ * a TpsAccess count together. Must be called before the first connection. */
 void tps_access_set_counters (TpsAccess *access, TpsCounters *counters);
 
 /* Applies the limits of tenants in the rules file to `quotas`, now and after each reload; takes a
@@ -60,7 +60,7 @@ void tps_access_set_quotas (TpsAccess *access, TpsQuotas *quotas);
 typedef struct
 {
   TpsAccess *access;       /* a reference; NULL = every call is allowed */
-  TpsPrincipal *principal; /* the principal that the connection itself proves */
+  TpsPrincipal *principal; /* established by the connection itself */
   TpsGrant *grant;         /* NULL without `access`, and before its first use */
   guint version;           /* version of the rules and tokens of `grant` */
   gboolean has_token;      /* authenticated by the token with the hash `digest` */
@@ -73,13 +73,13 @@ typedef struct
 void tps_identity_init (TpsIdentity *identity, TpsAccess *access);
 void tps_identity_clear (TpsIdentity *identity);
 
-/* Sets the principal that the connection itself proves, by the user of its Unix socket or by its
+/* Sets the principal established by the connection itself: the user of its Unix socket, or its
  * certificate. Copies `name`. */
 void tps_identity_show (TpsIdentity *identity, TpsPrincipalKind kind, const gchar *name);
 
 /* Returns a reference to the grant under the newest rules; NULL without `access`. If a reload has
- * removed the token of the connection, the grant is that of the principal that the connection
- * itself proves. */
+ * removed the token of the connection, the grant is that of the principal established by
+ * the connection itself. */
 TpsGrant *tps_identity_get_grant (TpsIdentity *identity);
 
 /* Returns the current principal, borrowed until the identity changes. */

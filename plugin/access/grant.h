@@ -38,9 +38,9 @@ typedef struct
 } TpsAudit;
 
 /* Creates a grant, which the caller owns. It takes references to `principal` and `rules`; if
- * `rules` is NULL, everything is allowed. `methods`, of TpsGuardedMethod at the index `id`, are the
- * methods for which the decision is made now. `owner` keeps `audit` alive; the grant releases it
- * with `release_owner`. */
+ * `rules` is NULL, everything is allowed. `methods` has elements of TpsGuardedMethod, indexed by
+ * `id`; they are decided now. `audit` lives as long as `owner`, which the grant releases with
+ * `release_owner`. */
 TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                          TpsAudit *audit, gpointer owner, GDestroyNotify release_owner);
 /* Takes a reference, or drops one. Thread: any. */

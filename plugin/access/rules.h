@@ -7,8 +7,8 @@
  *       "methods": ["EmbeddingTable", "ParameterServer:*"], "tables": ["ads.*"], "tenant": "ads" },
  *     { "principals": ["uid:0"], "rights": ["read", "push", "admin"], "tables": ["*"] } ] }
  *
- * A call is allowed if a rule names its principal, its method and a right that the method needs. A
- * call may use a table if one of these rules also names the table. All other calls are refused,
+ * A call is allowed if a rule names its principal, its method and the right that the method needs.
+ * A call may use a table if one of these rules also names the table. All other calls are refused,
  * with two exceptions: every principal may call methods with the right OPEN (right.h), and every
  * principal that a rule names may call methods with the right ANY. All names are patterns (glob.h).
  * A rule without "methods" applies to all methods; a rule without "tables" applies to no table.

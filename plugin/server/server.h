@@ -81,7 +81,8 @@ typedef struct
   /* Receives the counts of requests and connections; a reference is taken; NULL = nothing is
    * counted. */
   TpsMetrics *metrics;
-  gint64 patience_ns; /* timeout of a peer that stops in a message, or does not read; 0 = 60 s */
+  /* The timeout for a peer that stalls in the middle of a message, or stops reading; 0 = 60 s. */
+  gint64 patience_ns;
   /* The timeout of a connection with pending calls whose peer has shut down its sending side, or
    * has vanished without a reset: the connection is closed if nothing has been sent to the peer for
    * this time; 0 = 30 s. */
@@ -97,7 +98,7 @@ typedef struct
   /* The tenants of principals and their limits; a reference is taken. NULL = there are no
    * limits. */
   TpsQuotas *quotas;
-  const gchar *default_service; /* NULL = the service, if exactly one was added */
+  const gchar *default_service; /* NULL = the only service if exactly one was added, else none */
   TpsTracer *tracer;            /* times calls; borrowed, must outlive the server; NULL = none */
   TpsFaultPlan *faults; /* injected into messages; borrowed, must outlive the server; NULL = none */
 } TpsServerOptions;
@@ -122,11 +123,13 @@ gsize tps_server_get_max_frame_bytes (TpsServer *server);
  * the server. Must be called before the start. */
 void tps_server_add_service (TpsServer *server, const TpsService *service);
 
-/* Serves a processor of the application, generated or not, as `name`: "Name:method" in the
- * multiplexed protocol, and names without a service if `name` is the default service. Calls of the
- * processor run on workers, several at a time, even calls of one connection. Some threads stay
- * reserved for short calls of other services. Calls larger than a frame reach the processor in
- * chunks (thrift/chunks.thrift). For limits, failures and repairs see plugin/host/host_service.h.
+/* Serves a Thrift processor of the application, generated or not, as the service `name`. In the
+ * multiplexed protocol its methods are "Name:method". If `name` is the default service, clients may
+ * also omit the service. Calls of the processor run on workers, several at a time, even calls of
+ * one connection. Some threads stay reserved for short calls of other services. Calls larger than a
+ * frame reach the processor in chunks (thrift/chunks.thrift). For limits and failures, see
+ * plugin/host/host_service.h; for the defects of generated code that the server prevents, see
+ * plugin/host/harden.h.
  *
  * Takes a reference to `processor`. Must be called before the start, on the thread that owns the
  * server, and after tps_register_types() for the types of the processor's contract. */
@@ -157,23 +160,23 @@ gboolean tps_server_start (TpsServer *server, GError **error);
 gboolean tps_server_stop (TpsServer *server);
 
 /* Detects stuck threads, for watchdogs and health checks, which must call this function every few
- * seconds. Each call sends a beat through each I/O thread, and one through the timers and the queue
- * of the workers, unless earlier beats have not returned yet. Returns FALSE if a beat has not
- * returned for `patience_ns`; `missing` (g_free) then names its thread. Returns TRUE otherwise,
+ * seconds. Each call sends a probe through each I/O thread, and one through the timers and the
+ * queue of the workers, unless earlier probes have not returned yet. Returns FALSE if a probe has
+ * not returned for `patience_ns`; `missing` (g_free) then names its thread. Returns TRUE otherwise,
  * even before the start. Never blocks. Thread: any. */
 gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
-/* Return the numbers of open connections, and of calls without a reply: a snapshot. Thread: any. */
+/* Return the current numbers of open connections, and of calls without a reply. Thread: any. */
 guint tps_server_get_n_connections (TpsServer *server);
 guint tps_server_get_n_calls (TpsServer *server);
 
-/* A snapshot of the state of a server. */
+/* The state of a server at one moment. */
 typedef struct
 {
   guint n_io_threads;
   guint n_connections, max_connections;
   guint n_calls;        /* without a reply */
-  gboolean is_running;  /* since the start; stays TRUE after the stop */
+  gboolean is_running;  /* has been started; stays TRUE after the stop */
   gboolean is_draining; /* during and after the stop */
 } TpsServerStatus;
 
