@@ -272,7 +272,7 @@ print_help (void)
       "  dump      Print a line for each record: LSN, kind, bytes, and contents\n"
       "  truncate  Remove the records after --last-lsn, even if they are damaged\n\n%s\n"
       "Exit status: 0 on success (even if the last write to the log was incomplete), 1 if the log "
-      "is damaged\nor cannot be read, 2 for bad arguments.\n",
+      "is\ndamaged or cannot be read, 2 for bad arguments.\n",
       text);
 }
 
